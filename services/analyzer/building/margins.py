@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from mlscope.statistics import blocks_interval
+from mlscope.statistics import Estimate, blocks_interval, ratio_interval
 from services.analyzer.building.grouped import trimmed
 
 
@@ -65,6 +65,24 @@ def mean_margin(values: npt.NDArray[Any]) -> Margin:
     if low is not None and values.min() >= 0:
         low = max(low, 0.0)
     return Margin(float(np.mean(values)), low, interval.high)
+
+
+def ratio(above: Margin, below: Margin) -> Margin:
+    """Return `above` / `below` with the interval of `mlscope.statistics.ratio_interval`.
+
+    UNKNOWN where either is unknown or not above 0.
+    """
+    if not above.value or not below.value or min(above.value, below.value) <= 0.0:
+        return UNKNOWN
+    interval = ratio_interval(
+        Estimate(above.value, above.low, above.high), Estimate(below.value, below.low, below.high)
+    )
+    return Margin(above.value / below.value, interval.low, interval.high)
+
+
+def margin_in(row: Mapping[str, Any], name: str) -> Margin:
+    """Return the estimate in the columns `name`, `name`_low and `name`_high of a row."""
+    return Margin(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
 def difference(minuend: Margin, subtrahend: Margin) -> Margin:

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import points
+from services.analyzer.building.margins import UNKNOWN, margin_in
 from services.analyzer.building.table import (
     bool_column,
+    estimate_columns,
     float_column,
     make_table,
     text_column,
@@ -18,6 +21,7 @@ from services.analyzer.comparisons.source import (
     Source,
     Terms,
     difference_notes,
+    place_of,
     rates_with_accuracy,
     subject_of,
     unversioned,
@@ -33,11 +37,13 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
     """
     rows = []
     for source in sources:
-        costs = {(row["agent"], row["run"]): row["cost"] for row in priced([source], terms)}
+        costs = {
+            (row["agent"], row["run"]): margin_in(row, "cost") for row in priced([source], terms)
+        }
         for rate, accuracy in rates_with_accuracy(source):
             cells = {
                 **{name: rate[name] for name in _OF_RATES},
-                "cost": costs.get((rate["agent"], rate["run"])),
+                **costs.get((rate["agent"], rate["run"]), UNKNOWN).cells("cost"),
                 "metric": accuracy.get("metric", ""),
                 "accuracy": accuracy.get("value"),
                 "accuracy_low": accuracy.get("value_low"),
@@ -61,6 +67,7 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
     if terms.prices and unpriced:
         notes.append(f"no price of: {', '.join(unpriced)}")
     verdict = _verdict(terms, rows, best, has_unpriced=bool(unpriced))
+    verdict += _doubt(fitting, best) if best is not None else ""
     chosen = [{**row, "is_chosen": row is best, "meets": not row["misses"]} for row in rows]
     return make_table(COMPARISON, chosen, verdict, notes)
 
@@ -75,10 +82,16 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None, *, has_unp
     if best["cost"] is not None:
         reason = "the cheapest of those with a price" if has_unpriced else "the cheapest"
     met = f" that meets {target}" if target else "; no target was given"
-    return (
-        f"Choose {subject_of(best)} on {best['agent']} at batch "
-        f"{best['batch_size']}, {reason}{met}."
-    )
+    return f"Choose {place_of(best)}, {reason}{met}."
+
+
+def _doubt(fitting: Sequence[Cells], best: Cells) -> str:
+    """Return which rows the intervals do not tell apart from the `best` of the `fitting` ones."""
+    is_priced = best["cost"] is not None
+    comparable = [row for row in fitting if not is_priced or row["cost"] is not None]
+    chosen = leader(comparable, "cost" if is_priced else "samples_per_s", is_largest=not is_priced)
+    doubt = chosen.doubt(place_of)
+    return f" By its interval the choice is {doubt}." if doubt else ""
 
 
 _SPEED = (
@@ -87,7 +100,7 @@ _SPEED = (
     float_column(
         "latency_high", "Upper end of its 95 % interval, which is compared with the target."
     ),
-    float_column("samples_per_s", "Samples answered per second.", "1/s"),
+    *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
 )
 _OF_RATES = tuple(column.name for column in (*PLACE_COLUMNS, *_SPEED))
 
@@ -102,7 +115,7 @@ COMPARISON = Comparison(
     columns=(
         *PLACE_COLUMNS,
         *_SPEED,
-        float_column("cost", "Cost of a million inferences; null without a price.", "USD"),
+        *estimate_columns("cost", "Cost of a million inferences; null without a price.", "USD"),
         text_column("metric", "Name of the accuracy metric."),
         float_column("accuracy", "Value of the metric.", "1"),
         float_column("accuracy_low", "Lower end of the metric's 95 % interval.", "1"),

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from mlscope.quantities import number
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import lines
 from services.analyzer.building.table import estimate_columns, float_column, make_table, text_column
 from services.analyzer.comparisons.source import (
@@ -12,8 +12,8 @@ from services.analyzer.comparisons.source import (
     Comparison,
     Source,
     Terms,
+    place_of,
     rates,
-    subject_of,
 )
 
 
@@ -23,13 +23,19 @@ def cost(sources: Sequence[Source], terms: Terms) -> Table:
     without = sorted({row["agent"] for row in rates(sources)} - terms.prices.keys())
     verdict = "No agent has a price: give the hourly price with `--price AGENT=DOLLARS`."
     if rows:
-        best = min(rows, key=lambda row: row["cost"])
-        verdict = (
-            f"Cheapest is {subject_of(best)} on {best['agent']} at batch "
-            f"{best['batch_size']}: ${number(best['cost'])} a million inferences."
-        )
+        verdict = _verdict(rows)
     notes = [f"no price of: {', '.join(without)}"] if without and rows else []
     return make_table(COMPARISON, rows, verdict, notes)
+
+
+def _verdict(rows: Sequence[Cells]) -> str:
+    cheapest = leader(rows, "cost", is_largest=False)
+    row = cheapest.row
+
+    amount = f"${estimate_text(row, 'cost', '')} a million inferences"
+    if doubt := cheapest.doubt(place_of):
+        return f"The cheapest is {doubt}: about {amount}."
+    return f"Cheapest is {place_of(row)}: {amount}."
 
 
 def priced(sources: Sequence[Source], terms: Terms) -> list[Cells]:

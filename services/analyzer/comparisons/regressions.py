@@ -16,12 +16,12 @@ import numpy as np
 from mlscope.counts import be, many, verb
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.noise import NOISY
 from services.analyzer.building.table import (
     estimate_columns,
-    format_share,
     int_column,
     make_table,
     share,
@@ -88,11 +88,15 @@ def _verdict(rows: Sequence[Cells]) -> str:
     if not slower:
         none = f"None of {many(judged, 'pair')} is slower"
         return f"{none}, {faster} {be(faster)} faster{refused}."
-    worst = max((r for r in rows if r["result"] == "slower"), key=lambda row: row["change"])
+    worst = leader([row for row in rows if row["result"] == "slower"], "change")
+
+    def load_of(row: Cells) -> str:
+        return f"{row['scenario']} at batch {row['batch_size']}"
+
+    place = worst.doubt(load_of) or load_of(worst.row)
     return (
-        f"{slower} of {many(judged, 'pair')} {be(slower)} slower, at worst "
-        f"{worst['scenario']} at batch {worst['batch_size']} by "
-        f"{format_share(worst['change'])}{refused}."
+        f"{slower} of {many(judged, 'pair')} {be(slower)} slower, at worst {place} by "
+        f"{estimate_text(worst.row, 'change', 'share')}{refused}."
     )
 
 

@@ -145,6 +145,11 @@ def subject_of(row: Cells) -> str:
     return str(row["model"] or row["evaluation"])
 
 
+def place_of(row: Cells) -> str:
+    """Return what a row is about with its agent and batch size, for a sentence."""
+    return f"{subject_of(row)} on {row['agent']} at batch {row['batch_size']}"
+
+
 def unversioned(model: str) -> str:
     """Return a model's name without its version, which follows the last colon."""
     return model.rpartition(":")[0] or model

@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mlscope.quantities import number
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import heat
+from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
-    float_column,
+    estimate_columns,
     int_column,
     make_table,
-    share,
     text_column,
 )
 from services.analyzer.comparisons.source import (
@@ -19,6 +19,7 @@ from services.analyzer.comparisons.source import (
     Comparison,
     Source,
     Terms,
+    place_of,
     rates,
     subject_of,
 )
@@ -34,40 +35,60 @@ def speedup(sources: Sequence[Source], _: Terms) -> Table:
         base = min(group, key=lambda rate: int(rate["batch_size"]))
         for rate in group:
             cells = {name: rate[name] for name in _RATE_NAMES}
-            ratio = share(rate["samples_per_s"], base["samples_per_s"])
-            rows.append({**cells, "base_batch_size": base["batch_size"], "speedup": ratio})
-    verdict = "No evaluation measured two batch sizes."
+            rows.append(
+                {
+                    **cells,
+                    "base_batch_size": base["batch_size"],
+                    **_speedup_of(rate, base).cells("speedup"),
+                }
+            )
     larger = [row for row in rows if row["batch_size"] != row["base_batch_size"]]
-    if larger:
-        best = max(larger, key=lambda row: row["speedup"])
-        system = f"{subject_of(best)} on {best['agent']}"
-        gain = (
-            f"batch {best['batch_size']} has {number(best['speedup'], 3)} times the throughput of "
-            f"batch {best['base_batch_size']}"
-        )
-        if best["speedup"] > 1:
-            verdict = f"{system} gains the most: {gain}."
-        else:
-            verdict = f"Larger batches gain nothing; {system} loses the least: {gain}."
+    verdict = _verdict(larger) if larger else "No evaluation measured two batch sizes."
     return make_table(COMPARISON, rows, verdict)
+
+
+def _speedup_of(rate: Cells, base: Cells) -> Margin:
+    if rate is base:
+        return Margin(1.0, 1.0, 1.0)
+    return ratio(margin_in(rate, "samples_per_s"), margin_in(base, "samples_per_s"))
+
+
+def _verdict(larger: Sequence[Cells]) -> str:
+    """Return which of the rows with `larger` batches gains the most, where intervals tell."""
+    fastest = leader(larger, "speedup")
+    row = fastest.row
+    gain = (
+        f"batch {row['batch_size']} has {estimate_text(row, 'speedup', '')} times the throughput "
+        f"of batch {row['base_batch_size']}"
+    )
+    if row["speedup_high"] is not None and row["speedup_high"] <= 1:
+        return f"Larger batches gain nothing: {gain}."
+    if (row["speedup_low"] or 0.0) <= 1:
+        return f"No larger batch certainly gains: {gain}."
+    if doubt := fastest.doubt(place_of):
+        return f"Which gains the most is {doubt}: {gain}."
+    return f"{subject_of(row)} on {row['agent']} gains the most: {gain}."
 
 
 _COLUMNS = (
     *PLACE_COLUMNS,
     text_column("scenario", "The scenario: how queries arrived."),
     text_column("run", "Name of the run."),
-    float_column("samples_per_s", "Samples answered per second.", "1/s"),
+    *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
 )
 _RATE_NAMES = tuple(column.name for column in _COLUMNS)
 
 COMPARISON = Comparison(
     name="speedup",
     title="Speed-up over batch sizes",
-    source="XSP's first version, Figure 12: throughput relative to the smallest measured batch.",
+    source=(
+        "XSP's first version, Figure 12: throughput relative to the smallest measured batch. Its "
+        "interval combines those of both rates, by logarithms (Zou and Donner 2008)."
+    ),
     columns=(
         *_COLUMNS,
         int_column("base_batch_size", "The smallest measured batch size."),
-        float_column("speedup", "Throughput relative to the smallest batch size.", "1"),
+        *estimate_columns("speedup", "Throughput relative to the smallest batch size.", "1"),
     ),
     compute=speedup,
     chart=heat(("batch_size", "Batch size"), ("evaluation", "Evaluation"), ("speedup", "Speed-up")),

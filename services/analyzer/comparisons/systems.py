@@ -3,16 +3,15 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mlscope.quantities import number
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import bars
+from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
     bool_column,
     estimate_columns,
-    float_column,
     int_column,
     make_table,
-    share,
     text_column,
 )
 from services.analyzer.comparisons.source import (
@@ -39,24 +38,11 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
     if not rows:
         return make_table(COMPARISON, [], "No evaluation measured latency in a closed loop.")
     base = rows[0]
-    fastest = min(rows, key=lambda row: row["latency"])
-    most_throughput = max(rows, key=lambda row: row["samples_per_s"])
-    names = _names(rows)
-    parts = []
-    for title, row, amount in (
-        ("Lowest latency", fastest, "latency"),
-        ("highest throughput", most_throughput, "samples_per_s"),
-    ):
-        ratio = share(row[amount], base[amount])
-        times = (
-            "" if row is base or ratio is None else f", {number(ratio, 3)} times that of {names[0]}"
-        )
-        parts.append(f"{title}: {names[rows.index(row)]}{times}")
     cells = [
         {
             **{name: cell for name, cell in row.items() if name != _SCENARIO},
-            "relative_latency": share(row["latency"], base["latency"]),
-            "relative_throughput": share(row["samples_per_s"], base["samples_per_s"]),
+            **_relative(row, base, "latency").cells("relative_latency"),
+            **_relative(row, base, "samples_per_s").cells("relative_throughput"),
             "is_base": row is base,
         }
         for row in rows
@@ -70,7 +56,31 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
     sizes = sorted({row["batch_size"] for row in rows})
     if len(sizes) > 1:
         notes.append(f"latencies are those of queries of batch sizes {', '.join(map(str, sizes))}")
-    return make_table(COMPARISON, cells, f"{'; '.join(parts)}.", notes)
+    return make_table(COMPARISON, cells, _verdict(cells, _names(rows)), notes)
+
+
+def _relative(row: Cells, base: Cells, name: str) -> Margin:
+    if row is base:
+        return Margin(1.0, 1.0, 1.0)
+    return ratio(margin_in(row, name), margin_in(base, name))
+
+
+def _verdict(rows: Sequence[Cells], names: Sequence[str]) -> str:
+    """Return which row is the fastest by latency and by throughput; `names` are the rows'."""
+    parts = []
+    for title, amount, is_largest in (
+        ("Lowest latency", "latency", False),
+        ("highest throughput", "samples_per_s", True),
+    ):
+        first = leader(rows, amount, is_largest=is_largest)
+        if doubt := first.doubt(lambda row: names[rows.index(row)]):
+            parts.append(f"{title}: {doubt}")
+            continue
+        relative = "relative_latency" if amount == "latency" else "relative_throughput"
+        has_ratio = not first.row["is_base"] and first.row[relative] is not None
+        times = f", {estimate_text(first.row, relative, '')} times that of {names[0]}"
+        parts.append(f"{title}: {names[rows.index(first.row)]}{times if has_ratio else ''}")
+    return f"{'; '.join(parts)}."
 
 
 def _names(rows: Sequence[Cells]) -> list[str]:
@@ -94,12 +104,17 @@ def _system_rows(source: Source) -> list[Cells]:
     for group in groups.values():
         online = min(group, key=lambda row: int(row["batch_size"]))
         best = max(group, key=lambda row: float(row["samples_per_s"]))
-        optimal = next((row for row in group if row["is_optimal"]), best)
+        # One batch size is no choice; of several, one that intervals leave open is none either.
+        only = best["batch_size"] if len(group) == 1 else None
+        optimal = next((row["batch_size"] for row in group if row["is_optimal"]), only)
         rate = {n: best[n] for n in ("samples_per_s", "samples_per_s_low", "samples_per_s_high")}
         of_online = ("run", "queries", "latency", "latency_low", "latency_high")
         place = [column.name for column in PLACE_COLUMNS]
         rate[_SCENARIO] = online[_SCENARIO]
-        sizes = {"best_batch_size": best["batch_size"], "optimal_batch": optimal["batch_size"]}
+        sizes = {
+            "best_batch_size": best["batch_size"],
+            "optimal_batch": optimal,
+        }
         rows.append({**{n: online[n] for n in (*place, *of_online)}, **rate, **sizes})
     return rows
 
@@ -109,7 +124,8 @@ COMPARISON = Comparison(
     title="Across systems and frameworks",
     source=(
         "XSP Table X and Figures 10 to 13: latency of the smallest batch size and the highest "
-        "throughput, each relative to the first evaluation."
+        "throughput, each relative to the first evaluation. The interval of a ratio combines both, "
+        "by logarithms (Zou and Donner 2008)."
     ),
     columns=(
         *PLACE_COLUMNS,
@@ -120,9 +136,11 @@ COMPARISON = Comparison(
             "samples_per_s", "The highest throughput: samples answered per second.", "1/s"
         ),
         int_column("best_batch_size", "The batch size with the highest throughput."),
-        int_column("optimal_batch", "The optimal batch size by the 5 % rule."),
-        float_column("relative_latency", "Latency relative to the first row.", "1"),
-        float_column("relative_throughput", "Throughput relative to the first row.", "1"),
+        int_column(
+            "optimal_batch", "The optimal batch size by the 5 % rule; null where it is in doubt."
+        ),
+        *estimate_columns("relative_latency", "Latency relative to the first row.", "1"),
+        *estimate_columns("relative_throughput", "Throughput relative to the first row.", "1"),
         bool_column("is_base", "Whether this is the first row."),
     ),
     compute=systems,

@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
-from mlscope.quantities import number
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import lines
 from services.analyzer.building.table import bool_column, estimate_columns, make_table, text_column
-from services.analyzer.comparisons.source import PLACE_COLUMNS, Comparison, Source, Terms, rates
+from services.analyzer.comparisons.source import (
+    PLACE_COLUMNS,
+    Cells,
+    Comparison,
+    Source,
+    Terms,
+    rates,
+)
 
 
 def throughput(sources: Sequence[Source], _: Terms) -> Table:
@@ -15,12 +22,22 @@ def throughput(sources: Sequence[Source], _: Terms) -> Table:
     rows = [{name: row[name] for name in names} for row in rates(sources)]
     verdict = "No evaluation measured throughput in a closed loop."
     if rows:
-        best = max(rows, key=lambda row: row["samples_per_s"])
-        verdict = (
-            f"Highest throughput: {number(best['samples_per_s'])} samples per second of "
-            f"{best['evaluation']} on {best['agent']} at batch {best['batch_size']}."
-        )
+        verdict = _verdict(rows)
     return make_table(COMPARISON, rows, verdict)
+
+
+def _verdict(rows: Sequence[Cells]) -> str:
+    fastest = leader(rows, "samples_per_s")
+
+    def rate_of(row: Cells) -> str:
+        return (
+            f"{estimate_text(row, 'samples_per_s', 'samples/s')} of "
+            f"{row['evaluation']} on {row['agent']} at batch {row['batch_size']}"
+        )
+
+    if doubt := fastest.doubt(rate_of):
+        return f"The highest throughput is {doubt}."
+    return f"Highest throughput: {rate_of(fastest.row)}."
 
 
 COMPARISON = Comparison(

@@ -7,6 +7,7 @@ from mlscope.counts import many
 from mlscope.quantities import shown
 from mlscope.tracing.weights import LOAD, PLACE
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import UNKNOWN, difference, trimmed_margins_by_key
 from services.analyzer.building.openings import Openings, layer_times, matching_layers, openings_of
@@ -57,9 +58,14 @@ def cold_layers(frames: Frames) -> Table:
     verdict = f"{many(len(rows), 'layer')} with {weights}{moved}"
     slowed = [row for row in rows if row["extra"] is not None]
     if slowed:
-        worst = max(slowed, key=lambda row: row["extra"])
-        loss = format_time(worst["extra"])
-        verdict += f"; {worst['layer']} loses the most time in its first run, {loss}"
+        slowest = leader(slowed, "extra")
+        doubt = slowest.doubt(lambda row: str(row["layer"]))
+        loss = format_time(slowest.row["extra"])
+        verdict += (
+            f"; the layer that loses the most time in its first run is {doubt}"
+            if doubt
+            else f"; {slowest.row['layer']} loses the most time in its first run, {loss}"
+        )
     return make_table(ANALYSIS, rows, f"{verdict}.", notes)
 
 

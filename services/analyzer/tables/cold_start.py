@@ -1,6 +1,6 @@
 """Cold start: opening, the first run and its copies, compared with the warm model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -9,11 +9,13 @@ from mlscope.load.scenarios import COLD
 from mlscope.quantities import number
 from schemas.analysis import Table
 from schemas.batch import SpanKind
+from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
     difference,
+    ratio,
     trimmed_margin,
     trimmed_margins_by_key,
 )
@@ -22,12 +24,10 @@ from services.analyzer.building.stacks import Stack, stacks_of
 from services.analyzer.building.table import (
     Analysis,
     estimate_columns,
-    float_column,
     format_time,
     int_column,
     make_table,
     run_warnings,
-    share,
     text_column,
 )
 from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
@@ -48,17 +48,24 @@ def cold_start(frames: Frames) -> Table:
     for key in sorted(first.keys() - measured):
         rows += _reported_rows(first[key])
     by_part = {row["part"]: row for row in reversed(rows) if row["part"] in (OPEN, PREDICT)}
-    verdict = "No run reports the time of a cold start."
-    if PREDICT in by_part:
-        predict = by_part[PREDICT]
-        opening = "The"
-        if OPEN in by_part:
-            opening = f"Opening takes {format_time(by_part[OPEN]['cold'])}, the"
-        times = (
-            "" if predict["times"] is None else f", {number(predict['times'], 3)} times a warm one"
-        )
-        verdict = f"{opening} first run {format_time(predict['cold'])}{times} ({predict['run']})."
-    return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
+    return make_table(ANALYSIS, rows, _verdict(by_part), run_warnings(frames))
+
+
+def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:
+    if PREDICT not in by_part:
+        return "No run reports the time of a cold start."
+    predict = by_part[PREDICT]
+    opening = "The"
+    if OPEN in by_part:
+        opening = f"Opening takes {format_time(by_part[OPEN]['cold'])}, the"
+    if predict["count"] == 1:
+        ratio_text = "" if predict["times"] is None else number(predict["times"], 3)
+        cold = f"{format_time(predict['cold'])}, measured once"
+    else:
+        ratio_text = "" if predict["times"] is None else estimate_text(predict, "times", "")
+        cold = estimate_text(predict, "cold")
+    times = f", {ratio_text} times a warm one" if ratio_text else ""
+    return f"{opening} first run {cold}{times} ({predict['run']})."
 
 
 def _measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
@@ -134,7 +141,7 @@ def _cells(
         **cold.cells("cold"),
         **warm.cells("warm"),
         **difference(cold, warm).cells("extra"),
-        "times": share(cold.value, warm.value),
+        **ratio(cold, warm).cells("times"),
     }
 
 
@@ -156,7 +163,7 @@ ANALYSIS = Analysis(
         *estimate_columns("cold", "Trimmed mean of its time in cold runs."),
         *estimate_columns("warm", "Trimmed mean of its time in warm runs; null without any."),
         *estimate_columns("extra", "Cold minus warm."),
-        float_column("times", "Cold divided by warm.", "1"),
+        *estimate_columns("times", "Cold divided by warm.", "1"),
     ),
     compute=cold_start,
     chart=bars(("layer", "Layer"), ("extra", "Cold minus warm (ns)"), "part", "times"),

@@ -79,12 +79,20 @@ def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
         ):
             return "Energy was counted only in cold starts and replays, not for inference."
         return "No run has energy counters or sampled power (collectors energy and nvml)."
-    of_part = [row for row in shallowest if row["part"] == shallowest[0]["part"]]
-    best = min(of_part, key=lambda row: float(row["per_sample"]))
-    return (
-        f"A sample takes at least {best['per_sample']:.3g} J of the {best['part']}, in "
-        f"{best['run']} at batch {best['batch_size']} with {best['power']:.4g} W."
+    part = shallowest[0]["part"]
+    rising = sorted(
+        (row for row in shallowest if row["part"] == part),
+        key=lambda row: float(row["per_sample"]),
     )
+    amounts = [
+        f"{row['per_sample']:.3g} J of the {part} in {row['run']} at batch {row['batch_size']} "
+        f"with {row['power']:.4g} W"
+        for row in rising
+    ]
+    if len(rising) == 1:
+        return f"A sample takes {amounts[0]}."
+    # Energy has no interval, so no run is called the best.
+    return f"A sample takes from {amounts[0]} to {amounts[-1]}; these figures have no intervals."
 
 
 def _shallowest(rows: Sequence[_Row]) -> list[_Row]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import stacked
 from services.analyzer.building.kernel_sums import (
     TracedStack,
@@ -100,10 +101,12 @@ def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:
             f"{stack.run.row.run}, which is not serialised: kernels outlast their layers' calls."
         )
     latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
-    top = max(first, key=lambda row: row["non_gpu"])
-    name = distinct_name(top, first, "index")
-    non_gpu = f"layer {name} has the most non-GPU time, {format_time(top['non_gpu'])}"
-    if top["is_negative"]:
+    top = leader(first, "non_gpu")
+    name, time = distinct_name(top.row, first, "index"), format_time(top.row["non_gpu"])
+    non_gpu = f"layer {name} has the most non-GPU time, {time}"
+    if doubt := top.doubt(lambda row: distinct_name(row, first, "index")):
+        non_gpu = f"the layer with the most non-GPU time is {doubt}"
+    if top.row["is_negative"]:
         non_gpu = "no layer takes longer than its kernels"
     return (
         f"Kernels take {format_share(share(gpu, latency))} of the latency of "

@@ -4,6 +4,7 @@ from typing import Any
 
 from mlscope.counts import many, verb
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
@@ -36,15 +37,27 @@ def kernels(frames: Frames) -> Table:
     verdict = no_kernels(frames)
     if rows:
         first = of_first_run(rows)
-        top, names = first[0], len({row["name"] for row in first})
+        names = len({row["name"] for row in first})
         verdict = (
             f"{many(len(first), 'kernel')} of {many(names, 'name')} "
-            f"{verb(len(first), 'runs', 'run')} per query in {top['run']}; the longest, "
-            f"{top['name']} in layer {top['layer_name']}, takes "
-            f"{format_time(top['time'])}, {format_share(top['share'])} of predict."
-            + without_counters(traced)
+            f"{verb(len(first), 'runs', 'run')} per query in {first[0]['run']}; the longest"
+            f"{_longest_text(first)}." + without_counters(traced)
         )
     return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
+
+
+def _longest_text(rows: list[dict[str, Any]]) -> str:
+    """Return what follows "the longest" in a sentence about the kernels of a run."""
+    longest = leader(rows, "time")
+    row = longest.row
+
+    def name_of(row: dict[str, Any]) -> str:
+        return f"{row['name']} in layer {row['layer_name']}"
+
+    if doubt := longest.doubt(name_of):
+        return f" is {doubt}"
+    part = f"{format_time(row['time'])}, {format_share(row['share'])} of predict"
+    return f", {name_of(row)}, takes {part}"
 
 
 def kernel_rows(traced: TracedStack) -> list[dict[str, Any]]:

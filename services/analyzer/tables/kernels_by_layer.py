@@ -4,6 +4,7 @@ from typing import Any
 
 from mlscope.counts import counted, many
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
@@ -43,14 +44,22 @@ def kernels_by_layer(frames: Frames) -> Table:
         first = [row for row in verdict_rows(rows) if row["layer"] is not None]
         verdict = "No kernel belongs to a known layer."
         if first:
-            top = max(first, key=lambda row: row["time"])
-            verdict = (
-                f"Of {many(len(first), 'layer')} with kernels, {layer_label(top, first)} takes "
-                f"longest, {format_time(top['time'])} per query in "
-                f"{counted(top['calls'], 'kernel')} ({run_label(top)})." + without_counters(traced)
-            )
+            verdict = _verdict(first) + without_counters(traced)
     unclear = ambiguous_parents([stack.run for stack in traced])
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *unclear])
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    """Return which of a run's layers has the longest kernels, where intervals tell them apart."""
+    longest = leader(rows, "time")
+    row = longest.row
+    of_layers = f"Of {many(len(rows), 'layer')} with kernels"
+    if doubt := longest.doubt(lambda row: layer_label(row, rows)):
+        return f"{of_layers}, the one that takes longest is {doubt} ({run_label(row)})."
+    return (
+        f"{of_layers}, {layer_label(row, rows)} takes longest, {format_time(row['time'])} per "
+        f"query in {counted(row['calls'], 'kernel')} ({run_label(row)})."
+    )
 
 
 def layer_rows(traced: TracedStack) -> list[dict[str, Any]]:

@@ -4,9 +4,10 @@ from collections import defaultdict
 from typing import Any
 
 from mlscope.counts import many
-from mlscope.quantities import number
+from mlscope.quantities import estimated, number
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import percentiles
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
@@ -122,7 +123,9 @@ def _latency_row(run: Run) -> dict[str, Any]:
         cells |= with_interval("mean", float(values.mean()), interval)
         cells |= {"min": float(values.min()), "max": float(values.max())}
     for name, p in _PERCENTILES.items():
-        cells |= percentile_cells(name, values, p)
+        # One query, as of a cold start, has no percentiles but its median.
+        has_one = len(values) > 1 or p <= 0.5
+        cells |= percentile_cells(name, values if has_one else (), p)
     return cells | {"result": result_of(run, cells)}
 
 
@@ -135,14 +138,16 @@ def result_of(run: Run, cells: dict[str, Any]) -> str:
         return "no result: no query was answered"
     if is_for_counters(run):
         return "no result: a run for hardware counters"
-    if run.is_open_loop:
-        offered_hz = spaced_hz(run.queries, "due_ns")
-        load = f" at {number(offered_hz)} queries/s" if offered_hz else ""
-        return f"99th percentile {format_time(cells['p99'])}{load}"
     rate = samples_rate(run)
     if run.row.scenario == _BATCHED and rate:
-        return f"{number(rate.rate_hz)} samples/s"
-    mean, p90 = format_time(cells["trimmed_mean"]), format_time(cells["p90"])
+        return estimated(rate.rate_hz, rate.interval.low, rate.interval.high, "samples/s")
+    if cells["count"] == 1:
+        return f"{format_time(cells['median'])} in one query, which has no percentile"
+    if run.is_open_loop:
+        offered_hz = spaced_hz(run.queries, "due_ns")
+        load = f" at {number(offered_hz)} queries/s offered" if offered_hz else ""
+        return f"99th percentile {estimate_text(cells, 'p99')}{load}"
+    mean, p90 = estimate_text(cells, "trimmed_mean"), estimate_text(cells, "p90")
     return f"trimmed mean {mean}, 90th percentile {p90}"
 
 

@@ -6,6 +6,7 @@ the query waits behind others, is in the columns `begun`.
 
 from mlscope.counts import be, many
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import percentiles
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -49,12 +50,15 @@ def lateness(frames: Frames) -> Table:
         rows.append(cells)
     verdict = "No run had due times."
     if rows:
-        worst = max(rows, key=lambda row: row["p99"])
+        worst = leader(rows, "p99")
+        where = f"the worst run ({worst.row['run']})"
+        if doubt := worst.doubt(lambda row: str(row["run"])):
+            where = f"every run (the worst is {doubt})"
         early = sum(row["early"] for row in rows)
         early_text = f"{many(early, 'query')} {be(early)} early" if early else "no query is early"
         verdict = (
-            f"99 % of queries were issued within {format_time(worst['p99'])} of their due time in "
-            f"the worst run ({worst['run']}); {early_text}."
+            f"99 % of queries were issued within {format_time(worst.row['p99'])} of their due time "
+            f"in {where}; {early_text}."
         )
     caveats = [f"{row['run']}: {row['early']} issued early" for row in rows if row["early"]]
     return make_table(ANALYSIS, rows, verdict, [*run_warnings(frames), *caveats])

@@ -17,6 +17,7 @@ import polars as pl
 
 from mlscope.counts import many, verb
 from schemas.analysis import Table
+from services.analyzer.building.best import Leader, leader
 from services.analyzer.building.charts import estimates
 from services.analyzer.building.grouped import CONFIDENCE
 from services.analyzer.building.level_differences import (
@@ -119,14 +120,22 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     certain = [row for row in rows if row["valid"] and (row["overhead_low"] or 0.0) > 0]
     if not certain:
         return f"Deeper tracing certainly adds time in none of {of_rows}{invalid_note}."
-    worst = max(certain, key=lambda row: row["overhead"])
     by_chance = round(len(rows) * (1 - CONFIDENCE) / 2)
     chance = f" (about {by_chance} expected by chance)" if by_chance else ""
     return (
-        f"Deeper tracing certainly adds time in {len(certain)} of {of_rows}{chance}, most to "
-        f"{distinct_name(worst, rows, 'index')} at level {worst['level']}: "
-        f"{format_time(worst['overhead'])}, {format_share(worst['share'])} of its time"
-        f"{invalid_note}."
+        f"Deeper tracing certainly adds time in {len(certain)} of {of_rows}{chance}"
+        f"{_most_text(leader(certain, 'overhead'), rows)}{invalid_note}."
+    )
+
+
+def _most_text(slowed: Leader, rows: list[dict[str, Any]]) -> str:
+    """Return to which of the table's `rows` deeper tracing adds most, where that is certain."""
+    row = slowed.row
+    if doubt := slowed.doubt(lambda row: distinct_name(row, rows, "index")):
+        return f"; the layer to which it adds most is {doubt}"
+    return (
+        f", most to {distinct_name(row, rows, 'index')} at level {row['level']}: "
+        f"{format_time(row['overhead'])}, {format_share(row['share'])} of its time"
     )
 
 

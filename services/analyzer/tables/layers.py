@@ -4,6 +4,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.stacks import (
     SERIALISED,
@@ -71,14 +72,20 @@ def _slowest_text(rows: list[dict[str, Any]]) -> str:
 
     Its position is added where other layers have the same name.
     """
-    slowest = max(rows, key=lambda row: row["time"])
-    is_unique = sum(row["name"] == slowest["name"] for row in rows) == 1
-    details = ["" if is_unique else f"layer {slowest['index']}", slowest["type"]]
-    detail = ", ".join(text for text in details if text)
-    name = f"{slowest['name']} ({detail})" if detail else slowest["name"]
+    slowest = leader(rows, "time")
+
+    def name_of(row: dict[str, Any]) -> str:
+        is_unique = sum(other["name"] == row["name"] for other in rows) == 1
+        details = ["" if is_unique else f"layer {row['index']}", row["type"]]
+        detail = ", ".join(text for text in details if text)
+        return f"{row['name']} ({detail})" if detail else str(row["name"])
+
+    row = slowest.row
+    if doubt := slowest.doubt(name_of):
+        return f"{doubt}: {estimate_text(row, 'time')} per query in {row['run']}"
     return (
-        f"{name}: {format_time(slowest['time'])} per query, {format_share(slowest['share'])} of "
-        f"predict in {slowest['run']}"
+        f"{name_of(row)}: {format_time(row['time'])} per query, {format_share(row['share'])} of "
+        f"predict in {row['run']}"
     )
 
 

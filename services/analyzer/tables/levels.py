@@ -26,6 +26,7 @@ import polars as pl
 from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
+from services.analyzer.building.best import estimate_text, overhead_text
 from services.analyzer.building.charts import estimates
 from services.analyzer.building.level_differences import (
     BEYOND_WHOLE,
@@ -100,7 +101,25 @@ def _verdict(rows: list[_Cells]) -> str:
     return (
         f"Predict takes {format_time(first['median'])} of a query, {format_share(first['share'])} "
         f"of it, in {first['run']} ({first['scenario']}, batch {first['batch_size']}{special})."
+        f"{_overhead_sentence(rows, first)}"
     )
+
+
+def _overhead_sentence(rows: list[_Cells], first: _Cells) -> str:
+    """Return what the next deeper level adds to predict, in the group of the `first` row."""
+    group = ("agent", "session", "scenario", "batch_size")
+    differences = (
+        row
+        for row in rows
+        if row["kind"] == "difference"
+        and row["valid"]
+        and row["part"].endswith(f" over model, on {PREDICT}")
+        and all(row[name] == first[name] for name in group)
+    )
+    row = next(differences, None)
+    if row is None:
+        return ""
+    return f" Overhead of {row['part'].partition(' over ')[0]} on {PREDICT}: {row['result']}."
 
 
 def _level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
@@ -168,6 +187,7 @@ def _level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cel
             "blocks": blocks.height,
             **with_interval("median", value, interval),
             "share": share(value, float(np.median(upper_times["ns"].to_numpy()))),
+            "result": overhead_text(value, interval.low, interval.high),
             "valid": not reason,
             "doubt": reason,
         }
@@ -199,12 +219,14 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, reason: str = "") 
     reason = _LOST if run.row.dropped_batches else reason
     median = float(np.median(values)) if len(values) else None
     interval = percentile_interval(values, 0.5) if len(values) else None
+    cells = with_interval("median", median, interval)
     return {
         **_cells(group, part, (run,)),
         "kind": "measured",
         "queries": len(values),
-        **with_interval("median", median, interval),
+        **cells,
         "share": share(median, float(np.median(query)) if len(query) else None),
+        "result": estimate_text(cells, "median") if len(values) else "",
         "blocks": run.answered["block"].n_unique(),
         "valid": not reason,
         "doubt": reason,
@@ -231,6 +253,10 @@ ANALYSIS = Analysis(
         *estimate_columns("median", "Median time per query; a difference may be negative."),
         float_column(
             "share", "Share of the query in the same run; for a difference, of the part.", "1"
+        ),
+        text_column(
+            "result",
+            "The time with its interval for people; for a difference that may be 0, none seen.",
         ),
         int_column("blocks", "Blocks measured; for a difference, those that both runs have."),
         bool_column("valid", "Whether the figure holds."),

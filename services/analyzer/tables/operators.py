@@ -1,9 +1,12 @@
 """Operators: time in each step of the pipeline, a row for each run and operator."""
 
+from typing import Any
+
 import polars as pl
 
 from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -49,16 +52,23 @@ def operators(frames: Frames) -> Table:
             of_run.append(cells)
         rows += ranked_by_time(of_run, "share_of_operators")
     # Of a run that traced nothing deeper, where there is one.
-    slowest = min(rows, key=lambda row: row["level"] != "model", default=None)
+    first = min(rows, key=lambda row: row["level"] != "model", default=None)
     verdict = "No operator was traced."
-    if slowest is not None:
-        verdict = (
-            f"The slowest operator is {slowest['operator']}, in {slowest['run']}: "
-            f"{format_share(slowest['share_of_operators'])} of the operators' time."
-        )
+    if first is not None:
+        verdict = _verdict([row for row in rows if row["run"] == first["run"]])
     deeper = sorted({row["run"] for row in rows if row["level"] != "model"})
     caveats = [f"{run}: {PREDICT} includes the cost of tracing layers" for run in deeper]
     return make_table(ANALYSIS, rows, verdict, [*counter_warnings(frames), *caveats])
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    """Return which of a run's operators is the slowest, where their intervals tell them apart."""
+    slowest = leader(rows, "time")
+    row = slowest.row
+    part = f"in {row['run']}: {format_share(row['share_of_operators'])} of the operators' time"
+    if doubt := slowest.doubt(lambda row: str(row["operator"])):
+        return f"The slowest operator is {doubt}, {part} for {row['operator']}."
+    return f"The slowest operator is {row['operator']}, {part}."
 
 
 ANALYSIS = Analysis(

@@ -7,11 +7,12 @@ from collections import defaultdict
 from typing import Any
 
 from mlscope.load.scenarios import COLD
-from mlscope.quantities import number
-from mlscope.statistics import OptimalBatch, Throughput
+from mlscope.quantities import estimated, number
+from mlscope.statistics import Estimate, OptimalBatch, Throughput, best, ratio_interval
 from mlscope.statistics import optimal_batch as optimum
 from schemas.analysis import Table
 from services.analyzer.building.charts import lines
+from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.rates import samples_rate
 from services.analyzer.building.stacks import HARDWARE_LEVEL, SERIALISED
 from services.analyzer.building.table import (
@@ -58,7 +59,7 @@ def optimal_batch(frames: Frames) -> Table:
         }
         choice = None
         if len(rates) > 1:
-            choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
+            choice = optimum({size: _estimate_of(rate) for size, rate in rates.items()})
             caveats += _precision_notes(group, rates)
             verdicts.append(_verdict(group, choice, rates))
         of_group = _batch_rows(runs, rates, choice)
@@ -106,13 +107,29 @@ def _precision_notes(group: _Group, rates: dict[int, Throughput]) -> list[str]:
 
 def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) -> str:
     agent, scenario, _ = group
-    best = "The optimal batch size" if choice.settled else "The best measured batch size"
-    fastest = max(rates, key=lambda size: rates[size].rate_hz)
-    highest = (
-        f"; the highest throughput, {number(rates[fastest].rate_hz)} samples/s, is at {fastest}"
-    )
-    further = highest if fastest != choice.batch_size else ""
-    return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
+    optimal = "The optimal batch size" if choice.settled else "The best measured batch size"
+    sizes = list(rates)
+    fastest = best([_estimate_of(rate) for rate in rates.values()])
+    if not choice.is_beyond_doubt:
+        candidates = ", ".join(map(str, choice.candidates[:-1]))
+        return (
+            f"{optimal} on {agent} ({scenario}) is not told apart: {candidates} and "
+            f"{choice.candidates[-1]}, by their intervals ({choice.batch_size} by their values: "
+            f"{choice.reason})."
+        )
+    size = sizes[fastest.place]
+    highest = f"; the highest throughput, {_rate_text(rates[size])}, is at {size}"
+    is_said = size != choice.batch_size and fastest.is_beyond_doubt
+    further = highest if is_said else ""
+    return f"{optimal} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
+
+
+def _estimate_of(rate: Throughput) -> Estimate:
+    return Estimate(rate.rate_hz, rate.interval.low, rate.interval.high)
+
+
+def _rate_text(rate: Throughput) -> str:
+    return estimated(rate.rate_hz, rate.interval.low, rate.interval.high, "samples/s")
 
 
 def _batch_rows(
@@ -135,21 +152,44 @@ def _batch_rows(
             "level": run.row.level_name,
             "queries": run.answered.height,
             **with_interval("samples_per_s", rate.rate_hz, rate.interval),
-            "gain": rate.rate_hz / half.rate_hz - 1 if half else None,
+            **_gain(rate, half).cells("gain"),
             **latency,
             "latency_per_sample": latency["latency"] / size,
             "rate_by_latency": size / (latency["latency"] * 1e-9),
-            "is_optimal": size == choice.batch_size if choice else None,
+            "is_optimal": _is_optimal(size, choice),
         }
         rows.append(cells)
     return rows
+
+
+def _gain(rate: Throughput, half: Throughput | None) -> Margin:
+    """Return the relative gain of a rate over that of half its batch size."""
+    if half is None:
+        return UNKNOWN
+    estimate, base = _estimate_of(rate), _estimate_of(half)
+    interval = ratio_interval(estimate, base)
+    ends = (None if end is None else end - 1.0 for end in (interval.low, interval.high))
+    return Margin(estimate.value / base.value - 1.0, *ends)
+
+
+def _is_optimal(size: int, choice: OptimalBatch | None) -> bool | None:
+    """Return whether a batch size is the choice; None where that is open."""
+    if choice is None:
+        return None
+    if not choice.is_beyond_doubt and size in choice.candidates:
+        return None
+    return size == choice.batch_size
 
 
 ANALYSIS = Analysis(
     name="optimal_batch",
     id="A1",
     title="Throughput by batch size (A1)",
-    source="XSP III-D: doubling must raise throughput by more than 5 %; MLModelScope's A1 table.",
+    source=(
+        "XSP III-D: doubling must raise throughput by more than 5 %; MLModelScope's A1 table. The "
+        "interval of a gain combines those of both rates, by logarithms (Zou and Donner 2008); a "
+        "size is optimal only where these intervals leave no other."
+    ),
     columns=(
         text_column("agent", "The agent that ran it."),
         text_column("scenario", "The scenario: how queries arrived."),
@@ -158,11 +198,15 @@ ANALYSIS = Analysis(
         text_column("level", "Trace level of the run."),
         int_column("queries", "Queries answered."),
         *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
-        float_column("gain", "Relative gain in throughput over half the batch size.", "1"),
+        *estimate_columns("gain", "Relative gain in throughput over half the batch size.", "1"),
         *estimate_columns("latency", "Trimmed mean latency of queries."),
         float_column("latency_per_sample", "Trimmed mean latency divided by the batch size."),
         float_column("rate_by_latency", "Batch size / latency, to compare with throughput.", "1/s"),
-        bool_column("is_optimal", "Whether the rule chooses it; null without a choice."),
+        bool_column(
+            "is_optimal",
+            "Whether the rule chooses it; null without a choice, or where its interval leaves it "
+            "open.",
+        ),
     ),
     compute=optimal_batch,
     chart=lines(

@@ -5,8 +5,10 @@ from typing import Any
 
 from mlscope.quantities import number
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.ceilings import ceilings_of, roof_sentences
 from services.analyzer.building.charts import bars
+from services.analyzer.building.margins import Margin, difference
 from services.analyzer.building.stacks import STACK_COLUMNS, Stack, stacks_of
 from services.analyzer.building.static_points import (
     WORK,
@@ -32,6 +34,7 @@ from services.analyzer.frames.layers import no_layers
 from services.analyzer.tables.layer_roofline import layer_points
 
 MODEL = "(all layers)"
+_TIME = ("time", "time_low", "time_high")
 _SUMMED = ("time", "flops", "bytes", "least_time", "datasheet_time")
 
 
@@ -74,15 +77,22 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
             return "The distance from the roof is unknown: no layer has FLOP and bytes."
         return "The roof of no device is known: `mlscope doctor` shows how to measure it."
     stack, (model, *layers) = groups[0]
-    worst = max(layers, key=lambda row: row["lost"])
     subject = f"Predict of {model['run']} takes"
     if stack.predicted is None:
         subject = f"All layers of {model['run']} take"
     return (
         f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the roof's "
-        f"minimum time; layer {distinct_name(worst, layers)} loses the most, "
-        f"{format_time(worst['lost'])}."
+        f"minimum time; {_loss_text(layers)}."
     )
+
+
+def _loss_text(layers: list[dict[str, Any]]) -> str:
+    """Return which of a model's layers loses the most time, where intervals tell them apart."""
+    slowest = leader(layers, "lost")
+    if doubt := slowest.doubt(lambda row: distinct_name(row, layers)):
+        return f"the layer that loses the most is {doubt}"
+    loss = format_time(slowest.row["lost"])
+    return f"layer {distinct_name(slowest.row, layers)} loses the most, {loss}"
 
 
 def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] | None:
@@ -95,11 +105,11 @@ def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] 
     if least is None:
         return None
     datasheet = _least_ns(point, ceilings.datasheet_peak, ceilings.datasheet_bandwidth)
-    names = ("layer", "name", "type", "queries", "time", "time_low", "time_high", "source")
+    names = ("layer", "name", "type", "queries", *_TIME, "source")
     return {
         **stack.cells(run),
         **{name: point[name] for name in (*names, "flops", "bytes")},
-        **_distance(point["time"], least, datasheet),
+        **_distance(Margin(*(point[name] for name in _TIME)), least, datasheet),
         **_rate(point["flops"], point["time"], ceilings.peak),
         "roof_kind": ceilings.kind,
     }
@@ -112,12 +122,14 @@ def _least_ns(point: dict[str, Any], peak: float | None, bandwidth: float | None
     return float(1e9 * max(point["flops"] / peak, point["bytes"] / bandwidth))
 
 
-def _distance(time: float, least: float, datasheet: float | None) -> dict[str, Any]:
+def _distance(times: Margin, least: float, datasheet: float | None) -> dict[str, Any]:
+    """Return the cells of `times` (ns) against the `least` one, which is taken as exact."""
+    time = times.value
     return {
         "least_time": least,
-        "lost": time - least,
+        **difference(times, Margin(least, least, least)).cells("lost"),
         "of_roof": share(least, time),
-        "times": share(time, least),
+        **Margin(*(share(end, least) for end in (time, times.low, times.high))).cells("times"),
         "datasheet_time": datasheet,
         "of_datasheet": share(datasheet, time),
     }
@@ -158,7 +170,7 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
         "roof_kind": rows[0]["roof_kind"],
         "flops": sums["flops"],
         "bytes": sums["bytes"],
-        **_distance(time, least, datasheet),
+        **_distance(Margin(*(cells[name] for name in _TIME)), least, datasheet),
         **_rate(sums["flops"], time, rows[0]["peak"]),
     }
 
@@ -184,9 +196,9 @@ ANALYSIS = Analysis(
         float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
         float_column("bytes", "Bytes read and written per query.", "By"),
         float_column("least_time", "The least time under the roof."),
-        float_column("lost", "Time minus the roof's minimum time."),
+        *estimate_columns("lost", "Time minus the roof's minimum time."),
         float_column("of_roof", "Least time divided by time.", "1"),
-        float_column("times", "Time divided by least time.", "1"),
+        *estimate_columns("times", "Time divided by least time.", "1"),
         float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
         float_column("peak", "Peak throughput of the device.", "FLOP/s"),
         float_column("of_peak", "Throughput divided by the peak.", "1"),

@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import heat
 from services.analyzer.building.layer_work import (
     KERNELS,
@@ -47,8 +48,11 @@ def stages(frames: Frames) -> Table:
             for row in rows[:3]
             if row["dominates"]
         ]
+        slowest = leader(rows[:3], "time")
+        if doubt := slowest.doubt(lambda row: str(row["stage"])):
+            dominated.append(f"the stage with most {latency} is {doubt}")
         verdict = f"In {run}, {'; '.join(dominated)}."
-        verdict = verdict if dominated else f"Layers of {run} took no time."
+        verdict = verdict if slowest.row["time"] else f"Layers of {run} took no time."
     return make_table(ANALYSIS, rows, verdict, list(work_warnings(frames, works)))
 
 
@@ -93,7 +97,9 @@ def _stage_rows(work: LayerWork) -> list[dict[str, Any]]:
             dominant = next(
                 at for at, row in enumerate(rows) if row[quantity] == max(known_amounts)
             )
-            dominated[dominant].append(name)
+            # Only times have intervals: the other amounts follow from shapes.
+            if quantity != "time" or not leader(rows, "time").rivals:
+                dominated[dominant].append(name)
     return [
         row | {"dominates": ", ".join(names)} for row, names in zip(rows, dominated, strict=True)
     ]
@@ -122,7 +128,10 @@ ANALYSIS = Analysis(
         float_column("share_of_memory", "Share of all stages' memory.", "1"),
         float_column("share_of_flops", "Share of all stages' FLOP.", "1"),
         float_column("share_of_moved", "Share of all stages' bytes read and written.", "1"),
-        text_column("dominates", "The quantities of which the stage has the most."),
+        text_column(
+            "dominates",
+            "The quantities of which the stage has the most; latency where its interval is apart.",
+        ),
         TIME_OF_COLUMN,
     ),
     compute=stages,

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.building.best import leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, difference, mean_margin
 from services.analyzer.building.table import (
@@ -60,12 +61,22 @@ def _verdict(query: dict[str, Any], parts: list[dict[str, Any]]) -> str:
         part = f"{format_share(top['share'])} of it {place}"
         if round(top["share"], 3) > 1.0:
             part = f"all of it {place} ({format_time(top['excess'])} more; the rest takes less)"
-        verdict += f", {part}"
+        verdict += f", {part}{_doubt(parts, count)}"
     untraced = 1.0 - sum(row["share"] for row in parts)
     if untraced > max(top["share"], 0.0):
         amount = "most" if round(untraced, 3) > 1.0 else format_share(untraced)
         verdict += f"; {amount} of it was not traced"
     return f"{verdict}."
+
+
+def _doubt(parts: list[dict[str, Any]], count: int) -> str:
+    """Return which parts may have most of the excess of `count` slow queries.
+
+    One query is explained as it was; several stand for others, so that intervals count.
+    """
+    slow = [row for row in parts if row["excess"] > 0]
+    doubt = leader(slow, "excess").doubt(lambda row: str(row["part"])) if count > 1 else ""
+    return f"; the part with most of it is {doubt}" if doubt else ""
 
 
 def _tail_rows(run: Run) -> list[dict[str, Any]]:

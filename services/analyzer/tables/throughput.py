@@ -7,6 +7,7 @@ from mlscope.quantities import number
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
 from schemas.level import level_of
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import estimates
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
@@ -79,15 +80,32 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     rated = [row for run, row in timed if not run.row.variant] or [row for _, row in timed]
     # The rate of an open loop is that of its load, not of the system.
     closed = [row for row in rated if row["offered_per_s"] is None]
-    loop = " of a closed loop" if len(closed) in range(1, len(rated)) else ""
-    rated = closed or rated
-    level = min(level_of(row["level"]) for row in rated)
-    shallowest = [row for row in rated if level_of(row["level"]) == level]
-    best = max(shallowest, key=lambda row: row["samples_per_s"])
+    if not closed:
+        return _offered_verdict(rated)
+    loop = " of a closed loop" if len(closed) < len(rated) else ""
+    level = min(level_of(row["level"]) for row in closed)
+    fastest = leader([row for row in closed if level_of(row["level"]) == level], "samples_per_s")
+    if doubt := fastest.doubt(lambda row: f"{_rate_text(row)} in {row['run']}"):
+        return f"The highest throughput{loop} is {doubt}."
+    row = fastest.row
     return (
-        f"Highest throughput{loop}: {number(best['samples_per_s'])} samples per second in "
-        f"{best['run']} ({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
+        f"Highest throughput{loop}: {_rate_text(row)} in "
+        f"{row['run']} ({row['scenario']}, batch {row['batch_size']}, level {row['level']})."
     )
+
+
+def _offered_verdict(rows: list[dict[str, Any]]) -> str:
+    """Return the verdict of open loops, whose rate is offered to the system."""
+    row = rows[0]
+    return (
+        f"{_rate_text(row)} were answered of {number(row['offered_per_s'])} queries/s offered in "
+        f"{row['run']} ({row['scenario']}, batch {row['batch_size']}): an offered rate, not the "
+        "system's highest."
+    )
+
+
+def _rate_text(row: dict[str, Any]) -> str:
+    return estimate_text(row, "samples_per_s", "samples/s")
 
 
 ANALYSIS = Analysis(

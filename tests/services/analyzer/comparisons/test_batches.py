@@ -20,7 +20,7 @@ def test_each_evaluation_has_a_row_a_batch_size() -> None:
     assert rates[:3] == [("fast", 1, 1000.0), ("fast", 2, 2000.0), ("fast", 4, 1000.0)]
     assert rates[3:] == [("slow", 1, 250.0), ("slow", 2, 500.0)]
     verdict = table_of(THROUGHPUT, [FAST, SLOW]).verdict
-    assert verdict == "Highest throughput: 2000 samples per second of fast on a at batch 2."
+    assert verdict == "Highest throughput: 2000 samples/s (2000 … 2000) of fast on a at batch 2."
 
 
 def test_speedup_is_over_the_smallest_batch_of_the_same_agent() -> None:
@@ -57,10 +57,14 @@ def test_systems_are_told_apart_by_what_differs() -> None:
     assert verdict == "Lowest latency: a (fast); highest throughput: a (fast)."
     other = source("other", batch(1, MS // 2, model="n"))
     verdict = table_of(SYSTEMS, [FAST, other]).verdict
-    assert verdict.startswith("Lowest latency: n:1 on a (other), 0.5 times that of m:1 on a (fast)")
+    assert verdict.startswith(
+        "Lowest latency: n:1 on a (other), 0.500 (0.500 … 0.500) times that of m:1 on a (fast)"
+    )
     again = source("again", batch(1, MS // 2, framework="ort"))
     first = source("first", batch(1, MS, framework="ort"))
-    assert "a (ort) in again, 0.5 times" in table_of(SYSTEMS, [first, again]).verdict
+    assert (
+        "a (ort) in again, 0.500 (0.500 … 0.500) times" in table_of(SYSTEMS, [first, again]).verdict
+    )
 
 
 def test_unlike_scenarios_are_told() -> None:
@@ -72,17 +76,43 @@ def test_unlike_scenarios_are_told() -> None:
 def test_no_gain_is_not_called_one() -> None:
     table = table_of(SPEEDUP, [source("flat", batch(1, MS), batch(2, 4 * MS))])
     assert table.verdict.startswith(
-        "Larger batches gain nothing; m:1 on a loses the least: batch 2"
+        "Larger batches gain nothing: batch 2 has 0.500 (0.500 … 0.500) times"
     )
-    assert "gains the most: batch 2 has 2 times" in table_of(SPEEDUP, [FAST]).verdict
+    assert (
+        "gains the most: batch 2 has 2.00 (2.00 … 2.00) times" in table_of(SPEEDUP, [FAST]).verdict
+    )
 
 
 def test_verdicts_say_no_powers_of_ten() -> None:
     slow, quick = source("slow", batch(1, 900 * MS)), source("quick", batch(1, 7000))
     both = [slow, source("quick", batch(1, 7000), batch(2, 9000))]
-    assert "throughput: 222222 samples per second of quick" in table_of(THROUGHPUT, both).verdict
-    assert "128571 times that of a (slow)" in table_of(SYSTEMS, [slow, quick]).verdict
+    assert (
+        "throughput: 222222 samples/s (222222 … 222222) of quick"
+        in table_of(THROUGHPUT, both).verdict
+    )
+    assert (
+        "128571 (128571 … 128571) times that of a (slow)"
+        in table_of(SYSTEMS, [slow, quick]).verdict
+    )
     dear = table_of(COST, [slow], Terms(prices={"a": 50.0}))
-    assert "batch 1: $12500 a million" in dear.verdict
+    assert "batch 1: $12500 (12500 … 12500) a million" in dear.verdict
     rare = source("rare", batch(1, 900 * MS), batch(2, 7000))
-    assert "batch 2 has 257143 times the throughput" in table_of(SPEEDUP, [rare]).verdict
+    assert (
+        "batch 2 has 257143 (257143 … 257143) times the throughput"
+        in table_of(SPEEDUP, [rare]).verdict
+    )
+
+
+def test_batches_whose_gains_overlap_are_not_told_apart() -> None:
+    few = [batch(size, (9 + size) * MS, count=8) for size in (2, 4)]
+    rough = source("rough", batch(1, 10 * MS), *few)
+    verdict = table_of(SPEEDUP, [rough]).verdict
+    assert verdict.startswith("No larger batch certainly gains: batch 4 has 3.08 (no interval)")
+    assert table_of(THROUGHPUT, [rough]).verdict == (
+        "The highest throughput is not told apart: 308 samples/s (no interval) of rough on a at "
+        "batch 4, 182 samples/s (no interval) of rough on a at batch 2 and 100 samples/s "
+        "(100 … 100) of rough on a at batch 1."
+    )
+    table = table_of(SYSTEMS, [rough])
+    assert "highest throughput: a (rough)" in table.verdict
+    assert [row["optimal_batch"] for row in rows(SYSTEMS, rough)] == [None]

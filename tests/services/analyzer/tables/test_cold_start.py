@@ -24,7 +24,9 @@ def test_a_measured_cold_run_is_set_beside_the_warm_ones() -> None:
     assert (rows["open"]["cold"], rows["open"]["warm"]) == (700_000, None)
     assert (rows["predict"]["times"], rows["predict"]["extra"]) == (5.0, 40_000)
     assert (rows["layer"]["layer"], rows["layer"]["times"]) == ("conv", 30.0)
-    assert table.verdict.startswith("Opening takes 700 µs, the first run 50 µs, 5 times")
+    assert table.verdict.startswith(
+        "Opening takes 700 µs, the first run 50 µs, measured once, 5 times"
+    )
 
 
 def test_another_agents_warm_run_is_no_comparison() -> None:

@@ -106,7 +106,7 @@ def test_blocks_shorter_than_the_counter_tells_have_no_energy() -> None:
     assert "No run has blocks long enough for its energy counters" in table.verdict
     power: dict[str, Any] = {"level": 5, "run": "s", "series": [_power(0.2, 100)]}
     deeper = table_of(ANALYSIS, _counted_run(queries=queries, series=series), _counted_run(**power))
-    assert " J of the gpu, in s at batch 1" in deeper.verdict
+    assert " J of the gpu in s at batch 1" in deeper.verdict
     assert "s: its energy includes that of tracing level system" in deeper.caveats
 
 

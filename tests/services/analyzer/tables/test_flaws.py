@@ -226,7 +226,7 @@ NO_ESTIMATES = {
     "energy": {"busy"},
     # The row's latency, which has one, over a constant or less one.
     "optimal_batch": {"latency_per_sample"},
-    "roof_distance": {"least_time", "lost", "datasheet_time"},
+    "roof_distance": {"least_time", "datasheet_time"},
     # What the row's overhead, which has one, is a share of.
     "layer_overheads": {"time"},
 }

@@ -79,5 +79,7 @@ def test_a_run_for_hardware_counters_has_no_result() -> None:
     assert rows_of(alone)[0]["result"] == "no result: a run for hardware counters"
     timed = {"run": "a", "level": 2, "scenario": "batched", "queries": [query(0, 0, 5 * MS)]}
     verdict = table_of(ANALYSIS, replay, timed).verdict
-    assert verdict == "Final performance result: batched at batch 1 200 samples/s (a)."
+    assert (
+        verdict == "Final performance result: batched at batch 1 200 samples/s (no interval) (a)."
+    )
     assert table_of(ANALYSIS, {"run": "h", "level": 6}).verdict == "No query was answered."

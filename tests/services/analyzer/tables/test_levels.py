@@ -56,6 +56,28 @@ def test_an_overhead_is_taken_block_by_block() -> None:
     assert (cost["valid"], cost["share"]) == (True, 11.0 / 200)
 
 
+def test_an_overhead_within_its_interval_is_not_seen() -> None:
+    runs = [
+        _blocks(name, level, *medians)
+        | {
+            "spans": [
+                span(9 * level + n, 2, "predict", ns, of=3 * n) for n, ns in enumerate(medians)
+            ]
+        }
+        for name, level, medians in (("m", 2, (1000, 1001, 1002)), ("f", 3, (1000, 1040, 960)))
+    ]
+    for run in runs:
+        for block, spans in enumerate(run["spans"]):
+            spans[8] = block
+    table = table_of(ANALYSIS, *runs)
+    (row,) = [row for row in rows_of(table) if row["part"].endswith("over model, on predict")]
+    assert row["median"] < 0
+    assert row["result"] == "none seen (-102 … +99.6 ns)"
+    assert table.verdict.endswith(
+        "Overhead of tracing framework on predict: none seen (-102 … +99.6 ns)."
+    )
+
+
 def test_every_level_costs_on_every_level_above() -> None:
     runs = [_blocks(f"r{level}", level, 100 + level, 100 + level) for level in (2, 3, 5)]
     names = {part.partition(",")[0] for part in _parts(*runs) if part.startswith("tracing")}

@@ -18,7 +18,18 @@ def test_the_slowest_comes_first_with_both_shares() -> None:
     assert (predict["operator"], predict["share_of_operators"]) == ("predict", 0.75)
     assert (decode["calls"], decode["queries"], decode["time"]) == (2, 1, 25.0)
     assert decode["share_of_query"] == 0.25
-    assert table.verdict.startswith("The slowest operator is predict")
+    assert table.verdict.startswith("The slowest operator is not told apart: predict and decode")
+
+
+def test_the_slowest_is_named_where_its_interval_is_apart() -> None:
+    spans = [
+        span(2 * n + part, 2, name, duration, of=n)
+        for n in range(9)
+        for part, (name, duration) in enumerate((("decode", 20 + n % 3), ("predict", 80 + n % 3)))
+    ]
+    run = {"run": "r0", "level": 2, "queries": [query(n, 0, 100) for n in range(9)], "spans": spans}
+    verdict = table_of(ANALYSIS, run).verdict
+    assert verdict == "The slowest operator is predict, in r0: 79.4% of the operators' time."
 
 
 def test_deeper_runs_carry_a_caveat_and_give_no_verdict() -> None:

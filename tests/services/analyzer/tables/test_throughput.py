@@ -46,7 +46,7 @@ def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
         {"run": "closed", "level": 2, "queries": fast},
     )
     assert table.verdict.startswith(
-        "Highest throughput of a closed loop: 1000 samples per second in closed ("
+        "Highest throughput of a closed loop: 1000 samples/s (no interval) in closed ("
     )
     assert rows_of(table)[0]["offered_per_s"] == pytest.approx(1000.0)
 
@@ -83,3 +83,21 @@ def test_a_run_for_hardware_counters_has_no_rate_to_tell() -> None:
     open_loop = {"run": "open", "variant": "serialised", "queries": due}
     assert " in open (" in table_of(ANALYSIS, replay, open_loop).verdict
     assert table_of(ANALYSIS, {"run": "h", "level": 6}).verdict == "No query was answered."
+
+
+def test_rates_whose_intervals_overlap_are_not_told_apart() -> None:
+    steady = [query(n, n * MS, (n + 1) * MS) for n in range(40)]
+    few = [query(n, n * MS, n * MS + MS // 2) for n in range(4)]
+    table = table_of(ANALYSIS, {"run": "a", "queries": steady}, {"run": "b", "queries": few})
+    assert table.verdict == (
+        "The highest throughput is not told apart: 1143 samples/s (no interval) in b and "
+        "1000 samples/s (1000 … 1000) in a."
+    )
+
+
+def test_an_offered_rate_is_not_called_the_highest() -> None:
+    due = [query(n, n * MS, n * MS + 9, due=n * MS) for n in range(40)]
+    verdict = table_of(ANALYSIS, {"run": "open", "scenario": "poisson", "queries": due}).verdict
+    assert "queries/s offered in open" in verdict
+    assert "an offered rate" in verdict
+    assert "ighest throughput" not in verdict
