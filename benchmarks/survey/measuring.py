@@ -91,13 +91,17 @@ def online_first(plan: OfflinePlan, queries: int) -> OfflinePlan:
 
 
 def measure(
-    plan: OfflinePlan, path: Path, bound: Bound = NO_BOUND, core: int | None = None
+    plan: OfflinePlan,
+    path: Path,
+    bound: Bound = NO_BOUND,
+    core: int | None = None,
+    group_type: type[Group] = Group,
 ) -> list[Outcome]:
     """Measure a plan here and write its bundle; return how each run ended. Raises TimeIsUp.
 
-    With `core` every query is issued from that one.
+    With `core` every query is issued from that one. `group_type` performs each order.
     """
-    return asyncio.run(_measure(plan, path, bound, core))
+    return asyncio.run(_measure(plan, path, bound, core, group_type))
 
 
 @contextmanager
@@ -118,7 +122,9 @@ def pinned(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-async def _measure(plan: OfflinePlan, path: Path, bound: Bound, core: int | None) -> list[Outcome]:
+async def _measure(
+    plan: OfflinePlan, path: Path, bound: Bound, core: int | None, group_type: type[Group]
+) -> list[Outcome]:
     outcomes: list[Outcome] = []
     cause = derived_id(plan.evaluation, "offline")
     roofs = await roofs_of(plan, path.parent / ROOFS, bound)
@@ -135,7 +141,7 @@ async def _measure(plan: OfflinePlan, path: Path, bound: Bound, core: int | None
                 place = SessionOpener(
                     PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, roof), Path(folder)
                 )
-                outcomes += await _order(order, bundle, place, core)
+                outcomes += await _order(order, bundle, place, core, group_type)
                 bound.judge(outcomes)
     return outcomes
 
@@ -157,7 +163,11 @@ async def roofs_of(plan: OfflinePlan, folder: Path, bound: Bound) -> DeviceRoofs
 
 
 async def _order(
-    order: WorkOrder, bundle: BundleSink, opener: SessionOpener, core: int | None
+    order: WorkOrder,
+    bundle: BundleSink,
+    opener: SessionOpener,
+    core: int | None,
+    group_type: type[Group],
 ) -> list[Outcome]:
     """Open, do and close one session's only order."""
     publisher = OutcomePublisher(order, bundle)
@@ -180,7 +190,7 @@ async def _order(
         batches.append(body)
         return True
 
-    group = Group(session, order, Control(), take, lambda _: None, opener)
+    group = group_type(session, order, Control(), take, lambda _: None, opener)
     try:
         with pinned(core):
             outcomes = list(group.perform())

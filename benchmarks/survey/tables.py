@@ -49,24 +49,29 @@ from mlscope.manifests.figures import figures_of
 from mlscope.settings import Settings
 from schemas.level import Level
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
-from services.analyzer.frames.evaluation import LAYER_LEVEL, Frames
+from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, Frames
 
 
 def truth_rows(folder: Path) -> Iterator[Row]:
     """Yield how far each round of `truth` was off the known lengths, at each level."""
     report = json.loads((folder / "truth.json").read_text())
-    for number, told_round in enumerate(report["rounds"]):
-        frames = frames_of(folder / f"truth-{number}.bundle")
-        layers_ns = np.array(told_round["layers_ns"])
-        row: Row = {"round": number, "bare_ms": told_round["bare_ms"]}
+    frames = frames_of(folder / "truth.bundle")
+    truths = {(one["run"], one["block"]): one for one in report["blocks"]}
+    for block in sorted({block for _, block in truths}):
+        row: Row = {"round": block, "bare_ms": 0.0}
         for level in (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM):
             run = run_at(frames, level)
             assert run is not None, "planned"
-            name = level.name.lower()
-            row[f"{name}_model"] = median(run.operator_ns("predict")) / 1e6 / row["bare_ms"] - 1
+            truth, name = truths[run.row.run, block], level.name.lower()
+            row["bare_ms"] += truth["bare_ns"] / 3e6
+            is_of_block = pl.col("block") == block
+            predict = run.spans_at(OPERATOR_LEVEL).filter(is_of_block, pl.col("name") == "predict")
+            predict_ns = float(np.median(predict["duration_ns"].to_numpy()))
+            row[f"{name}_model"] = predict_ns / truth["bare_ns"] - 1
             if level >= Level.FRAMEWORK:
-                spans = run.spans_at(LAYER_LEVEL).group_by("layer")
+                spans = run.spans_at(LAYER_LEVEL).filter(is_of_block).group_by("layer")
                 times = spans.agg(pl.col("duration_ns").median()).sort("layer")["duration_ns"]
+                layers_ns = np.array(truth["layers_ns"])
                 row[f"{name}_layers"] = float(np.median(times.to_numpy() / layers_ns)) - 1
         yield row
 

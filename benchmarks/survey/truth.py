@@ -1,16 +1,20 @@
 """Leveled measurement beside the truth, on a GPU: layers of known length.
 
 `python -m benchmarks.survey.truth OUT [--core N]` measures 120 layers of 5 to 50 launches (33 to
-220 us each) at levels model, framework and system, ten blocks in turn, each block beside the truth
-taken in the same minute: the same layers called bare, one by one and as a network. It leaves the
-bundles and `truth.json`; `python -m benchmarks.survey.tables OUT` prints both side by side. Wanted:
-ours within 2 % in the median of ten blocks, a single pass at the deepest level 10 % off or more.
+220 us each) at levels model, framework and system, ten blocks of each in turn. Before the first
+block and after every block it takes the truth: the same layers called bare, as a network and one by
+one. A block is compared with the truths on both of its sides, because a host's clock changes within
+seconds. It leaves a bundle and `truth.json`; `python -m benchmarks.survey.tables OUT` prints both
+side by side. Wanted: ours within 2 % in the median of ten blocks, a single pass at the deepest
+level 10 % off or more.
 """
 
 import argparse
 import json
 import statistics
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -19,6 +23,9 @@ import numpy as np
 
 from benchmarks.survey import measuring
 from benchmarks.survey.subjects import Net
+from schemas.run import RunCompleted
+from services.agent.worker.group import Group
+from services.agent.worker.measurement import Measurement
 
 LAYERS, ROUNDS, QUERIES = 120, 10, 20
 #: most layers short
@@ -37,8 +44,51 @@ def main() -> int:
     return 0
 
 
+@dataclass(slots=True)
+class Truth:
+    """What the layers take outside of an agent, each time that it was taken."""
+
+    network: Any
+    cycles: int
+    #: launches of each layer
+    times: Sequence[int]
+    #: a call of the network, and each layer alone, in ns
+    bare_ns: list[float] = field(default_factory=list)
+    layers_ns: list[list[float]] = field(default_factory=list)
+    #: run and block between two consecutive truths
+    blocks: list[tuple[str, int]] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Time the network and its layers."""
+        from benchmarks.survey import spinning
+
+        before = _bare_ns(self.network)
+        self.layers_ns.append(spinning.known_ns(self.cycles, self.times))
+        self.bare_ns.append((before + _bare_ns(self.network)) / 2)
+
+    def beside(self, number: int) -> tuple[float, list[float]]:
+        """Return the call and the layers (ns) around the block of a number: means of two truths."""
+        bare_ns = (self.bare_ns[number] + self.bare_ns[number + 1]) / 2
+        pairs = zip(self.layers_ns[number], self.layers_ns[number + 1], strict=True)
+        return bare_ns, [(before + after) / 2 for before, after in pairs]
+
+    def group_type(self) -> type[Group]:
+        """Return a group that takes the truth after each of its blocks."""
+        truth = self
+
+        class GroupBesideTruth(Group):
+            def _perform_block(
+                self, run: Measurement, work: Callable[[Measurement], None], block: int
+            ) -> None:
+                super()._perform_block(run, work, block)
+                truth.blocks.append((run.plan.run, block))
+                truth.take()
+
+        return GroupBesideTruth
+
+
 def compare(folder: Path) -> None:
-    """Measure round by round into a folder, and print medians."""
+    """Measure block by block into a folder, and print medians."""
     from benchmarks.survey import spinning
 
     hz = spinning.calibrated_hz()
@@ -52,32 +102,28 @@ def compare(folder: Path) -> None:
         arguments={"cycles": cycles, "times": times},
         batch_sizes=(1,),
     )
-    network = spinning.network(cycles, times)
-    rounds: list[dict[str, Any]] = []
-    for number in range(ROUNDS):
-        before, known_times_ns = _bare_ns(network), spinning.known_ns(cycles, times)
-        plan = measuring.plan_of(net.subject("gpu"), [1], QUERIES, measuring.LEVELS)
-        outcomes = measuring.measure(plan, folder / f"truth-{number}.bundle")
-        again, after = spinning.known_ns(cycles, times), _bare_ns(network)
-        layers_ns = [(a + b) / 2 for a, b in zip(known_times_ns, again, strict=True)]
-        rounds.append(
-            {
-                "bare_ms": (before + after) / 2e6,
-                "layers_ns": layers_ns,
-                "layers_ms": sum(layers_ns) / 1e6,
-                "runs_ms": measuring.medians_ms(outcomes),
-            }
-        )
-    report = {"clock_hz": hz, "times": times, "rounds": rounds}
+    truth = Truth(spinning.network(cycles, times), cycles, times)
+    truth.take()
+    plan = measuring.plan_of(net.subject("gpu"), [1], QUERIES, measuring.LEVELS, ROUNDS)
+    outcomes = measuring.measure(plan, folder / "truth.bundle", group_type=truth.group_type())
+    medians_ns = {
+        outcome.run: [block.median_ns for block in outcome.blocks]
+        for outcome in outcomes
+        if isinstance(outcome, RunCompleted)
+    }
+    blocks: list[dict[str, Any]] = []
+    for number, (run, block) in enumerate(truth.blocks):
+        bare_ns, layers_ns = truth.beside(number)
+        blocks.append({"run": run, "block": block, "bare_ns": bare_ns, "layers_ns": layers_ns})
+    report = {"clock_hz": hz, "times": times, "blocks": blocks}
     (folder / "truth.json").write_text(json.dumps(report))
-    for level in measuring.LEVELS:
-        run = f"b1-online-{level.name.lower()}"
+    for run, run_medians_ns in medians_ns.items():
         off = statistics.median(
-            microseconds["runs_ms"][run] / microseconds["bare_ms"] - 1 for microseconds in rounds
+            run_medians_ns[one["block"]] / one["bare_ns"] - 1 for one in blocks if one["run"] == run
         )
         print(f"{run:24} {100 * off:+6.2f} % of the bare model", flush=True)
-    for microseconds in rounds:
-        print({k: v for k, v in microseconds.items() if k != "layers_ns"}, flush=True)
+    bare_ms = [f"{bare_ns / 1e6:.2f}" for bare_ns in truth.bare_ns]
+    print("bare model, ms, before and after each block:", *bare_ms, flush=True)
 
 
 def _bare_ns(network: Any, times: int = 30) -> float:
