@@ -42,7 +42,7 @@ class Net:
                 ],
                 "outputs": [{"type": "raw", "layer_name": "0.boxes" if self.options else "y"}],
                 "model": {
-                    "builder": "benchmarks.survey.networks.kept",
+                    "builder": "benchmarks.survey.networks.cached_network",
                     "arguments": {"builder": self.builder, "arguments": dict(self.arguments)},
                     "weights": "random",
                 },

@@ -5,7 +5,7 @@ predict call ends when its outputs are in the host's memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from cuda.bindings import runtime as cuda
 from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
+from services.agent.predictors.page_locking import page_aligned
 from services.agent.predictors.shapes import first_line
 
 OPTION_NAMES = ("device_number",)
@@ -67,6 +69,9 @@ class TensorRtPredictor:
         self._context = engine.create_execution_context()
         #: address and size of each tensor's memory on the GPU
         self._buffers: dict[str, tuple[int, int]] = {}
+        self._locks = cuda_page_locks()
+        #: by batch: its input arrays, and those of its outputs
+        self._bound: dict[int, tuple[Tensors, dict[str, Any]]] = {}
         names = [engine.get_tensor_name(n) for n in range(engine.num_io_tensors)]
         is_input = {n: engine.get_tensor_mode(n) == trt.TensorIOMode.INPUT for n in names}
         self._inputs = [_place(engine, name) for name in names if is_input[name]]
@@ -101,12 +106,7 @@ class TensorRtPredictor:
             if not self._context.set_input_shape(place.name, array.shape):
                 raise PredictFailed(f"input {place.name} cannot be {list(array.shape)}")
             self._copy(place.name, np.ascontiguousarray(array), to_device=True)
-        outputs = {
-            place.name: np.empty(
-                tuple(self._context.get_tensor_shape(place.name)), place.element_type
-            )
-            for place in self._outputs
-        }
+        outputs = self._outputs_for(inputs)
         for name, array in outputs.items():
             self._context.set_tensor_address(name, self._buffer(name, array.nbytes))
         if not self._context.execute_async_v3(self._stream):
@@ -116,8 +116,34 @@ class TensorRtPredictor:
         _checked(cuda.cudaStreamSynchronize(self._stream))
         return outputs
 
+    def forget_arrays(self) -> None:
+        """Release the arrays of earlier predict calls, and unlock their pages."""
+        self._bound.clear()
+        if self._locks is not None:
+            self._locks.release()
+
+    def _outputs_for(self, inputs: Tensors) -> dict[str, Any]:
+        """Return arrays for the outputs of these inputs, page-locked like them, once each."""
+        bound_inputs, outputs = self._bound.get(id(inputs), (inputs, {}))
+        shapes = {
+            place.name: tuple(self._context.get_tensor_shape(place.name)) for place in self._outputs
+        }
+        if shapes == {name: array.shape for name, array in outputs.items()}:
+            return outputs
+        outputs = {
+            place.name: page_aligned(shapes[place.name], place.element_type)
+            for place in self._outputs
+        }
+        self._bound[id(inputs)] = bound_inputs, outputs
+        if self._locks is not None:
+            for array in (*inputs.values(), *outputs.values()):
+                self._locks.lock(array)
+            self.opened = replace(self.opened, host_memory=self._locks.host_memory)
+        return outputs
+
     def close(self) -> None:
         """Free the buffers, the stream and the engine."""
+        self.forget_arrays()
         for address, _ in self._buffers.values():
             _checked(cuda.cudaFree(address))
         self._buffers.clear()

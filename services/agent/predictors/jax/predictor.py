@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from schemas.level import Level
 from services.agent.errors import (
@@ -23,7 +24,15 @@ from services.agent.errors import (
     OpenFailed,
     PredictFailed,
 )
-from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import (
+    MAX_BOUND,
+    LayerCapture,
+    Opened,
+    OpenRequest,
+    TensorPlace,
+    Tensors,
+)
+from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.jax.layers import ProfiledCapture
 from services.agent.predictors.jax.options import Options, options_of
 from services.agent.predictors.jax.program import (
@@ -44,6 +53,10 @@ from services.agent.predictors.xla.program import program_of
 _THREADS = ("PJRT_NPROC", "NPROC")
 _TASKS = Path("/proc/self/task")
 _POOL_THREAD = "tf_XLAEigen"
+_PINNED = "pinned_host"
+_LARGE_BYTES = 1 << 20
+"""An output of a GPU from this size on is copied into page-locked memory: 154 MB take 3.6 ms there
+on an H200, and 87 ms into fresh pageable memory."""
 _GPU_PRECISIONS = {
     **dict.fromkeys(("default", "high", "tensorfloat32"), "float32 (tf32 allowed)"),
     "bfloat16": "float32 (bfloat16 products)",
@@ -99,6 +112,13 @@ class JaxPredictor:
         self._device_context: Callable[[], AbstractContextManager[Any]] = (
             nullcontext if device == jax.devices()[0] else lambda: jax.default_device(device)
         )
+        is_on_gpu = device.platform == "gpu"
+        self._locks = cuda_page_locks() if is_on_gpu else None
+        #: the arrays of earlier calls that were page-locked
+        self._bound: dict[int, Tensors] = {}
+        kinds = [memory.kind for memory in device.addressable_memories()] if is_on_gpu else []
+        #: page-locked memory of the host, as JAX names a place; None where it has none
+        self._host = SingleDeviceSharding(device, memory_kind=_PINNED) if _PINNED in kinds else None
         self.opened = Opened(
             framework="jax",
             framework_version=jax.__version__,
@@ -119,6 +139,7 @@ class JaxPredictor:
             for name, array in outputs.items()
         )
         self.filled = {}
+        self.forget_arrays()
         used_bytes = (self._device.memory_stats() or {}).get("bytes_in_use", 0)
         self.opened = replace(self.opened, outputs=places, device_memory_bytes=used_bytes)
 
@@ -135,6 +156,8 @@ class JaxPredictor:
                         f"but the model was opened for {dtype}{list(shape)}"
                     )
             arrays = [inputs[name] for name in self._expected]
+            if self._locks is not None and id(inputs) not in self._bound:
+                self._lock(inputs)
             with self._device_context():
                 answer = self._call(self._parameters, *arrays)
             if self._names is None:
@@ -142,16 +165,37 @@ class JaxPredictor:
                 own_names = [path_name(path) or "0" for path in paths]
                 self._names = names_for(own_names, self._request.model.outputs)
             if isinstance(answer, jax.Array):
-                return {self._names[0]: without_bfloat16(np.asarray(answer))}
+                return {self._names[0]: self._fetched(answer)}
             leaves = jax.tree_util.tree_leaves(answer)
             return {
-                name: without_bfloat16(np.asarray(leaf))
-                for name, leaf in zip(self._names, leaves, strict=True)
+                name: self._fetched(leaf) for name, leaf in zip(self._names, leaves, strict=True)
             }
         except PredictFailed:
             raise
         except Exception as error:  # XLA's errors share no root
             raise PredictFailed(first_line(error)) from error
+
+    def _lock(self, inputs: Tensors) -> None:
+        """Page-lock the arrays of a batch, in place of the oldest's where there are too many."""
+        assert self._locks is not None
+        if len(self._bound) >= MAX_BOUND:
+            self.forget_arrays()
+        self._bound[id(inputs)] = inputs
+        for name in self._expected:
+            self._locks.lock(inputs[name])
+        self.opened = replace(self.opened, host_memory=self._locks.host_memory)
+
+    def _fetched(self, leaf: Any) -> Any:
+        """Return an output's array in the host's memory."""
+        if self._host is not None and leaf.nbytes >= _LARGE_BYTES:
+            leaf = jax.device_put(leaf, self._host)
+        return without_bfloat16(np.asarray(leaf))
+
+    def forget_arrays(self) -> None:
+        """Release the arrays of earlier predict calls, and unlock their pages."""
+        self._bound.clear()
+        if self._locks is not None:
+            self._locks.release()
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture; one without batches captures the first run. Raises PredictFailed.
@@ -175,6 +219,7 @@ class JaxPredictor:
 
     def close(self) -> None:
         """Free the parameters and the compiled programs."""
+        self.forget_arrays()
         GRAPHS.instructions = ()
         del self._call, self._parameters
         self.filled = {}
