@@ -83,6 +83,11 @@ class Conditions(Message):
     warmup_queries: int = 0
     #: threads that prepared samples; the predicting thread helped when none was ready
     prepare_threads: int = 1
+    #: when its samples were prepared: ahead of the clock, or streamed; empty before release 0.2
+    samples: str = ""
+    #: batches prepared ahead for it, and the memory of their tensors
+    prepared_batches: int = 0
+    prepared_bytes: int = 0
     rss_bytes: int = 0
     checksums: dict[str, str] = Field(default_factory=dict)
     seed: int | None = None

@@ -7,6 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pacing = Literal["local", "remote"]
+SamplesMode = Literal["", "ahead", "streamed"]
+AHEAD: Literal["ahead"] = "ahead"
+STREAMED: Literal["streamed"] = "streamed"
+"""Whether samples are prepared before a run's clock starts, or while it runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,8 @@ class Load:
     concurrency: int
     #: who issues the load (the agent or the scheduler) unless the request says so
     pacing: Pacing
+    #: when its samples are prepared: ahead, or streamed while the clock runs; '' was not requested
+    samples: SamplesMode = ""
 
     @property
     def open_loop(self) -> bool:

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
+from mlscope.load.load import AHEAD, STREAMED, SamplesMode
 
 MAX_QUERIES = 10_000_000
 MAX_SAMPLES = 50_000_000
@@ -75,6 +76,19 @@ class Parameters:
     def seed(self, field: str) -> int | None:
         """Return the seed `field`, None if it is not given. Raises InvalidParameter."""
         return self.integer(field, 0, 0, 2**64 - 1) if self.values.get(field) is not None else None
+
+    def samples(self) -> SamplesMode:
+        """Return when samples are prepared; '' if it is not given. Raises InvalidParameter."""
+        match self.values.get("samples"):
+            case None:
+                return ""
+            case "ahead":
+                return AHEAD
+            case "streamed":
+                return STREAMED
+            case value:
+                allowed = f"{AHEAD} or {STREAMED}"
+                raise InvalidParameter(self.scenario, "samples", value, allowed)
 
     def queries(self, default: int, batch_size: int) -> int:
         """Return the number of queries, or `default`. Raises InvalidParameter.

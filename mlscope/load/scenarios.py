@@ -3,6 +3,9 @@
 A name is looked up in `BUILT_IN` first, then among the entry points of the group
 `mlscope.scenarios`. A user's own scenario is one function `(parameters, batch_size, samples) ->
 Load` in the user's package; it raises InvalidParameter for parameters it can't use.
+
+Every built-in scenario also takes the parameter `samples`: `ahead` prepares all batches before the
+clock starts, so that the model alone is timed; `streamed` prepares them while it runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +26,9 @@ SLOWEST_HZ, FASTEST_HZ = 1e-3, 1e7
 COLD, OPENINGS, WARM = "cold", 3, 5
 """The scenario of cold starts: its name, the openings, and the warm queries after each of them."""
 
+_OF_EVERY_SCENARIO = ("queries", "sample_seed", "samples")
+"""Parameters of every built-in scenario."""
+
 Scenario = Callable[[Mapping[str, Any], int, int], Load]
 
 
@@ -33,9 +39,9 @@ def online(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load
     `sample_seed` for a random order of the dataset's `samples`.
     Final performance result: the trimmed mean and the 90th percentile of the latencies.
     """
-    read = Parameters("online", parameters).only("queries", "sample_seed")
+    read = Parameters("online", parameters).only(*_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 50, batch_size, samples)
-    return Load("online", None, sample_indices, concurrency=1, pacing="local")
+    return Load("online", None, sample_indices, 1, "local", read.samples())
 
 
 def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -46,11 +52,12 @@ def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Loa
     dataset's `samples`. A latency is measured from the time at which the query was due.
     Final performance result: the 99th percentile of latency at the offered rate.
     """
-    read = Parameters("poisson", parameters).only("rate_hz", "queries", "seed", "sample_seed")
+    read = Parameters("poisson", parameters).only("rate_hz", "seed", *_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 100, batch_size, samples)
     rate_hz = read.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
     seed = read.integer("seed", 1, 0, 2**64 - 1)
-    return _open_loop("poisson", poisson_due_ns(rate_hz, len(sample_indices), seed), sample_indices)
+    due_ns = poisson_due_ns(rate_hz, len(sample_indices), seed)
+    return _open_loop(read, due_ns, sample_indices)
 
 
 def fixed_rate(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -61,25 +68,25 @@ def fixed_rate(parameters: Mapping[str, Any], batch_size: int, samples: int) -> 
     from the time at which the query was due.
     Final performance result: the 99th percentile of latency at the offered rate.
     """
-    read = Parameters("fixed_rate", parameters).only("rate_hz", "queries", "sample_seed")
+    read = Parameters("fixed_rate", parameters).only("rate_hz", *_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 100, batch_size, samples)
     rate_hz = read.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
-    return _open_loop("fixed_rate", fixed_rate_due_ns(rate_hz, len(sample_indices)), sample_indices)
+    return _open_loop(read, fixed_rate_due_ns(rate_hz, len(sample_indices)), sample_indices)
 
 
 def batched(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
     """Issue batches as fast as they are answered, as in offline processing.
 
-    A closed loop. `parameters`: `concurrency` (2) batches in flight, so that reading and
-    pre-processing of one overlaps with predicting another; `queries` (20) of `batch_size` samples,
+    A closed loop. `parameters`: `concurrency` (2) batches in flight, so that one may be
+    prepared while another is predicted; `queries` (20) of `batch_size` samples,
     `sample_seed` for a random order of the dataset's `samples`.
     Final performance result: the throughput in samples a second, and of several batch sizes the
     optimal one, the first that gains no more than 5 % throughput when doubled.
     """
-    read = Parameters("batched", parameters).only("queries", "concurrency", "sample_seed")
+    read = Parameters("batched", parameters).only("concurrency", *_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 20, batch_size, samples)
     concurrency = read.integer("concurrency", 2, 2, 1024)
-    return Load("batched", None, sample_indices, concurrency=concurrency, pacing="local")
+    return Load("batched", None, sample_indices, concurrency, "local", read.samples())
 
 
 def cold(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -90,10 +97,11 @@ def cold(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
     `batch_size` samples; `sample_seed` is for a random order of the dataset's `samples`.
     Final performance result: the times of loading and of the first run, against a warm run.
     """
-    read = Parameters("cold", parameters).only("queries", "warm", "sample_seed")
+    read = Parameters("cold", parameters).only("warm", *_OF_EVERY_SCENARIO)
     read.integer("warm", WARM, 1, 10_000)
     read.integer("queries", OPENINGS, 1, 100)
-    return Load("cold", None, _samples(read, OPENINGS, batch_size, samples), 1, pacing="local")
+    sample_indices = _samples(read, OPENINGS, batch_size, samples)
+    return Load("cold", None, sample_indices, 1, "local", read.samples())
 
 
 BUILT_IN: Mapping[str, Scenario] = MappingProxyType(
@@ -127,9 +135,11 @@ def scenario_named(name: str) -> Scenario:
     raise UnknownScenario(name, scenario_names())
 
 
-def _open_loop(name: str, due_ns: NDArray[np.int64], sample_indices: NDArray[np.int32]) -> Load:
+def _open_loop(
+    read: Parameters, due_ns: NDArray[np.int64], sample_indices: NDArray[np.int32]
+) -> Load:
     due_ns.setflags(write=False)
-    return Load(name, due_ns, sample_indices, concurrency=0, pacing="remote")
+    return Load(read.scenario, due_ns, sample_indices, 0, "remote", read.samples())
 
 
 def _samples(read: Parameters, queries: int, batch_size: int, samples: int) -> NDArray[np.int32]:

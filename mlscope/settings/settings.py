@@ -227,6 +227,13 @@ class Settings:
         0,
         "memory limit of an agent's worker, checked 20 times a second; 0: no limit",
     )
+    ahead_bytes: int | None = setting(
+        "AHEAD_BYTES",
+        bytes_or_none,
+        None,
+        "memory of the batches that a worker prepares ahead of its runs; runs that need more are "
+        "streamed; 0: all are; default: a quarter of the free memory, at most 4 GiB",
+    )
     traces_max_bytes: int = setting(
         "TRACES_MAX_BYTES", bytes_of, 4 * GIB, "size limit of the stream TRACES"
     )

@@ -53,11 +53,6 @@ class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
         ...
 
     @property
-    def worker_memory_bytes(self) -> int:
-        """Memory that a worker may use; 0 is no limit."""
-        ...
-
-    @property
     def heartbeat_s(self) -> float:
         """Seconds between renewals of the lease."""
         ...

@@ -1,9 +1,12 @@
-"""What the agent's owner allows models to use: inline code, builders, remote servers. Pure."""
+"""What the agent's owner allows models to use: code, builders, servers, memory. Pure."""
 
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 from services.agent.default_builders import BUILDERS
+
+AHEAD_SHARE, MAX_AHEAD_BYTES = 0.25, 4 << 30
+"""The share of the free memory for batches prepared ahead, and its limit, without a setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,16 @@ class AllowanceSettings(Protocol):
         """Other hosts whose servers the `remote` predictor may ask."""
         ...
 
+    @property
+    def ahead_bytes(self) -> int | None:
+        """Memory of batches prepared ahead; None: a share of the free memory."""
+        ...
+
+    @property
+    def worker_memory_bytes(self) -> int:
+        """Memory that a worker may use; 0 is no limit."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Allowances:
@@ -66,6 +79,8 @@ class Allowances:
     inline: InlineLimits | None = None
     builders: tuple[str, ...] = BUILDERS
     remote_hosts: tuple[str, ...] = ()
+    #: memory of batches prepared ahead of runs; None: `AHEAD_SHARE` of the free memory
+    ahead_bytes: int | None = None
 
     @classmethod
     def of(cls, settings: AllowanceSettings) -> Self:
@@ -76,11 +91,27 @@ class Allowances:
             memory_bytes=settings.inline_memory_bytes,
             output_bytes=settings.inline_output_bytes,
         )
+        ahead_bytes = settings.ahead_bytes
+        if ahead_bytes is None and settings.worker_memory_bytes:
+            ahead_bytes = min(int(settings.worker_memory_bytes * AHEAD_SHARE), MAX_AHEAD_BYTES)
         return cls(
             inline=limits if settings.allow_inline_python else None,
             builders=settings.builders or BUILDERS,
             remote_hosts=settings.remote_hosts,
+            ahead_bytes=ahead_bytes,
         )
+
+
+def ahead_limit_bytes(allowed_bytes: int | None, available_bytes: int) -> int:
+    """Return the memory for batches prepared ahead, of the `available_bytes`.
+
+    It is what the setting has, `allowed_bytes`, or a share of the available memory for None. Where
+    it is unknown how much is available (0), there is as much as the share is limited to.
+    """
+    available_bytes = available_bytes or MAX_AHEAD_BYTES
+    if allowed_bytes is None:
+        return min(int(available_bytes * AHEAD_SHARE), MAX_AHEAD_BYTES)
+    return min(allowed_bytes, available_bytes)
 
 
 DEFAULT_ALLOWANCES = Allowances()

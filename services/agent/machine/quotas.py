@@ -11,6 +11,11 @@ from pathlib import Path, PurePosixPath
 
 GROUPS_OF = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
+_MEMORY_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""The files with a group's limit and use of memory, in versions 2 and 1."""
 
 
 def usable_cores(groups: Path = GROUPS_OF, mount: Path = MOUNT) -> int:
@@ -33,6 +38,33 @@ def usable_memory_bytes(host_bytes: int, groups: Path = GROUPS_OF, mount: Path =
         if text.isdecimal() and int(text)  # it is `max` where there is no limit
     ]
     return min([host_bytes, *limits]) if host_bytes else min(limits, default=0)
+
+
+def available_memory_bytes(
+    meminfo: Path = Path("/proc/meminfo"), groups: Path = GROUPS_OF, mount: Path = MOUNT
+) -> int:
+    """Return how much more memory this process may use without swapping; 0 where it is unknown.
+
+    The host's free memory is in `meminfo`; `groups` and `mount` are as in `usable_memory_bytes`.
+    Files that a group has read count as free: the kernel drops them.
+    """
+    fields = _file_fields(meminfo)
+    free = (
+        [int(fields[fields.index("MemAvailable:") + 1]) << 10] if "MemAvailable:" in fields else []
+    )
+    for folder in _folders(groups, mount, "memory"):
+        for limit_name, used_name in _MEMORY_FILES:
+            limit, used = _file_fields(folder / limit_name)[:1], _file_fields(folder / used_name)
+            if limit and used and limit[0].isdecimal() and int(limit[0]):
+                free.append(int(limit[0]) - int(used[0]) + _cached_bytes(folder))
+    return max(0, min(free, default=0))
+
+
+def _cached_bytes(folder: Path) -> int:
+    """Return the bytes of files that a group has in memory and does not use."""
+    fields = _file_fields(folder / "memory.stat")
+    name = "total_inactive_file" if "total_inactive_file" in fields else "inactive_file"
+    return int(fields[fields.index(name) + 1]) if name in fields else 0
 
 
 def _folders(groups: Path, mount: Path, controller: str) -> Iterator[Path]:

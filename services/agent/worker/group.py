@@ -25,9 +25,11 @@ from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.measurement import Measurement
+from services.agent.worker.preparing_ahead import prepare_ahead
+from services.agent.worker.queries.ahead import in_flight, run_ahead
 from services.agent.worker.queries.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.worker.queries.pipeline import steps_after, steps_before
-from services.agent.worker.queries.query import Query
+from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.streaming import (
     OnFinished,
     Unbounded,
@@ -71,28 +73,29 @@ class Group:
 
     def perform(self) -> Iterator[Outcome]:
         """Yield each run's outcome as it ends: local runs together, remote ones in their order."""
-        plans = [plan for plan in self._order.session.runs if plan.run in self._order.runs]
+        order = self._order
+        plans = [plan for plan in order.session.runs if plan.run in order.runs]
         local_runs = []
+        self._session.prepared.release()
         for plan in plans:
             try:
                 run = Measurement.of(
-                    self._session,
-                    self._order,
-                    plan,
-                    self._control,
-                    self._hand_over,
-                    self._opener,
+                    self._session, order, plan, self._control, self._hand_over, self._opener
                 )
             except LoadError as error:
                 cause = OpenFailed(plan.scenario, str(error))
-                yield failed_before_start(self._order, plan.run, cause)
+                yield failed_before_start(order, plan.run, cause)
                 continue
             run.caveats += self._session.notes
+            if not is_cold(run):
+                with _noted_errors(run, order.session.batch_size), run.deadline:
+                    prepare_ahead(run)
             if not is_cold(run) and plan.pacing != "remote":
                 local_runs.append(run)
                 continue
             work = record_opening if is_cold(run) else self._run_remote_load
-            self._perform_block(run, work, 0)
+            if run.error is None:
+                self._perform_block(run, work, 0)
             yield self._end(run)
         _freeze_garbage()
         try:
@@ -108,7 +111,10 @@ class Group:
         rule, block, began_ns, elapsed_s = self._order.subject.blocks, 0, now_ns(), 0.0
         if self._order.session.variant in _ONE_BLOCK:
             rule = Blocks()
-        active = list(runs)
+        active = [run for run in runs if run.error is None]
+        for run in runs:
+            if run.error is not None:
+                yield self._end(run)
         while active:
             for run in active:
                 self._perform_block(run, partial(self._run_local_load, block=block), block)
@@ -134,15 +140,10 @@ class Group:
         """Do a block's work; hand over what was captured after the run's clock has stopped."""
         capture: LayerCapture | None = None
         try:
-            capture = self._begin_capture(run)
-            with _without_garbage_collection(), run.collectors.block(), run.deadline:
-                work(run)
-        except (AgentError, LoadError, OSError) as error:
-            run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
-        except MemoryError as error:
-            # Another attempt would end the same way: a final failure, and not the worker's crash.
-            batch_size = self._order.session.batch_size
-            run.error = MemoryExhausted(batch_size, str(error) or "no memory")
+            with _noted_errors(run, self._order.session.batch_size):
+                capture = self._begin_capture(run)
+                with _without_garbage_collection(), run.collectors.block(), run.deadline:
+                    work(run)
         finally:
             if capture is not None:
                 _attach_layers(run, capture)
@@ -155,16 +156,20 @@ class Group:
         predictor = self._session.predictor
         if not run.captures_layers or not isinstance(predictor, LayerSource):
             return None
-        # Where each query waits for the one before, they all use one slot.
-        is_inline_run = run.plan.pacing != "remote" and is_inline(run.load)
-        slots = self._session.slots
-        used_slots = slots[:1] if self._is_stepless or is_inline_run else slots
         try:
-            capture = predictor.layers([slot.inputs for slot in used_slots])
+            capture = predictor.layers([slot.inputs for slot in self._used_slots(run)])
         except Exception as error:
             raise _capture_error(error) from error
         run.stages.predict_with(capture.predict)
         return capture
+
+    def _used_slots(self, run: Measurement) -> Sequence[Slot]:
+        if run.batch_of is not None:
+            return run.prepared_slots
+        # Where each query waits for the one before, they all use one slot.
+        is_inline_run = run.plan.pacing != "remote" and is_inline(run.load)
+        slots = self._session.slots
+        return slots[:1] if self._is_stepless or is_inline_run else slots
 
     @property
     def _is_stepless(self) -> bool:
@@ -180,6 +185,9 @@ class Group:
                 self._control.call_on_stop(run.key, pacer.stop)
                 queries = open_loop(load, block, first_query, pacer, check)
                 self._run_queries(run, queries, on_finished)
+        elif run.batch_of is not None:
+            queries = closed_loop(load, block, first_query, Unbounded(), check)
+            self._run_queries(run, in_flight(queries, load.concurrency), on_finished)
         elif is_inline(load):
             queries = closed_loop(load, block, first_query, Unbounded(), check)
             run_inline(queries, run.stages, self._session.slots[0], run.recorder, on_finished)
@@ -213,7 +221,10 @@ class Group:
     ) -> None:
         """Take queries through the stages; without steps nothing overlaps, so without threads."""
         slots = self._session.slots
-        if self._is_stepless:
+        if run.batch_of is not None:
+            recorder = run.recorder
+            run_ahead(queries, run.batch_of, run.stages, slots[0], recorder, on_finished)
+        elif self._is_stepless:
             run_inline(queries, run.stages, slots[0], run.recorder, on_finished)
         else:
             check = run.deadline.check
@@ -258,6 +269,18 @@ class Group:
         outcome = run.outcome()
         self.has_lost_device |= isinstance(run.error, DeviceLost)
         return outcome
+
+
+@contextlib.contextmanager
+def _noted_errors(run: Measurement, batch_size: int) -> Iterator[None]:
+    """Keep an error that ends a run, for its outcome."""
+    try:
+        yield
+    except (AgentError, LoadError, OSError) as error:
+        run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
+    except MemoryError as error:
+        # Another attempt would end the same way: a final failure, and not the worker's crash.
+        run.error = MemoryExhausted(batch_size, str(error) or "no memory")
 
 
 def _attach_layers(run: Measurement, capture: LayerCapture) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Any, Self
 
-from mlscope.load.load import Load
+from mlscope.load.load import AHEAD, STREAMED, Load
 from mlscope.load.scenarios import COLD, scenario_named
 from mlscope.tracing.batches import Attempt
 from mlscope.tracing.clock import ended_origin, started_origin, wall_step_ns
@@ -35,8 +35,9 @@ from services.agent.worker.open_collectors import (
     missing_levels,
     open_collectors,
 )
+from services.agent.worker.queries.ahead import BatchOf
 from services.agent.worker.queries.overload import ServiceBacklog
-from services.agent.worker.queries.query import Query
+from services.agent.worker.queries.query import Query, Slot, bytes_of
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.recorder import HandOver, RunRecorder
 from services.agent.worker.session import Session
@@ -69,6 +70,10 @@ class Measurement:
     #: see `Conditions.blocks_ended`
     blocks_ended: str = ""
     caveats: list[str] = field(default_factory=list)
+    #: finds the batch that was prepared ahead for a query; None: samples are streamed
+    batch_of: BatchOf | None = None
+    #: the slots of its batches that were prepared ahead
+    prepared_slots: Sequence[Slot] = ()
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
@@ -236,6 +241,9 @@ class Measurement:
         changes: dict[str, Any] = {
             "blocks_ended": self.blocks_ended,
             "repeats_compared": self.stages.kept_outputs.compared,
+            "samples": STREAMED if self.batch_of is None else AHEAD,
+            "prepared_batches": len(self.prepared_slots),
+            "prepared_bytes": sum(bytes_of(slot.inputs) for slot in self.prepared_slots),
         }
         return conditions.model_copy(update={**changes, **self._ceilings().ceilings})
 

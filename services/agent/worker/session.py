@@ -8,18 +8,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mlscope.load.parameters import MAX_QUERIES
 from mlscope.manifests.figures import figures_of
 from mlscope.tracing.batches import Attempt
 from schemas.level import Level
 from schemas.plan import Subject
 from schemas.run import Conditions
 from services.agent.errors import MemoryExhausted, PredictFailed
-from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
+from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances, ahead_limit_bytes
 from services.agent.link.fetched_file import NO_FILES, FetchedFile
 from services.agent.link.messages import IssueQuery
 from services.agent.machine.hardware import accelerator_names, package_version, processor_name
 from services.agent.machine.noise import resident_bytes
+from services.agent.machine.quotas import available_memory_bytes
 from services.agent.predictors import (
+    MAX_BOUND,
+    ArrayBinder,
     OpenRequest,
     Predictor,
     predictor_named,
@@ -33,11 +37,12 @@ from services.agent.worker.files.weights import with_weights_chosen
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
-from services.agent.worker.queries.inputs import inputs_of, received_sample
+from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.outputs import check_outputs
 from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
-from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.prepared import PreparedBatches, no_batches
+from services.agent.worker.queries.query import Query, Slot, bytes_of
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.queries.streaming import SLOTS, workers_for
 from services.agent.worker.recorder import RunRecorder
@@ -59,6 +64,8 @@ class Session:
     inline: InlineCode = field(default_factory=InlineCode)
     #: the collectors that observed its opening, for the run that measures it
     opening_collectors: OpenCollectors | None = None
+    #: batches that its runs prepare ahead
+    prepared: PreparedBatches = field(default_factory=no_batches)
     #: a random id of this opening of the model
     opened: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -238,7 +245,8 @@ def _open(
         steps = steps_in(pipeline.before)
         workers = workers_for(steps, batch_size, usable_cores(), predicting)
         supply = Supply(pipeline, samples, batch_size, truths=truths_of(samples), workers=workers)
-        warm_up(supply, predictor, slots, subject.warmup)
+        output_bytes = warm_up(supply, predictor, slots, subject.warmup)
+        prepared = _room_for_batches(inputs, predictor, output_bytes, environment.allowances)
         undo.pop_all()
     caveat = unverified_caveat(opened.framework, opened.device)
     return Session(
@@ -251,19 +259,35 @@ def _open(
         notes=(*subject.notes, *files.notes, *folder.notes, *([caveat] if caveat else [])),
         inline=inline,
         opening_collectors=collectors,
+        prepared=prepared,
     )
 
 
-def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
+def _room_for_batches(
+    inputs: Inputs, predictor: Predictor, output_bytes: int, allowances: Allowances
+) -> PreparedBatches:
+    """Return the room for prepared batches of a model's `inputs`, within the `allowances`.
+
+    A `predictor` that binds arrays keeps `output_bytes` of outputs with each batch.
+    """
+    is_binding = isinstance(predictor, ArrayBinder)
+    batch_bytes = inputs.batch_bytes + (output_bytes if is_binding else 0)
+    # The slots of streamed runs are bound, too.
+    limit_batches = MAX_BOUND - SLOTS if is_binding else MAX_QUERIES
+    limit_bytes = ahead_limit_bytes(allowances.ahead_bytes, available_memory_bytes())
+    return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches)
+
+
+def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> int:
     """Run `queries` from a `supply` that leave nothing behind, through each of the `slots`.
 
-    The `predictor` computes them as it does later ones.
+    Returns the bytes of a batch's outputs. The `predictor` computes them as it does later ones.
     A query all of whose samples make the model raise is replaced by the next one: bad samples at
     the front do not prevent opening. Raises PredictFailed after `_MOST_FAILED_WARMUP` such queries.
     """
     recorder = RunRecorder(_NO_ATTEMPT, lambda _: True)
     stages = Stages(supply, predictor.predict, recorder, Level.NONE, records_queries=False)
-    index = failed = 0
+    index = failed = output_bytes = 0
     while index - failed < queries:
         first = index * supply.batch_size
         samples = [(first + offset) % len(supply.samples) for offset in range(supply.batch_size)]
@@ -275,9 +299,11 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
         else:
             stages.predict(query)
         stages.finish(query)
+        output_bytes = max(output_bytes, bytes_of(query.outputs or {}))
         failed += query.outputs is None
         if failed >= _MOST_FAILED_WARMUP:
             raise PredictFailed(query.errors[-1].removeprefix("predict: "))
+    return output_bytes
 
 
 _NO_ATTEMPT = Attempt("none", "none", 0, "none")

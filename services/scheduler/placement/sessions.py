@@ -109,6 +109,7 @@ def sessions_of(
 def _cold_runs(request: Evaluate, prefix: str, group: Group, level: Level) -> list[RunPlan]:
     """Return one opening of the model, and the warm queries to compare it with."""
     warm_queries = int(group.parameters.get("warm", WARM))
+    of_samples = {name: group.parameters[name] for name in ("samples",) if name in group.parameters}
     first = RunPlan(
         run=token_of(f"{prefix}-first"),
         group=2 * group.number,
@@ -122,7 +123,7 @@ def _cold_runs(request: Evaluate, prefix: str, group: Group, level: Level) -> li
         run=token_of(f"{prefix}-warm"),
         group=2 * group.number + 1,
         scenario="online",
-        parameters={"queries": warm_queries},
+        parameters={"queries": warm_queries, **of_samples},
         level=level,
         queries=warm_queries,
         timeout_s=request.run_timeout_s,

@@ -50,6 +50,19 @@ def test_what_is_no_number_is_named(found: object) -> None:
         given_(x=found).number("x", 1.0, 0.5, 2.0)
 
 
+@pytest.mark.parametrize(("found", "mode"), [("ahead",) * 2, ("streamed",) * 2, (None, "")])
+def test_when_samples_are_prepared_is_read(found: object, mode: str) -> None:
+    assert given_(samples=found).samples() == mode
+    assert given_().samples() == ""
+
+
+@pytest.mark.parametrize("found", ["", "Ahead", "stream", True, 1, [], ["ahead"]])
+def test_another_time_to_prepare_samples_is_named_with_the_choices(found: object) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        given_(samples=found).samples()
+    assert str(refused.value) == f"online.samples: found {found!r}, allowed is ahead or streamed"
+
+
 @given(st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.none()))
 def test_any_value_is_read_within_its_bounds_or_refused(found: object) -> None:
     for read in (given_(n=found).integer, given_(n=found).number):

@@ -95,6 +95,19 @@ def test_samples_are_issued_equally_often(
     assert issued.max() - issued.min() <= 1
 
 
+@pytest.mark.parametrize("mode", ["ahead", "streamed", ""])
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_each_carries_when_its_samples_are_prepared(name: str, mode: str) -> None:
+    load = BUILT_IN[name]({"samples": mode} if mode else {}, 2, 9)
+    assert load.samples == mode
+    with pytest.raises(InvalidParameter, match=f"{name}.samples: found 'later', allowed is ahead"):
+        BUILT_IN[name]({"samples": "later"}, 2, 9)
+
+
+def test_a_load_of_another_package_need_not_say_when_samples_are_prepared() -> None:
+    assert Load("bursts", None, np.zeros((1, 1), np.int32), 1, "local").samples == ""
+
+
 @given(names, st.integers(0, 2**64 - 1))
 def test_a_load_follows_from_its_parameters(name: str, seed: int) -> None:
     one, two = (BUILT_IN[name]({"sample_seed": seed}, 2, 9) for _ in range(2))

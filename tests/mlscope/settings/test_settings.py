@@ -51,6 +51,12 @@ def test_a_worker_s_memory_is_bound_on_request_alone() -> None:
         Settings.read({"MLSCOPE_WORKER_MEMORY_BYTES": "00"})
 
 
+def test_memory_for_prepared_batches_is_a_share_unless_it_is_given() -> None:
+    assert Settings.read({}).ahead_bytes is None
+    assert Settings.read({"MLSCOPE_AHEAD_BYTES": "0"}).ahead_bytes == 0
+    assert Settings.read({"MLSCOPE_AHEAD_BYTES": "2GiB"}).ahead_bytes == 2 << 30
+
+
 def test_several_servers_are_taken() -> None:
     urls = "tls://a.example:4222, nats://b.example"
     settings = Settings.read({"MLSCOPE_NATS_URL": urls})

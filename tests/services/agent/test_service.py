@@ -61,6 +61,7 @@ class Small:
     ring_bytes: int = 1 << 20
     spool_max_bytes: int = 1 << 20
     worker_memory_bytes: int = 0
+    ahead_bytes: int | None = None
     heartbeat_s: float = 0.2
     run_silence_s: float = 30.0
     cache_max_bytes: int = 1 << 20

@@ -41,7 +41,8 @@ def test_defaults_a_scenario_cannot_use_are_refused(
     refused = refusal(None, ScenarioManifest(name="online", version="9", parameters=parameters))
     assert (refused.error, refused.field) == ("invalid", f"manifest.parameters.{field}")
     is_unknown = (
-        "but there is no such parameter; there are: queries, sample_seed" in refused.message
+        "but there is no such parameter; there are: queries, sample_seed, samples"
+        in refused.message
     )
     assert is_unknown is (field == "rate")
 

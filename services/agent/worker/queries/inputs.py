@@ -1,5 +1,6 @@
 """The inputs of an opened model at a batch size: those that samples fill, and constants."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +39,13 @@ class Inputs:
         for name, value in self.constants.items():
             arrays[name][...] = value
         return Slot(arrays, self.filled)
+
+    @property
+    def batch_bytes(self) -> int:
+        """The bytes of the arrays of one slot."""
+        return sum(
+            math.prod(place.shape) * np.dtype(place.element_type).itemsize for place in self.places
+        )
 
     def named(self, pipeline: Pipeline) -> Pipeline:
         """Return a pipeline with the names of inputs in samples, where the manifest has none."""

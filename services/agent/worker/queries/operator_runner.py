@@ -7,12 +7,12 @@ from typing import Any
 
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.clock import now_ns
-from mlscope.tracing.spans import NO_ATTRIBUTES
+from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import SampleUnusable
 from services.agent.steps import Operator
 from services.agent.worker.files.samples import CachedSamples
-from services.agent.worker.queries.pipeline import PREDICT, QUERY, Pipeline
+from services.agent.worker.queries.pipeline import ANSWER, PREDICT, PREPARE, QUERY, Pipeline
 from services.agent.worker.queries.query import Query
 from services.agent.worker.recorder import RunRecorder
 
@@ -53,6 +53,8 @@ class OperatorRunner:
         names = (
             QUERY,
             PREDICT,
+            PREPARE,
+            ANSWER,
             *(code.name for code in (*pipeline.code_before, *pipeline.code_after)),
             *(step.name for port in ports for step in port.steps),
         )
@@ -81,11 +83,24 @@ class OperatorRunner:
 
     def record_span(self, query: Query, span: int, name: str, began: int) -> None:
         """Record a `query`'s span with a `name` and the id `span`, from `began` (ns) until now."""
-        duration = now_ns() - began
-        row = (span, query.first_span, Level.MODEL, self.name_ids[name], began, duration)
+        self.record_span_until(query, span, name, (began, now_ns()))
+
+    def record_span_until(
+        self, query: Query, span: int, name: str, times_ns: tuple[int, int]
+    ) -> None:
+        """Record a `query`'s span with a `name` and the id `span`, of these `times_ns`."""
+        began, ended = times_ns
+        row = (span, query.first_span, Level.MODEL, self.name_ids[name], began, ended - began)
         self._spans.append(
             (*row, threading.get_native_id(), query.index, query.block, NO_ATTRIBUTES)
         )
+
+    def record_root(self, query: Query, name: str, times_ns: tuple[int, int]) -> None:
+        """Record a `query`'s root span with a `name`, from and until `times_ns`."""
+        began, ended = times_ns
+        row = (query.first_span, NO_PARENT, Level.APPLICATION, self.name_ids[name], began)
+        thread = threading.get_native_id()
+        self._spans.append((*row, ended - began, thread, query.index, query.block, NO_ATTRIBUTES))
 
     def failure(self, query: Query, position: int, operator: str, reason: object) -> str:
         """Return why the sample at a `position` of a `query` has no answer.

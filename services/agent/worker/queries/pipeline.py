@@ -12,6 +12,8 @@ from services.agent.steps.parameters import LabelReader
 
 QUERY, PREDICT = "query", "predict"
 """The names of the spans of a query and of its predict call."""
+PREPARE, ANSWER = "prepare", "answer"
+"""The names of the spans of a batch that is prepared ahead, and of its first, untimed answer."""
 CODE_BEFORE, CODE_AFTER = CODE_FIELDS[:3], CODE_FIELDS[3:]
 """A manifest's fields with inline code before and after the model, in the order they run."""
 

@@ -34,6 +34,11 @@ class Slot:
         self.inputs = inputs
         self.arrays = tuple(inputs[name] for name in filled or inputs)
 
+    def copy_sample(self, place: int, other: "Slot", other_place: int) -> None:
+        """Copy the sample at `other_place` of an `other` slot to a `place` of this one."""
+        for array, source in zip(self.arrays, other.arrays, strict=True):
+            array[place] = source[other_place]
+
     def replace_samples(self, bad_places: Set[int], count: int) -> None:
         """Copy a good one of the first `count` samples to the places of bad ones.
 
@@ -43,6 +48,11 @@ class Slot:
         for array in self.arrays:
             for place in bad_places:
                 array[place] = array[good_place]
+
+
+def bytes_of(tensors: Tensors) -> int:
+    """Return the bytes of tensors."""
+    return sum(array.nbytes for array in tensors.values())
 
 
 def put_sample(array: Tensor, position: int, value: Any) -> None:
@@ -107,6 +117,12 @@ class Query:
         """Fail samples, by place in the batch with a reason; the others have their answers."""
         self.errors += [reasons[position] for position in sorted(reasons)]
         self.failed |= frozenset(reasons)
+
+    def copy_failures(self, other: "Query") -> None:
+        """Fail the samples of an `other` query of the same batch, for its reasons."""
+        self.errors += other.errors
+        self.failed |= other.failed
+        self.code_error = self.code_error or other.code_error
 
     @property
     def good_places(self) -> list[int]:

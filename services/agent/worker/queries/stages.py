@@ -1,12 +1,11 @@
 """The stages of one query: its samples are prepared, its batch predicted, its answer finished."""
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from mlscope.tracing.clock import now_ns
-from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.predictors import Layer, Tensors
@@ -25,7 +24,9 @@ from services.agent.worker.queries.non_finite import (
 )
 from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
 from services.agent.worker.queries.pipeline import (
+    ANSWER,
     PREDICT,
+    PREPARE,
     QUERY,
     PortOperators,
     spans_per_query,
@@ -130,36 +131,72 @@ class Stages:
             if not query.is_answered:
                 return
             query.slot.replace_samples(query.failed, len(query.samples))
-        self._clock.since_ns = began = now_ns()
-        try:
-            query.outputs = self._predict(query.slot.inputs)
-        except PredictFailed as error:
-            self._predict_isolated(query, query.slot, error)
-        self._clock.since_ns = 0
-        if self._runner.traces_steps:
-            span = query.first_span + 1 + len(query.samples) * self._steps_before
-            self._runner.record_span(query, span, PREDICT, began)
-            if self._calls is not None and query.outputs is not None:
-                self._calls.append((query.index, query.block, span))
+        times_ns = self._predict_slot(query, query.slot)
+        span = query.first_span + 1 + len(query.samples) * self._steps_before
+        self._record_predict(query, span, times_ns)
 
     def finish(self, query: Query) -> None:
         """Post-process, and record the query, its root span and its predictions."""
-        answers: OutputAnswers | None = None
-        if query.outputs is not None and not self._keeps_output:
-            answers = self._post_processing.answers(query, query.outputs)
-        query.ended_ns = ended = now_ns()
-        # After the last stamp: this check is mlscope's own and no part of the answer.
-        if query.outputs is not None and not are_finite(query.outputs):
+        answers = self._judged_answers(query)
+        if self._level >= Level.APPLICATION:
+            self._runner.record_root(query, QUERY, (query.issued_ns, query.ended_ns))
+        self._keep(query, answers)
+        if self._records_queries:
+            self._recorder.query(query.row(), query.failed_samples)
+
+    @property
+    def traces_steps(self) -> bool:
+        """Whether a span is recorded around every operator."""
+        return self._runner.traces_steps
+
+    def fill_untraced(self, query: Query, positions: Iterable[int]) -> None:
+        """Prepare the samples at some positions of a batch without recording spans."""
+        traces_steps, self._runner.traces_steps = self._runner.traces_steps, False
+        try:
+            self.fill(query, positions)
+        finally:
+            self._runner.traces_steps = traces_steps
+
+    def record_preparation(self, query: Query) -> None:
+        """Record the root span of a batch that was prepared ahead, until now."""
+        if self._runner.traces_steps:
+            self._runner.record_root(query, PREPARE, (query.started_ns, now_ns()))
+
+    def answer_ahead(self, query: Query, first_index: int) -> bool:
+        """Predict and post-process a batch in its slot before the clock starts; keep its answers.
+
+        They are those of the run's query `first_index`. The samples that failed are in `query`.
+        Returns whether the model raises for some of its samples: others took their places.
+        """
+        self.predict(query)
+        answers = self._judged_answers(query)
+        if self._runner.traces_steps:
+            self._runner.record_root(query, ANSWER, (query.started_ns, query.ended_ns))
+        self._keep(replace(query, index=first_index), answers)
+        has_replaced = self._retries.queries > 0
+        # Samples tried one by one took no time of a timed query.
+        self._retries, self._post_processing.retries = Retries(), Retries()
+        return has_replaced
+
+    def predict_ahead(self, query: Query, prepared: Query) -> None:
+        """Predict a batch that was `prepared` ahead; samples that failed then fail again.
+
+        The query ends when its outputs are in the host's memory.
+        """
+        slot = query.slot = prepared.slot
+        assert slot is not None
+        query.first_span = self._spans.reserve(2)
+        query.started_ns = query.ended_ns = now_ns()
+        if len(prepared.unusable) < len(query.samples):
+            times_ns = self._predict_slot(query, slot)
+            query.ended_ns = times_ns[1]
+            self._record_predict(query, query.first_span + 1, times_ns)
+        # Checks and records are mlscope's own and no part of the answer.
+        query.copy_failures(prepared)
+        if query.is_answered and query.outputs is not None and not are_finite(query.outputs):
             self._fail_non_finite(query, query.outputs)
         if self._level >= Level.APPLICATION:
-            root, name_id = query.first_span, self._runner.name_ids[QUERY]
-            duration, thread = ended - query.issued_ns, threading.get_native_id()
-            row = (root, NO_PARENT, Level.APPLICATION, name_id, query.issued_ns, duration)
-            self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
-        if self.kept_outputs.has_room and query.outputs is not None:
-            if self._keeps_output:
-                answers = (("", next(iter(query.outputs.values()))),)
-            self.kept_outputs.keep(self._recorder, query, answers)
+            self._runner.record_root(query, QUERY, (query.issued_ns, query.ended_ns))
         if self._records_queries:
             self._recorder.query(query.row(), query.failed_samples)
 
@@ -187,6 +224,42 @@ class Stages:
                 context = (layer.duration_ns, layer.thread, query, block, layer.attributes)
                 self._spans.append((*row, *context))
         return True
+
+    def _predict_slot(self, query: Query, slot: Slot) -> tuple[int, int]:
+        """Predict a slot; return when that began and ended (CLOCK_MONOTONIC ns)."""
+        self._clock.since_ns = began = now_ns()
+        try:
+            query.outputs = self._predict(slot.inputs)
+        except PredictFailed as error:
+            self._predict_isolated(query, slot, error)
+        ended = now_ns()
+        self._clock.since_ns = 0
+        return began, ended
+
+    def _record_predict(self, query: Query, span: int, times_ns: tuple[int, int]) -> None:
+        """Record the span of a predict call, and which query a capture's call is of."""
+        if not self._runner.traces_steps:
+            return
+        self._runner.record_span_until(query, span, PREDICT, times_ns)
+        if self._calls is not None and query.outputs is not None:
+            self._calls.append((query.index, query.block, span))
+
+    def _judged_answers(self, query: Query) -> OutputAnswers | None:
+        """Return a query's answers after the last step; samples with a bad one fail."""
+        answers: OutputAnswers | None = None
+        if query.outputs is not None and not self._keeps_output:
+            answers = self._post_processing.answers(query, query.outputs)
+        query.ended_ns = now_ns()
+        # After the last stamp: this check is mlscope's own and no part of the answer.
+        if query.outputs is not None and not are_finite(query.outputs):
+            self._fail_non_finite(query, query.outputs)
+        return answers
+
+    def _keep(self, query: Query, answers: OutputAnswers | None) -> None:
+        if self.kept_outputs.has_room and query.outputs is not None:
+            if self._keeps_output:
+                answers = (("", next(iter(query.outputs.values()))),)
+            self.kept_outputs.keep(self._recorder, query, answers)
 
     def _prepare_sample(self, query: Query, slot: Slot, position: int) -> None:
         first = query.first_span + 1 + position * self._steps_before

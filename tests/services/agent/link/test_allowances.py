@@ -1,11 +1,15 @@
 """What the agent's owner allows, from settings; `test_messages` sends it to a worker."""
 
+import pytest
+
 from mlscope.settings import Settings
 from services.agent.default_builders import BUILDERS
 from services.agent.link.allowances import (
     DEFAULT_ALLOWANCES,
+    MAX_AHEAD_BYTES,
     Allowances,
     InlineLimits,
+    ahead_limit_bytes,
 )
 
 
@@ -30,3 +34,27 @@ def test_settings_allow_more() -> None:
     allowed = Allowances.of(settings)
     assert allowed.inline == InlineLimits(2.5, 3, 64 << 20, 1 << 20)
     assert (allowed.builders, allowed.remote_hosts) == (("own.models", "timm"), ("far.example",))
+
+
+@pytest.mark.parametrize(
+    ("texts", "allowed_bytes"),
+    [
+        ({}, None),
+        ({"MLSCOPE_AHEAD_BYTES": "3KiB"}, 3072),
+        ({"MLSCOPE_AHEAD_BYTES": "0", "MLSCOPE_WORKER_MEMORY_BYTES": "1GiB"}, 0),
+        ({"MLSCOPE_WORKER_MEMORY_BYTES": "1GiB"}, 1 << 28),
+        ({"MLSCOPE_WORKER_MEMORY_BYTES": "999GiB"}, MAX_AHEAD_BYTES),
+    ],
+)
+def test_prepared_batches_may_take_a_share_of_a_worker_s_memory(
+    texts: dict[str, str], allowed_bytes: int | None
+) -> None:
+    assert Allowances.of(Settings.read(texts)).ahead_bytes == allowed_bytes
+
+
+def test_prepared_batches_never_take_more_than_is_available() -> None:
+    assert ahead_limit_bytes(None, 4096) == 1024
+    assert ahead_limit_bytes(None, 1 << 40) == MAX_AHEAD_BYTES
+    assert ahead_limit_bytes(1 << 40, 4096) == 4096
+    assert ahead_limit_bytes(9, 4096) == 9
+    assert ahead_limit_bytes(1 << 50, 0) == MAX_AHEAD_BYTES

@@ -131,9 +131,9 @@ def test_an_unknown_parameter_is_refused_with_those_there_are() -> None:
     refused = refusal(scenarios=[{"name": "online", "parameters": {"speed": 1}}])
     assert refused.message == (
         "scenarios.0.parameters.speed: found 1, but there is no such parameter; "
-        "there are: queries, sample_seed"
+        "there are: queries, sample_seed, samples"
     )
-    assert (refused.found, refused.allowed) == ("1", "queries, sample_seed")
+    assert (refused.found, refused.allowed) == ("1", "queries, sample_seed, samples")
 
 
 def test_the_bounds_of_a_rate_are_written_as_people_do() -> None:

@@ -148,6 +148,12 @@ def test_every_cold_start_is_a_process_of_its_own() -> None:
     assert first.group < warm.group
 
 
+def test_a_cold_start_s_warm_queries_have_their_samples_as_requested() -> None:
+    cold = {"name": "cold", "parameters": {"queries": 1, "samples": "streamed"}}
+    first, warm = planned(trace_level="model", scenarios=[cold]).sessions[0].runs
+    assert first.parameters["samples"] == warm.parameters["samples"] == "streamed"
+
+
 def test_a_cold_start_lies_beside_other_scenarios() -> None:
     made = planned(scenarios=["online", "cold"]).sessions
     assert [each.variant for each in made] == ["", "cold", "cold", "cold"]

@@ -1,0 +1,64 @@
+"""Decides whether a run's samples are prepared ahead, and prepares them before its first block."""
+
+from mlscope.load.load import AHEAD, STREAMED
+from services.agent.predictors import ArrayBinder
+from services.agent.worker.measurement import Measurement
+from services.agent.worker.queries.ahead import (
+    AheadPass,
+    InputsChanged,
+    by_order,
+    by_samples,
+    distinct_batches,
+)
+from services.agent.worker.queries.operator_runner import Supply
+from services.agent.worker.session import Session, warm_up
+
+DEFAULT = STREAMED
+"""When samples are prepared, of a request that does not say it."""
+_IN_PLACE = "the model changes its inputs in place"
+
+
+def prepare_ahead(run: Measurement) -> None:
+    """Prepare the batches of a run, unless it asks for streamed samples or they do not fit.
+
+    Where they do not fit, or the model changes them, its samples are streamed, which is a caveat.
+    Raises what ends the run: Stopped, RunTimedOut.
+    """
+    load, session, stages = run.load, run.session, run.stages
+    if (load.samples or DEFAULT) != AHEAD:
+        return
+    batches = distinct_batches(load)
+    if refusal := session.prepared.need(batches):
+        run.caveats.append(streamed_caveat(refusal))
+        return
+    ahead = AheadPass(stages, session.prepared, copies_samples=_are_equal(session.supply))
+    try:
+        queries = ahead.run(batches, run.deadline.check)
+    except InputsChanged:
+        _drop_batches(session)
+        run.caveats.append(streamed_caveat(session.prepared.refusal))
+    else:
+        run.prepared_slots = [query.slot for query in queries.values() if query.slot is not None]
+        is_local = run.plan.pacing == "local"
+        run.batch_of = by_order(queries, load) if is_local else by_samples(queries)
+    finally:
+        stages.kept_outputs.settle(run.recorder)
+        run.recorder.flush()
+
+
+def streamed_caveat(reason: str) -> str:
+    """Return the caveat of a run whose samples could not be prepared ahead, for a `reason`."""
+    return f"samples were streamed, not prepared ahead: {reason}"
+
+
+def _are_equal(supply: Supply) -> bool:
+    """Return whether a sample is prepared alike each time: inline code may do as it likes."""
+    return not supply.pipeline.code_before
+
+
+def _drop_batches(session: Session) -> None:
+    """Free all prepared batches, and warm up the slots of streamed runs again."""
+    session.prepared.refuse(_IN_PLACE)
+    if isinstance(session.predictor, ArrayBinder):
+        session.predictor.forget_arrays()
+        warm_up(session.supply, session.predictor, session.slots, len(session.slots))

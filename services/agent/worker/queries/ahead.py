@@ -1,0 +1,174 @@
+"""Runs whose samples are prepared ahead: each distinct batch once, before the clock starts.
+
+The pass before the clock fills a slot for each batch and takes it through predict and
+post-processing: that warms the slot up, and its answers are the ones that are kept and judged. In
+the clock a query is predicted from its batch's slot, and nothing else happens.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from mlscope.load.load import Load
+from mlscope.tracing.batches import ABSENT
+from mlscope.tracing.clock import now_ns
+from services.agent.worker.queries.issuing import Check
+from services.agent.worker.queries.prepared import (
+    BatchName,
+    PreparedBatch,
+    PreparedBatches,
+    checksum_of,
+)
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.streaming import OnFinished
+from services.agent.worker.recorder import RunRecorder
+
+TRACED_SAMPLES = 256
+"""Samples whose preparation a traced run records; later ones are copied where they are known."""
+
+
+class InputsChanged(Exception):
+    """The model wrote into its input tensors, which later queries need as they were."""
+
+
+def distinct_batches(load: Load) -> dict[BatchName, int]:
+    """Return the first query of each distinct batch of a load, in the order of these queries."""
+    batches: dict[BatchName, int] = {}
+    for query, samples in enumerate(load.sample_indices.tolist()):
+        batches.setdefault(tuple(samples), query)
+    return batches
+
+
+class AheadPass:
+    """Prepares and answers the batches of one run before its clock starts."""
+
+    def __init__(self, stages: Stages, prepared: PreparedBatches, *, copies_samples: bool) -> None:
+        """Fill slots of `prepared` by `stages`.
+
+        With `copies_samples` a sample that was prepared in another place is copied from there.
+        """
+        self._stages, self._prepared = stages, prepared
+        self._copies_samples = copies_samples
+        #: a place of each sample that was prepared
+        self._places: dict[int, tuple[Slot, int]] = {}
+        self._traced_samples = 0
+
+    def run(self, batches: Mapping[BatchName, int], check: Check) -> dict[BatchName, Query]:
+        """Return the answered query of each of the `batches`, given with their first queries.
+
+        `check` raises when the run must end. Raises InputsChanged.
+        """
+        return {name: self._answered(name, first, check) for name, first in batches.items()}
+
+    def _answered(self, name: BatchName, first_index: int, check: Check) -> Query:
+        check()
+        batch = self._prepared.get(name)
+        if batch is None or batch.checksum is None or self._is_traced:
+            batch = self._filled(name)
+        query = _untimed(name)
+        query.unusable, query.code_error = dict(batch.unusable), batch.code_error
+        self._stages.begin(query, batch.slot)
+        if self._stages.answer_ahead(query, first_index):
+            # Its slot has other samples in place of those that the model raises for.
+            self._prepared.keep(name, replace(batch, checksum=None))
+        elif batch.is_changed:
+            raise InputsChanged
+        elif not batch.unusable:
+            self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
+        if query.outputs is None and not query.unusable:
+            # A call in the clock may succeed.
+            query.errors, query.failed = [], frozenset()
+        query.outputs = None
+        return query
+
+    @property
+    def _is_traced(self) -> bool:
+        """Whether the preparation of the next batch is recorded, also where it is prepared."""
+        return self._stages.traces_steps and self._traced_samples < TRACED_SAMPLES
+
+    def _filled(self, name: BatchName) -> PreparedBatch:
+        """Prepare a batch; its bad samples are replaced by a good one, as `predict` does."""
+        query, slot = _untimed(name), self._prepared.take_slot(name)
+        self._stages.begin(query, slot)
+        if self._is_traced or not self._copies_samples:
+            self._stages.fill(query, range(len(name)))
+            self._stages.record_preparation(query)
+            self._traced_samples += len(name)
+        else:
+            self._fill_by_copies(query, slot)
+        if 0 < len(query.unusable) < len(name):
+            slot.replace_samples(query.unusable.keys(), len(name))
+        batch = PreparedBatch(slot, checksum_of(slot), query.unusable, query.code_error)
+        self._prepared.keep(name, batch)
+        return batch
+
+    def _fill_by_copies(self, query: Query, slot: Slot) -> None:
+        places = dict(self._places)
+        for place, sample in enumerate(query.samples):
+            if sample in places:
+                source, at = places[sample]
+                slot.copy_sample(place, source, at)
+                continue
+            self._stages.fill_untraced(query, [place])
+            if place not in query.unusable:
+                places[sample] = slot, place
+
+
+def _untimed(name: BatchName) -> Query:
+    return Query(ABSENT, name, now_ns(), block=ABSENT)
+
+
+BatchOf = Callable[[Query], Query | None]
+"""Returns the prepared batch of a query; None where it has to be prepared in the clock."""
+
+
+def by_order(batches: Mapping[BatchName, Query], load: Load) -> BatchOf:
+    """Return what finds the batch of a local query: its number in the `load` tells which it is."""
+    prepared = [batches[tuple(samples)] for samples in load.sample_indices.tolist()]
+    count = len(prepared)
+    return lambda query: prepared[query.index % count]
+
+
+def by_samples(batches: Mapping[BatchName, Query]) -> BatchOf:
+    """Return what finds the batch of a remote query, which may come with samples of its own."""
+
+    def batch_of(query: Query) -> Query | None:
+        return batches.get(tuple(query.samples)) if query.payload is None else None
+
+    return batch_of
+
+
+def in_flight(queries: Iterable[Query], limit: int) -> Iterator[Query]:
+    """Yield `queries` in order, so that `limit` of them are issued and not ended yet."""
+    waiting: deque[Query] = deque()
+    for query in queries:
+        waiting.append(query)
+        if len(waiting) >= limit:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def run_ahead(
+    queries: Iterable[Query],
+    batch_of: BatchOf,
+    stages: Stages,
+    slot: Slot,
+    recorder: RunRecorder,
+    on_finished: OnFinished,
+) -> None:
+    """Predict each of the `queries` from its prepared batch, one after the other.
+
+    `batch_of` finds it; a query without one goes through all `stages` in the `slot`. `on_finished`
+    is called with each query, and the `recorder` flushes its rows when they are due.
+    """
+    for query in queries:
+        prepared = batch_of(query)
+        if prepared is None:
+            stages.prepare(query, slot)
+            stages.predict(query)
+            stages.finish(query)
+        else:
+            stages.predict_ahead(query, prepared)
+        on_finished(query)
+        recorder.flush_due(query.ended_ns)

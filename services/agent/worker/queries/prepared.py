@@ -1,0 +1,111 @@
+"""Batches of samples prepared ahead, kept by a session for the runs that need them.
+
+A batch is named by its samples. A slot whose batch is not needed any more takes another one, so
+that what a predictor bound stays bound.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from mlscope.quantities import shown
+from services.agent.errors import CodeRaised
+from services.agent.worker.queries.query import Slot
+
+BatchName = tuple[int, ...]
+"""The samples of a batch, by index into the dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A batch in its slot."""
+
+    slot: Slot
+    #: of the slot's bytes; None: they are not the batch's any more, prepare it again
+    checksum: int | None
+    #: why samples could not be prepared, by place in the batch
+    unusable: Mapping[int, str]
+    code_error: CodeRaised | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the slot's bytes are others than when it was filled."""
+        return self.checksum != checksum_of(self.slot)
+
+
+class PreparedBatches:
+    """The prepared batches of one session, in at most `limit_bytes` and `limit_batches` slots."""
+
+    def __init__(
+        self,
+        make_slot: Callable[[], Slot],
+        batch_bytes: int,
+        limit_bytes: int,
+        limit_batches: int,
+    ) -> None:
+        """Keep batches in slots of `make_slot`; each takes `batch_bytes` with its outputs."""
+        self._make_slot, self.batch_bytes = make_slot, batch_bytes
+        self._limit_bytes, self._limit_batches = limit_bytes, limit_batches
+        self._batches: dict[BatchName, PreparedBatch] = {}
+        self._free_slots: list[Slot] = []
+        self._needed: set[BatchName] = set()
+        #: why none may be used any more; '' while they may
+        self.refusal = ""
+
+    def release(self) -> None:
+        """End the need of all batches: they stay until others need their slots."""
+        self._needed.clear()
+
+    def need(self, names: Iterable[BatchName]) -> str:
+        """Keep room for batches until `release`; return why there is none, '' where there is."""
+        needed = self._needed.union(names)
+        count, needed_bytes = len(needed), len(needed) * self.batch_bytes
+        if self.refusal:
+            return self.refusal
+        if count > self._limit_batches:
+            return f"{count} batches are too many: the framework binds {self._limit_batches}"
+        if needed_bytes > self._limit_bytes:
+            allowed = shown(self._limit_bytes, "By")
+            return (
+                f"{count} prepared batches need {shown(needed_bytes, 'By')} of memory,"
+                f" {allowed} are allowed (setting MLSCOPE_AHEAD_BYTES)"
+            )
+        self._needed = needed
+        return ""
+
+    def get(self, name: BatchName) -> PreparedBatch | None:
+        """Return a prepared batch; None where it is not prepared."""
+        return self._batches.get(name)
+
+    def take_slot(self, name: BatchName) -> Slot:
+        """Return the slot to prepare a batch in: its own, or one that is not needed."""
+        known = self._batches.pop(name, None)
+        if known is not None:
+            return known.slot
+        self._free_slots += [
+            self._batches.pop(other).slot for other in self._batches.keys() - self._needed
+        ]
+        return self._free_slots.pop() if self._free_slots else self._make_slot()
+
+    def keep(self, name: BatchName, batch: PreparedBatch) -> None:
+        """Keep a batch, also for later runs."""
+        self._batches[name] = batch
+
+    def refuse(self, reason: str) -> None:
+        """Drop all batches and their slots, and prepare no more of them, for a `reason`."""
+        self.refusal = reason
+        self._batches.clear()
+        self._free_slots.clear()
+
+
+def no_batches() -> PreparedBatches:
+    """Return room for no batch."""
+    return PreparedBatches(lambda: Slot({}), batch_bytes=0, limit_bytes=0, limit_batches=0)
+
+
+def checksum_of(slot: Slot) -> int:
+    """Return a checksum of the bytes of a slot's tensors."""
+    checksum = 0
+    for array in slot.inputs.values():
+        checksum = zlib.crc32(array.reshape(-1).view("uint8").data, checksum)
+    return checksum
