@@ -6,11 +6,10 @@ opens a twin session with ORT's profiler on, for one block, and reads the profil
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
@@ -27,10 +26,12 @@ from services.agent.predictors import (
     TensorPlace,
     Tensors,
 )
+from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.onnxruntime.graph import graph_of
 from services.agent.predictors.onnxruntime.layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime.options import Options, options_of
 from services.agent.predictors.opening import Opening
+from services.agent.predictors.page_locking import PageLocks, page_aligned
 from services.agent.predictors.shapes import first_line, is_batched
 
 _ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their sums are slightly low"
@@ -126,11 +127,19 @@ class OnnxRuntimePredictor:
             deepest_level=Level.FRAMEWORK,
         )
         #: returns the outputs for one batch; see `Predictor.predict`
-        self.predict = bound.predict
+        self.predict = bound.predict if bound.locks is None else self._predict_locked
+
+    def _predict_locked(self, inputs: Tensors) -> Tensors:
+        """Predict, and note the kind of the host's memory once it is known."""
+        outputs = self._bound.predict(inputs)
+        if self._bound.locks is not None and not self.opened.host_memory:
+            self.opened = replace(self.opened, host_memory=self._bound.locks.host_memory)
+        return outputs
 
     def forget_arrays(self) -> None:
         """Release the arrays of earlier predict calls."""
         self._bound.forget()
+        self.opened = replace(self.opened, host_memory="")
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture on a twin session. Raises OpenFailed, PredictFailed."""
@@ -161,9 +170,15 @@ class BoundSession:
     same inputs.
     """
 
-    def __init__(self, session: ort.InferenceSession, device: str = "") -> None:
-        """Bind arrays to a `session`; `device` is ORT's name of its memory, '' for the host's."""
+    def __init__(
+        self, session: ort.InferenceSession, device: str = "", locks: PageLocks | None = None
+    ) -> None:
+        """Bind arrays to a `session`; `device` is ORT's name of its memory, '' for the host's.
+
+        Arrays of a device are page-locked with its `locks`, where there are any.
+        """
         self.session = session
+        self.locks = locks
         self._device = device
         self._run = session.run_with_iobinding
         self._bindings: dict[int, Binding] = {}
@@ -185,8 +200,10 @@ class BoundSession:
         return dict(zip(names, bound.binding.copy_outputs_to_cpu(), strict=True))
 
     def forget(self) -> None:
-        """Forget every binding."""
+        """Forget every binding, and unlock its pages."""
         self._bindings.clear()
+        if self.locks is not None:
+            self.locks.release()
 
     def drop(self) -> None:
         """Forget every binding and the session."""
@@ -218,10 +235,13 @@ class BoundSession:
         else:
             outputs = {}
             for place, shape in zip(places, shapes, strict=True):
-                array = outputs[place.name] = np.zeros(shape, place.element_type)
+                array = outputs[place.name] = page_aligned(shape, place.element_type)
                 address = array.__array_interface__["data"][0]
                 binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
         # A binding has only the addresses of arrays, so they must be stored with it.
+        if self.locks is not None:
+            for array in (*inputs.values(), *(outputs or {}).values()):
+                self.locks.lock(array)
         bound = Binding(inputs, binding, outputs, on_device)
         self._bindings[id(inputs)] = bound
         return bound
@@ -311,7 +331,8 @@ def tensor_place(place: Any) -> TensorPlace:
 
 def _bound(session: ort.InferenceSession) -> BoundSession:
     """Return a session to bind arrays to, in the memory of its first provider."""
-    return BoundSession(session, _DEVICES.get(session.get_providers()[0], ""))
+    device = _DEVICES.get(session.get_providers()[0], "")
+    return BoundSession(session, device, cuda_page_locks() if device == "cuda" else None)
 
 
 def _session_options(options: Options) -> ort.SessionOptions:

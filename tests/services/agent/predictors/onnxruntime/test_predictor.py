@@ -27,6 +27,7 @@ from services.agent.predictors import (
     predictor_names,
 )
 from services.agent.predictors.onnxruntime.predictor import BoundSession, open_model, tensor_place
+from services.agent.predictors.page_locking import LOCKED, PageLocks, page_aligned
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from tests.services.agent.builders import MANIFESTS, model_named
 
@@ -71,6 +72,19 @@ def test_an_array_may_change_between_calls(tiny: Predictor) -> None:
     after = tiny.predict(inputs)["scores"]
     assert not np.allclose(before, after)
     assert np.allclose(after, tiny.predict(images(seed=2))["scores"])
+
+
+def test_a_device_s_arrays_are_page_locked_while_they_are_bound() -> None:
+    locked: dict[int, int] = {}
+    locks = PageLocks(locked.__setitem__, locked.__delitem__)
+    plain = ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
+    bound = BoundSession(plain, "cpu", locks)
+    array = page_aligned((1, 3, 32, 32), "float32")
+    outputs = bound.predict({"images": array})
+    assert locked.keys() == {array.ctypes.data, outputs["scores"].ctypes.data}
+    assert locks.host_memory == LOCKED
+    bound.forget()
+    assert not locked
 
 
 def test_a_provider_that_copies_inputs_gets_every_batch_of_a_slot() -> None:
