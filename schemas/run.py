@@ -85,6 +85,10 @@ class Conditions(Message):
     prepare_threads: int = 1
     #: when its samples were prepared: ahead of the clock, or streamed; empty before release 0.2
     samples: str = ""
+    #: predict calls under way at a time: with 2, copies of one overlap the computing of the other
+    calls_in_flight: int = 1
+    #: of the memory that a GPU copies inputs from: page-locked or pageable; empty on a CPU
+    host_memory: str = ""
     #: batches prepared ahead for it, and the memory of their tensors
     prepared_batches: int = 0
     prepared_bytes: int = 0

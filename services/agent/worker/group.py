@@ -8,6 +8,7 @@ from functools import partial
 
 from mlscope.load.errors import LoadError
 from mlscope.tracing.clock import now_ns
+from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
 from schemas.request import Blocks
 from services.agent.errors import AgentError, DeviceLost, MemoryExhausted, OpenFailed, PredictFailed
@@ -18,7 +19,7 @@ from services.agent.link.messages import (
     QueryAnswered,
     ToHost,
 )
-from services.agent.predictors import LayerCapture, LayerSource
+from services.agent.predictors import LayerCapture, LayerSource, OverlappingPredictor
 from services.agent.predictors.shapes import first_line
 from services.agent.worker.blocks import needs_another_block, stop_caveat, stop_reason
 from services.agent.worker.cold_start import is_cold, record_opening
@@ -26,7 +27,13 @@ from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.preparing_ahead import prepare_ahead
-from services.agent.worker.queries.ahead import in_flight, run_ahead
+from services.agent.worker.queries.ahead import (
+    OVERLAPPED,
+    BatchOf,
+    in_flight,
+    run_ahead,
+    run_overlapped,
+)
 from services.agent.worker.queries.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.worker.queries.pipeline import steps_after, steps_before
 from services.agent.worker.queries.query import Query, Slot
@@ -90,6 +97,8 @@ class Group:
             if not is_cold(run):
                 with _noted_errors(run, order.session.batch_size), run.deadline:
                     prepare_ahead(run)
+            if run.batch_of is not None and self._overlaps(run):
+                run.calls_in_flight = OVERLAPPED
             if not is_cold(run) and plan.pacing != "remote":
                 local_runs.append(run)
                 continue
@@ -102,6 +111,18 @@ class Group:
             yield from self._interleave(local_runs)
         finally:
             gc.unfreeze()
+
+    def _overlaps(self, run: Measurement) -> bool:
+        """Return whether the calls of a run whose samples are prepared ahead overlap.
+
+        Layers are captured one call at a time, and levels are compared with each other: so the
+        calls overlap only in orders without layers.
+        """
+        deepest = max(plan.level for plan in self._order.session.runs)
+        is_closed = run.load.due_ns is None and run.plan.pacing == "local"
+        can_overlap = isinstance(self._session.predictor, OverlappingPredictor)
+        enough = run.load.concurrency >= OVERLAPPED
+        return deepest <= Level.MODEL and is_closed and can_overlap and enough
 
     def _interleave(self, runs: Sequence[Measurement]) -> Iterator[Outcome]:
         """Do a block of each run in turn until the stop rule holds for all of them.
@@ -187,7 +208,7 @@ class Group:
                 self._run_queries(run, queries, on_finished)
         elif run.batch_of is not None:
             queries = closed_loop(load, block, first_query, Unbounded(), check)
-            self._run_queries(run, in_flight(queries, load.concurrency), on_finished)
+            self._run_closed_ahead(run, run.batch_of, queries, on_finished)
         elif is_inline(load):
             queries = closed_loop(load, block, first_query, Unbounded(), check)
             run_inline(queries, run.stages, self._session.slots[0], run.recorder, on_finished)
@@ -202,6 +223,22 @@ class Group:
             self._run_queries(run, queries, leave_window)
         check()
         run.end_block(block)
+
+    def _run_closed_ahead(
+        self,
+        run: Measurement,
+        batch_of: BatchOf,
+        queries: Iterator[Query],
+        on_finished: OnFinished,
+    ) -> None:
+        """Take the queries of a closed loop, prepared ahead; calls overlap where they may."""
+        predictor, concurrency = self._session.predictor, run.load.concurrency
+        if run.calls_in_flight == 1 or not isinstance(predictor, OverlappingPredictor):
+            self._run_queries(run, in_flight(queries, concurrency), on_finished)
+            return
+        # The queries under way count among those in flight.
+        issued = in_flight(queries, concurrency - OVERLAPPED + 1)
+        run_overlapped(issued, batch_of, run.stages, predictor.begin, run.recorder, on_finished)
 
     def _run_remote_load(self, run: Measurement) -> None:
         """Take queries as they come until the issuer ends the load."""

@@ -74,6 +74,8 @@ class Measurement:
     batch_of: BatchOf | None = None
     #: the slots of its batches that were prepared ahead
     prepared_slots: Sequence[Slot] = ()
+    #: predict calls under way at a time, of which the copies of one overlap another's computing
+    calls_in_flight: int = 1
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
@@ -242,6 +244,7 @@ class Measurement:
             "blocks_ended": self.blocks_ended,
             "repeats_compared": self.stages.kept_outputs.compared,
             "samples": STREAMED if self.batch_of is None else AHEAD,
+            "calls_in_flight": self.calls_in_flight,
             "prepared_batches": len(self.prepared_slots),
             "prepared_bytes": sum(bytes_of(slot.inputs) for slot in self.prepared_slots),
         }

@@ -96,6 +96,7 @@ class Session:
             memory_bytes=opened.memory_bytes,
             device_memory_bytes=opened.device_memory_bytes,
             model_size_bytes=figures_of(self.subject.model).size_bytes,
+            host_memory=opened.host_memory,
             prepare_threads=self.supply.workers,
             warmup_queries=self.warmup_queries,
             rss_bytes=resident_bytes(),

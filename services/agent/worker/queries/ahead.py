@@ -12,6 +12,7 @@ from dataclasses import replace
 from mlscope.load.load import Load
 from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
+from services.agent.predictors import Pending
 from services.agent.worker.queries.issuing import Check
 from services.agent.worker.queries.prepared import (
     BatchName,
@@ -20,10 +21,12 @@ from services.agent.worker.queries.prepared import (
     checksum_of,
 )
 from services.agent.worker.queries.query import Query, Slot
-from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.stages import BeginCall, Stages
 from services.agent.worker.queries.streaming import OnFinished
 from services.agent.worker.recorder import RunRecorder
 
+OVERLAPPED = 2
+"""Calls under way at a time: one is computed, while the next one's inputs are copied."""
 TRACED_SAMPLES = 256
 """Samples whose preparation a traced run records; later ones are copied where they are known."""
 
@@ -172,3 +175,38 @@ def run_ahead(
             stages.predict_ahead(query, prepared)
         on_finished(query)
         recorder.flush_due(query.ended_ns)
+
+
+def run_overlapped(
+    queries: Iterable[Query],
+    batch_of: BatchOf,
+    stages: Stages,
+    begin: BeginCall,
+    recorder: RunRecorder,
+    on_finished: OnFinished,
+) -> None:
+    """Predict each of the `queries` from its prepared batch, `OVERLAPPED` of them at a time.
+
+    Each has a batch by `batch_of`. `begin` begins a call, so that the copies of one overlap the
+    computing of another; queries end in the order in which they began, by `stages`. `on_finished`
+    is called with each, and the `recorder` flushes its rows when they are due.
+    """
+    begun: deque[tuple[Query, Query, Pending | None]] = deque()
+
+    def end_oldest() -> None:
+        query, prepared, pending = begun.popleft()
+        stages.end_ahead(query, prepared, pending)
+        on_finished(query)
+        recorder.flush_due(query.ended_ns)
+
+    try:
+        for query in queries:
+            prepared = batch_of(query)
+            assert prepared is not None, "only local queries overlap"
+            begun.append((query, prepared, stages.begin_ahead(query, prepared, begin)))
+            if len(begun) >= OVERLAPPED:
+                end_oldest()
+        while begun:
+            end_oldest()
+    finally:
+        stages.end_calls()

@@ -8,7 +8,7 @@ from typing import Any
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import CodeRaised, PredictFailed
-from services.agent.predictors import Layer, Tensors
+from services.agent.predictors import Layer, Pending, Tensors
 from services.agent.steps import Operator
 from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.queries.isolate_samples import (
@@ -37,6 +37,9 @@ from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
 from services.agent.worker.recorder import RunRecorder
+
+BeginCall = Callable[[Tensors], Pending]
+"""See `OverlappingPredictor.begin`."""
 
 
 class Stages:
@@ -183,15 +186,58 @@ class Stages:
 
         The query ends when its outputs are in the host's memory.
         """
-        slot = query.slot = prepared.slot
-        assert slot is not None
-        query.first_span = self._spans.reserve(2)
-        query.started_ns = query.ended_ns = now_ns()
+        slot = self._begin_ahead(query, prepared)
+        times_ns = None
         if len(prepared.unusable) < len(query.samples):
             times_ns = self._predict_slot(query, slot)
+        self._end_ahead(query, prepared, times_ns)
+
+    def begin_ahead(self, query: Query, prepared: Query, begin: BeginCall) -> Pending | None:
+        """Begin to predict the `prepared` batch of a `query` by `begin`; copies overlap others.
+
+        Returns the call to hand to `end_ahead`; None where nothing could be begun.
+        """
+        slot = self._begin_ahead(query, prepared)
+        if len(prepared.unusable) == len(query.samples):
+            return None
+        self._clock.since_ns = self._clock.since_ns or query.started_ns
+        try:
+            return begin(slot.inputs)
+        except PredictFailed as error:
+            self._predict_isolated(query, slot, error)
+            return None
+
+    def end_ahead(self, query: Query, prepared: Query, pending: Pending | None) -> None:
+        """Wait for the outputs of a `pending` call, and end its `query` of a `prepared` batch."""
+        assert query.slot is not None
+        try:
+            query.outputs = pending.wait() if pending is not None else query.outputs
+        except PredictFailed as error:
+            self._predict_isolated(query, query.slot, error)
+        times_ns = query.started_ns, now_ns()
+        # The call after it was begun meanwhile, and is under way from now on.
+        self._clock.since_ns = times_ns[1] if self._clock.since_ns else 0
+        self._end_ahead(query, prepared, times_ns if pending is not None else None)
+
+    def end_calls(self) -> None:
+        """Note that no call is under way any more."""
+        self._clock.since_ns = 0
+
+    def _begin_ahead(self, query: Query, prepared: Query) -> Slot:
+        assert prepared.slot is not None
+        query.slot = prepared.slot
+        query.first_span = self._spans.reserve(2)
+        query.started_ns = query.ended_ns = now_ns()
+        return prepared.slot
+
+    def _end_ahead(self, query: Query, prepared: Query, times_ns: tuple[int, int] | None) -> None:
+        """Check and record a query whose predict call began and ended at `times_ns`, if it did.
+
+        Checks and records are mlscope's own and no part of the answer.
+        """
+        if times_ns is not None:
             query.ended_ns = times_ns[1]
             self._record_predict(query, query.first_span + 1, times_ns)
-        # Checks and records are mlscope's own and no part of the answer.
         query.copy_failures(prepared)
         if query.is_answered and query.outputs is not None and not are_finite(query.outputs):
             self._fail_non_finite(query, query.outputs)

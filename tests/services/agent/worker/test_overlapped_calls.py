@@ -1,0 +1,148 @@
+"""Calls whose copies overlap other calls: who gets them, their queries, failures and ends."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.run import RunFailed
+from services.agent.errors import PredictFailed
+from services.agent.link.messages import AttemptKey
+from services.agent.predictors import Pending, Tensors
+from services.agent.worker.control import Control
+from services.agent.worker.session import Session, open_session
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject
+from tests.services.agent.worker.test_preparing_ahead import Changed, Raising, Recorded
+
+BATCHED: dict[str, Any] = {"scenario": "batched", "samples": "ahead", "queries": 6}
+
+
+class Overlapping(Changed):
+    """A predictor that computes a call when it is waited for, and counts those under way."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.under_way = self.most_under_way = 0
+
+    def begin(self, inputs: Tensors) -> Pending:
+        """Begin a call."""
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        return PendingCall(self, inputs)
+
+
+class PendingCall:
+    """A call of it that was begun."""
+
+    def __init__(self, predictor: Overlapping, inputs: Tensors) -> None:
+        self.predictor, self.inputs = predictor, inputs
+
+    def wait(self) -> Tensors:
+        """Return the outputs."""
+        self.predictor.under_way -= 1
+        return self.predictor.predict(self.inputs)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Session]:
+    session = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    yield session
+    session.close()
+
+
+def test_overlapped_calls_leave_what_calls_one_by_one_leave(plain: Session) -> None:
+    predictor = Overlapping(plain.predictor)
+    overlapped = Recorded(replace(plain, predictor=predictor), a_run("r", **BATCHED)).perform()
+    one_by_one = Recorded(plain, a_run("r", **BATCHED)).perform()
+    assert predictor.most_under_way == 2
+    assert predictor.under_way == 0
+    assert overlapped.queries("r") == one_by_one.queries("r")
+    assert overlapped.answers("r") == one_by_one.answers("r")
+    assert overlapped.spans("r") == one_by_one.spans("r")
+    assert overlapped.completed("r").conditions.calls_in_flight == 2
+    assert one_by_one.completed("r").conditions.calls_in_flight == 1
+
+
+@pytest.mark.parametrize(
+    ("level", "changes"),
+    [
+        ("framework", {}),
+        ("model", {"scenario": "online"}),
+        ("model", {"samples": "streamed"}),
+    ],
+)
+def test_calls_are_made_one_by_one_where_levels_or_queries_ask_for_it(
+    plain: Session, level: str, changes: dict[str, Any]
+) -> None:
+    predictor = Overlapping(plain.predictor)
+    runs = [a_run("r", **{**BATCHED, **changes}), a_run("deep", level=level, **BATCHED)]
+    wanted = runs if level == "framework" else runs[:1]
+    recorded = Recorded(replace(plain, predictor=predictor), *wanted).perform()
+    assert predictor.most_under_way == 0
+    assert recorded.completed("r").conditions.calls_in_flight == 1
+
+
+class RaisingOverlapped(Overlapping, Raising):
+    """One that raises for a sample when the call is waited for."""
+
+
+def test_a_call_that_fails_fails_its_query_alone(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 2, MANIFESTS, tmp_path)
+    outcomes = []
+    for predictor in (Raising(plain.predictor), RaisingOverlapped(plain.predictor)):
+        predictor.samples = plain.supply.samples
+        session = replace(plain, predictor=predictor)
+        recorded = Recorded(session, a_run("r", **BATCHED), batch_size=2).perform()
+        outcomes.append((recorded.queries("r"), recorded.errors("r"), recorded.answers("r")))
+    plain.close()
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][1]
+
+
+class Refusing(Overlapping):
+    """One whose calls can't be begun from the fourth on, as those of a device that is lost."""
+
+    def begin(self, inputs: Tensors) -> Pending:
+        """Begin a call, or raise."""
+        if self.calls >= 10:
+            raise PredictFailed("CUDA error: an illegal memory access was encountered")
+        return super().begin(inputs)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs, or raise."""
+        if self.calls >= 10:
+            raise PredictFailed("CUDA error: an illegal memory access was encountered")
+        return super().predict(inputs)
+
+
+def test_a_device_that_is_lost_while_calls_overlap_fails_the_run(plain: Session) -> None:
+    predictor = Refusing(plain.predictor)
+    session = replace(plain, predictor=predictor)
+    outcome = Recorded(session, a_run("r", **BATCHED)).perform().outcomes["r"]
+    assert isinstance(outcome, RunFailed)
+    assert "illegal memory access" in outcome.message
+    assert session.busy_since_ns() == 0
+
+
+class Stopping(Overlapping):
+    """One during whose ninth call the run is stopped."""
+
+    control = Control()
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Stop the run."""
+        if self.calls == 8:
+            self.control.stop(AttemptKey("e1", "r", 1), "cancelled")
+        return super().predict(inputs)
+
+
+def test_a_run_is_stopped_while_calls_overlap(plain: Session) -> None:
+    stopping = Stopping(plain.predictor)
+    recorded = Recorded(replace(plain, predictor=stopping), a_run("r", **BATCHED))
+    stopping.control = recorded.control
+    outcome = recorded.perform().outcomes["r"]
+    assert isinstance(outcome, RunFailed)
+    assert outcome.error == "stopped"
+    assert plain.busy_since_ns() == 0
