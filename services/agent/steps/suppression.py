@@ -50,7 +50,7 @@ def suppressed(
         remaining.append(best)
         # Of those that wait in its class it is the first.
         worse = waiting[kinds[best]][1:]
-        is_removed[worse] = ~(overlaps(boxes[best : best + 1], boxes[worse])[0] <= threshold)
+        is_removed[worse] = overlaps(boxes[best : best + 1], boxes[worse])[0] > threshold
         waiting[kinds[best]] = worse[~is_removed[worse]]
     return np.array(remaining, np.int64)
 
