@@ -19,6 +19,7 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "keep_aspect_ratio",
             "fit",
             "antialias",
+            "library",
         ),
         "crop": ("dimensions", "ratio", "method"),
         "pad": ("dimensions", "multiple", "method", "value"),

@@ -55,6 +55,8 @@ class Operator:
     wants_samples: bool = False
     #: what `linking` can put in the place of `apply`
     forms: Forms = NO_FORMS
+    #: what a reader of a run must know of its results
+    notes: tuple[str, ...] = ()
     #: whether the last argument of `apply` is the sample's place in the batch, to write to
     takes_place: bool = False
 
@@ -111,4 +113,5 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
         step,
         parameters.wants_samples,
         parameters.forms,
+        parameters.notes,
     )

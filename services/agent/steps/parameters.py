@@ -38,6 +38,8 @@ class Parameters:
         self.wants_samples = False
         #: further forms of the step's function
         self.forms: Forms = NO_FORMS
+        #: what a reader must know of the step's results
+        self.notes: tuple[str, ...] = ()
 
     def refuse_unread(self) -> None:
         """Raise BadParameter for a parameter that no method has read, as the step has none such."""
@@ -148,6 +150,10 @@ class Parameters:
     def declare_forms(self, forms: Forms) -> None:
         """Declare further `forms` of the step's function, which give the same result."""
         self.forms = forms
+
+    def note(self, text: str) -> None:
+        """Have a `text` stand in the notes of every run that uses the step."""
+        self.notes += (text,)
 
     def _present(self, names: Sequence[str]) -> str:
         return next((name for name in names if name in self._unread), names[0])

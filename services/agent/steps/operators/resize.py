@@ -1,6 +1,7 @@
 """resize: pixels to another height and width."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from mlscope.image_geometry import covering, inside, within
 from services.agent.errors import BadParameter
+from services.agent.steps.fast_resize import FILTERS, FastResizer
 from services.agent.steps.forms import Forms
 from services.agent.steps.parameters import Parameters, require_pillow
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 _METHODS = ("bilinear", "bicubic", "nearest", "area", "box", "hamming", "lanczos")
 Pixels = npt.NDArray[Any]
+Resample = Callable[["Image", tuple[int, int]], "Image"]
+"""Returns a picture in a size (width, height)."""
 
 
 def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
@@ -32,6 +36,10 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     Resize, is left for a `crop`. With `fit` inside it is scaled until it just fits into them, for a
     `pad` to fill. With `max_dimension` instead, the longer side gets that many pixels and the other
     one keeps the ratio, rounded.
+
+    `library` is pillow, or fast_image_resize for bilinear and bicubic: it takes a sixth of the time
+    and rounds otherwise. The run's notes say by how much. It takes uint8 of 1 or 3 channels and
+    float32.
     """
     require_pillow("resize")
     size = parameters.size(required=False)
@@ -45,6 +53,7 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     keeps_ratio = parameters.flag("keep_aspect_ratio", default=False)
     fit = parameters.choice("fit", ("cover", "inside"), "cover")
     scaled = inside if fit == "inside" else covering
+    resample = _resampler(parameters, method, is_filtered=is_filtered)
 
     def size_of(sides: Sequence[int]) -> tuple[int, int]:
         if size is None:
@@ -55,17 +64,41 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         new_size = size_of(pixels.shape[:2])
         if method == "BILINEAR" and not is_filtered:
             return interpolated(pixels, new_size)
-        return resampled(pixels, new_size, method)
+        return resampled(pixels, new_size, resample)
 
     def edit_picture(picture: "Image") -> "Image":
-        from PIL import Image
-
         new_height, new_width = size_of((picture.height, picture.width))
-        return picture.resize((new_width, new_height), Image.Resampling[method])
+        return resample(picture, (new_width, new_height))
 
     if is_filtered or method == "NEAREST":
         parameters.declare_forms(Forms(edit_picture=edit_picture))
     return apply
+
+
+def _resampler(parameters: Parameters, method: str, *, is_filtered: bool) -> Resample:
+    """Return the function of the parameter `library` that resizes a picture by a `method`."""
+    library = parameters.choice("library", ("pillow", "fast_image_resize"), "pillow")
+    if library == "pillow":
+        return PillowResizer(method)
+    if method not in FILTERS or not is_filtered:
+        expected = f"pillow with {method.lower()}{'' if is_filtered else ' and antialias false'}"
+        raise BadParameter("resize", "library", library, expected)
+    resizer = FastResizer(method)
+    parameters.note(resizer.difference())
+    return resizer
+
+
+@dataclass(frozen=True, slots=True)
+class PillowResizer:
+    """Resizes pictures in Pillow by a method of its own, as BILINEAR."""
+
+    method: str
+
+    def __call__(self, picture: "Image", size: tuple[int, int]) -> "Image":
+        """Return the picture in a `size` (width, height)."""
+        from PIL import Image
+
+        return picture.resize(size, Image.Resampling[self.method])
 
 
 def interpolated(pixels: Pixels, size: tuple[int, int]) -> Pixels:
@@ -85,20 +118,20 @@ def interpolated(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     return values if pixels.dtype == np.float32 else np.rint(values).astype(pixels.dtype)
 
 
-def resampled(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
-    """Return pixels in a `size` [height, width], by a `method` of Pillow, as BILINEAR.
+def resampled(pixels: Pixels, size: tuple[int, int], resample: Resample) -> Pixels:
+    """Return pixels in a `size` [height, width], each picture or plane by `resample`.
 
     Raises ValueError for pixels that are neither uint8 nor float32.
     """
     from PIL import Image
 
-    resampling, pillow_size = Image.Resampling[method], (size[1], size[0])
+    pillow_size = size[1], size[0]
     if pixels.dtype == np.uint8 and pixels.shape[2] in (3, 4):
-        return np.asarray(Image.fromarray(pixels).resize(pillow_size, resampling))
+        return np.asarray(resample(Image.fromarray(pixels), pillow_size))
     if pixels.dtype not in (np.uint8, np.float32):
         raise ValueError(f"resize takes uint8 or float32, not {pixels.dtype}")
     planes = [
-        np.asarray(Image.fromarray(np.ascontiguousarray(plane)).resize(pillow_size, resampling))
+        np.asarray(resample(Image.fromarray(np.ascontiguousarray(plane)), pillow_size))
         for plane in np.moveaxis(pixels, 2, 0)
     ]
     return np.stack(planes, axis=2)

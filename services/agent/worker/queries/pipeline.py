@@ -61,6 +61,12 @@ class Pipeline:
     code_before: tuple[Operator, ...] = ()
     code_after: tuple[Operator, ...] = ()
 
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader of a run must know of its steps' results."""
+        for port in (*self.before, *self.after):
+            for step in port.steps:
+                yield from step.notes
+
     def outputs_read(self) -> Iterator[str]:
         """Yield the names of the outputs that steps after the model read; code may read any."""
         if self.code_after:
