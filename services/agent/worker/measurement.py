@@ -25,7 +25,7 @@ from services.agent.link.issued_load import (
 from services.agent.link.messages import AttemptKey, Outcome
 from services.agent.machine.noise import MachineReading, noise_between, read_machine
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof, RunCeilings
-from services.agent.predictors import Layer, LayerSource
+from services.agent.predictors import Layer, LayerSource, PartsSource
 from services.agent.worker.blocks import block_statistics
 from services.agent.worker.control import Control, Deadline
 from services.agent.worker.device_loss import is_device_loss
@@ -134,6 +134,11 @@ class Measurement:
             level,
             outputs=order.subject.outputs,
             records_queries=plan.pacing == "local",
+            predict_parts=(
+                session.predictor.predict_parts
+                if isinstance(session.predictor, PartsSource)
+                else None
+            ),
         )
         key = AttemptKey(order.evaluation, plan.run, order.attempt)
         roof = NO_ROOF

@@ -8,6 +8,7 @@ the clock a query is predicted from its batch's slot, and nothing else happens.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import cycle, islice
 
 from mlscope.load.load import Load
 from mlscope.tracing.batches import ABSENT
@@ -27,6 +28,8 @@ from services.agent.worker.recorder import RunRecorder
 
 OVERLAPPED = 2
 """Calls under way at a time: one is computed, while the next one's inputs are copied."""
+MIN_PARTS_CALLS, MAX_PARTS_CALLS, PARTS_NS = 5, 20, 1_000_000_000
+"""Calls whose parts are recorded before the clock, and the time after which no more are made."""
 TRACED_SAMPLES = 256
 """Samples whose preparation a traced run records; later ones are copied where they are known."""
 
@@ -62,7 +65,18 @@ class AheadPass:
 
         `check` raises when the run must end. Raises InputsChanged.
         """
-        return {name: self._answered(name, first, check) for name, first in batches.items()}
+        answered = {name: self._answered(name, first, check) for name, first in batches.items()}
+        self._trace_parts(answered, check)
+        return answered
+
+    def _trace_parts(self, answered: Mapping[BatchName, Query], check: Check) -> None:
+        """Record the parts of some calls, of each batch in turn, for about `PARTS_NS`."""
+        until_ns = now_ns() + PARTS_NS
+        for number, (name, query) in enumerate(islice(cycle(answered.items()), MAX_PARTS_CALLS)):
+            if query.slot is None or (number >= MIN_PARTS_CALLS and now_ns() > until_ns):
+                break
+            check()
+            self._stages.trace_parts(_untimed(name), query.slot)
 
     def _answered(self, name: BatchName, first_index: int, check: Check) -> Query:
         check()

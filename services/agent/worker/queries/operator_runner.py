@@ -59,7 +59,12 @@ class OperatorRunner:
             *(step.name for port in ports for step in port.steps),
         )
         #: the ids of the names of its spans
-        self.name_ids = {name: recorder.spans.name_id(name) for name in names}
+        self.name_ids: dict[str, int] = {}
+        self.note_names(*names)
+
+    def note_names(self, *names: str) -> None:
+        """Let spans have these names."""
+        self.name_ids |= {name: self._spans.name_id(name) for name in names}
 
     def sample(self, query: Query, position: int) -> Any:
         """Return a sample that came with the query, or the dataset's. Raises DatasetError."""

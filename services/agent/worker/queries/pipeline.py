@@ -14,6 +14,8 @@ QUERY, PREDICT = "query", "predict"
 """The names of the spans of a query and of its predict call."""
 PREPARE, ANSWER = "prepare", "answer"
 """The names of the spans of a batch that is prepared ahead, and of its first, untimed answer."""
+CALL = "call"
+"""The name of the span of an untimed predict call whose parts are recorded."""
 CODE_BEFORE, CODE_AFTER = CODE_FIELDS[:3], CODE_FIELDS[3:]
 """A manifest's fields with inline code before and after the model, in the order they run."""
 

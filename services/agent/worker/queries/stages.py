@@ -8,7 +8,15 @@ from typing import Any
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import CodeRaised, PredictFailed
-from services.agent.predictors import Layer, Pending, Tensors
+from services.agent.predictors import (
+    COMPUTE,
+    COPY_IN,
+    COPY_OUT,
+    CallPart,
+    Layer,
+    Pending,
+    Tensors,
+)
 from services.agent.steps import Operator
 from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.queries.isolate_samples import (
@@ -25,6 +33,7 @@ from services.agent.worker.queries.non_finite import (
 from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
 from services.agent.worker.queries.pipeline import (
     ANSWER,
+    CALL,
     PREDICT,
     PREPARE,
     QUERY,
@@ -38,6 +47,8 @@ from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
 from services.agent.worker.recorder import RunRecorder
 
+PredictParts = Callable[[Tensors], tuple[Tensors, Sequence[CallPart]]]
+"""See `PartsSource.predict_parts`."""
 BeginCall = Callable[[Tensors], Pending]
 """See `OverlappingPredictor.begin`."""
 
@@ -61,11 +72,13 @@ class Stages:
         *,
         outputs: int = 0,
         records_queries: bool = True,
+        predict_parts: PredictParts | None = None,
     ) -> None:
         """Serve queries from a `supply`, with `predict`, and record them with a `recorder`.
 
         At most `outputs` samples keep their predictions. Without `records_queries` no rows of
-        queries are recorded: the issuer of a remote load does that.
+        queries are recorded: the issuer of a remote load does that. `predict_parts` is that of a
+        predictor that can tell a call's copies from its computing.
         """
         pipeline, samples = supply.pipeline, supply.samples
         self._clock = supply.predict_clock
@@ -80,6 +93,7 @@ class Stages:
         self._keeps_output = pipeline.after == (PortOperators(""),) and not pipeline.code_after
         self._allow_nan = pipeline.allow_nan
         self._predict = predict
+        self._predict_parts = predict_parts
         self._recorder = recorder
         self._level = level
         self._spans = recorder.spans
@@ -88,6 +102,8 @@ class Stages:
         #: see `Supply.workers`
         self.workers = supply.workers
         self._runner = OperatorRunner(supply, recorder, level)
+        if predict_parts is not None:
+            self._runner.note_names(CALL, COPY_IN, COMPUTE, COPY_OUT)
         self._post_processing = PostProcessing(pipeline, self._runner)
         self._spans_per_query = spans_per_query(pipeline, supply.batch_size, Level.MODEL)
         #: query, block and predict span of each call of a capture; None: a sample tried alone
@@ -180,6 +196,31 @@ class Stages:
         # Samples tried one by one took no time of a timed query.
         self._retries, self._post_processing.retries = Retries(), Retries()
         return has_replaced
+
+    def trace_parts(self, query: Query, slot: Slot) -> None:
+        """Predict a batch in its slot before the clock starts, and record the parts of the call.
+
+        Nothing is recorded where the steps are not traced, or the predictor can't tell the parts.
+        Events that tell them apart cost about 0.1 ms a call, so timed calls have none.
+        """
+        if self._predict_parts is None or not self.traces_steps:
+            return
+        query.slot = slot
+        query.first_span = root = self._spans.reserve(5)
+        began = now_ns()
+        try:
+            _, parts = self._predict_parts(slot.inputs)
+        except PredictFailed:
+            return  # its timed calls report it
+        times_ns = began, now_ns()
+        self._runner.record_root(query, CALL, times_ns)
+        self._runner.record_span_until(query, root + 1, PREDICT, times_ns)
+        query.first_span = root + 1  # the span around the parts
+        for number, part in enumerate(parts):
+            ended_ns = part.start_ns + part.duration_ns
+            self._runner.record_span_until(
+                query, root + 2 + number, part.name, (part.start_ns, ended_ns)
+            )
 
     def predict_ahead(self, query: Query, prepared: Query) -> None:
         """Predict a batch that was `prepared` ahead; samples that failed then fail again.

@@ -1,17 +1,21 @@
 """Calls whose copies overlap other calls: who gets them, their queries, failures and ends."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mlscope.tracing.clock import now_ns
 from schemas.run import RunFailed
 from services.agent.errors import PredictFailed
 from services.agent.link.messages import AttemptKey
-from services.agent.predictors import Pending, Tensors
+from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Pending, Tensors
 from services.agent.worker.control import Control
+from services.agent.worker.queries.ahead import MAX_PARTS_CALLS
+from services.agent.worker.queries.pipeline import CALL
 from services.agent.worker.session import Session, open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject
 from tests.services.agent.worker.test_preparing_ahead import Changed, Raising, Recorded
@@ -82,6 +86,30 @@ def test_calls_are_made_one_by_one_where_levels_or_queries_ask_for_it(
     recorded = Recorded(replace(plain, predictor=predictor), *wanted).perform()
     assert predictor.most_under_way == 0
     assert recorded.completed("r").conditions.calls_in_flight == 1
+
+
+class Parted(Changed):
+    """A predictor that tells the parts of a call, each a third of it."""
+
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs and the parts."""
+        began = now_ns()
+        outputs = self.predict(inputs)
+        third = (now_ns() - began) // 3
+        names = (COPY_IN, COMPUTE, COPY_OUT)
+        return outputs, [CallPart(name, began + n * third, third) for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("level", ["application", "model"])
+def test_the_parts_of_untimed_calls_are_recorded_apart(plain: Session, level: str) -> None:
+    session = replace(plain, predictor=Parted(plain.predictor))
+    run = a_run("r", level=level, queries=4, samples="ahead")
+    spans = Recorded(session, run).perform().spans("r")
+    untimed = Counter(name for name, query, block in spans if query == block == -1)
+    calls = MAX_PARTS_CALLS if level == "model" else 0
+    assert [untimed[name] for name in (CALL, COPY_IN, COMPUTE, COPY_OUT)] == [calls] * 4
+    timed = Counter(name for name, _, block in spans if block >= 0)
+    assert set(timed) <= {"query", "predict"}
 
 
 class RaisingOverlapped(Overlapping, Raising):
