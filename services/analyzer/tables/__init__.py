@@ -11,6 +11,7 @@ from services.analyzer.tables.blocks import ANALYSIS as BLOCKS
 from services.analyzer.tables.cold_layers import ANALYSIS as COLD_LAYERS
 from services.analyzer.tables.cold_start import ANALYSIS as COLD_START
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
+from services.analyzer.tables.copies import ANALYSIS as COPIES
 from services.analyzer.tables.device_conditions import ANALYSIS as DEVICE_CONDITIONS
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.energy import ANALYSIS as ENERGY
@@ -75,6 +76,7 @@ ANALYSES: tuple[Analysis, ...] = (
     STATIC_WORK,
     ROOF_DISTANCE,
     DEVICE_USE,
+    COPIES,
     DEVICE_CONDITIONS,
     HOST_COUNTERS,
     MEMORY,
