@@ -1,6 +1,6 @@
 """Resizing by fast_image_resize, which computes with the processor's vector instructions.
 
-It takes a sixth of Pillow's time and rounds otherwise, so a manifest asks for it by name.
+It takes a quarter of Pillow's time and rounds otherwise, so a manifest asks for it by name.
 """
 
 from importlib import import_module, metadata

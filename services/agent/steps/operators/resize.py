@@ -37,9 +37,9 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     `pad` to fill. With `max_dimension` instead, the longer side gets that many pixels and the other
     one keeps the ratio, rounded.
 
-    `library` is pillow, or fast_image_resize for bilinear and bicubic: it takes a sixth of the time
-    and rounds otherwise. The run's notes say by how much. It takes uint8 of 1 or 3 channels and
-    float32.
+    `library` is pillow, or fast_image_resize for bilinear and bicubic: it takes a quarter of the
+    time and rounds otherwise; the run's notes say by how much. Its pixels are uint8 of 1 or 3
+    channels, or float32.
     """
     require_pillow("resize")
     size = parameters.size(required=False)
