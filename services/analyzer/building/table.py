@@ -133,6 +133,11 @@ RUN_COLUMNS = (
 """The first columns of every table with a row a run."""
 
 
+PREPARED_COLUMN = text_column(
+    "prepared", "When samples were prepared: ahead of the clock, or streamed; '' where unknown."
+)
+
+
 def run_cells(row: RunRow) -> dict[str, Any]:
     """Return the cells of `RUN_COLUMNS`."""
     return {

@@ -22,6 +22,7 @@ from services.analyzer.comparisons.source import (
     Terms,
     difference_notes,
     place_of,
+    preparation_notes,
     rates_with_accuracy,
     subject_of,
     unversioned,
@@ -69,6 +70,7 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
     verdict = _verdict(terms, rows, best, has_unpriced=bool(unpriced))
     verdict += _doubt(fitting, best) if best is not None else ""
     chosen = [{**row, "is_chosen": row is best, "meets": not row["misses"]} for row in rows]
+    notes = [*notes, *preparation_notes(sources)]
     return make_table(COMPARISON, chosen, verdict, notes)
 
 

@@ -13,6 +13,7 @@ from services.analyzer.comparisons.source import (
     Source,
     Terms,
     place_of,
+    preparation_notes,
     rates,
 )
 
@@ -25,6 +26,7 @@ def cost(sources: Sequence[Source], terms: Terms) -> Table:
     if rows:
         verdict = _verdict(rows)
     notes = [f"no price of: {', '.join(without)}"] if without and rows else []
+    notes += preparation_notes(sources)
     return make_table(COMPARISON, rows, verdict, notes)
 
 

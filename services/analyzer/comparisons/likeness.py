@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from services.analyzer.building.noise import MOST_THROTTLED
-from services.analyzer.comparisons.source import Cells, Source
+from services.analyzer.comparisons.source import Cells, Source, prepared_as
 from services.analyzer.tables.device_conditions import SM_CLOCK, THROTTLED
 
 EQUAL_CONDITIONS = (
@@ -20,6 +20,8 @@ EQUAL_CONDITIONS = (
 )
 """Conditions that must be equal, as must the model's name; the versions of the model, the
 framework, mlscope and Python may differ."""
+SAMPLES = "samples"
+"""The parameter that says when samples are prepared: what counts is when they were."""
 MACHINE_CONDITIONS = {"cores": "cores", "cpu_governor": "CPU governor"}
 """Machine conditions in a run's noise, with their names; equal where both runs have them."""
 HARDWARE_CONDITIONS = {"processor": "processor", "accelerator": "GPU model"}
@@ -43,10 +45,11 @@ def differing_conditions(first: Source, second: Source, old: Cells, new: Cells) 
     )
     names += [
         f"parameter {name}"
-        for name in sorted(parameters.keys() | other_parameters.keys())
+        for name in sorted((parameters.keys() | other_parameters.keys()) - {SAMPLES})
         if parameters.get(name) != other_parameters.get(name)
     ]
     names += [name for name in EQUAL_CONDITIONS if before.get(name) != after.get(name)]
+    names += [SAMPLES] if prepared_as(before) != prepared_as(after) else []
     names += _differing(HARDWARE_CONDITIONS, before, after)
     names += _differing(MACHINE_CONDITIONS, _noise(before), _noise(after))
     names += _differing_gpu_conditions(_sampled(first, old), _sampled(second, new))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from mlscope.load.load import STREAMED
 from schemas.analysis import Column, Table
 from services.analyzer.building.table import format_time, int_column, text_column
 
@@ -153,6 +154,22 @@ def place_of(row: Cells) -> str:
 def unversioned(model: str) -> str:
     """Return a model's name without its version, which follows the last colon."""
     return model.rpartition(":")[0] or model
+
+
+def preparation_notes(sources: Sequence[Source]) -> list[str]:
+    """Return a caveat where some rates are with samples prepared ahead, and others streamed."""
+    modes = [
+        prepared_as(source.conditions.get(row["run"], {}))
+        for source in sources
+        for row in source.rows("optimal_batch")
+    ]
+    consequence = ": figures with streamed samples include preparation and post-processing"
+    return difference_notes("times at which samples were prepared", modes, consequence)
+
+
+def prepared_as(conditions: Cells) -> str:
+    """Return when a run's samples were prepared; before release 0.2 they were always streamed."""
+    return str(conditions.get("prepared") or STREAMED)
 
 
 def difference_notes(kind: str, values: Iterable[str], consequence: str = "") -> list[str]:

@@ -20,6 +20,7 @@ from services.analyzer.comparisons.source import (
     Source,
     Terms,
     place_of,
+    preparation_notes,
     rates,
     subject_of,
 )
@@ -44,7 +45,7 @@ def speedup(sources: Sequence[Source], _: Terms) -> Table:
             )
     larger = [row for row in rows if row["batch_size"] != row["base_batch_size"]]
     verdict = _verdict(larger) if larger else "No evaluation measured two batch sizes."
-    return make_table(COMPARISON, rows, verdict)
+    return make_table(COMPARISON, rows, verdict, preparation_notes(sources))
 
 
 def _speedup_of(rate: Cells, base: Cells) -> Margin:

@@ -21,6 +21,7 @@ from services.analyzer.comparisons.source import (
     Source,
     Terms,
     difference_notes,
+    preparation_notes,
     rates,
     subject_of,
     unversioned,
@@ -56,6 +57,7 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
     sizes = sorted({row["batch_size"] for row in rows})
     if len(sizes) > 1:
         notes.append(f"latencies are those of queries of batch sizes {', '.join(map(str, sizes))}")
+    notes += preparation_notes(sources)
     return make_table(COMPARISON, cells, _verdict(cells, _names(rows)), notes)
 
 

@@ -12,6 +12,7 @@ from services.analyzer.comparisons.source import (
     Comparison,
     Source,
     Terms,
+    preparation_notes,
     rates,
 )
 
@@ -23,7 +24,7 @@ def throughput(sources: Sequence[Source], _: Terms) -> Table:
     verdict = "No evaluation measured throughput in a closed loop."
     if rows:
         verdict = _verdict(rows)
-    return make_table(COMPARISON, rows, verdict)
+    return make_table(COMPARISON, rows, verdict, preparation_notes(sources))
 
 
 def _verdict(rows: Sequence[Cells]) -> str:

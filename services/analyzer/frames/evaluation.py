@@ -97,6 +97,11 @@ class RunRow:
         return str(self.conditions.get("opened") or "")
 
     @property
+    def prepared(self) -> str:
+        """When its samples were prepared, ahead of the clock or streamed; '' where unknown."""
+        return str(self.conditions.get("samples") or "")
+
+    @property
     def parameters_text(self) -> str:
         """The scenario's parameters as JSON: equal for equal parameters."""
         return json.dumps(dict(self.parameters), sort_keys=True, default=str)

@@ -8,6 +8,7 @@ from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.building.noise import noise_of
 from services.analyzer.building.table import (
+    PREPARED_COLUMN,
     RUN_COLUMNS,
     Analysis,
     int_column,
@@ -20,7 +21,16 @@ from services.analyzer.frames.evaluation import Frames, Run
 PUBLISHED_SIZE = (
     "The model's size in its manifest, else four bytes per parameter; null where unknown."
 )
-_NUMBERS = ("model_size_bytes", "threads", "seed", "warmup_queries", "load_ns", "first_run_ns")
+_NUMBERS = (
+    "model_size_bytes",
+    "threads",
+    "seed",
+    "warmup_queries",
+    "prepared_batches",
+    "prepared_bytes",
+    "load_ns",
+    "first_run_ns",
+)
 """Numbers that the agent reports, in columns of the same names; null where unknown."""
 _TEXTS = (
     "provider",
@@ -74,6 +84,7 @@ def _condition_row(run: Run) -> dict[str, Any]:
         "agent": row.agent,
         "parameters": json.dumps(dict(row.parameters), sort_keys=True),
         "pacing": row.pacing,
+        "prepared": row.prepared,
         "model": f"{row.model}:{row.model_version}" if row.model else "",
         "dataset": row.dataset,
         "framework": f"{row.framework} {row.framework_version}".strip(),
@@ -109,6 +120,9 @@ ANALYSIS = Analysis(
         text_column("agent", "The agent that ran it."),
         text_column("parameters", "The scenario's parameters as JSON."),
         text_column("pacing", "Who issues queries: local is the worker, remote the scheduler."),
+        PREPARED_COLUMN,
+        int_column("prepared_batches", "Batches prepared ahead of the clock."),
+        int_column("prepared_bytes", "Memory of their tensors.", "By"),
         text_column("model", "Model and version."),
         int_column("model_size_bytes", PUBLISHED_SIZE, "By"),
         text_column("dataset", "Dataset and version."),

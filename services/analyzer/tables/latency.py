@@ -11,6 +11,7 @@ from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import percentiles
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
+    PREPARED_COLUMN,
     RUN_COLUMNS,
     Analysis,
     estimate_columns,
@@ -62,7 +63,8 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
     sentences = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = representative(runs).row
-        sentences.append(f"{row.scenario} at batch {row.batch_size} {results[row.run]} ({row.run})")
+        place = f"{row.run}, samples {row.prepared}" if row.prepared else row.run
+        sentences.append(f"{row.scenario} at batch {row.batch_size} {results[row.run]} ({place})")
     omitted = len(groups) - len(sentences)
     omission = f"; and {omitted} more" if omitted else ""
     return f"Final performance result: {'; '.join(sentences)}{omission}."
@@ -108,6 +110,7 @@ def _latency_row(run: Run) -> dict[str, Any]:
     cells: dict[str, Any] = {
         **run_cells(run.row),
         "agent": run.row.agent,
+        "prepared": run.row.prepared,
         "loop": "open" if run.is_open_loop else "closed",
         "count": len(values),
         "failed": run.failed,
@@ -157,11 +160,14 @@ ANALYSIS = Analysis(
     source=(
         "MLModelScope: trimmed mean without the lowest and highest 20 %. Percentiles are nearest "
         "rank with order-statistic intervals; means have bootstrap intervals. An open loop counts "
-        "from the due time, so waiting counts too (no coordinated omission)."
+        "from the due time, so waiting counts too (no coordinated omission). With samples prepared "
+        "ahead it ends when the outputs are in memory; with streamed ones it includes preparation "
+        "and post-processing."
     ),
     columns=(
         *RUN_COLUMNS,
         text_column("agent", "The agent that ran it."),
+        PREPARED_COLUMN,
         text_column(
             "loop", "open: queries had due times; closed: each query waited for the one before."
         ),

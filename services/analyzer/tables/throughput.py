@@ -11,6 +11,7 @@ from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import estimates
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
+    PREPARED_COLUMN,
     RUN_COLUMNS,
     Analysis,
     estimate_columns,
@@ -37,6 +38,7 @@ def throughput(frames: Frames) -> Table:
         cells: dict[str, Any] = {
             **run_cells(run.row),
             "agent": run.row.agent,
+            "prepared": run.row.prepared,
             "queries": run.answered.height,
             "samples": 0,
             "busy_ns": None,
@@ -88,10 +90,9 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     if doubt := fastest.doubt(lambda row: f"{_rate_text(row)} in {row['run']}"):
         return f"The highest throughput{loop} is {doubt}."
     row = fastest.row
-    return (
-        f"Highest throughput{loop}: {_rate_text(row)} in "
-        f"{row['run']} ({row['scenario']}, batch {row['batch_size']}, level {row['level']})."
-    )
+    place = f"{row['scenario']}, batch {row['batch_size']}, level {row['level']}"
+    mode = f", samples {row['prepared']}" if row["prepared"] else ""
+    return f"Highest throughput{loop}: {_rate_text(row)} in {row['run']} ({place}{mode})."
 
 
 def _offered_verdict(rows: list[dict[str, Any]]) -> str:
@@ -113,11 +114,13 @@ ANALYSIS = Analysis(
     title="Throughput",
     source=(
         "Samples answered divided by the time from the first issue to the last answer, block by "
-        "block; intervals by batch means (Cochran's ratio estimator, Student's t)."
+        "block; intervals by batch means (Cochran's ratio estimator, Student's t). With samples "
+        "prepared ahead it is the model's rate; with streamed ones preparation limits it, too."
     ),
     columns=(
         *RUN_COLUMNS,
         text_column("agent", "The agent that ran it."),
+        PREPARED_COLUMN,
         int_column("queries", "Queries answered."),
         int_column("samples", "Answered samples in them."),
         int_column("busy_ns", "Time of the run's own blocks.", "ns"),

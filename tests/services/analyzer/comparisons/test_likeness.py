@@ -85,3 +85,30 @@ def test_a_replays_clock_is_no_condition_of_timed_runs() -> None:
     clocks = [("nvml.clock_sm", value) for value in (1980.0, 1500.0)]
     sides = [_sampled(str(n), clock, variant="counters") for n, clock in enumerate(clocks)]
     assert [row["unlike"] for row in rows(COMPARISON, *sides)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("ahead", "streamed", "samples"),
+        ("", "ahead", "samples"),
+        ("", "streamed", ""),
+        ("ahead", "ahead", ""),
+    ],
+)
+def test_samples_prepared_at_another_time_refuse(before: str, after: str, named: str) -> None:
+    old, new = (
+        source(name, batch(1, MS, conditions={"samples": mode}))
+        for name, mode in (("1.0", before), ("2.0", after))
+    )
+    (row,) = rows(COMPARISON, old, new)
+    assert row["unlike"] == named
+
+
+def test_a_request_may_name_what_another_one_has_by_default() -> None:
+    old, new = (
+        source(name, batch(1, MS, conditions={"samples": "ahead"}, parameters=parameters))
+        for name, parameters in (("1.0", {}), ("2.0", {"samples": "ahead"}))
+    )
+    (row,) = rows(COMPARISON, old, new)
+    assert row["unlike"] == ""

@@ -230,7 +230,7 @@ NO_ESTIMATES = {
     # What the row's overhead, which has one, is a share of.
     "layer_overheads": {"time"},
 }
-COUNTS = {"queries", "latency_queries", "blocks", "count", "openings", "calls"}
+COUNTS = {"queries", "latency_queries", "batches", "blocks", "count", "openings", "calls"}
 
 
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda each: each.name)

@@ -1,0 +1,196 @@
+"""Preparation: what one sample costs before and after the model, apart from the timed queries."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import polars as pl
+
+from mlscope.load.load import AHEAD, STREAMED
+from mlscope.quantities import number
+from schemas.analysis import Table
+from services.analyzer.building.charts import bars
+from services.analyzer.building.margins import Margin, mean_margin
+from services.analyzer.building.table import (
+    PREPARED_COLUMN,
+    RUN_COLUMNS,
+    Analysis,
+    counter_warnings,
+    estimate_columns,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
+    run_cells,
+    share,
+    text_column,
+)
+from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, ROOT_LEVEL, Frames, Run
+
+PREPARE, ANSWER = "prepare", "answer"
+"""The root spans of a batch that is prepared ahead: its preparation, and its untimed answer."""
+BEFORE, AFTER = "before", "after"
+ALL, REST = "all", "rest"
+_NS_PER_S = 1e9
+_PARTS = (BEFORE, AFTER)
+
+
+def preparation(frames: Frames) -> Table:
+    """Return a row for each run and step outside of predict, the sum of a part's steps first."""
+    rows = [row for run in frames.measured for row in _run_rows(run)]
+    shared = [row["run"] for row in rows if row["prepared"] == STREAMED and row["step"] == ALL]
+    caveats = [
+        f"{run}: its samples were streamed, so its steps also waited for the model's threads"
+        for run in dict.fromkeys(shared)
+    ]
+    return make_table(ANALYSIS, rows, _verdict(rows), [*counter_warnings(frames), *caveats])
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    before = [row for row in rows if row["part"] == BEFORE]
+    if not before:
+        return "No preparation of samples was traced."
+    # Steps that ran alone say what preparation costs.
+    run = next((row["run"] for row in before if row["prepared"] == AHEAD), before[0]["run"])
+    total, *steps = (row for row in before if row["run"] == run)
+    slowest = max((row for row in steps if row["step"] != REST), key=lambda row: row["time"])
+    where = "ahead of the clock" if total["prepared"] == AHEAD else "while it runs"
+    return (
+        f"In {run} samples are prepared {where}: one process prepares "
+        f"{_rate_text(total)}; the slowest step is {slowest['step']}, "
+        f"{format_share(slowest['share'])} of the time."
+    )
+
+
+def _rate_text(row: dict[str, Any]) -> str:
+    low, high = row["samples_per_s_low"], row["samples_per_s_high"]
+    interval = f" ({number(low)} to {number(high)})" if low is not None and high is not None else ""
+    return f"{number(row['samples_per_s'])} samples per second{interval}"
+
+
+def _run_rows(run: Run) -> Iterator[dict[str, Any]]:
+    mode = run.row.prepared or STREAMED
+    times = _ahead_times(run) if mode == AHEAD else _streamed_times(run)
+    for part in _PARTS:
+        of_part = times.filter(pl.col("part") == part)
+        steps = of_part.filter(pl.col("step") != ALL)
+        totals = of_part.filter(pl.col("step") == ALL)
+        if not totals.height:
+            totals = steps.group_by("batch", "part").agg(pl.col("time").sum(), step=pl.lit(ALL))
+        elif steps.height:
+            steps = pl.concat([steps, _rest(totals, steps)])
+        if steps.height:
+            yield from _part_rows(run, mode, part, (totals, steps))
+
+
+def _part_rows(
+    run: Run, mode: str, part: str, frames: tuple[pl.DataFrame, pl.DataFrame]
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of all steps, then those of each, slowest first."""
+    totals, steps = frames
+    total = mean_margin(totals["time"].to_numpy())
+    margins = [(ALL, total, totals.height)]
+    by_step = [
+        (str(step), mean_margin(of_step["time"].to_numpy()), of_step.height)
+        for (step,), of_step in steps.group_by("step", maintain_order=True)
+    ]
+    margins += sorted(by_step, key=lambda row: -(row[1].value or 0.0))
+    for step, margin, batches in margins:
+        yield {
+            **run_cells(run.row),
+            "prepared": mode,
+            "part": part,
+            "step": step,
+            "batches": batches,
+            **margin.cells("time"),
+            **_rate(margin).cells("samples_per_s"),
+            "share": share(margin.value, total.value),
+        }
+
+
+def _rate(time: Margin) -> Margin:
+    """Return samples per second from the time (ns) of one."""
+
+    def rate(value: float | None) -> float | None:
+        return _NS_PER_S / value if value else None
+
+    return Margin(rate(time.value), rate(time.high), rate(time.low))
+
+
+def _rest(totals: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return what each batch's time has above its steps: reading, and putting into the slot."""
+    spent = steps.group_by("batch", "part").agg(pl.col("time").sum().alias("spent"))
+    return totals.join(spent, on=["batch", "part"], maintain_order="left").select(
+        "batch", "part", step=pl.lit(REST), time=pl.col("time") - pl.col("spent")
+    )
+
+
+def _ahead_times(run: Run) -> pl.DataFrame:
+    """Return the times per sample (ns) of the batches that were prepared before the clock."""
+    untimed = run.spans.filter(pl.col("block") < 0)
+    parts = {PREPARE: BEFORE, ANSWER: AFTER}
+    roots = untimed.filter((pl.col("level") == ROOT_LEVEL) & pl.col("name").is_in(list(parts)))
+    roots = roots.select(
+        batch="span", part=pl.col("name").replace_strict(parts), time="duration_ns"
+    )
+    steps = untimed.filter((pl.col("level") == OPERATOR_LEVEL) & (pl.col("name") != PREDICT))
+    by_step = steps.join(roots.select("batch", "part"), left_on="parent", right_on="batch")
+    summed = by_step.group_by("parent", "part", "name", maintain_order=True).agg(
+        pl.col("duration_ns").sum()
+    )
+    totals = roots.filter(pl.col("part") == BEFORE).with_columns(step=pl.lit(ALL))
+    return _per_sample(
+        [summed.rename({"parent": "batch", "name": "step", "duration_ns": "time"}), totals],
+        run.row.batch_size,
+    )
+
+
+def _streamed_times(run: Run) -> pl.DataFrame:
+    """Return the times per sample (ns) of steps in answered queries."""
+    spans = run.spans_at(OPERATOR_LEVEL)
+    predicted = spans.filter(pl.col("name") == PREDICT).select("query", predict_ns="start_ns")
+    steps = spans.filter(pl.col("name") != PREDICT).join(predicted, on="query")
+    is_before = pl.col("start_ns") < pl.col("predict_ns")
+    parted = steps.with_columns(
+        part=pl.when(is_before).then(pl.lit(BEFORE)).otherwise(pl.lit(AFTER))
+    )
+    summed = parted.group_by("query", "part", "name", maintain_order=True).agg(
+        pl.col("duration_ns").sum()
+    )
+    renamed = summed.rename({"query": "batch", "name": "step", "duration_ns": "time"})
+    return _per_sample([renamed], run.row.batch_size)
+
+
+def _per_sample(frames: Iterable[pl.DataFrame], batch_size: int) -> pl.DataFrame:
+    columns = (
+        pl.col("batch").cast(pl.Int64),
+        pl.col("part").cast(pl.String),
+        pl.col("step").cast(pl.String),
+        pl.col("time").cast(pl.Float64) / batch_size,
+    )
+    return pl.concat([frame.select(columns) for frame in frames])
+
+
+ANALYSIS = Analysis(
+    name="preparation",
+    title="Preparation of samples",
+    source=(
+        "Spans at level model of the steps before and after predict, summed by batch and divided "
+        "by its size; means over batches with Student's t. Batches prepared ahead are measured by "
+        "one thread before the clock starts; streamed ones within their queries."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        PREPARED_COLUMN,
+        text_column("part", "Whether the step comes before or after the model."),
+        text_column(
+            "step",
+            "The step; all: the whole part; rest: reading samples and filling the model's inputs.",
+        ),
+        int_column("batches", "Batches measured."),
+        *estimate_columns("time", "Mean time for one sample."),
+        *estimate_columns("samples_per_s", "Samples that one process prepares per second.", "1/s"),
+        float_column("share", "Share of the part's time.", "1"),
+    ),
+    compute=preparation,
+    chart=bars(("step", "Step"), ("time", "Time for one sample (ns)"), "part", "share"),
+)
