@@ -33,14 +33,15 @@ def prepare_ahead(run: Measurement) -> None:
         return
     ahead = AheadPass(stages, session.prepared, copies_samples=_are_equal(session.supply))
     try:
-        queries = ahead.run(batches, run.deadline.check)
+        answered = ahead.run(batches, run.deadline.check)
     except InputsChanged:
         _drop_batches(session)
         run.caveats.append(streamed_caveat(session.prepared.refusal))
     else:
-        run.prepared_slots = [query.slot for query in queries.values() if query.slot is not None]
+        slots = (query.slot for query in answered.values())
+        run.prepared_slots = [slot for slot in slots if slot is not None]
         is_local = run.plan.pacing == "local"
-        run.batch_of = by_order(queries, load) if is_local else by_samples(queries)
+        run.batch_of = by_order(answered, load) if is_local else by_samples(answered)
     finally:
         stages.kept_outputs.settle(run.recorder)
         run.recorder.flush()

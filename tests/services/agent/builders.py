@@ -87,15 +87,16 @@ def a_run(
     pacing: str = "local",
     timeout_s: float = 60.0,
     group: int = 0,
+    samples: str = "streamed",
     **parameters: Any,
 ) -> RunPlan:
-    """Return a run of a few queries."""
+    """Return a run of a few queries; all their steps are in the clock unless `samples` differ."""
     return RunPlan.model_validate(
         {
             "run": run,
             "group": group,
             "scenario": scenario,
-            "parameters": {"queries": queries, **parameters},
+            "parameters": {"queries": queries, "samples": samples, **parameters},
             "level": level,
             "pacing": pacing,
             "queries": queries,

@@ -21,7 +21,7 @@ from services.agent.worker.queries.prepared import (
     PreparedBatches,
     checksum_of,
 )
-from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.query import Query, Slot, bytes_of
 from services.agent.worker.queries.stages import BeginCall, Stages
 from services.agent.worker.queries.streaming import OnFinished
 from services.agent.worker.recorder import RunRecorder
@@ -32,6 +32,9 @@ MIN_PARTS_CALLS, MAX_PARTS_CALLS, PARTS_NS = 5, 20, 1_000_000_000
 """Calls whose parts are recorded before the clock, and the time after which no more are made."""
 TRACED_SAMPLES = 256
 """Samples whose preparation a traced run records; later ones are copied where they are known."""
+
+MAX_COMPARED_BYTES = 1 << 20
+"""Outputs of a batch that are compared with those of timed queries: checking more takes long."""
 
 
 class InputsChanged(Exception):
@@ -96,7 +99,9 @@ class AheadPass:
         if query.outputs is None and not query.unusable:
             # A call in the clock may succeed.
             query.errors, query.failed = [], frozenset()
-        query.outputs = None
+        outputs, query.outputs = query.outputs or {}, None
+        if 0 < bytes_of(outputs) <= MAX_COMPARED_BYTES:
+            query.outputs_checksum = checksum_of(outputs)
         return query
 
     @property
@@ -116,7 +121,7 @@ class AheadPass:
             self._fill_by_copies(query, slot)
         if 0 < len(query.unusable) < len(name):
             slot.replace_samples(query.unusable.keys(), len(name))
-        batch = PreparedBatch(slot, checksum_of(slot), query.unusable, query.code_error)
+        batch = PreparedBatch(slot, checksum_of(slot.inputs), query.unusable, query.code_error)
         self._prepared.keep(name, batch)
         return batch
 

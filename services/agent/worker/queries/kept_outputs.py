@@ -115,6 +115,22 @@ class KeptOutputs:
                 raw = raw_scores_at(query.outputs or {}, answers, position, features)
                 self._record(recorder, _Waiting(query.index, sample, text, features, raw))
 
+    def may_compare(self, query: AnsweredQuery) -> bool:
+        """Whether the answer of a query, or of a sample of it, may be compared with the first."""
+        return self._remaining > 0 and any(map(self._may_compare, query.samples))
+
+    def count_equal(self, query: AnsweredQuery) -> None:
+        """Count that the answers to a query's samples are known to equal their first ones."""
+        for position, sample in enumerate(query.samples):
+            if position not in query.failed and self._may_compare(sample):
+                self._first_answers[sample].compared += 1
+                self._remaining -= 1
+                self.compared += 1
+
+    def _may_compare(self, sample: int) -> bool:
+        first = self._first_answers.get(sample)
+        return first is not None and first.compared < MOST_REPEATS
+
     def settle(self, recorder: RunRecorder) -> None:
         """Record the answers that wait for their ground truth, with it."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0

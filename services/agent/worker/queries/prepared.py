@@ -8,8 +8,11 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlscope.quantities import shown
 from services.agent.errors import CodeRaised
+from services.agent.predictors import Tensors
 from services.agent.worker.queries.query import Slot
 
 BatchName = tuple[int, ...]
@@ -30,7 +33,7 @@ class PreparedBatch:
     @property
     def is_changed(self) -> bool:
         """Whether the slot's bytes are others than when it was filled."""
-        return self.checksum != checksum_of(self.slot)
+        return self.checksum != checksum_of(self.slot.inputs)
 
 
 class PreparedBatches:
@@ -103,9 +106,9 @@ def no_batches() -> PreparedBatches:
     return PreparedBatches(lambda: Slot({}), batch_bytes=0, limit_bytes=0, limit_batches=0)
 
 
-def checksum_of(slot: Slot) -> int:
-    """Return a checksum of the bytes of a slot's tensors."""
+def checksum_of(tensors: Tensors) -> int:
+    """Return a checksum of the bytes of tensors."""
     checksum = 0
-    for array in slot.inputs.values():
-        checksum = zlib.crc32(array.reshape(-1).view("uint8").data, checksum)
+    for array in tensors.values():
+        checksum = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view("uint8").data, checksum)
     return checksum

@@ -103,6 +103,8 @@ class Query:
     errors: list[str] = field(default_factory=list)
     #: by place in the batch, why a sample could not be prepared
     unusable: dict[int, str] = field(default_factory=dict)
+    #: of the outputs of a batch that was prepared ahead; None: too large to compare, or none
+    outputs_checksum: int | None = None
     #: places in the batch of samples without an answer
     failed: frozenset[int] = frozenset()
     #: the last error of inline code for it

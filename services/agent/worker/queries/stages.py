@@ -1,6 +1,7 @@
 """The stages of one query: its samples are prepared, its batch predicted, its answer finished."""
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,6 +43,7 @@ from services.agent.worker.queries.pipeline import (
     steps_before,
 )
 from services.agent.worker.queries.post_processing import PostProcessing
+from services.agent.worker.queries.prepared import checksum_of
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
@@ -170,11 +172,8 @@ class Stages:
 
     def fill_untraced(self, query: Query, positions: Iterable[int]) -> None:
         """Prepare the samples at some positions of a batch without recording spans."""
-        traces_steps, self._runner.traces_steps = self._runner.traces_steps, False
-        try:
+        with self._untraced():
             self.fill(query, positions)
-        finally:
-            self._runner.traces_steps = traces_steps
 
     def record_preparation(self, query: Query) -> None:
         """Record the root span of a batch that was prepared ahead, until now."""
@@ -282,6 +281,8 @@ class Stages:
         query.copy_failures(prepared)
         if query.is_answered and query.outputs is not None and not are_finite(query.outputs):
             self._fail_non_finite(query, query.outputs)
+        if prepared.outputs_checksum is not None and self.kept_outputs.may_compare(query):
+            self._compare(query, prepared.outputs_checksum)
         if self._level >= Level.APPLICATION:
             self._runner.record_root(query, QUERY, (query.issued_ns, query.ended_ns))
         if self._records_queries:
@@ -312,6 +313,14 @@ class Stages:
                 self._spans.append((*row, *context))
         return True
 
+    @contextlib.contextmanager
+    def _untraced(self) -> Iterator[None]:
+        traces_steps, self._runner.traces_steps = self._runner.traces_steps, False
+        try:
+            yield
+        finally:
+            self._runner.traces_steps = traces_steps
+
     def _predict_slot(self, query: Query, slot: Slot) -> tuple[int, int]:
         """Predict a slot; return when that began and ended (CLOCK_MONOTONIC ns)."""
         self._clock.since_ns = began = now_ns()
@@ -341,6 +350,20 @@ class Stages:
         if query.outputs is not None and not are_finite(query.outputs):
             self._fail_non_finite(query, query.outputs)
         return answers
+
+    def _compare(self, query: Query, outputs_checksum: int) -> None:
+        """Compare a query's outputs with those of its batch before the clock; keep other ones."""
+        if query.outputs is None:
+            return
+        if checksum_of(query.outputs) == outputs_checksum:
+            self.kept_outputs.count_equal(query)
+            return
+        answers: OutputAnswers | None = None
+        other = replace(query, errors=[])
+        if not self._keeps_output:
+            with self._untraced():
+                answers = self._post_processing.answers(other, query.outputs)
+        self._keep(other, answers)
 
     def _keep(self, query: Query, answers: OutputAnswers | None) -> None:
         if self.kept_outputs.has_room and query.outputs is not None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mlscope.tracing.clock import now_ns
@@ -86,9 +87,8 @@ def test_what_frameworks_made_is_collected_once_not_in_every_block(session: Sess
     assert gc.get_freeze_count() <= before
 
 
-def test_a_capture_is_warmed_with_the_one_slot_that_its_run_uses(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _warmed_slots(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of slots which each capture is warmed with."""
     kind = type(session.predictor)
     warmed: list[int] = []
     layers = kind.layers  # type: ignore[attr-defined]
@@ -98,6 +98,13 @@ def test_a_capture_is_warmed_with_the_one_slot_that_its_run_uses(
         return layers(self, inputs)
 
     monkeypatch.setattr(kind, "layers", noted)
+    return warmed
+
+
+def test_a_capture_is_warmed_with_the_one_slot_that_its_run_uses(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed = _warmed_slots(session, monkeypatch)
     (outcome,) = Room(session, a_run("r0", level="framework")).perform()
     assert isinstance(outcome, RunCompleted)
     assert len(session.slots) > 1
@@ -174,6 +181,45 @@ def test_a_remote_run_is_fed_until_its_load_is_through(session: Session) -> None
     assert isinstance(outcome, RunCompleted)
     assert [block.queries for block in outcome.blocks] == [1]
     assert room.ask(3, 1) == "no open run has this id"
+
+
+def test_a_remote_run_s_batches_are_prepared_before_it_takes_queries(session: Session) -> None:
+    body = np.full(4, 7, np.float32).tobytes()
+    room = Room(session, a_run(pacing="remote", samples="ahead", queries=3))
+    outcomes: list[Outcome] = []
+    performing = threading.Thread(target=lambda: outcomes.extend(room.perform()))
+    performing.start()
+    assert room.message() == LoadAwaited("r0")
+    # One of the plan, one of another batch, one with a sample of its own, and one that is none.
+    asked = [room.ask(0, 1), room.ask(1, 60), room.ask(2, 1, payload=(body,)), room.ask(3, 999)]
+    assert asked == [""] * 4
+    messages = [room.message() for _ in range(4)]
+    room.control.finish(AttemptKey("e1", "r0", 1))
+    performing.join(30)
+    answers = {answer.query: answer for answer in messages if isinstance(answer, QueryAnswered)}
+    assert [answers[query].status for query in range(4)] == [0, 0, 0, 1]
+    (outcome,) = outcomes
+    assert isinstance(outcome, RunCompleted)
+    assert (outcome.conditions.samples, outcome.conditions.prepared_batches) == ("ahead", 3)
+    assert [block.queries for block in outcome.blocks] == [3]
+
+
+def test_a_local_open_loop_with_batches_prepared_ahead_counts_from_due_times(
+    session: Session,
+) -> None:
+    run = a_run(scenario="fixed_rate", rate_hz=200, samples="ahead", queries=4)
+    (outcome,) = Room(session, run).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert outcome.conditions.samples == "ahead"
+    assert [block.queries for block in outcome.blocks] == [4] * 3
+
+
+def test_a_capture_is_warmed_with_every_slot_of_batches_prepared_ahead(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed = _warmed_slots(session, monkeypatch)
+    Room(session, a_run("r0", level="framework", samples="ahead", queries=5)).perform()
+    assert warmed == [5] * BLOCKS.most
 
 
 def test_a_remote_run_hears_a_stop_while_it_waits(session: Session) -> None:

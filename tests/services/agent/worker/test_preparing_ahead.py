@@ -151,6 +151,7 @@ def test_answers_and_failures_are_those_of_streamed_samples(
     assert recorded.errors(AHEAD) == recorded.errors(STREAMED)
     assert recorded.answers(AHEAD) == recorded.answers(STREAMED)
     ahead, streamed = (recorded.completed(mode) for mode in (AHEAD, STREAMED))
+    assert ahead.conditions.repeats_compared >= streamed.conditions.repeats_compared
     assert (ahead.conditions.samples, streamed.conditions.samples) == (AHEAD, STREAMED)
     assert ahead.caveats == streamed.caveats or subject == "no numbers"
 
@@ -304,6 +305,26 @@ def test_a_model_that_changes_its_inputs_in_place_is_streamed(tmp_path: Path) ->
             "samples were streamed, not prepared ahead: the model changes its inputs in place",
         )
         assert [a[1:] for a in recorded.answers(run)] == [a[1:] for a in expected.answers("c")]
+
+
+class Drifting(Changed):
+    """A model whose outputs grow by one from the ninth call on."""
+
+    def change(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Grow the outputs."""
+        del inputs
+        for array in outputs.values():
+            array += self.calls > 8
+
+
+def test_an_answer_in_the_clock_that_differs_from_the_first_is_kept_too(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Drifting(plain.predictor))
+    recorded = Recorded(session, a_run("r0", samples=AHEAD, queries=4)).perform()
+    plain.close()
+    # Four calls prepare the batches, and four make the first block.
+    assert [a[:2] for a in recorded.answers("r0")] == [(n, n % 4) for n in range(8)]
+    assert recorded.completed("r0").conditions.repeats_compared == 8
 
 
 class Stopping(Changed):
