@@ -81,7 +81,8 @@ class Conditions(Message):
     #: the model's size from its manifest, or four bytes a parameter; None unknown
     model_size_bytes: int | None = None
     warmup_queries: int = 0
-    #: threads that prepared samples; the predicting thread helped when none was ready
+    #: threads that prepared samples where no processes did; the predicting thread helped when none
+    #: was ready
     prepare_threads: int = 1
     #: when its samples were prepared: ahead of the clock, or streamed; empty before release 0.2
     samples: str = ""
@@ -92,6 +93,8 @@ class Conditions(Message):
     #: batches prepared ahead for it, and the memory of their tensors
     prepared_batches: int = 0
     prepared_bytes: int = 0
+    #: processes that prepared streamed samples; 0: threads of the worker did
+    prepare_processes: int = 0
     rss_bytes: int = 0
     checksums: dict[str, str] = Field(default_factory=dict)
     seed: int | None = None

@@ -172,6 +172,19 @@ class Settings:
         64 * MIB,
         "size limit of the result of one call of such code",
     )
+    prepare_processes: int = setting(
+        "PREPARE_PROCESSES",
+        integer(0, 64),
+        64,
+        "limit of the processes that prepare streamed samples; 0: threads of the worker do, which "
+        "slows its model down",
+    )
+    prepare_timeout_s: float = setting(
+        "PREPARE_TIMEOUT_S",
+        seconds_of,
+        60.0,
+        "limit of the wall time in which such a process prepares one sample",
+    )
     builders: tuple[str, ...] = setting(
         "BUILDERS",
         names_of,

@@ -25,7 +25,7 @@ LINKED_ROW_BYTES = ROW_BYTES + 9
 class SpanBuffer:
     """Collects spans until they are taken; ids rise from 1, names are interned for the attempt.
 
-    One thread records at a time; only `append` and `link` may be called from any thread.
+    One thread records at a time; only `append`, `extend` and `link` may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,9 @@ class SpanBuffer:
         self._names: dict[str, int] = {}
         self._next_span = 1
         self._attribute_bytes = 0
-        #: appends one `Row`
+        #: appends one `Row`, or several
         self.append = self._rows.append
+        self.extend = self._rows.extend
         #: appends one `LinkedRow`
         self.link = self._linked.append
 

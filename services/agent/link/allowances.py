@@ -22,6 +22,16 @@ class InlineLimits:
     output_bytes: int = 64 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class PreparationLimits:
+    """Limits of the processes that prepare samples."""
+
+    #: how many at most; 0: threads prepare them
+    processes: int = 64
+    #: wall time of one sample, in seconds
+    sample_timeout_s: float = 60.0
+
+
 class AllowanceSettings(Protocol):
     """The settings that allowances are made of; `mlscope.settings.Settings` has them."""
 
@@ -48,6 +58,16 @@ class AllowanceSettings(Protocol):
     @property
     def inline_output_bytes(self) -> int:
         """Bytes of one answer of inline Python."""
+        ...
+
+    @property
+    def prepare_processes(self) -> int:
+        """Most processes that prepare samples; 0: threads do."""
+        ...
+
+    @property
+    def prepare_timeout_s(self) -> float:
+        """Wall time of preparing one sample in such a process."""
         ...
 
     @property
@@ -81,6 +101,7 @@ class Allowances:
     remote_hosts: tuple[str, ...] = ()
     #: memory of batches prepared ahead of runs; None: `AHEAD_SHARE` of the free memory
     ahead_bytes: int | None = None
+    preparation: PreparationLimits = PreparationLimits()
 
     @classmethod
     def of(cls, settings: AllowanceSettings) -> Self:
@@ -99,6 +120,7 @@ class Allowances:
             builders=settings.builders or BUILDERS,
             remote_hosts=settings.remote_hosts,
             ahead_bytes=ahead_bytes,
+            preparation=PreparationLimits(settings.prepare_processes, settings.prepare_timeout_s),
         )
 
 

@@ -162,6 +162,7 @@ class Group:
         capture: LayerCapture | None = None
         try:
             with _noted_errors(run, self._order.session.batch_size):
+                self._start_processes(run)
                 capture = self._begin_capture(run)
                 with _without_garbage_collection(), run.collectors.block(), run.deadline:
                     work(run)
@@ -188,9 +189,19 @@ class Group:
         if run.batch_of is not None:
             return run.prepared_slots
         # Where each query waits for the one before, they all use one slot.
-        is_inline_run = run.plan.pacing != "remote" and is_inline(run.load)
         slots = self._session.slots
-        return slots[:1] if self._is_stepless or is_inline_run else slots
+        return slots if self._is_streamed(run) else slots[:1]
+
+    def _is_streamed(self, run: Measurement) -> bool:
+        """Whether a run's samples are prepared while other queries of it are predicted."""
+        is_inline_run = run.plan.pacing != "remote" and is_inline(run.load)
+        return run.batch_of is None and not self._is_stepless and not is_inline_run
+
+    def _start_processes(self, run: Measurement) -> None:
+        """Start the processes that prepare a run's samples, before its clock starts."""
+        pool = self._session.supply.pool
+        if pool is not None and not is_cold(run) and self._is_streamed(run):
+            pool.start()
 
     @property
     def _is_stepless(self) -> bool:

@@ -248,6 +248,7 @@ class Measurement:
         changes: dict[str, Any] = {
             "blocks_ended": self.blocks_ended,
             "repeats_compared": self.stages.kept_outputs.compared,
+            **self.stages.prepared_by.conditions,
             "samples": STREAMED if self.batch_of is None else AHEAD,
             "calls_in_flight": self.calls_in_flight,
             "prepared_batches": len(self.prepared_slots),

@@ -11,6 +11,7 @@ from typing import Any
 from mlscope.load.parameters import MAX_QUERIES
 from mlscope.manifests.figures import figures_of
 from mlscope.tracing.batches import Attempt
+from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from schemas.plan import Subject
 from schemas.run import Conditions
@@ -36,11 +37,13 @@ from services.agent.worker.files.samples import first_readable
 from services.agent.worker.files.weights import with_weights_chosen
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
+from services.agent.worker.preparation.order import PreparationOrder
+from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
 from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.outputs import check_outputs
-from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
+from services.agent.worker.queries.pipeline import pipeline_of, steps_before, steps_in, steps_of
 from services.agent.worker.queries.prepared import PreparedBatches, no_batches
 from services.agent.worker.queries.query import Query, Slot, bytes_of
 from services.agent.worker.queries.stages import Stages
@@ -123,8 +126,10 @@ class Session:
         return [received_sample(body, supply.pipeline.before, arrays) for body in received.payload]
 
     def close(self) -> None:
-        """Close the predictor, and end the processes of inline code."""
+        """Close the predictor, and end the processes of inline code and of preparation."""
         self.inline.close()
+        if self.supply.pool is not None:
+            self.supply.pool.close()
         self.predictor.close()
         if self.opening_collectors is not None:
             self.opening_collectors.close()
@@ -140,6 +145,8 @@ class SessionEnvironment:
     allowances: Allowances = DEFAULT_ALLOWANCES
     #: whether to trace the layers of the model's first run
     traces_first: bool = False
+    #: whether samples may be prepared while others are predicted
+    may_stream: bool = False
     #: the context of collectors that observe the opening
     collectors: CollectorContext | None = None
 
@@ -218,6 +225,9 @@ def _open(
     # A framework's profilers are there once it is imported.
     open_model = predictor_named(subject.framework)
     with contextlib.ExitStack() as undo:
+        pool = _begun_pool(subject, folder, environment)
+        if pool is not None:
+            undo.callback(pool.close)
         observing: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         collectors: OpenCollectors | None = None
         if environment.collectors is not None:
@@ -241,13 +251,21 @@ def _open(
             require_shapes(dataset, pipeline)
             samples = load_samples(dataset, folder, inputs.supplied)
         require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
-        slots = [inputs.slot() for _ in range(SLOTS)]
+        slots = (
+            [inputs.slot() for _ in range(SLOTS)]
+            if pool is None
+            else pool.slots(inputs, batch_size, SLOTS, steps_before(pipeline), samples)
+        )
         predicting = opened.threads if opened.device == "cpu" else 1
         steps = steps_in(pipeline.before)
         workers = workers_for(steps, batch_size, usable_cores(), predicting)
-        supply = Supply(pipeline, samples, batch_size, truths=truths_of(samples), workers=workers)
-        output_bytes = warm_up(supply, predictor, slots, subject.warmup)
-        prepared = _room_for_batches(inputs, predictor, output_bytes, environment.allowances)
+        supply = Supply(
+            pipeline, samples, batch_size, truths=truths_of(samples), workers=workers, pool=pool
+        )
+        warm = warm_up(supply, predictor, slots, subject.warmup)
+        if pool is not None:
+            pool.plan(usable_cores(), predicting, warm.prepare_ns, warm.predict_ns)
+        prepared = _room_for_batches(inputs, predictor, warm.output_bytes, environment.allowances)
         undo.pop_all()
     caveat = unverified_caveat(opened.framework, opened.device)
     return Session(
@@ -270,6 +288,23 @@ def _open(
     )
 
 
+def _begun_pool(
+    subject: Subject, folder: AssetFolder, environment: SessionEnvironment
+) -> SessionPool | None:
+    """Begin the processes that prepare samples; None where they would gain nothing.
+
+    Inline code has a process of its own, and tensors without steps are only copied.
+    """
+    plan, limits = steps_of(subject.model), environment.allowances.preparation
+    has_work = steps_in(plan.before) and not plan.code_before and subject.dataset.synthetic is None
+    if not (environment.may_stream and has_work and limits.processes):
+        return None
+    scratch = environment.scratch / "preparation"
+    manifests, fetched = folder.manifests_folder, folder.fetched
+    order = PreparationOrder(subject.model, subject.dataset, manifests, fetched, scratch)
+    return SessionPool(order, limits)
+
+
 def _room_for_batches(
     inputs: Inputs, predictor: Predictor, output_bytes: int, allowances: Allowances
 ) -> PreparedBatches:
@@ -285,32 +320,49 @@ def _room_for_batches(
     return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches)
 
 
-def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> int:
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What a session learned when it was warmed up; 0 is unknown."""
+
+    #: of a batch's outputs
+    output_bytes: int = 0
+    #: the least times of a batch after the first one, prepared by one thread and predicted
+    prepare_ns: int = 0
+    predict_ns: int = 0
+
+
+def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> WarmUp:
     """Run `queries` from a `supply` that leave nothing behind, through each of the `slots`.
 
-    Returns the bytes of a batch's outputs. The `predictor` computes them as it does later ones.
+    The `predictor` computes them as it does later ones.
     A query all of whose samples make the model raise is replaced by the next one: bad samples at
     the front do not prevent opening. Raises PredictFailed after `_MOST_FAILED_WARMUP` such queries.
     """
     recorder = RunRecorder(_NO_ATTEMPT, lambda _: True)
     stages = Stages(supply, predictor.predict, recorder, Level.NONE, records_queries=False)
     index = failed = output_bytes = 0
+    times_ns = []
     while index - failed < queries:
         first = index * supply.batch_size
         samples = [(first + offset) % len(supply.samples) for offset in range(supply.batch_size)]
         query, slot = Query(index, samples, 0), slots[index % len(slots)]
         index += 1
+        began_ns = now_ns()
         stages.prepare(query, slot)
+        prepared_ns = now_ns()
         if len(query.unusable) == len(samples):
             query.outputs = predictor.predict(slot.inputs)
         else:
             stages.predict(query)
+        times_ns.append((prepared_ns - began_ns, now_ns() - prepared_ns))
         stages.finish(query)
         output_bytes = max(output_bytes, bytes_of(query.outputs or {}))
         failed += query.outputs is None
         if failed >= _MOST_FAILED_WARMUP:
             raise PredictFailed(query.errors[-1].removeprefix("predict: "))
-    return output_bytes
+    if len(times_ns) < 2:
+        return WarmUp(output_bytes)
+    return WarmUp(output_bytes, *map(min, zip(*times_ns[1:], strict=True)))
 
 
 _NO_ATTEMPT = Attempt("none", "none", 0, "none")

@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlscope.load.errors import LoadError
+from mlscope.load.load import AHEAD
+from mlscope.load.scenarios import COLD, scenario_named
 from schemas.encoding.errors import MalformedMessage
+from schemas.plan import RunPlan
 from services.agent.link.messages import PerformOrder, decode_to_worker, encode
 from services.agent.link.variants import opening_collector_level, traces_first, variant_subject
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.predictors import Opened
 from services.agent.worker.open_collectors import CollectorContext
+from services.agent.worker.queries.issuing import is_inline
 from services.agent.worker.session import Session, SessionEnvironment, open_session_in
 
 
@@ -49,6 +54,7 @@ class SessionOpener:
             message.allowances,
             traces_first=traces_first(plan),
             collectors=self._opening_collectors(),
+            may_stream=any(may_stream(run, plan.batch_size) for run in plan.runs),
         )
         subject = variant_subject(plan.variant, message.order.subject)
         return open_session_in(
@@ -76,3 +82,14 @@ class SessionOpener:
             options=dict(subject.options),
         )
         return CollectorContext(requested, level, plan.variant, subject.collectors, self)
+
+
+def may_stream(plan: RunPlan, batch_size: int) -> bool:
+    """Return whether a run may prepare samples while other queries of it are predicted."""
+    if plan.scenario == COLD:
+        return False
+    try:
+        load = scenario_named(plan.scenario)(plan.parameters, batch_size, 1)
+    except LoadError:
+        return False
+    return load.samples != AHEAD and (plan.pacing == "remote" or not is_inline(load))

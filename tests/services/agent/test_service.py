@@ -56,6 +56,8 @@ class Small:
     inline_cpu_s: int = 10
     inline_memory_bytes: int = 1 << 30
     inline_output_bytes: int = 1 << 20
+    prepare_processes: int = 1
+    prepare_timeout_s: float = 60.0
     builders: tuple[str, ...] = ()
     remote_hosts: tuple[str, ...] = ()
     ring_bytes: int = 1 << 20

@@ -49,7 +49,7 @@ class AssetFolder:
         fetched: Mapping[str, FetchedFile] = NO_FILES,
         scratch: Path | None = None,
     ) -> None:
-        self._root = manifests_folder.resolve()
+        self._root = self.manifests_folder = manifests_folder.resolve()
         self._folder = self._root / kind
         self.fetched, self.scratch = fetched, scratch
         self.checksums: dict[str, str] = {}

@@ -12,7 +12,7 @@ from typing import Any
 from mlscope.tracing.clock import now_ns
 from services.agent.steps import Operator
 from services.agent.worker.preparation.arena import PREPARED, Arena
-from services.agent.worker.queries.operator_runner import failure_of
+from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.queries.sample_steps import SampleSteps
 
 ORDER = struct.Struct("<4q")
@@ -70,7 +70,8 @@ class Preparer:
         self._arena.began_ns[self._number] = now_ns()
         sample = int(memory.samples[position])
         read = partial(self._source.samples.__getitem__, sample)
-        fault = self._source.steps.prepare(read, memory.arrays, position, apply)
+        arrays = memory.arrays[: self._source.steps.inputs]
+        fault = self._source.steps.prepare(read, arrays, position, apply)
         memory.stamps[position] = stamps
         memory.threads[position] = threading.get_native_id()
         if fault is None:

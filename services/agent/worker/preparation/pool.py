@@ -22,7 +22,7 @@ from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.processes import ForkedProcess, PreparingProcesses
 from services.agent.worker.preparation.shares import shares
-from services.agent.worker.queries.operator_runner import failure_of
+from services.agent.worker.queries.sample_failure import failure_of
 
 PREPARE = "prepare"
 """What failures of a preparing process are said to be failures of."""

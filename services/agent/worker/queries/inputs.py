@@ -33,12 +33,24 @@ class Inputs:
 
     def slot(self) -> Slot:
         """Return input arrays for one batch, each on pages of its own: zeros, and the constants."""
-        arrays = {
-            place.name: page_aligned(place.shape, place.element_type) for place in self.places
-        }
+        places = self.places_in_slot
+        return self.slot_of([page_aligned(place.shape, place.element_type) for place in places])
+
+    def slot_of(self, arrays: Sequence[Tensor], number: int = -1) -> Slot:
+        """Return the slot of `arrays` that lie in the arena's slot with a `number`.
+
+        They are zeros, in the order of `places_in_slot`; constants are filled in.
+        """
+        pairs = zip(self.places_in_slot, arrays, strict=True)
+        by_name = {place.name: array for place, array in pairs}
         for name, value in self.constants.items():
-            arrays[name][...] = value
-        return Slot(arrays, self.filled)
+            by_name[name][...] = value
+        return Slot({place.name: by_name[place.name] for place in self.places}, self.filled, number)
+
+    @property
+    def places_in_slot(self) -> Sequence[TensorPlace]:
+        """All inputs, those that samples fill first."""
+        return sorted(self.places, key=lambda place: place.name not in self.filled)
 
     @property
     def batch_bytes(self) -> int:

@@ -11,9 +11,10 @@ from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import SampleUnusable
 from services.agent.steps import Operator
-from services.agent.worker.files.samples import CachedSamples
+from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.pipeline import ANSWER, PREDICT, PREPARE, QUERY, Pipeline
 from services.agent.worker.queries.query import Query
+from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.recorder import RunRecorder
 
 
@@ -34,8 +35,10 @@ class Supply:
     predict_clock: PredictClock = field(default_factory=PredictClock)
     #: the ground truth of each sample; empty for a dataset without
     truths: Sequence[Truth | None] = ()
-    #: threads that prepare the samples of one batch
+    #: threads that prepare the samples of one batch, where no processes do
     workers: int = 1
+    #: the processes that prepare streamed samples
+    pool: SessionPool | None = None
 
 
 class OperatorRunner:
@@ -116,13 +119,3 @@ class OperatorRunner:
         if query.payload is not None:
             return str(SampleUnusable(position, operator, str(reason)))
         return failure_of(self._dataset_samples, query.samples[position], operator, reason)
-
-
-def failure_of(samples: Sequence[Any], number: int, operator: str, reason: object) -> str:
-    """Return why the sample with a `number` in a dataset's `samples` has no answer.
-
-    It has the `operator`, the `reason`, and the sample's name where the dataset has one.
-    """
-    own_name = samples.name_of(number) if isinstance(samples, CachedSamples) else ""
-    suffix = f" ({own_name})" if own_name else ""
-    return str(SampleUnusable(number, operator, f"{reason}{suffix}"))

@@ -25,13 +25,14 @@ _MOST_ERROR_CHARACTERS = 8000
 
 
 class Slot:
-    """The model's input arrays for one batch, bound once by the predictor.
+    """The model's input arrays for one batch, its `inputs`, bound once by the predictor.
 
-    `arrays` are those that samples fill, in the order of the pipeline's inputs.
+    `arrays` are those that samples fill, the `filled` ones, in the order of the pipeline's inputs.
+    `number` is that of the slot in the arena of preparing processes; -1: it lies in none.
     """
 
-    def __init__(self, inputs: Tensors, filled: Sequence[str] = ()) -> None:
-        self.inputs = inputs
+    def __init__(self, inputs: Tensors, filled: Sequence[str] = (), number: int = -1) -> None:
+        self.inputs, self.number = inputs, number
         self.arrays = tuple(inputs[name] for name in filled or inputs)
 
     def copy_sample(self, place: int, other: "Slot", other_place: int) -> None:

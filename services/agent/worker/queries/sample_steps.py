@@ -17,6 +17,11 @@ class SampleSteps:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._ports, self._codes = pipeline.before, pipeline.code_before
+        steps = (step for port in pipeline.before for step in port.steps)
+        #: the names of its operators in their order
+        self.names = tuple(operator.name for operator in (*pipeline.code_before, *steps))
+        #: how many inputs a sample fills
+        self.inputs = len(pipeline.before)
 
     def prepare(
         self, read: Callable[[], Any], arrays: Sequence[Tensor], position: int, apply: Apply

@@ -44,6 +44,7 @@ from services.agent.worker.queries.pipeline import (
 )
 from services.agent.worker.queries.post_processing import PostProcessing
 from services.agent.worker.queries.prepared import checksum_of
+from services.agent.worker.queries.prepared_spans import PreparedBy, Stamps, prepared_rows
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
@@ -101,8 +102,9 @@ class Stages:
         self._spans = recorder.spans
         self.kept_outputs = KeptOutputs(outputs, supply.truths, ImagePlacement.of(pipeline))
         self._records_queries = records_queries
-        #: see `Supply.workers`
-        self.workers = supply.workers
+        #: see `Supply`
+        self.workers, self.pool = supply.workers, supply.pool
+        self.prepared_by = PreparedBy()
         self._runner = OperatorRunner(supply, recorder, level)
         if predict_parts is not None:
             self._runner.note_names(CALL, COPY_IN, COMPUTE, COPY_OUT)
@@ -116,13 +118,14 @@ class Stages:
     def notes(self) -> list[str]:
         """What a reader of the run must know of its answers and their times."""
         repeated = self._retries.queries + self._post_processing.retries.queries
+        notes = [*self.kept_outputs.notes, *self.prepared_by.notes]
         if not repeated:
-            return [*self.kept_outputs.notes]
+            return notes
         note = (
             f"{repeated} queries were repeated sample by sample because a sample failed: their"
             " latencies include that"
         )
-        return [*self.kept_outputs.notes, note]
+        return [*notes, note]
 
     def prepare(self, query: Query, slot: Slot) -> None:
         """Fill the slot with the query's samples."""
@@ -143,6 +146,16 @@ class Stages:
                 query.slot.arrays[0][position] = self._runner.sample(query, position)
             else:
                 self._prepare_sample(query, query.slot, position)
+
+    def record_prepared(self, query: Query, stamps: Stamps, threads: Stamps) -> None:
+        """Record the spans of a `query` whose samples processes prepared.
+
+        `stamps` and `threads` are those of `prepared_rows`.
+        """
+        if self._runner.traces_steps:
+            names = self._runner.name_ids
+            step_names = [names[name] for name in self._sample_steps.names]
+            self._spans.extend(prepared_rows(query, step_names, stamps, threads))
 
     def predict(self, query: Query) -> None:
         """Predict the batch, unless none of its samples is usable."""

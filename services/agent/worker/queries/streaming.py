@@ -1,26 +1,21 @@
 """Takes queries through the stages: inline when one is in flight, else on threads.
 
-One thread predicts, one finishes, and workers prepare: they share each batch's samples, because
-decoding and resizing in Pillow release the interpreter, as the framework's kernels do. While the
-predicting thread waits for a batch it prepares some of its samples. Batches are predicted and
-finished in the order they came. The queues between threads are bounded.
+One thread predicts, one finishes; processes or, where there are none, threads prepare (`filling`).
+Batches are predicted and finished in the order they came. The queues between threads are bounded.
 """
 
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from mlscope.tracing.clock import now_ns
+from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
 from services.agent.worker.queries.issuing import Check
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.recorder import RunRecorder
 
 _POLL_S = 0.05
-_SHARES_PER_THREAD = 4
-"""Parts of a batch for each thread: few, yet the last thread to finish is not waited for long."""
 _MOST_WORKERS = 16
 SLOTS = 3
 """Batches on their way at a time: one being prepared, one predicted, one finished."""
@@ -86,15 +81,28 @@ def run_streaming(
     the `slots`; queries that are not yet prepared wait as indices. `on_finished` is called with
     each finished query, and the `recorder` flushes its rows when they are due.
     """
-    stream = _Stream(stages, slots, recorder, on_finished)
+    filling = _filling(stages, slots)
+    stream = _Stream(stages, filling, recorder, on_finished)
     try:
         for query in queries:
-            stream.waiting.put(query)
+            stream.put(query)
             stream.raise_failure()
         stream.drain(check)
     except BaseException:
         stream.abandon()
         raise
+    finally:
+        filling.close()
+
+
+def _filling(stages: Stages, slots: list[Slot]) -> Filling:
+    """Return what fills the slots: the processes of the stages' pool, where there is one."""
+    pool = stages.pool
+    if pool is not None and pool.started is not None:
+        return PoolFilling(stages, slots, pool.started)
+    if pool is not None:
+        stages.prepared_by.refusal = pool.refusal
+    return ThreadFilling(stages, slots)
 
 
 def workers_for(steps: int, batch_size: int, cores: int, predicting: int) -> int:
@@ -108,37 +116,17 @@ def workers_for(steps: int, batch_size: int, cores: int, predicting: int) -> int
     return min(free, batch_size, _MOST_WORKERS) if steps else 1
 
 
-@dataclass(slots=True)
-class _Preparation:
-    """A query whose samples are being prepared; `ready` is held until all of them are."""
-
-    query: Query
-    #: samples that are not prepared yet
-    remaining: int
-    ready: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.ready.acquire()
-
-
 class _Stream:
     def __init__(
-        self, stages: Stages, slots: list[Slot], recorder: RunRecorder, on_finished: OnFinished
+        self, stages: Stages, filling: Filling, recorder: RunRecorder, on_finished: OnFinished
     ) -> None:
         self._stages, self._recorder, self._on_finished = stages, recorder, on_finished
-        self.waiting: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
-        self._free_slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
-        for slot in slots:
-            self._free_slots.put(slot)
-        #: in order, as their preparation begins: limited by the slots
-        self._preparations: queue.SimpleQueue[_Preparation | None] = queue.SimpleQueue()
+        self._filling = filling
+        self.put = filling.put
         self._predicted: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
-        #: positions in batches that no thread prepares yet
-        self._shares: deque[tuple[_Preparation, range]] = deque()
-        self._begin_lock, self._count_lock = threading.Lock(), threading.Lock()
         self._failure: BaseException | None = None
         self._is_abandoned = False
-        loops = (*[self._prepare_loop] * stages.workers, self._predict_loop, self._finish_loop)
+        loops = (*filling.loops, self._predict_loop, self._finish_loop)
         self._threads = [
             threading.Thread(target=self._run_loop, args=(loop,), name=loop.__name__)
             for loop in loops
@@ -153,94 +141,45 @@ class _Stream:
 
     def drain(self, check: Check) -> None:
         """Wait until every query is finished."""
-        self.waiting.put(None)
+        self.put(None)
         while self._threads[-1].is_alive():
             self._threads[-1].join(_POLL_S)
             check()
-        for thread in self._threads:
-            thread.join()
+        self._join()
         self.raise_failure()
 
     def abandon(self) -> None:
         """End the threads without finishing the queries that wait."""
-        self._is_abandoned = True
         self._wake_threads()
+        self._join()
+
+    def _join(self) -> None:
         for thread in self._threads:
             thread.join()
 
     def _wake_threads(self) -> None:
-        for line in (self.waiting, self._preparations, self._predicted, self._free_slots):
-            line.put(None)
+        self._is_abandoned = True
+        self._filling.abandon()
+        self._predicted.put(None)
 
     def _run_loop(self, loop: Callable[[], None]) -> None:
         try:
             loop()
         except BaseException as error:  # noqa: BLE001  # handed to the thread that issues
             self._failure = error
-            self._is_abandoned = True
             self._wake_threads()
 
-    def _prepare_loop(self) -> None:
-        while not self._is_abandoned and (self._prepare_share() or self._begin_next()):
-            pass
-
-    def _prepare_share(self) -> bool:
-        """Prepare some samples of a batch that was begun; False when none are left."""
-        try:
-            preparation, positions = self._shares.popleft()
-        except IndexError:
-            return False
-        self._stages.fill(preparation.query, positions)
-        with self._count_lock:
-            preparation.remaining -= len(positions)
-            is_ready = preparation.remaining == 0
-        if is_ready:
-            preparation.ready.release()
-        return True
-
-    def _begin_next(self) -> bool:
-        """Wait for a query and a slot, unless another worker just did; False at the end."""
-        with self._begin_lock:
-            if self._shares:
-                return True
-            query = self.waiting.get()
-            slot = self._free_slots.get() if query is not None and not self._is_abandoned else None
-            if query is None or slot is None:
-                # The other workers must see the end as well.
-                self.waiting.put(None)
-                self._preparations.put(None)
-                return False
-            self._stages.begin(query, slot)
-            count = len(query.samples)
-            preparation = _Preparation(query, count)
-            size = max(1, count // ((self._stages.workers + 1) * _SHARES_PER_THREAD))
-            positions = range(count)
-            self._shares.extend(
-                (preparation, positions[first : first + size]) for first in positions[::size]
-            )
-            self._preparations.put(preparation)
-            return True
-
     def _predict_loop(self) -> None:
-        while (preparation := self._preparations.get()) is not None:
-            if not self._help_until_ready(preparation):
-                break
-            self._stages.predict(preparation.query)
-            self._predicted.put(preparation.query)
+        while (query := self._filling.next_filled()) is not None:
+            self._stages.predict(query)
+            self._predicted.put(query)
         self._predicted.put(None)
-
-    def _help_until_ready(self, preparation: _Preparation) -> bool:
-        """Help until all samples are prepared; False when the run is abandoned."""
-        while not self._is_abandoned:
-            if preparation.ready.acquire(blocking=False):
-                return True
-            if not self._prepare_share() and preparation.ready.acquire(timeout=_POLL_S):
-                return True
-        return False
 
     def _finish_loop(self) -> None:
         while (query := self._predicted.get()) is not None and not self._is_abandoned:
+            self._filling.record(query)
             self._stages.finish(query)
-            self._free_slots.put(query.slot)
+            assert query.slot is not None
+            self._filling.release(query.slot)
             self._on_finished(query)
             self._recorder.flush_due(now_ns())

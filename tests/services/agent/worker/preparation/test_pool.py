@@ -22,8 +22,8 @@ from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import pool as pool_module
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
-from services.agent.worker.queries.operator_runner import failure_of
 from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
+from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.queries.sample_steps import SampleSteps
 from tests.services.agent.worker.preparation.pictures import (
     BATCH,

@@ -1,0 +1,87 @@
+"""The pool of one session: begun before its model opens, started when a run streams its samples."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from services.agent.errors import ProcessesUnavailable
+from services.agent.link.allowances import PreparationLimits
+from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
+from services.agent.worker.preparation.order import PreparationOrder
+from services.agent.worker.preparation.pool import PreparationPool
+from services.agent.worker.preparation.shares import needed_processes, processes_for
+from services.agent.worker.queries.inputs import Inputs
+from services.agent.worker.queries.query import Slot
+
+
+class SessionPool:
+    """A pool, or the reason why there is none: then threads prepare the samples."""
+
+    def __init__(self, order: PreparationOrder, limits: PreparationLimits) -> None:
+        """Begin to open the dataset of an `order` in another process, within `limits`."""
+        self._limits = limits
+        self._most = self._planned = 0
+        self._pool: PreparationPool | None = None
+        #: the pool with its processes, once it is started
+        self.started: PreparationPool | None = None
+        #: why there are no processes
+        self.refusal = ""
+        try:
+            self._pool = PreparationPool(order, limits.sample_timeout_s)
+        except ProcessesUnavailable as error:
+            self.refusal = error.reason
+
+    def slots(
+        self, inputs: Inputs, batch_size: int, slots: int, steps: int, samples: Sequence[Any]
+    ) -> list[Slot]:
+        """Return as many `slots` of a model's `inputs`, in shared memory where there is a pool.
+
+        A batch has `batch_size` of the `samples`; each of them takes this many `steps`.
+        """
+        self._most = min(self._limits.processes, batch_size * slots)
+        places = inputs.places_in_slot
+        arrays = tuple(ArrayShape(place.shape, place.element_type) for place in places)
+        layout = ArenaLayout(slots, batch_size, steps, self._most, arrays)
+        if self._pool is not None:
+            try:
+                self._pool.map(layout, [tensor.name for tensor in inputs.supplied], samples)
+            except ProcessesUnavailable as error:
+                self._give_up(error)
+        if self._pool is None:
+            return [inputs.slot() for _ in range(slots)]
+        shared = [self._pool.slot(number).arrays for number in range(slots)]
+        return [inputs.slot_of(arrays, number) for number, arrays in enumerate(shared)]
+
+    def plan(self, cores: int, predicting: int, prepare_ns: int, predict_ns: int) -> None:
+        """Settle how many processes there are to be.
+
+        There are `cores`, of which the framework's `predicting` threads take their part. A batch is
+        prepared in `prepare_ns` by one thread and predicted in `predict_ns`; 0 is unknown.
+        """
+        needed = needed_processes(prepare_ns, predict_ns, self._most)
+        self._planned = processes_for(cores, predicting, needed, self._most)
+
+    def start(self) -> None:
+        """Start the processes, unless they are started."""
+        if self._pool is None or self.is_started:
+            return
+        try:
+            self._pool.start(self._planned)
+        except ProcessesUnavailable as error:
+            self._give_up(error)
+        else:
+            self.started = self._pool
+
+    @property
+    def is_started(self) -> bool:
+        """Whether its processes run."""
+        return self.started is not None
+
+    def close(self) -> None:
+        """End all processes."""
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = self.started = None
+
+    def _give_up(self, error: ProcessesUnavailable) -> None:
+        self.refusal = error.reason
+        self.close()

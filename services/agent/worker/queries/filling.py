@@ -1,0 +1,217 @@
+"""Fills slots with the samples of queries: on threads of the worker, or in processes of their own.
+
+Queries are prepared in the order in which they came. The batches on their way are limited by the
+slots; queries that are not yet prepared wait as indices.
+"""
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from services.agent.worker.preparation.batch import Batch
+from services.agent.worker.preparation.pool import PreparationPool
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.stages import Stages
+
+_POLL_S = 0.05
+_SHARES_PER_THREAD = 4
+"""Parts of a batch for each thread: few, yet the last thread to finish is not waited for long."""
+
+
+class Filling(Protocol):
+    """Fills slots."""
+
+    @property
+    def loops(self) -> Sequence[Callable[[], None]]:
+        """What runs on a thread each until the queries end or are abandoned."""
+
+    def put(self, query: Query | None) -> None:
+        """Take the next query; None is the end."""
+
+    def next_filled(self) -> Query | None:
+        """Wait for the next query whose slot is filled; None at the end, or when abandoned."""
+
+    def record(self, query: Query) -> None:
+        """Record the spans of a query's preparation, unless they are recorded already."""
+
+    def release(self, slot: Slot) -> None:
+        """Take back the slot of a query that is finished."""
+
+    def abandon(self) -> None:
+        """End the loops without filling further slots."""
+
+    def close(self) -> None:
+        """Give up what is still prepared, once all threads have ended."""
+
+
+@dataclass(slots=True)
+class _Preparation:
+    """A query whose samples are being prepared; `ready` is held until all of them are."""
+
+    query: Query
+    #: samples that are not prepared yet
+    remaining: int
+    ready: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.ready.acquire()
+
+
+class ThreadFilling:
+    """Threads share each batch's samples; the thread that waits for a batch prepares some, too.
+
+    Decoding and resizing in Pillow release the interpreter, as the framework's kernels do; the rest
+    of preparation does not, and takes it from the thread that predicts.
+    """
+
+    def __init__(self, stages: Stages, slots: Sequence[Slot]) -> None:
+        self._stages = stages
+        self.loops = [self._prepare_loop] * stages.workers
+        self._waiting: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
+        self._free_slots = _queue_of(slots)
+        #: in order, as their preparation begins: limited by the slots
+        self._preparations: queue.SimpleQueue[_Preparation | None] = queue.SimpleQueue()
+        #: positions in batches that no thread prepares yet
+        self._shares: deque[tuple[_Preparation, range]] = deque()
+        self._begin_lock, self._count_lock = threading.Lock(), threading.Lock()
+        self._is_abandoned = False
+        self.put, self.release = self._waiting.put, self._free_slots.put
+
+    def next_filled(self) -> Query | None:
+        """Help until the next query's samples are prepared; None at the end, or when abandoned."""
+        preparation = self._preparations.get()
+        while preparation is not None and not self._is_abandoned:
+            if preparation.ready.acquire(blocking=False):
+                return preparation.query
+            if not self._prepare_share() and preparation.ready.acquire(timeout=_POLL_S):
+                return preparation.query
+        return None
+
+    def record(self, query: Query) -> None:
+        """Do nothing: each step's span was recorded when it ended."""
+
+    def abandon(self) -> None:
+        """End the loops without filling further slots."""
+        self._is_abandoned = True
+        for line in (self._waiting, self._preparations, self._free_slots):
+            line.put(None)
+
+    def close(self) -> None:
+        """Do nothing: its threads have ended."""
+
+    def _prepare_loop(self) -> None:
+        while not self._is_abandoned and (self._prepare_share() or self._begin_next()):
+            pass
+
+    def _prepare_share(self) -> bool:
+        """Prepare some samples of a batch that was begun; False when none are left."""
+        try:
+            preparation, positions = self._shares.popleft()
+        except IndexError:
+            return False
+        self._stages.fill(preparation.query, positions)
+        with self._count_lock:
+            preparation.remaining -= len(positions)
+            is_ready = preparation.remaining == 0
+        if is_ready:
+            preparation.ready.release()
+        return True
+
+    def _begin_next(self) -> bool:
+        """Wait for a query and a slot, unless another worker just did; False at the end."""
+        with self._begin_lock:
+            if self._shares:
+                return True
+            query = self._waiting.get()
+            slot = self._free_slots.get() if query is not None and not self._is_abandoned else None
+            if query is None or slot is None:
+                # The other workers must see the end as well.
+                self._waiting.put(None)
+                self._preparations.put(None)
+                return False
+            self._stages.begin(query, slot)
+            count = len(query.samples)
+            preparation = _Preparation(query, count)
+            size = max(1, count // ((self._stages.workers + 1) * _SHARES_PER_THREAD))
+            positions = range(count)
+            self._shares.extend(
+                (preparation, positions[first : first + size]) for first in positions[::size]
+            )
+            self._preparations.put(preparation)
+            return True
+
+
+class PoolFilling:
+    """The processes of a `pool` fill the `slots`, which lie in its arena, for a run's `stages`.
+
+    A query that brings its own samples is prepared by the thread that orders the others.
+    """
+
+    def __init__(self, stages: Stages, slots: Sequence[Slot], pool: PreparationPool) -> None:
+        self._stages, self._pool = stages, pool
+        self.loops = [self._order_loop]
+        self._waiting: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
+        self._free_slots = _queue_of(slots)
+        self._ordered: queue.SimpleQueue[tuple[Query, Batch | None] | None] = queue.SimpleQueue()
+        self._is_abandoned = False
+        self.put, self.release = self._waiting.put, self._free_slots.put
+        stages.prepared_by.processes = pool.processes
+        self._deaths_before, self._retries_before = pool.deaths, pool.retries
+
+    def next_filled(self) -> Query | None:
+        """Wait for the next query's samples; None at the end, or when abandoned."""
+        ordered = self._ordered.get()
+        if ordered is None or self._is_abandoned:
+            return None
+        query, batch = ordered
+        if batch is not None:
+            if not self._pool.wait(batch, lambda: self._is_abandoned):
+                return None
+            query.unusable.update(batch.faults())
+        return query
+
+    def record(self, query: Query) -> None:
+        """Record the spans of a query's preparation from the stamps of its processes."""
+        if query.payload is None and query.slot is not None:
+            memory = self._pool.slot(query.slot.number)
+            self._stages.record_prepared(query, memory.stamps, memory.threads)
+
+    def abandon(self) -> None:
+        """End the loops without filling further slots."""
+        self._is_abandoned = True
+        for line in (self._waiting, self._ordered, self._free_slots):
+            line.put(None)
+
+    def close(self) -> None:
+        """Give up what is still prepared, and have the run's notes count the processes that ended.
+
+        Called once all threads have ended.
+        """
+        if self._is_abandoned:
+            self._pool.cancel()
+        prepared_by = self._stages.prepared_by
+        prepared_by.deaths += self._pool.deaths - self._deaths_before
+        prepared_by.retries += self._pool.retries - self._retries_before
+
+    def _order_loop(self) -> None:
+        while (query := self._waiting.get()) is not None:
+            slot = self._free_slots.get() if not self._is_abandoned else None
+            if slot is None:
+                break
+            self._stages.begin(query, slot)
+            if query.payload is None:
+                self._ordered.put((query, self._pool.begin(slot.number, query.samples)))
+            else:
+                self._stages.fill(query, range(len(query.samples)))
+                self._ordered.put((query, None))
+        self._ordered.put(None)
+
+
+def _queue_of(slots: Sequence[Slot]) -> queue.SimpleQueue[Slot | None]:
+    free_slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
+    for slot in slots:
+        free_slots.put(slot)
+    return free_slots

@@ -1,0 +1,78 @@
+"""The spans of samples that processes prepared, and what a reader must know of these processes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.tracing.spans import NO_ATTRIBUTES, Row
+from schemas.level import Level
+from services.agent.worker.queries.query import Query
+
+Stamps = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class PreparedBy:
+    """Who prepared the samples of one run's streamed queries."""
+
+    #: 0: threads of the predicting process
+    processes: int = 0
+    #: processes that ended, and samples that were given to another one
+    deaths: int = 0
+    retries: int = 0
+    #: why threads did where processes were asked for
+    refusal: str = ""
+
+    @property
+    def conditions(self) -> dict[str, int]:
+        """The conditions of the run that it changes."""
+        if not self.processes:
+            return {}
+        return {"prepare_processes": self.processes, "prepare_threads": 0}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the run must know."""
+        notes = []
+        if self.refusal:
+            notes.append(
+                "samples were prepared in threads of the predicting process, which slows it down:"
+                f" {self.refusal}"
+            )
+        if self.deaths:
+            notes.append(
+                f"{self.deaths} processes that prepared samples ended, {self.retries} samples were"
+                " tried again: latencies include that"
+            )
+        return notes
+
+
+def prepared_rows(query: Query, names: Sequence[int], stamps: Stamps, threads: Stamps) -> list[Row]:
+    """Return the spans of the steps of the samples of a `query`, those that ran.
+
+    `names` are the ids of the names of one sample's steps. `stamps` is (sample, step, 2): when each
+    began and ended (CLOCK_MONOTONIC ns), 0 for a step that did not run; `threads` (sample) are the
+    native ids of the threads they ran on.
+    """
+    count = len(query.samples)
+    steps = len(names)
+    times = stamps[:count].reshape(count * steps, 2)
+    ran = np.flatnonzero(times[:, 0])
+    began, ended = times[ran].T
+    return list(
+        zip(
+            (ran + (query.first_span + 1)).tolist(),
+            repeat(query.first_span),
+            repeat(Level.MODEL),
+            np.tile(names, count)[ran].tolist(),
+            began.tolist(),
+            (ended - began).tolist(),
+            np.repeat(threads[:count], steps)[ran].tolist(),
+            repeat(query.index),
+            repeat(query.block),
+            repeat(NO_ATTRIBUTES),
+        )
+    )

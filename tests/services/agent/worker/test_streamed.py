@@ -1,0 +1,133 @@
+"""Sessions whose runs stream their samples: who prepares them, and where nothing is started."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from mlscope.tracing.batches import columns_of
+from schemas.batch import TraceCaptured
+from schemas.plan import RunPlan, Subject
+from schemas.request import Blocks
+from schemas.run import RunCompleted
+from services.agent.link.allowances import Allowances, PreparationLimits
+from services.agent.link.batches import unpack_batch
+from services.agent.link.messages import PerformOrder
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session import Session
+from services.agent.worker.session_opener import SessionOpener, may_stream
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+from tests.services.agent.worker.preparation.pictures import GOOD, pictures
+
+BATCH, QUERIES = 2, 6
+STREAMED = a_run("r0", scenario="batched", queries=QUERIES, concurrency=2, samples="streamed")
+ONE_BLOCK = Blocks(least=1, most=1)
+
+
+@contextmanager
+def opened(
+    manifests: Path, subject: Subject, *runs: RunPlan, processes: int = 64
+) -> Iterator[tuple[Session, Group, list[bytes]]]:
+    """Open a session for these runs, with the group that performs them and their batches."""
+    subject = subject.model_copy(update={"blocks": ONE_BLOCK})
+    order = an_order(subject, runs, batch_size=BATCH)
+    allowances = Allowances(preparation=PreparationLimits(processes))
+    message = PerformOrder(order, manifests, allowances=allowances)
+    batches: list[bytes] = []
+
+    def keep(batch: bytes) -> bool:
+        batches.append(batch)
+        return True
+
+    with closing(SessionOpener(message, manifests / "scratch").open()) as session:
+        yield session, Group(session, order, Control(), keep, lambda _: None), batches
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    """Return a model with good pictures."""
+    whole = pictures(tmp_path)
+    good = whole.dataset.samples[: len(GOOD)]
+    dataset = whole.dataset.model_copy(update={"samples": good})
+    return whole.model_copy(update={"dataset": dataset, "warmup": 3})
+
+
+def threads_of(batches: list[bytes], name: str) -> list[int]:
+    """Return the threads of the spans of a name."""
+    threads: list[int] = []
+    for fact in map(unpack_batch, batches):
+        if isinstance(fact, TraceCaptured):
+            columns = columns_of(fact)
+            ids = dict(zip(fact.name_texts, fact.name_ids, strict=True))
+            pairs = zip(columns["thread"], columns["name"], strict=True)
+            threads += [int(thread) for thread, number in pairs if number == ids.get(name)]
+    return threads
+
+
+def test_no_thread_of_the_predicting_process_prepares_streamed_samples(
+    subject: Subject, tmp_path: Path
+) -> None:
+    with opened(tmp_path, subject, STREAMED) as (session, group, batches):
+        (outcome,) = group.perform()
+        assert isinstance(outcome, RunCompleted)
+        assert outcome.conditions.prepare_processes >= 1
+        assert outcome.conditions.prepare_threads == 0
+        assert not [caveat for caveat in outcome.caveats if "process" in caveat]
+        pool = session.supply.pool
+        assert pool is not None
+        assert pool.started is not None
+        assert set(threads_of(batches, "decode")) <= set(pool.started.pids)
+        assert len(threads_of(batches, "decode")) == QUERIES * BATCH
+        assert set(threads_of(batches, "predict")).isdisjoint(pool.started.pids)
+
+
+def test_nothing_is_started_where_each_query_waits_for_the_one_before(
+    subject: Subject, tmp_path: Path
+) -> None:
+    inline = a_run("r1", samples="streamed")
+    with opened(tmp_path, subject, inline) as (session, group, _):
+        assert session.supply.pool is None
+        (outcome,) = group.perform()
+    assert isinstance(outcome, RunCompleted)
+    assert (outcome.conditions.prepare_processes, outcome.conditions.prepare_threads) == (0, 1)
+
+
+def test_an_inline_run_beside_a_streamed_one_starts_no_process(
+    subject: Subject, tmp_path: Path
+) -> None:
+    inline = a_run("r1", samples="streamed")
+    with opened(tmp_path, subject, STREAMED, inline) as (session, group, _):
+        assert session.supply.pool is not None
+        assert not session.supply.pool.is_started
+        outcomes = {outcome.run: outcome for outcome in group.perform()}
+    conditions = [outcomes[run].conditions for run in ("r0", "r1")]
+    assert [own.prepare_processes for own in conditions if own is not None] == [1, 0]
+
+
+def test_tensors_and_a_limit_of_none_start_no_process(subject: Subject, tmp_path: Path) -> None:
+    synthetic = a_subject("tiny_cnn", "noise32")
+    with opened(MANIFESTS, synthetic, STREAMED) as (session, _, _):
+        assert session.supply.pool is None
+    with opened(tmp_path, subject, STREAMED, processes=0) as (session, group, _):
+        assert session.supply.pool is None
+        (outcome,) = group.perform()
+    assert isinstance(outcome, RunCompleted)
+    assert outcome.conditions.prepare_processes == 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "streams"),
+    [
+        (STREAMED, True),
+        (a_run(scenario="poisson", rate_hz=5.0, samples="streamed"), True),
+        (a_run(samples="streamed", pacing="remote"), True),
+        (a_run(samples="streamed"), False),
+        (a_run(scenario="batched", concurrency=2, samples="ahead"), False),
+        (a_run(scenario="cold"), False),
+        (a_run(scenario="batched", concurrency=-1), False),
+    ],
+)
+def test_runs_that_may_prepare_while_they_predict(plan: RunPlan, streams: bool) -> None:
+    assert may_stream(plan, BATCH) == streams
