@@ -1,0 +1,370 @@
+"""Feeding a GPU: what an agent times beside bare PyTorch, and what preparation does to it.
+
+`python -m benchmarks.feeding_gpu OUT [--seconds 400] [--only NAME …]`, on a GPU. OUT has a file for
+each case; a case that has one is not measured again, so the same command goes on where it ended.
+`--table` prints the table of OUT, on any machine.
+
+Each case is a session as an agent opens it, on photos that are decoded and resized (BERT: on tokens
+made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
+first and after every block bare PyTorch is timed on the same arrays: from page-locked memory, one
+call at a time, and two in flight. Preparation alone is a streamed run whose model answers at once.
+
+Wanted: predict within 2 % of bare; throughput ahead 0.98 of two bare calls in flight or more;
+predict while streamed within 2 % of predict ahead (kappa); throughput streamed 0.95 of the lower of
+preparation's and the model's rate or more.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.host_device import HALF, Bare, call_ms, overlapped_ms
+from benchmarks.survey.listed import Listed
+from benchmarks.survey.measuring import AGENT, ALLOWED
+from benchmarks.survey.subjects import net_named
+from mlscope.statistics import percentile_interval
+from mlscope.tracing.batches import ANSWERED, columns_of
+from schemas.batch import QueriesAnswered, TraceCaptured
+from schemas.level import Level
+from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
+from schemas.request import Blocks
+from schemas.run import RunCompleted
+from services.agent.host.offline import SHIPPED_MANIFESTS
+from services.agent.link.batches import unpack_batch
+from services.agent.link.messages import PerformOrder
+from services.agent.machine.roofline.ceilings import NO_ROOF
+from services.agent.predictors import Opened, Predictor, Tensors
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.measurement import Measurement
+from services.agent.worker.session import Session
+from services.agent.worker.session_opener import SessionOpener
+
+ROUNDS = 5
+BLOCK_S = 1.0
+"""How long a block of the model alone takes, about."""
+BARE_CALLS = 12
+ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
+RESNET = "torchvision-resnet50"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model at a batch size, and the options that it is opened with."""
+
+    name: str
+    model: str
+    batch_size: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def subject(self) -> Subject:
+        """Return what is measured: a model of the catalog with random weights, or the survey's."""
+        if self.model == "bert-base":
+            subject = net_named(self.model).subject("gpu")
+        else:
+            subject = Listed(self.model, is_random=True).subject("gpu")
+        rule = Blocks(least=ROUNDS, most=ROUNDS)
+        changes = {"options": {**subject.options, **self.options}, "outputs": 0, "blocks": rule}
+        return subject.model_copy(update=changes)
+
+
+CASES = [
+    *(Case(f"resnet50 float32 {n}", RESNET, n) for n in (1, 32, 256)),
+    *(Case(f"resnet50 bfloat16 {n}", RESNET, n, HALF) for n in (1, 32, 256)),
+    *(Case(f"convnext-tiny {n}", "torchvision-convnext-tiny", n) for n in (1, 32)),
+    Case("deeplabv3 1", "torchvision-deeplabv3-resnet50", 1),
+    Case("bert-base 8", "bert-base", 8),
+]
+
+
+class Instant:
+    """A model that answers at once: what is left of a streamed run is its preparation."""
+
+    def __init__(self, inner: Predictor, outputs: Tensors) -> None:
+        self._inner, self._outputs = inner, outputs
+
+    @property
+    def opened(self) -> Opened:
+        """Return what the model in its place was opened as."""
+        return self._inner.opened
+
+    def predict(self, inputs: Tensors) -> Tensors:  # noqa: ARG002
+        """Return the same outputs for any batch."""
+        return self._outputs
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+@dataclass
+class Blockwise:
+    """Times and rates of each run by block, and bare PyTorch's before and after each block."""
+
+    predict_ms: dict[str, list[float]] = field(default_factory=dict)
+    samples_per_s: dict[str, list[float]] = field(default_factory=dict)
+    bare: list[tuple[float, float]] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+
+    def beside(self, run: str, place: int) -> list[float]:
+        """Return bare's times (ms) around each block of a run: 0 one call, 1 two in flight."""
+        return [
+            (self.bare[number][place] + self.bare[number + 1][place]) / 2
+            for number, name in enumerate(self.order)
+            if name == run
+        ]
+
+
+def measured(
+    session: Session,
+    order: WorkOrder,
+    time_bare: Callable[[], tuple[float, float]],
+    opener: SessionOpener,
+) -> tuple[Blockwise, list[Any]]:
+    """Do an order's runs in turn; return their blocks and how they ended."""
+    blocks, bodies = Blockwise(), list[bytes]()
+    blocks.bare.append(time_bare())
+
+    class GroupBesideBare(Group):
+        def _perform_block(
+            self, run: Measurement, work: Callable[[Measurement], None], block: int
+        ) -> None:
+            super()._perform_block(run, work, block)
+            blocks.order.append(run.plan.run)
+            blocks.bare.append(time_bare())
+
+    def take(body: bytes) -> bool:
+        bodies.append(body)
+        return True
+
+    group = GroupBesideBare(session, order, Control(), take, lambda _: None, opener)
+    outcomes = list(group.perform())
+    for plan in order.session.runs:
+        predicts, answered = rows_of(plan.run, bodies)
+        count = len(session.supply.samples) and order.session.batch_size
+        numbers = sorted(set(answered["block"].tolist()))
+        blocks.predict_ms[plan.run] = [
+            float(np.median(predicts["duration_ns"][predicts["block"] == number])) / 1e6
+            for number in numbers
+        ]
+        blocks.samples_per_s[plan.run] = [
+            rate_of(answered, answered["block"] == number, count) for number in numbers
+        ]
+    return blocks, outcomes
+
+
+def rows_of(run: str, bodies: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of a run's timed predict spans, and of its answered queries."""
+    names: dict[int, str] = {}
+    spans, queries = [], []
+    for body in bodies:
+        batch = unpack_batch(body)
+        if batch.run != run:
+            continue
+        if isinstance(batch, TraceCaptured):
+            names |= dict(zip(batch.name_ids, batch.name_texts, strict=True))
+            spans.append(columns_of(batch))
+        elif isinstance(batch, QueriesAnswered):
+            queries.append(columns_of(batch))
+    columns = {key: np.concatenate([one[key] for one in spans]) for key in spans[0]}
+    is_predict = np.array([names[name] == "predict" for name in columns["name"].tolist()])
+    is_timed = is_predict & (columns["block"] >= 0)
+    answered = {key: np.concatenate([one[key] for one in queries]) for key in queries[0]}
+    is_answered = answered["status"] == ANSWERED
+    return (
+        {key: values[is_timed] for key, values in columns.items()},
+        {key: values[is_answered] for key, values in answered.items()},
+    )
+
+
+def rate_of(answered: Mapping[str, Any], is_of_block: Any, batch_size: int) -> float:
+    """Return samples a second, from the first issue of a block to its last answer."""
+    ended, issued = answered["ended_ns"][is_of_block], answered["issued_ns"][is_of_block]
+    return float(len(ended) * batch_size / (ended.max() - issued.min()) * 1e9)
+
+
+def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
+    """Return the order of a case whose predict takes about `call_s`."""
+    queries = max(6, min(200, round(BLOCK_S / call_s)))
+
+    def run(name: str, scenario: str, samples: str, count: int) -> RunPlan:
+        parameters = {"queries": count, "samples": samples}
+        return RunPlan(
+            run=name,
+            group=0,
+            scenario=scenario,
+            parameters=parameters,
+            level=Level.MODEL,
+            queries=count,
+            pacing="local",
+        )
+
+    runs = [run(ONLINE, "online", "ahead", queries), run(AHEAD, "batched", "ahead", queries)]
+    if case.model != "bert-base":
+        streamed = max(6, min(queries, round(3000 / case.batch_size)))
+        runs.append(run(STREAMED, "batched", "streamed", streamed))
+    session = SessionPlan(session="s", agent=AGENT, batch_size=case.batch_size, runs=tuple(runs))
+    return WorkOrder(
+        evaluation="feeding",
+        agent=AGENT,
+        attempt=1,
+        subject=subject,
+        session=session,
+        runs=tuple(plan.run for plan in runs),
+    )
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Return the figures of one case."""
+    subject = case.subject()
+    with TemporaryDirectory(prefix="mlscope-") as folder:
+        order = order_of(case, subject, 0.1)
+        message = PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, NO_ROOF)
+        opener = SessionOpener(message, Path(folder))
+        session = opener.open()
+        try:
+            return figures(case, session, opener)
+        finally:
+            session.close()
+
+
+def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, Any]:
+    """Return the figures of an opened session."""
+    predictor: Any = session.predictor
+    arrays = [next(iter(slot.inputs.values())) for slot in session.slots]
+    bare = Bare(predictor, arrays, dict(case.options))
+    call_ms(bare.from_pinned, 4)
+    call_s = call_ms(bare.from_pinned, 6) / 1e3
+
+    def time_bare() -> tuple[float, float]:
+        return call_ms(bare.from_pinned, BARE_CALLS), overlapped_ms(bare.begin, BARE_CALLS)
+
+    order = order_of(case, session.subject, call_s)
+    blocks, outcomes = measured(session, order, time_bare, opener)
+    conditions = {
+        outcome.run: outcome.conditions for outcome in outcomes if isinstance(outcome, RunCompleted)
+    }
+    alone = []
+    if STREAMED in blocks.samples_per_s:
+        outputs = {
+            name: array.copy() for name, array in predictor.predict(session.slots[0].inputs).items()
+        }
+        instant = replace(session, predictor=Instant(predictor, outputs))
+        plans = tuple(plan for plan in order.session.runs if plan.run == STREAMED)
+        plan = order.session.model_copy(update={"runs": plans})
+        only = order.model_copy(update={"session": plan, "runs": (STREAMED,)})
+        alone = measured(instant, only, lambda: (0.0, 0.0), opener)[0].samples_per_s[STREAMED]
+    return {
+        "case": case.name,
+        "batch_size": case.batch_size,
+        "predict_ms": blocks.predict_ms,
+        "samples_per_s": blocks.samples_per_s,
+        "bare_ms": {run: blocks.beside(run, 0) for run in blocks.predict_ms},
+        "bare_two_ms": {run: blocks.beside(run, 1) for run in blocks.predict_ms},
+        "preparation_per_s": alone,
+        "host_memory": predictor.opened.host_memory,
+        "conditions": {
+            run: {
+                name: getattr(one, name, None)
+                for name in ("samples", "calls_in_flight", "prepare_threads", "prepare_processes")
+            }
+            for run, one in conditions.items()
+        },
+        "endings": [getattr(outcome, "message", "completed") for outcome in outcomes],
+        "caveats": [note for outcome in outcomes for note in getattr(outcome, "caveats", ())],
+    }
+
+
+def ratio(above: Sequence[float], below: Sequence[float]) -> str:
+    """Return the median of paired ratios with its range of order statistics at 95 %."""
+    ratios = np.asarray(above) / np.asarray(below)
+    interval = percentile_interval(ratios, 0.5)
+    low = min(ratios) if interval.low is None else interval.low
+    high = max(ratios) if interval.high is None else interval.high
+    return f"{median(ratios):.3f} ({low:.3f} .. {high:.3f})"
+
+
+def row(told: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a case."""
+    predict, rates = told["predict_ms"], told["samples_per_s"]
+    bare_rates = [told["batch_size"] / ms * 1e3 for ms in told["bare_two_ms"][AHEAD]]
+    cells = [
+        told["case"],
+        f"{median(told['bare_ms'][ONLINE]):.2f}",
+        f"{median(predict[ONLINE]):.2f}",
+        ratio(predict[ONLINE], told["bare_ms"][ONLINE]),
+        f"{median(rates[AHEAD]):.0f}",
+        ratio(rates[AHEAD], bare_rates),
+    ]
+    if STREAMED not in rates:
+        return [*cells, "", "", "", ""]
+    alone = median(told["preparation_per_s"])
+    bounds = [min(alone, rate) for rate in rates[AHEAD]]
+    return [
+        *cells,
+        ratio(predict[STREAMED], predict[ONLINE]),
+        f"{alone:.0f}",
+        f"{median(rates[STREAMED]):.0f}",
+        ratio(rates[STREAMED], bounds),
+    ]
+
+
+HEAD = (
+    "model, batch",
+    "bare (ms)",
+    "predict (ms)",
+    "predict / bare",
+    "ahead (1/s)",
+    "ahead / two bare in flight",
+    "kappa",
+    "preparation alone (1/s)",
+    "streamed (1/s)",
+    "streamed / bound",
+)
+
+
+def table(folder: Path) -> str:
+    """Return the table of the cases that a folder has."""
+    rows = [HEAD, ["---"] * len(HEAD)]
+    for case in CASES:
+        path = folder / f"{case.name.replace(' ', '-')}.json"
+        if path.exists():
+            rows.append(row(json.loads(path.read_text())))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def main() -> int:
+    """Measure the cases that are left until the time is up; return how many are left."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=400.0)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    left, until = 0, time.monotonic() + options.seconds
+    options.out.mkdir(parents=True, exist_ok=True)
+    for case in [] if options.table else CASES:
+        path = options.out / f"{case.name.replace(' ', '-')}.json"
+        if path.exists() or (options.only and not any(w in case.name for w in options.only)):
+            continue
+        if time.monotonic() > until:
+            left += 1
+            continue
+        told = measure(case)
+        path.write_text(json.dumps(told))
+        print("|", " | ".join(row(told)), "|", flush=True)
+        print(told["conditions"], *told["caveats"], *told["endings"], sep="\n  ", flush=True)
+    print(table(options.out))
+    return left
+
+
+if __name__ == "__main__":
+    sys.exit(main())
