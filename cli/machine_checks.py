@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -247,19 +248,22 @@ def gpus() -> Finding:
 def peaks() -> Iterator[Finding]:
     """Check the measured peaks of all devices."""
     from cli.printing.roofs import roof_lines
-    from services.agent.host.roofs import FOLDER, NOT_YET, hardware_with_roofs
+    from services.agent.host.kept_roofs import FOLDER, NOT_YET, hardware_with_roofs, load_kept
     from services.agent.machine.hardware import this_machine
 
     try:
         folder = Settings.read(os.environ).data_folder.resolve() / FOLDER
     except InvalidSetting:
         return  # the check of the disk reports the setting
-    for device, figures, note in roof_lines(hardware_with_roofs(this_machine(), folder)):
-        if figures and note != NOT_YET:
+    hardware = hardware_with_roofs(this_machine(), partial(load_kept, folder))
+    for device, figures, note in roof_lines(hardware):
+        if figures and not note.startswith(NOT_YET):
             yield Finding(f"roof {device}", "ok", f"{figures} (of: datasheet)", note)
             continue
-        advice = note or "the first run that traces layers on it measures it"
-        yield Finding(f"roof {device}", "note", figures or "not measured yet", advice)
+        advice = "the next run that traces layers on it measures it"
+        reason = note if note != NOT_YET else ""
+        advice = "; ".join(filter(None, (reason, advice)))
+        yield Finding(f"roof {device}", "note", figures or NOT_YET, advice)
 
 
 def unverified_predictors() -> Iterator[Finding]:

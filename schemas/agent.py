@@ -54,6 +54,8 @@ class Hardware(Message):
     #: empty until layers are first traced there
     peak_flops: dict[str, Ceiling] = Field(default_factory=dict)
     memory_bandwidth: Ceiling | None = None
+    #: why they could not be measured
+    roof_note: str = ""
 
 
 class Runtime(Message):

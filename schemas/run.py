@@ -54,9 +54,20 @@ class BlockStatistics(Message):
 class Ceiling(Message):
     """A ceiling of a device, in units a second; None unknown."""
 
+    #: the best of all tries in all measurements
     measured: float | None = None
     datasheet: float | None = None
     method: str = ""
+    #: spread of tries and measurements, a share of `measured`: the true one may be so much above
+    uncertainty: float | None = None
+    #: how often it was measured, each time in another start of an agent
+    measurements: int = 0
+    #: when the best was measured, in epoch ns
+    measured_ns: int | None = None
+    #: conditions of that measurement: share of others, clock, temperature, …
+    conditions: dict[str, Any] = Field(default_factory=dict)
+    #: what slowed the measurement, so that the true ceiling is higher; '' nothing
+    disturbance: str = ""
 
 
 class Conditions(Message):

@@ -42,7 +42,7 @@ LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
 SINGLE = "b1-single-model"
 """The run of single samples, whose latency is the online one."""
 ROOFS = "roofs"
-"""In a survey's folder: the roofs that were measured, each once."""
+"""In a survey's folder: the roofs that were measured."""
 
 Outcome = RunCompleted | RunFailed
 

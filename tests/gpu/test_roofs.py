@@ -8,7 +8,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from services.agent.host.roofs import DeviceRoofs, gpu_device, hardware_with_roofs
+from services.agent.host.kept_roofs import hardware_with_roofs
+from services.agent.host.roof_devices import gpu_device
+from services.agent.host.roofs import DeviceRoofs
 from services.agent.machine.datasheets import UNKNOWN, gpu_datasheet
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS
@@ -36,7 +38,7 @@ async def test_an_agent_measures_a_gpu_once_and_announces_it(tmp_path: Path) -> 
     assert set(found.peaks) <= set(PRECISIONS)
     assert found.note == ""
     assert roofs.has_news
-    assert gpu_device(0) in roofs.roofs
-    (first, *_) = hardware_with_roofs(this_machine(), tmp_path / "roofs").accelerators
+    assert gpu_device(0) in roofs.attempts
+    (first, *_) = hardware_with_roofs(this_machine(), roofs.known).accelerators
     assert first.peak_flops["bfloat16"] == found.peaks["bfloat16"][ALL_THREADS]
     assert first.uuid

@@ -1,72 +1,72 @@
-"""The roofs of an agent's devices: measured once a device, kept on disk, sent to workers.
+"""The roofs of an agent's devices: the best of a few starts, kept on disk, sent to workers.
 
 A roof is measured before the worker of the first order that asks for layers is started or told of
 the order, so while the agent measures no run, and in a process of its own, which ends before the
-order begins. Agents of one host take turns: at the same time they would measure each other.
+order begins. Agents of one host take turns: at the same time they would measure each other. Later
+starts measure it again, up to a few times (`roofline.measurements`), if the device is quiet.
+
+What others disturbed serves the orders that wait for it, with a caveat, and is not kept: the next
+order on a quiet device measures again.
 """
 
 import asyncio
-import hashlib
-import json
 import os
-import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
+from time import monotonic, time_ns
 
 from mlscope.assets.locks import try_lock
-from schemas.agent import Accelerator, Announcement, Hardware
+from schemas.agent import Announcement
 from schemas.level import Level
-from schemas.plan import Subject, WorkOrder
-from services.agent.host.process import worker_environment
-from services.agent.machine.datasheets import cpu_datasheet, gpu_datasheet, with_datasheet_figures
-from services.agent.machine.hardware import nvidia_accelerators, package_version, this_machine
-from services.agent.machine.noise import usable_core_numbers
+from schemas.plan import WorkOrder
+from services.agent.host.kept_roofs import (
+    NOTHING_KEPT,
+    hardware_with_roofs,
+    known_host,
+    load_kept,
+    save_kept,
+    with_datasheet,
+)
+from services.agent.host.roof_devices import (
+    MeasuredDevice,
+    gpu_device,
+    gpu_number,
+    host_device,
+    names_low_precision,
+)
+from services.agent.host.roof_process import device_is_quiet, failed_roof, measure_in_process
+from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
-from services.agent.machine.roofline.gpu_arithmetic import installed_gpu_library
 from services.agent.machine.roofline.host_roof import LOW_PRECISION_FLAG
+from services.agent.machine.roofline.measurements import KeptRoof
 
-FOLDER = "roofs"
-"""The folder of kept roofs, below the data folder."""
-TIMEOUT_S = 90.0
 LOCK_TIMEOUT_S = 240.0
 """How long another agent's measurement is waited for."""
-NOT_YET = "not measured yet"
+PAUSE_S = 60.0
+"""How much longer each disturbed measurement in a row makes the wait for the next, after the
+second: a device that looks quiet and is not would else cost every order seconds."""
 _POLL_S = 0.1
-_MOST_REASON_CHARACTERS = 200
-_LOW_PRECISIONS = re.compile(r"bfloat16|float16|bf16|fp16|half|quant|(?<!u)int8")
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _HOST_MODULE = "services.agent.machine.roofline.host_roof"
 _GPU_MODULE = "services.agent.machine.roofline.gpu_roof"
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredDevice:
-    """A device and what its roof is measured with: where a field differs, it is measured again."""
+class Attempt:
+    """A measurement of this start of the agent: its result, and when it may be repeated."""
 
-    #: cpu or gpu
-    kind: str
-    #: its UUID, else its name
-    device: str
-    name: str
-    driver: str = ""
-    library: str = ""
-    #: numbers of the cores that the agent may use
-    cores: tuple[int, ...] = ()
+    roof: Roof
+    #: disturbed measurements in a row
+    disturbed: int = 0
+    #: CLOCK_MONOTONIC
+    ended_s: float = 0.0
 
-    @property
-    def file(self) -> str:
-        """The name of the file that keeps its roof."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-
-
-NO_ROOFS: Mapping[MeasuredDevice, Roof] = MappingProxyType({})
+    def may_be_repeated(self, now_s: float) -> bool:
+        """Return whether it was disturbed, and long enough ago at `now_s`."""
+        pause_s = PAUSE_S * (self.disturbed - 1)
+        return self.roof.is_disturbed and now_s - self.ended_s >= pause_s
 
 
 @dataclass(slots=True)
@@ -77,10 +77,12 @@ class DeviceRoofs:
     lock: Path = field(
         default_factory=lambda: Path(tempfile.gettempdir(), f"mlscope-roof-{os.getuid()}.lock")
     )
-    #: whether a roof was measured since the last announcement
+    #: whether what is known changed since the last announcement
     has_news: bool = False
-    #: the roofs of this start of the agent, failures included
-    roofs: dict[MeasuredDevice, Roof] = field(default_factory=dict)
+    #: the measurements of this start of the agent
+    attempts: dict[MeasuredDevice, Attempt] = field(default_factory=dict)
+    _kept: dict[MeasuredDevice, KeptRoof] = field(default_factory=dict)
+    _announced: dict[MeasuredDevice, KeptRoof] = field(default_factory=dict)
 
     async def roof_for_order(self, order: WorkOrder) -> Roof:
         """Return the roof of an order's device, measured if need be; none unless it has layers."""
@@ -96,189 +98,77 @@ class DeviceRoofs:
         `low_precision` asks for precisions below 32 bits of a host, which take longer to measure.
         """
         if device == "cpu":
-            machine = await asyncio.to_thread(this_machine)
-            measured, command = host_device(machine), [_HOST_MODULE]
-            full = host_device(machine, low_precision=True)
-            if low_precision or full in self.roofs or load_roof(self.folder, full):
-                measured, command = full, [*command, LOW_PRECISION_FLAG]
-        elif "gpu" in device.lower() or "cuda" in device.lower():
-            number = gpu_number(device)
-            measured = await asyncio.to_thread(gpu_device, number)
-            command = [_GPU_MODULE, str(number)]
-        else:
+            return await self._roof_of_host(low_precision=low_precision)
+        if "gpu" not in device.lower() and "cuda" not in device.lower():
             return NO_ROOF
-        roof = self.roofs.get(measured) or load_roof(self.folder, measured)
-        if roof is None:
-            roof = await self._measure(measured, command)
-            self.has_news |= not roof.note
-        self.roofs[measured] = roof
-        return with_datasheet(measured, roof)
+        number = gpu_number(device)
+        gpu = await asyncio.to_thread(gpu_device, number)
+        await self._measure_if_due(gpu, [_GPU_MODULE, str(number), gpu.device])
+        return self._roof_of(gpu, self.known(gpu))
+
+    def known(self, device: MeasuredDevice) -> KeptRoof:
+        """Return the measurements of a device in the folder, or in memory where those are more."""
+        return max(
+            load_kept(self.folder, device),
+            self._kept.get(device, NOTHING_KEPT),
+            key=lambda kept: (len(kept.measurements), kept != NOTHING_KEPT),
+        )
 
     def added_to(self, announcement: Announcement) -> Announcement:
         """Return an announcement with the known roofs of its devices."""
+
+        def announced(device: MeasuredDevice) -> KeptRoof:
+            self._announced[device] = self.known(device)
+            return self._announced[device]
+
         self.has_news = False
-        hardware = hardware_with_roofs(announcement.hardware, self.folder, self.roofs)
+        hardware = hardware_with_roofs(announcement.hardware, announced)
         return announcement.model_copy(update={"hardware": hardware})
 
-    async def _measure(self, device: MeasuredDevice, command: Sequence[str]) -> Roof:
-        """Measure a device with a module's `command`, and keep its roof."""
+    async def _roof_of_host(self, *, low_precision: bool) -> Roof:
+        machine = await asyncio.to_thread(this_machine)
+        device, command = host_device(machine), [_HOST_MODULE]
+        full = host_device(machine, low_precision=True)
+        if low_precision or full in self.attempts or self.known(full).measurements:
+            device, command = full, [*command, LOW_PRECISION_FLAG]
+        await self._measure_if_due(device, command)
+        return self._roof_of(device, known_host(machine, self.known))
+
+    def _roof_of(self, device: MeasuredDevice, kept: KeptRoof) -> Roof:
+        """Return the roof that is `kept`, else that of the last attempt."""
+        own = self.known(device)
+        if self._announced.get(device, NOTHING_KEPT) != own:
+            self.has_news, self._announced[device] = True, own
+        attempt = self.attempts.get(device)
+        roof = kept.roof or (attempt.roof if attempt else Roof(device.kind, note=kept.note))
+        return with_datasheet(device, roof)
+
+    async def _measure_if_due(self, device: MeasuredDevice, command: list[str]) -> None:
+        """Measure a device that nobody measured; again where that was disturbed, or long ago."""
+        attempt, kept = self.attempts.get(device), self.known(device)
+        is_first = attempt is None and not kept.measurements
+        if not is_first:
+            is_over = attempt is not None and not attempt.may_be_repeated(monotonic())
+            if is_over or not kept.is_due(time_ns()) or not await device_is_quiet(device):
+                return
         try:
             async with _host_lock(self.lock):
-                # The agent that held the lock before may have measured the same device.
-                roof = load_roof(self.folder, device) or await measure_in_process(device, command)
+                await self._measure(device, command)
         except TimeoutError:
-            return _failed(device, f"another agent was still measuring after {LOCK_TIMEOUT_S:g} s")
-        if not roof.note and not roof.is_disturbed:
-            save_roof(self.folder, device, roof)
-        return roof
+            reason = f"another agent was still measuring after {LOCK_TIMEOUT_S:g} s"
+            self.attempts[device] = Attempt(failed_roof(device, reason))
 
-
-def names_low_precision(subject: Subject) -> bool:
-    """Return whether a model's manifest or options name a precision below 32 bits."""
-    texts = subject.model.model_dump_json(), json.dumps(dict(subject.options), default=str)
-    return _LOW_PRECISIONS.search(" ".join(texts).lower()) is not None
-
-
-def host_device(machine: Hardware, *, low_precision: bool = False) -> MeasuredDevice:
-    """Return this host's CPU, as this process may use it."""
-    name = machine.cpu_model or machine.architecture
-    versions = ((name, package_version(name)) for name in ("numpy", "torch"))
-    libraries = [f"{name} {version}" for name, version in versions if version]
-    flags = [LOW_PRECISION_FLAG] if low_precision else []
-    library = ", ".join([*libraries, f"{machine.cores} threads", *flags])
-    cores = tuple(sorted(usable_core_numbers()))
-    return MeasuredDevice("cpu", name, name, library=library, cores=cores)
-
-
-def gpu_device(number: int) -> MeasuredDevice:
-    """Return the GPU that CUDA gives this number in this environment, as NVML describes it."""
-    library, gpus = installed_gpu_library(), list(nvidia_accelerators())
-    name = str(number)
-    if visible := os.environ.get(_VISIBLE, ""):
-        # CUDA numbers the visible GPUs alone; a name is NVML's number or the start of a UUID.
-        name = dict(enumerate(visible.split(","))).get(number, "").strip()
-    if name.isdecimal():
-        gpu = gpus[int(name)] if int(name) < len(gpus) else None
-    else:
-        gpu = next((gpu for gpu in gpus if name and gpu.uuid.startswith(name)), None)
-    if gpu is None:
-        return MeasuredDevice("gpu", f"number {number}", "", library=library)
-    return _measured_gpu(gpu, library)
-
-
-def hardware_with_roofs(
-    hardware: Hardware, folder: Path, roofs: Mapping[MeasuredDevice, Roof] = NO_ROOFS
-) -> Hardware:
-    """Return a machine, its `hardware`, with the roofs of its devices and their datasheets.
-
-    Roofs are those in `roofs`, else those kept in `folder`.
-    """
-
-    def known_roof(device: MeasuredDevice) -> Roof | None:
-        return roofs.get(device) or load_roof(folder, device)
-
-    host = host_device(hardware)
-    host_roof = known_roof(host_device(hardware, low_precision=True)) or known_roof(host)
-    peaks, bandwidth = with_datasheet(host, host_roof or Roof("cpu")).whole_device()
-    library = installed_gpu_library()
-    accelerators = []
-    for accelerator in hardware.accelerators:
-        gpu = _measured_gpu(accelerator, library)
-        roof = known_roof(gpu) or Roof("gpu", note=NOT_YET)
-        gpu_peaks, gpu_bandwidth = with_datasheet(gpu, roof).whole_device()
-        missing = [f"{name}: {reason}" for name, reason in roof.missing.items()]
-        update = {
-            "peak_flops": gpu_peaks,
-            "memory_bandwidth": gpu_bandwidth,
-            "roof_note": "; ".join(filter(None, (roof.note, *missing))),
-        }
-        accelerators.append(accelerator.model_copy(update=update))
-    return hardware.model_copy(
-        update={
-            "peak_flops": peaks,
-            "memory_bandwidth": bandwidth,
-            "accelerators": tuple(accelerators),
-        }
-    )
-
-
-def with_datasheet(device: MeasuredDevice, roof: Roof) -> Roof:
-    """Return a roof with the figures of its device's datasheet."""
-    if device.kind == "cpu":
-        return with_datasheet_figures(roof, cpu_datasheet(device.name, device.cores))
-    sheet = gpu_datasheet(roof.device or device.name)
-    # The datasheet also has figures of a GPU that could not be measured.
-    return with_datasheet_figures(
-        roof if roof.kind else Roof("gpu", device.name, note=roof.note), sheet
-    )
-
-
-def load_roof(folder: Path, device: MeasuredDevice) -> Roof | None:
-    """Return the roof that a folder keeps of a device; None where it has none, or a torn file."""
-    with suppress(OSError, KeyError, ValueError, TypeError):
-        return Roof.from_dict(json.loads((folder / device.file).read_text())["roof"])
-    return None
-
-
-def save_roof(folder: Path, device: MeasuredDevice, roof: Roof) -> None:
-    """Keep a device's roof in a folder; where that fails, the agent's next start measures it."""
-    body = json.dumps({"of": asdict(device), "roof": roof.to_dict()}, indent=1)
-    part = folder / f"{device.file}.{os.getpid()}"
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        part.write_text(body)
-        part.replace(folder / device.file)
-
-
-async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> Roof:
-    """Return the roof that a module measures in a process of its own; with a note if it fails."""
-    # Without this, JAX reserves three quarters of a GPU's memory, free or not.
-    environment = worker_environment({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"})
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            *command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        )
-    except OSError as error:
-        return _failed(device, str(error))
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            output, errors = await process.communicate()
-    except TimeoutError:
-        return _failed(device, f"not finished within {TIMEOUT_S:g} s")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        lines = errors.decode(errors="replace").strip().splitlines()
-        return _failed(device, lines[-1] if lines else f"ended with {process.returncode}")
-    try:
-        return Roof.from_dict(json.loads(output))
-    except (KeyError, ValueError, TypeError) as error:
-        return _failed(device, f"unreadable: {error}")
-
-
-def gpu_number(device: str) -> int:
-    """Return the number in a device's name, as 1 of cuda:1; 0 where it has none."""
-    _, _, number = device.partition(":")
-    return int(number) if number.isdecimal() else 0
-
-
-def _measured_gpu(accelerator: Accelerator, library: str) -> MeasuredDevice:
-    device = accelerator.uuid or accelerator.name
-    return MeasuredDevice("gpu", device, accelerator.name, accelerator.driver, library)
-
-
-def _failed(device: MeasuredDevice, reason: str) -> Roof:
-    subject = "the host's roof" if device.kind == "cpu" else "the GPU's roof"
-    note = f"{subject} could not be measured: {reason[:_MOST_REASON_CHARACTERS]}"
-    return Roof(device.kind, device.name, note=note)
+    async def _measure(self, device: MeasuredDevice, command: list[str]) -> None:
+        """Measure a device with a module's `command`, unless another agent just did; keep it."""
+        kept = self.known(device)
+        if not kept.is_due(time_ns()):
+            return
+        roof = await measure_in_process(device, command)
+        before = self.attempts.get(device)
+        disturbed = (before.disturbed if before else 0) + 1 if roof.is_disturbed else 0
+        self.attempts[device] = Attempt(roof, disturbed, monotonic())
+        self._kept[device] = kept.with_measurement(roof)
+        save_kept(self.folder, device, self._kept[device])
 
 
 @asynccontextmanager

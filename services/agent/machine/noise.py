@@ -8,6 +8,7 @@ import contextlib
 import os
 import resource
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,12 @@ def noise_between(before: MachineReading, after: MachineReading) -> dict[str, An
     if frequency.isdigit():
         noise["cpu_khz"] = int(frequency)
     return noise
+
+
+def others_share(noise: Mapping[str, Any]) -> float | None:
+    """Return the share of the cores' time that others used, of `noise_between`; None unknown."""
+    used_s, cores_s = noise.get("others_cpu_s"), noise["elapsed_s"] * noise["cores"]
+    return None if used_s is None or not cores_s else float(used_s / cores_s)
 
 
 def resident_bytes() -> int:

@@ -5,8 +5,9 @@ reached them. `host_roof` and `gpu_roof` measure them, the host's `roofs` keeps 
 """
 
 from bisect import bisect
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from statistics import median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -18,7 +19,9 @@ PRECISIONS = ("float32", "tf32", "float16", "bfloat16", "int8", "float64")
 _FASTER = ("allowed)", "products)")
 """How predictors end a precision that allows a faster one, as `float32 (tf32 allowed)`."""
 MOST_OTHERS = 0.1
-"""Share of the cores' time above which other processes disturb a measurement of a host."""
+"""Share of a device's time above which other processes disturb a measurement of it."""
+MOST_SPREAD = 0.1
+"""Spread of tries above which something unknown disturbed them."""
 ALL_THREADS = 0
 """In place of a number of threads: the whole device."""
 
@@ -46,13 +49,31 @@ class Roof:
     #: by precision, or `copy`, why it has no figure
     missing: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
-    #: share of the cores' time that other processes used while a host was measured
-    others: float = 0.0
+    #: what slowed the measurement, as `other processes used 40% of the cores`; '' nothing
+    disturbance: str = ""
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other processes used so much that a quieter moment would show more."""
-        return self.others > MOST_OTHERS
+        """Whether a quieter moment would show more: it is then no roof to keep."""
+        return bool(self.disturbance)
+
+    @property
+    def ceilings(self) -> Sequence[Ceiling]:
+        """All its ceilings."""
+        by_threads = (*self.peaks.values(), self.bandwidths)
+        return [ceiling for ceilings in by_threads for ceiling in ceilings.values()]
+
+    def with_changes(self, **changes: Any) -> "Roof":
+        """Return it with the same fields changed in each of its ceilings."""
+
+        def changed(by_threads: CeilingsByThreads) -> CeilingsByThreads:
+            return {
+                threads: ceiling.model_copy(update=changes)
+                for threads, ceiling in by_threads.items()
+            }
+
+        peaks = {name: changed(by_threads) for name, by_threads in self.peaks.items()}
+        return replace(self, peaks=peaks, bandwidths=changed(self.bandwidths))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values, as files keep it."""
@@ -64,7 +85,9 @@ class Roof:
         """Return the roof that `to_dict` describes. Raises KeyError, ValueError, TypeError."""
         if "missing" not in values and "lacking" in values:
             values = {**values, "missing": values["lacking"]}  # files of version 0.1
-        return _ADAPTER.validate_python({name: values[name] for name in _FIELDS})
+        optional = {"disturbance": values.get("disturbance", "")}  # version 0.1 had none
+        required = {name: values[name] for name in _FIELDS if name not in optional}
+        return _ADAPTER.validate_python({**required, **optional})
 
     def for_run(self, precision: str, threads: int) -> RunCeilings:
         """Return the ceilings of a run in `precision`, as its conditions name it, on `threads`.
@@ -94,10 +117,7 @@ class Roof:
             return RunCeilings(ceilings, note)
         note = self.note
         if self.is_disturbed:
-            note = (
-                f"other processes used {self.others:.0%} of the cores while its roof was measured:"
-                " the true roof is higher"
-            )
+            note = f"{self.disturbance} while its roof was measured: the true roof is higher"
         peak = max(peaks, key=lambda ceiling: ceiling.measured or ceiling.datasheet or 0.0)
         return RunCeilings({**ceilings, "peak_flops": peak}, note)
 
@@ -116,6 +136,31 @@ _FIELDS = tuple(slot.name for slot in fields(Roof))
 
 NO_ROOF = Roof()
 """The roof of an order that needs none."""
+
+
+def measured_ceiling(amount: float, tries_s: Sequence[float], method: str) -> Ceiling:
+    """Return the ceiling of an `amount` of work by a `method`; each try took one of `tries_s`.
+
+    The least time counts; the uncertainty is how far the median try's rate is below the best.
+    """
+    best_s = max(min(tries_s), 1e-9)
+    uncertainty = 1.0 - best_s / max(median(tries_s), best_s)
+    method = f"{method}, best of {len(tries_s)}"
+    return Ceiling(measured=amount / best_s, method=method, uncertainty=uncertainty)
+
+
+def disturbance_by_others(others: float | None, device: str) -> str:
+    """Return that other processes used a share of a device (the cores, the GPU); '' if few did."""
+    if others is None or others <= MOST_OTHERS:
+        return ""
+    return f"other processes used {others:.0%} of {device}"
+
+
+def disturbance_in_tries(roof: Roof) -> str:
+    """Return that something slowed some tries of a roof; '' where they agree."""
+    spread = max((ceiling.uncertainty or 0.0 for ceiling in roof.ceilings), default=0.0)
+    is_disturbed = spread > MOST_SPREAD
+    return f"something slowed half of its tries by {spread:.0%} or more" if is_disturbed else ""
 
 
 def arithmetic_of(precision: str) -> tuple[str, ...]:
@@ -149,4 +194,6 @@ def _ceiling_at(by_threads: CeilingsByThreads, threads: int) -> Ceiling | None:
     share = (threads - under) / (over - under)
     measured = low.measured + (high.measured - low.measured) * share
     method = f"{high.method}; for {threads} threads interpolated between {under} and {over}"
-    return high.model_copy(update={"measured": measured, "method": method})
+    known = [each.uncertainty for each in (low, high) if each.uncertainty is not None]
+    changes = {"measured": measured, "method": method, "uncertainty": max(known, default=None)}
+    return high.model_copy(update=changes)

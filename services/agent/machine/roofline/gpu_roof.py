@@ -1,8 +1,9 @@
 """Measures a GPU's roof: large matrix products in each precision, and a large copy.
 
-    python -m services.agent.machine.roofline.gpu_roof [NUMBER]
+    python -m services.agent.machine.roofline.gpu_roof [NUMBER [UUID]]
 
-NUMBER is CUDA's number of the GPU in this environment. It measures with PyTorch, else JAX; where
+NUMBER is CUDA's number of the GPU in this environment, UUID its id in NVML, which tells what else
+the GPU does meanwhile. It measures with PyTorch, else JAX; where
 neither sees the GPU, the copy only, with CUDA's driver. The host's `roofs` starts it as a process
 of its own, so that no run finds the GPU's memory or caches changed. Factors are random numbers,
 because a GPU draws less power on zeros and so runs faster. It takes a few seconds, and the import
@@ -12,10 +13,19 @@ of the library.
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import time_ns
 from typing import Protocol
 
 from schemas.run import Ceiling
-from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS, Roof
+from services.agent.machine.roofline.ceilings import (
+    ALL_THREADS,
+    PRECISIONS,
+    Roof,
+    disturbance_by_others,
+    disturbance_in_tries,
+    measured_ceiling,
+)
 from services.agent.machine.roofline.gpu_arithmetic import (
     BYTES,
     LEAST_CAPABILITY,
@@ -24,6 +34,7 @@ from services.agent.machine.roofline.gpu_arithmetic import (
     WithJax,
     WithTorch,
 )
+from services.agent.machine.roofline.gpu_watch import GpuWatch
 
 LEAST_SIZE, MOST_SIZE = 1024, 8192
 """Rows and columns of a product's factors: doubled from the least until it takes long enough."""
@@ -76,6 +87,25 @@ class GpuLibrary(Protocol):
 
 OpenLibrary = Callable[[int], GpuLibrary]
 LIBRARIES: tuple[OpenLibrary, ...] = (WithTorch, WithJax, CudaCopy)
+
+
+def measure_watched(
+    number: int, uuid: str = "", libraries: Sequence[OpenLibrary] = LIBRARIES
+) -> Roof:
+    """Return the roof that `measure_gpu` measures of GPU `number`, and under which conditions.
+
+    NVML knows the GPU by its `uuid`; `libraries` are as there.
+    """
+    with GpuWatch(uuid) as watch:
+        roof = measure_gpu(number, libraries)
+    disturbance = disturbance_by_others(watch.others, "the GPU")
+    if watch.slowdowns:
+        disturbance = disturbance or f"the GPU lowered its clocks ({', '.join(watch.slowdowns)})"
+    disturbance = disturbance or disturbance_in_tries(roof)
+    changed = roof.with_changes(
+        measured_ns=time_ns(), measurements=1, conditions=watch.conditions, disturbance=disturbance
+    )
+    return replace(changed, disturbance=disturbance)
 
 
 def measure_gpu(number: int, libraries: Sequence[OpenLibrary] = LIBRARIES) -> Roof:
@@ -137,9 +167,8 @@ def product_peak(library: GpuLibrary, precision: str) -> Ceiling:
         if larger == size:
             break
         size = larger
-    best_s = _best_s(multiply, product_s)
-    method = f"{precision} products of {size} x {size}, {library.library}, best of {TRIES}"
-    return Ceiling(measured=2.0 * size**3 / best_s, method=method)
+    method = f"{precision} products of {size} x {size}, {library.library}"
+    return measured_ceiling(2.0 * size**3, _tries_s(multiply, product_s), method)
 
 
 def copy_bandwidth(library: GpuLibrary) -> Ceiling:
@@ -152,15 +181,14 @@ def copy_bandwidth(library: GpuLibrary) -> Ceiling:
         raise RuntimeError(f"{library.free_bytes()} bytes of its memory are free")
     copy = library.copy(count)
     copy(2)
-    best_s = _best_s(copy, copy(3) / 3)
-    method = f"copy of {count} bytes, {library.library}, best of {TRIES}"
-    return Ceiling(measured=2.0 * count / best_s, method=method)
+    method = f"copy of {count} bytes, {library.library}"
+    return measured_ceiling(2.0 * count, _tries_s(copy, copy(3) / 3), method)
 
 
-def _best_s(work: TimedWork, work_s: float) -> float:
-    """Return the least time of some work in seconds; each try repeats it for about `TRY_S`."""
+def _tries_s(work: TimedWork, work_s: float) -> list[float]:
+    """Return the time of some work in each try, in seconds; a try repeats it for about `TRY_S`."""
     times = max(1, min(100, round(TRY_S / max(work_s, 1e-6))))
-    return max(min(work(times) / times for _ in range(TRIES)), 1e-9)
+    return [work(times) / times for _ in range(TRIES)]
 
 
 def _first_line(error: BaseException) -> str:
@@ -169,9 +197,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the GPU of the number in `arguments`, by default 0, and print its roof as JSON."""
-    roof = measure_gpu(int(arguments[0]) if arguments else 0)
-    sys.stdout.write(json.dumps(roof.to_dict()))
+    """Measure the GPU of a number (default 0) and a UUID, the `arguments`; print its roof."""
+    number, uuid = (*arguments, *("0", "")[len(arguments) :])[:2]
+    sys.stdout.write(json.dumps(measure_watched(int(number), uuid).to_dict()))
 
 
 if __name__ == "__main__":

@@ -5,21 +5,29 @@
 With `few-bits` also products of bfloat16, float16 and int8, which need PyTorch and some seconds.
 The host's `roofs` starts it as a process of its own, so that its memory does not count as a
 worker's. Each thread multiplies alone, in a library held to one thread: this is what so many cores
-can reach, however well a framework distributes its work. Each figure is the best of a few tries.
+can reach, however well a framework distributes its work. Each figure is the best of a few tries,
+with the spread of the tries and the conditions of the machine.
 """
 
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
+from typing import Any
 
 from schemas.run import Ceiling
-from services.agent.machine.noise import noise_between, read_machine
+from services.agent.machine.noise import noise_between, others_share, read_machine
 from services.agent.machine.quotas import usable_cores
-from services.agent.machine.roofline.ceilings import Roof
+from services.agent.machine.roofline.ceilings import (
+    Roof,
+    disturbance_by_others,
+    disturbance_in_tries,
+    measured_ceiling,
+)
 from services.agent.machine.roofline.host_arithmetic import (
     INSTRUCTIONS,
     SIZES,
@@ -60,15 +68,23 @@ def measure_host(cores: int, *, low_precision: bool = False) -> Roof:
     if low_precision:
         low_peaks, missing = low_precision_peaks(counts)
         peaks |= low_peaks
-    bandwidths = copy_bandwidths(counts)
-    noise = noise_between(before, read_machine())
-    return Roof(
-        "cpu",
-        peaks=peaks,
-        bandwidths=bandwidths,
-        others=noise.get("others_cpu_s", 0.0) / (noise["elapsed_s"] * noise["cores"]),
-        missing=missing,
+    roof = Roof("cpu", peaks=peaks, bandwidths=copy_bandwidths(counts), missing=missing)
+    return with_conditions(roof, noise_between(before, read_machine()))
+
+
+def with_conditions(roof: Roof, noise: Mapping[str, Any]) -> Roof:
+    """Return a host's roof with when, and under which conditions (`noise_between`), it is so."""
+    others = others_share(noise)
+    if others is None:
+        disturbance = disturbance_in_tries(roof)
+    else:
+        disturbance = disturbance_by_others(others, "the cores")
+    names = ("load_average_end", "cpu_governor", "cpu_khz")
+    conditions = {"others": others} | {name: noise[name] for name in names if name in noise}
+    changed = roof.with_changes(
+        measured_ns=time_ns(), measurements=1, conditions=conditions, disturbance=disturbance
     )
+    return replace(changed, disturbance=disturbance)
 
 
 def thread_counts(cores: int) -> Iterator[int]:
@@ -89,12 +105,11 @@ def product_peak(precision: str, threads: int) -> Ceiling:
             np.matmul(factor, factor, out=result)  # type: ignore[call-overload]
 
     factor = np.ones((SIZE, SIZE), precision)
-    best_ns = best_parallel_ns(
+    tries_s = parallel_tries_s(
         [partial(multiply, factor, np.empty_like(factor)) for _ in range(threads)]
     )
-    method = f"{precision} products of {SIZE} x {SIZE} on {threads} threads, best of {TRIES}"
-    flops = 2.0 * SIZE**3 * PRODUCTS * threads
-    return Ceiling(measured=flops / best_ns * 1e9, method=method)
+    method = f"{precision} products of {SIZE} x {SIZE} on {threads} threads"
+    return measured_ceiling(2.0 * SIZE**3 * PRODUCTS * threads, tries_s, method)
 
 
 def low_precision_peaks(
@@ -118,15 +133,14 @@ def _low_precision_peak(precision: str, threads: int) -> Ceiling:
 
     Raises PyTorch's error where it has no such product.
     """
-    rates = {}
+    by_size = []
     for size in SIZES:
         works = products(precision, size, threads)
         works[0]()  # its error would be lost in another thread
-        rates[size] = 2.0 * size**3 * threads / best_parallel_ns(works) * 1e9
-    size = max(rates, key=lambda size: rates[size])
-    conditions = f"on {threads} threads by PyTorch, best of {TRIES}"
-    method = f"{precision} products of {size} x {size} {conditions}"
-    return Ceiling(measured=rates[size], method=method)
+        method = f"{precision} products of {size} x {size} on {threads} threads by PyTorch"
+        flops = 2.0 * size**3 * threads
+        by_size.append(measured_ceiling(flops, parallel_tries_s(works), method))
+    return max(by_size, key=lambda ceiling: ceiling.measured or 0.0)
 
 
 def copy_bandwidths(counts: list[int]) -> dict[int, Ceiling]:
@@ -139,14 +153,14 @@ def copy_bandwidths(counts: list[int]) -> dict[int, Ceiling]:
     bandwidths = {}
     for threads in counts:
         parts = zip(np.array_split(target, threads), np.array_split(source, threads), strict=True)
-        best_ns = best_parallel_ns([partial(np.copyto, *pair) for pair in parts])
-        method = f"copy of {COPIED_BYTES} bytes on {threads} threads, best of {TRIES}"
-        bandwidths[threads] = Ceiling(measured=2.0 * COPIED_BYTES / best_ns * 1e9, method=method)
+        tries_s = parallel_tries_s([partial(np.copyto, *pair) for pair in parts])
+        method = f"copy of {COPIED_BYTES} bytes on {threads} threads"
+        bandwidths[threads] = measured_ceiling(2.0 * COPIED_BYTES, tries_s, method)
     return bandwidths
 
 
-def best_parallel_ns(works: list[Work]) -> int:
-    """Return the least time of a few tries, from the first begin to the last end, in ns.
+def parallel_tries_s(works: list[Work]) -> list[float]:
+    """Return the times of a few tries, each from the first begin to the last end, in seconds.
 
     Each work has a thread of its own, and all begin each try together. One try before warms up.
     """
@@ -167,10 +181,10 @@ def best_parallel_ns(works: list[Work]) -> int:
     for thread in threads:
         thread.join()
     tries = list(zip(*stamps, strict=True))[1:]
-    spans: list[int] = [
-        max(end for _, end in stamps) - min(began for began, _ in stamps) for stamps in tries
+    return [
+        (max(end for _, end in stamps) - min(began for began, _ in stamps)) * 1e-9
+        for stamps in tries
     ]
-    return max(min(spans), 1)
 
 
 def main() -> None:

@@ -40,7 +40,14 @@ NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,10}", fullmatch=True)
 SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False) | TEXTS
 KEYS = st.builds(AttemptKey, NAMES, NAMES, COUNTS)
 FILES = st.builds(FetchedFile, st.sampled_from([Path("a/b"), Path("/c"), Path()]), TEXTS, TEXTS)
-CEILINGS = st.builds(Ceiling, measured=st.none() | st.floats(allow_nan=False), method=TEXTS)
+CEILINGS = st.builds(
+    Ceiling,
+    measured=st.none() | st.floats(allow_nan=False),
+    method=TEXTS,
+    uncertainty=st.none() | st.floats(0, 1),
+    measured_ns=st.none() | COUNTS,
+    conditions=st.dictionaries(TEXTS, SCALARS, max_size=3),
+)
 BY_THREADS = st.dictionaries(st.integers(0, 64), CEILINGS, max_size=3)
 ROOFS = st.builds(
     Roof,
@@ -50,7 +57,7 @@ ROOFS = st.builds(
     bandwidths=BY_THREADS,
     missing=st.dictionaries(TEXTS, TEXTS, max_size=3),
     note=TEXTS,
-    others=st.floats(0, 1),
+    disturbance=TEXTS,
 )
 ALLOWANCES = st.builds(
     Allowances,

@@ -86,7 +86,8 @@ def test_nothing_known_bounds_nothing() -> None:
 
 def test_a_roof_measured_beside_others_is_said_to_be_low() -> None:
     known = {1: Ceiling(measured=10.0)}
-    roof = Roof("cpu", "EPYC", {"float32": known}, known, others=0.4)
+    disturbance = "other processes used 40% of the cores"
+    roof = Roof("cpu", "EPYC", {"float32": known}, known, disturbance=disturbance)
     picked = roof.for_run("float32", 1)
     assert picked.ceilings["peak_flops"].measured == 10.0
     assert picked.note.startswith(

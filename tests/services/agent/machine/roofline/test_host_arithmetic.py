@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.run import Ceiling
-from services.agent.host import roofs
+from services.agent.host import roof_devices
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline import host_roof
 from services.agent.machine.roofline.host_arithmetic import INSTRUCTIONS, SIZES, missing_reason
@@ -89,9 +89,9 @@ def test_a_product_that_fails_is_lacking_with_its_reason(monkeypatch: pytest.Mon
 
 def test_another_pytorch_is_another_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"numpy": "2.0", "torch": "2.9"}
-    monkeypatch.setattr(roofs, "package_version", lambda name: known[name])
+    monkeypatch.setattr(roof_devices, "package_version", lambda name: known[name])
     machine = this_machine()
-    before = roofs.host_device(machine)
+    before = roof_devices.host_device(machine)
     known["torch"] = ""
-    assert roofs.host_device(machine).file != before.file
+    assert roof_devices.host_device(machine).file != before.file
     assert before.library.startswith("numpy 2.0, torch 2.9, ")

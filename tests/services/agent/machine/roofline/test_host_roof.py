@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -26,7 +27,10 @@ def test_the_roof_is_measured_and_says_how() -> None:
     assert all(1e6 < (each.measured or 0.0) < 1e15 for each in told)
     assert "512 x 512 on 1 threads" in found.peaks["float32"][1].method
     assert found.missing == dict.fromkeys(INSTRUCTIONS, host_roof.NOT_ASKED)
-    assert 0.0 <= found.others <= 1.1
+    assert all(0.0 <= (each.uncertainty or 0.0) < 1.0 for each in told)
+    assert all(0.0 <= (each.conditions["others"] or 0.0) <= 1.1 for each in told)
+    assert all((each.measurements, each.disturbance) == (1, found.disturbance) for each in told)
+    assert all(time.time_ns() - (each.measured_ns or 0) < 60e9 for each in told)
 
 
 @pytest.mark.parametrize(("cores", "counts"), [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6])])
@@ -36,7 +40,8 @@ def test_threads_are_doubled_up_to_all_cores(cores: int, counts: list[int]) -> N
 
 def test_threads_begin_each_try_together() -> None:
     order: list[str] = []
-    host_roof.best_parallel_ns([lambda: order.append("a"), lambda: order.append("b")])
+    tries_s = host_roof.parallel_tries_s([lambda: order.append("a"), lambda: order.append("b")])
+    assert len(tries_s) == host_roof.TRIES
     rounds = [set(order[n : n + 2]) for n in range(0, len(order), 2)]
     assert rounds == [{"a", "b"}] * (host_roof.TRIES + 1)
 

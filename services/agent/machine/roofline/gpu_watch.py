@@ -1,0 +1,133 @@
+"""What a GPU does while its roof is measured, by NVML: use by others, slowed clocks, conditions.
+
+NVML does not name who uses a GPU across containers. So use by others is read before the first own
+work; what begins later shows in the spread of the tries.
+"""
+
+import threading
+import time
+from importlib import import_module
+from statistics import median
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from services.agent.machine.roofline.ceilings import MOST_OTHERS
+
+SLOWDOWNS = MappingProxyType(
+    {
+        0x08: "hardware slowdown",
+        0x20: "thermal slowdown by software",
+        0x40: "thermal slowdown by hardware",
+        0x80: "power brake",
+    }
+)
+"""NVML's reasons for lower clocks that pass; the power cap (0x4) bounds the device at all times.
+
+NVML API reference, "NvmlClocksEventReasons".
+"""
+_POWER_CAP = 0x04
+_POLL_S = 0.05
+_USE_READINGS = 5
+_USE_PERIOD_S = 0.2
+"""NVML averages use over 1/6 to 1 second, depending on the GPU."""
+
+
+class GpuWatch:
+    """Reads a GPU's state in a thread, from `with` to its end; without NVML it knows nothing."""
+
+    def __init__(self, uuid: str) -> None:
+        self._nvml, self._device = _opened(uuid)
+        #: share of the GPU's time that others used before; None unknown
+        self.others = use_of(self._nvml, self._device)
+        self._reasons = 0
+        self._state: dict[str, int] = {}
+        self._is_ended = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._nvml is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_ended.set()
+        if self._nvml is not None:
+            self._thread.join()
+            self._nvml.nvmlShutdown()
+
+    @property
+    def slowdowns(self) -> list[str]:
+        """Why the GPU lowered its clocks, where that passes."""
+        return [name for bit, name in SLOWDOWNS.items() if self._reasons & bit]
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The highest clock, temperature and power that were read, and what held the clock down."""
+        conditions: dict[str, Any] = {"others": self.others, **self._state}
+        if self._nvml is not None:
+            conditions["is_power_capped"] = bool(self._reasons & _POWER_CAP)
+        return conditions | ({"slowdowns": self.slowdowns} if self.slowdowns else {})
+
+    def _poll(self) -> None:
+        while not self._is_ended.wait(_POLL_S):
+            try:
+                self._read()
+            except self._nvml.NVMLError:
+                return
+
+    def _read(self) -> None:
+        nvml, device = self._nvml, self._device
+        # Newer bindings have two names; old drivers know only this one.
+        self._reasons |= int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device))
+        clock_mhz = int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM))
+        celsius = int(nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU))
+        power_w = int(nvml.nvmlDeviceGetPowerUsage(device)) // 1000
+        state = self._state
+        self._state = {
+            "most_sm_clock_mhz": max(clock_mhz, state.get("most_sm_clock_mhz", 0)),
+            "most_celsius": max(celsius, state.get("most_celsius", 0)),
+            "most_power_w": max(power_w, state.get("most_power_w", 0)),
+        }
+
+
+def gpu_is_quiet(uuid: str) -> bool:
+    """Return whether nobody uses a GPU and nothing slows its clocks; True where that is unknown."""
+    with GpuWatch(uuid) as watch:
+        time.sleep(2 * _POLL_S)
+    return (watch.others or 0.0) <= MOST_OTHERS and not watch.slowdowns
+
+
+def use_of(nvml: Any, device: Any) -> float | None:
+    """Return the share of its time that a GPU is used, over a second; None unknown.
+
+    The median of some readings: work of ours that ended just before is still in the first.
+    """
+    if nvml is None:
+        return None
+    shares = []
+    try:
+        for _ in range(_USE_READINGS):
+            time.sleep(_USE_PERIOD_S)
+            shares.append(nvml.nvmlDeviceGetUtilizationRates(device).gpu / 100)
+    except nvml.NVMLError:  # of a part of a GPU (MIG) it has none
+        return None
+    return float(median(shares))
+
+
+def _opened(uuid: str) -> tuple[Any, Any]:
+    """Return NVML and its handle of a GPU; (None, None) where there is none."""
+    try:
+        nvml: Any = import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # noqa: BLE001  # no binding, or no driver: NVMLError is the binding's own
+        return None, None
+    try:
+        return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
+    except nvml.NVMLError:
+        nvml.nvmlShutdown()
+        return None, None
