@@ -11,7 +11,7 @@ import yaml
 
 from cli.failures import Misused
 from cli.printing.output import Rows, rows_of, write_json, write_rows
-from cli.printing.roofs import roof_records
+from cli.printing.roofs import roof_records, roof_texts
 from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
@@ -143,6 +143,8 @@ def write_entries(entries: Catalog, form: str) -> None:
         write_json(maps)
         return
     if form == "table":
+        for record, agent in zip(maps, entries.agents, strict=False):  # agents come first
+            record["roofs"] = roof_texts(agent.announcement.hardware)
         print(yaml.safe_dump_all(maps, sort_keys=False, allow_unicode=True, width=80), end="")
         return
     if len(kinds) > 1:

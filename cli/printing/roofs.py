@@ -1,6 +1,10 @@
-"""Peak rates of devices: what was measured once, and the datasheet's values."""
+"""Peak rates of devices: the best that was measured, its uncertainty, and the datasheet's values.
+
+`mlscope doctor`, `mlscope show` and `mlscope ls` print them from the same description of a machine.
+"""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from schemas.agent import Hardware
@@ -13,11 +17,9 @@ def roof_records(hardware: Hardware) -> list[dict[str, Any]]:
     """Return the peaks of devices that have some, in FLOP/s and bytes/s, for JSON."""
 
     def figures(ceiling: Ceiling) -> dict[str, Any]:
-        return {
-            "measured": ceiling.measured,
-            "datasheet": ceiling.datasheet,
-            "method": ceiling.method,
-        }
+        names = ("measured", "datasheet", "method", "uncertainty", "measurements", "conditions")
+        measured = None if ceiling.measured_ns is None else _time_text(ceiling.measured_ns)
+        return {name: getattr(ceiling, name) for name in names} | {"measured_at": measured}
 
     return [
         {
@@ -32,29 +34,49 @@ def roof_records(hardware: Hardware) -> list[dict[str, Any]]:
 
 def roof_lines(hardware: Hardware) -> Iterator[tuple[str, str, str]]:
     """Yield each device, its peaks as text ('' for none), and why some were not measured."""
-
-    def in_tera(value: float) -> str:
-        return f"{value / _TERA:.3g}"
-
-    def text(ceiling: Ceiling) -> str:
-        """Return `51.9 of 67` when a datasheet has 67; a dash when it was not measured."""
-        measured = "\N{EN DASH}" if ceiling.measured is None else in_tera(ceiling.measured)
-        return (
-            measured if ceiling.datasheet is None else f"{measured} of {in_tera(ceiling.datasheet)}"
-        )
-
     for device, peaks, bandwidth, note in _devices(hardware):
-        flops = [f"{name} {text(peak)}" for name, peak in peaks.items()]
+        flops = [f"{name} {_ceiling_text(peak)}" for name, peak in peaks.items()]
         parts = [f"{', '.join(flops)} TFLOP/s"] if flops else []
         if bandwidth is not None:
-            parts.append(f"memory {text(bandwidth)} TB/s")
-        yield device, "; ".join(parts), note
+            parts.append(f"memory {_ceiling_text(bandwidth)} TB/s")
+        ceilings = [*peaks.values(), *([bandwidth] if bandwidth else [])]
+        yield device, "; ".join((*parts, *_measurement_texts(ceilings))), note
+
+
+def roof_texts(hardware: Hardware) -> list[str]:
+    """Return a line for each device: its peaks, or why there are none."""
+    return [
+        f"{device}: {'; '.join(filter(None, (figures, note))) or 'not measured yet'}"
+        for device, figures, note in roof_lines(hardware)
+    ]
+
+
+def _ceiling_text(ceiling: Ceiling) -> str:
+    """Return `51.9 ± 2% of 67` when a datasheet has 67; a dash when it was not measured."""
+    text = "\N{EN DASH}" if ceiling.measured is None else f"{ceiling.measured / _TERA:.3g}"
+    if ceiling.measured is not None and ceiling.uncertainty is not None:
+        text += f" ± {ceiling.uncertainty:.1%}"
+    return text if ceiling.datasheet is None else f"{text} of {ceiling.datasheet / _TERA:.3g}"
+
+
+def _measurement_texts(ceilings: list[Ceiling]) -> Iterator[str]:
+    """Yield `best of 3 measurements, 2026-11-23`: the day of the newest that is a best."""
+    stamps = [ceiling.measured_ns for ceiling in ceilings if ceiling.measured_ns is not None]
+    if stamps:
+        measurements = max(ceiling.measurements for ceiling in ceilings)
+        count = f"best of {measurements} measurements" if measurements > 1 else "1 measurement"
+        yield f"{count}, {_time_text(max(stamps)).partition('T')[0]}"
+
+
+def _time_text(epoch_ns: int) -> str:
+    return f"{datetime.fromtimestamp(epoch_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _devices(
     hardware: Hardware,
 ) -> Iterator[tuple[str, Mapping[str, Ceiling], Ceiling | None, str]]:
-    name = hardware.cpu_model or hardware.architecture
-    yield f"{name}, {hardware.cores} threads", hardware.peak_flops, hardware.memory_bandwidth, ""
+    name, note = hardware.cpu_model or hardware.architecture, hardware.roof_note
+    host = f"{name}, {hardware.cores} threads"
+    yield host, hardware.peak_flops, hardware.memory_bandwidth, note
     for gpu in hardware.accelerators:
         yield gpu.name, gpu.peak_flops, gpu.memory_bandwidth, gpu.roof_note
