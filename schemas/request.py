@@ -65,12 +65,18 @@ class Blocks(Command):
     median's interval is narrower than `interval` (relative, at 95 %; 0 means exactly `least`
     blocks), or once its blocks took `budget_s` seconds (0 is no limit). With a budget and no
     interval, as many blocks as fit into the budget are measured, up to `most`.
+
+    With `of: result` it is the interval of the scenario's final performance result, at the least
+    of the levels, that must be as narrow, and a percentile must be certified; then the measurement
+    ends after 3 blocks or more, or once its budget is spent.
     """
 
     least: Integer = Field(default=1, ge=1, le=1000)
     most: Integer = Field(default=1, ge=1, le=1000)
     interval: Number = Field(default=0.0, ge=0.0, lt=1.0)
     budget_s: Number = Field(default=0.0, ge=0.0, le=86_400.0)
+    #: whose interval counts: that of the blocks' median, or of the scenario's result
+    of: Literal["median", "result"] = "median"
 
     @model_validator(mode="after")
     def _ordered(self) -> "Blocks":
@@ -117,7 +123,8 @@ class Evaluate(Command):
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
     #: queries before the measurement, not counted
     warmup: Integer = Field(default=3, ge=0, le=10_000)
-    blocks: Blocks = Blocks()
+    #: when the measurement ends; without it, when the result is known to 5 % or its budget is spent
+    blocks: Blocks | None = None
     #: who issues the load: `auto` is remote for open loops at level model or above, else local
     pacing: Literal["auto", "local", "remote"] = "auto"
     #: how many predictions of each run to keep

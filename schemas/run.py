@@ -8,6 +8,8 @@ from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
 
+ENDED_EARLY = "ended at"
+"""First words of the caveat on a run whose stop rule was not met when its blocks ended."""
 QUERIES_GUESSED = "its queries are guessed: "
 """First words of the caveat on latency and rate of an imported run with guessed queries."""
 

@@ -15,6 +15,9 @@ import pytest
 from tests.ordering import begins_late
 from tests.places import lent_folder
 
+# Every load is one block, unless the request says otherwise: tests measure no speed.
+os.environ["MLSCOPE_DEFAULT_BUDGET_S"] = "0"
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling

@@ -8,13 +8,15 @@ from cli import exits
 from cli.inputs.request import request_from
 from cli.offline.planning import files_to_copy, offline_plan, offline_request, shipped_catalog
 from mlscope.counts import many
+from mlscope.load.stop_rule import with_stop_rule
 from mlscope.settings import Settings
 
 
 def plan(arguments: argparse.Namespace) -> int:
     """Write a plan made from the arguments and the shipped manifests."""
     settings = Settings.read(os.environ)
-    request = offline_request(request_from(arguments))
+    request = with_stop_rule(request_from(arguments), settings.default_budget_s)
+    request = offline_request(request)
     offline = offline_plan(request, shipped_catalog(settings.manifests_folder))
     text = offline.model_dump_json(indent=2) + "\n"
     if arguments.out is None:

@@ -317,6 +317,13 @@ class Settings:
         "spans of an evaluation that are analyzed, at about 600 bytes of memory each; the tables "
         "say how many were left out",
     )
+    default_budget_s: int = setting(
+        "DEFAULT_BUDGET_S",
+        integer(0, 86_400),
+        10,
+        "time in which a load of a request without `blocks` is measured until its result is known "
+        "to 5 %; 0 measures one block",
+    )
     batch_deadline_s: float = setting(
         "BATCH_DEADLINE_S",
         seconds_of,

@@ -16,6 +16,7 @@ from mlscope.statistics.intervals import (
     ratio_interval,
     trimmed_mean_interval,
     wilson,
+    winsorised_interval,
 )
 from mlscope.statistics.ranking import Best, Estimate, are_told_apart, best
 from mlscope.statistics.summary import Summary, percentile, summary, trimmed_mean
@@ -50,4 +51,5 @@ __all__ = [
     "trimmed_mean",
     "trimmed_mean_interval",
     "wilson",
+    "winsorised_interval",
 ]

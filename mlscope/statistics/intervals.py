@@ -95,14 +95,24 @@ def trimmed_mean_interval(
     if rising[0] == rising[-1]:
         return Interval(float(rising[0]), float(rising[0]), confidence, "all values equal")
     if rising.size > MAX_RESAMPLED:
-        dropped = trimmed_count(rising.size, fraction)
-        winsorised = rising.clip(rising[dropped], rising[rising.size - 1 - dropped])
-        share_used = (rising.size - 2 * dropped) / rising.size
-        error = float(winsorised.std(ddof=1)) / (share_used * math.sqrt(rising.size))
-        reach = normal_quantile((1.0 + confidence) / 2.0) * error
-        middle = float(trimmed_means(rising, fraction))
-        return Interval(middle - reach, middle + reach, confidence, "normal")
+        return _winsorised_interval(rising, fraction, confidence)
     return _bootstrap_interval(rising, fraction, confidence, resampling or Resampling())
+
+
+def winsorised_interval(
+    values: ArrayLike, fraction: float = TRIM, confidence: float = 0.95
+) -> Interval:
+    """Return the interval of the trimmed mean of `values` without resampling, in one sort.
+
+    The normal interval with the winsorised variance (Tukey and McLaughlin 1963). `fraction` and
+    `confidence` are as in `trimmed_mean_interval`, and so are the errors.
+    """
+    require("fraction", fraction, 0.0 <= fraction < 0.5, "from 0 to below 0.5")
+    require_probability("confidence", confidence)
+    rising = sorted_values(values)
+    if rising.size < 2:
+        return Interval(None, None, confidence, "too few values")
+    return _winsorised_interval(rising, fraction, confidence)
 
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
@@ -231,3 +241,16 @@ def _log_reach(*ends: float | None) -> float | None:
     if low <= 0.0 or other_low <= 0.0:
         return math.inf
     return math.hypot(math.log(high / low), math.log(other_high / other_low))
+
+
+def _winsorised_interval(
+    rising: NDArray[np.float64], fraction: float, confidence: float
+) -> Interval:
+    """Return the normal interval of the trimmed mean of two or more values in order."""
+    dropped = trimmed_count(rising.size, fraction)
+    winsorised = rising.clip(rising[dropped], rising[rising.size - 1 - dropped])
+    share_used = (rising.size - 2 * dropped) / rising.size
+    error = float(winsorised.std(ddof=1)) / (share_used * math.sqrt(rising.size))
+    reach = normal_quantile((1.0 + confidence) / 2.0) * error
+    middle = float(trimmed_means(rising, fraction))
+    return Interval(middle - reach, middle + reach, confidence, "normal")

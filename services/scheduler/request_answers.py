@@ -12,6 +12,7 @@ import msgpack
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand
 from mlscope.evaluation.status import status_of
+from mlscope.load.stop_rule import with_stop_rule
 from schemas.encoding.codec import decode_body, encode_body, is_json, unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.evaluation import EvaluationRequested
@@ -63,17 +64,18 @@ class RequestAnswers:
         on_end: Callable[[EvaluationState], None],
         *,
         max_bytes: int,
+        budget_s: float,
     ) -> None:
         """Answer from `index` and `log`, and check requests against `fleet_source`.
 
         `on_end` is called with the state of an evaluation that a command ended. Requests above
-        `max_bytes` are refused.
+        `max_bytes` are refused; one without a stop rule has `budget_s` for each load.
         """
         self._index = index
         self._log = log
         self._fleet_source = fleet_source
         self._on_end = on_end
-        self._max_bytes = max_bytes
+        self._max_bytes, self._budget_s = max_bytes, budget_s
         #: requests that are being checked, and are not open yet
         self._checking = 0
         self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
@@ -115,7 +117,7 @@ class RequestAnswers:
     async def _evaluate(self, body: bytes) -> Message:
         if len(body) > self._max_bytes:
             raise await asyncio.to_thread(too_large, body, self._max_bytes)
-        request = decode_body(Evaluate, body)
+        request = with_stop_rule(decode_body(Evaluate, body), self._budget_s)
         evaluation = keyed_evaluation_id(request.key) if request.key else new_evaluation_id()
         if request.key:
             state = await self._log.current(evaluation)

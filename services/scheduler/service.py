@@ -105,6 +105,7 @@ class Scheduler:
         self.commands = AgentCommands(bus, self.remote_loads.claim, self._give_up)
         self._bus = bus
         self._max_bytes = settings.max_request_bytes
+        self._budget_s = settings.default_budget_s
         self._is_open = asyncio.Event()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._advancing = asyncio.Semaphore(_AT_ONCE)
@@ -139,6 +140,7 @@ class Scheduler:
             self.fleet_watch,
             self.carry_out_effects,
             max_bytes=self._max_bytes,
+            budget_s=self._budget_s,
         )
         commands = (Evaluate, Cancel, ListEvaluations, ShowEvaluation)
         for command in commands:

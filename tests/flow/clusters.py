@@ -29,6 +29,8 @@ SETTINGS = {
     "MLSCOPE_HEARTBEAT_S": "0.5",
     "MLSCOPE_GATEWAY_PORT": "0",
     "MLSCOPE_AGENT_ID": "first",
+    # Every load is one block, unless the request says otherwise.
+    "MLSCOPE_DEFAULT_BUDGET_S": "0",
 }
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 

@@ -42,6 +42,7 @@ def _settings(server: NatsServer, address: str, name: str) -> Settings:
         nats_seed_file=server.seed_files[name],
         database_url=address,
         purge_after_s=0.1,
+        default_budget_s=0,
     )
 
 

@@ -1,4 +1,4 @@
-"""The stop rule of leveled measurement: whether another block follows, from block medians. Pure."""
+"""The stop rule of leveled measurement: whether another block follows. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,10 @@ from statistics import fmean, median, stdev
 
 from mlscope.statistics.blocks import student_975
 from schemas.request import Blocks
-from schemas.run import BlockStatistics
+from schemas.run import ENDED_EARLY, BlockStatistics
+
+LEAST_OF_RESULT = 3
+"""The fewest blocks after which a result counts as known: fewer do not show the host's drift."""
 
 
 def block_statistics(block: int, service_ns: Sequence[int]) -> BlockStatistics:
@@ -30,49 +33,50 @@ def relative_interval(medians: Sequence[float]) -> float:
     return 2 * t * stdev(medians) / math.sqrt(len(medians)) / mean
 
 
-def stop_reason(rule: Blocks, medians: Sequence[float], elapsed_s: float = 0.0) -> str:
+def stop_reason(
+    rule: Blocks, medians: Sequence[float], elapsed_s: float = 0.0, missing: str = ""
+) -> str:
     """Return why a run's measurement ends after blocks with these `medians`; '' to go on.
 
     One of `least`, `interval`, `most`, `budget` of the `rule`. `elapsed_s` is the time since the
     first block of the group began. The budget is checked last: it ends only what nothing else
-    does, and never before `least`.
+    does, and never before `least`. For a rule of the result, `missing` says what the result still
+    lacks, '' for nothing.
     """
     if len(medians) < rule.least:
         return ""
     if rule.interval == 0 and not rule.budget_s:
         return "least"
-    if relative_interval(medians) < rule.interval:
+    if _is_known(rule, medians, missing):
         return "interval"
     if len(medians) >= rule.most:
         return "most"
     return "budget" if rule.budget_s and elapsed_s >= rule.budget_s else ""
 
 
-def needs_another_block(
-    rule: Blocks, runs: Sequence[Sequence[float]], elapsed_s: float = 0.0
-) -> bool:
-    """Return whether a group goes on under a `rule`, given the medians of each of its `runs`.
-
-    Blocks interleave, so all runs of a group get as many. `elapsed_s` as in `stop_reason`.
-    """
-    return any(not stop_reason(rule, medians, elapsed_s) for medians in runs)
+def _is_known(rule: Blocks, medians: Sequence[float], missing: str) -> bool:
+    if rule.of == "result":
+        return len(medians) >= LEAST_OF_RESULT and not missing
+    return relative_interval(medians) < rule.interval
 
 
-def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str) -> str:
+def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str, missing: str = "") -> str:
     """Return the caveat of blocks that stopped before the `rule`'s interval was reached, or ''.
 
-    `medians` are the blocks', `reason` that of `stop_reason`.
+    `medians` are the blocks', `reason` that of `stop_reason`, `missing` as there.
     """
     if not rule.interval or reason not in ("most", "budget"):
         return ""
     bound = "the most allowed" if reason == "most" else f"its budget of {rule.budget_s:g} s spent"
     count = f"{len(medians)} {'block' if len(medians) == 1 else 'blocks'}"
+    if rule.of == "result":
+        return f"{ENDED_EARLY} {count}, {bound}: {missing}" if missing else ""
     width = relative_interval(medians)
     interval = (
         f"an interval {_percent(width)} of it wide" if math.isfinite(width) else "no interval"
     )
     return (
-        f"ended at {count}, {bound}: the median has {interval}, "
+        f"{ENDED_EARLY} {count}, {bound}: the median has {interval}, "
         f"{_percent(rule.interval)} was requested"
     )
 

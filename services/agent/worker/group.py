@@ -21,7 +21,7 @@ from services.agent.link.messages import (
 )
 from services.agent.predictors import LayerCapture, LayerSource, OverlappingPredictor
 from services.agent.predictors.shapes import first_line
-from services.agent.worker.blocks import needs_another_block, stop_caveat, stop_reason
+from services.agent.worker.blocks import stop_caveat, stop_reason
 from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
@@ -144,14 +144,17 @@ class Group:
             active = [run for run in active if run.error is None]
             block += 1
             elapsed_s = (now_ns() - began_ns) * 1e-9
-            if not needs_another_block(rule, [run.medians for run in active], elapsed_s):
+            missing = _missing_in_result(rule, active)
+            if all(stop_reason(rule, run.medians, elapsed_s, missing) for run in active):
                 break
             if block == 1:
                 # The first capture of layers imported more modules.
                 _freeze_garbage()
+        headlined = _headlined(active) if rule.of == "result" else active
         for run in active:
-            run.blocks_ended = stop_reason(rule, run.medians, elapsed_s)
-            if caveat := stop_caveat(rule, run.medians, run.blocks_ended):
+            run.blocks_ended = stop_reason(rule, run.medians, elapsed_s, missing)
+            caveat = stop_caveat(rule, run.medians, run.blocks_ended, missing)
+            if caveat and run in headlined:
                 run.caveats.append(caveat)
             yield self._end(run)
 
@@ -329,6 +332,18 @@ def _noted_errors(run: Measurement, batch_size: int) -> Iterator[None]:
     except MemoryError as error:
         # Another attempt would end the same way: a final failure, and not the worker's crash.
         run.error = MemoryExhausted(batch_size, str(error) or "no memory")
+
+
+def _missing_in_result(rule: Blocks, runs: Sequence[Measurement]) -> str:
+    """Return what the results of interleaved runs still lack, '' for nothing."""
+    lacks = (run.missing_in_result(rule) for run in _headlined(runs))
+    return next(filter(None, lacks), "")
+
+
+def _headlined(runs: Sequence[Measurement]) -> list[Measurement]:
+    """Return the runs at the least level, whose results are reported; deeper ones follow them."""
+    least = min((run.plan.level for run in runs), default=None)
+    return [run for run in runs if run.plan.level == least]
 
 
 def _attach_layers(run: Measurement, capture: LayerCapture) -> None:

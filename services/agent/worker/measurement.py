@@ -11,6 +11,7 @@ from mlscope.tracing.batches import Attempt
 from mlscope.tracing.clock import ended_origin, started_origin, wall_step_ns
 from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
+from schemas.request import Blocks
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, Tally
 from services.agent.errors import AgentError, CodeFailed, CodeRaised, DeviceLost, PredictFailed
 from services.agent.link.failures import run_failed
@@ -35,6 +36,7 @@ from services.agent.worker.open_collectors import (
     missing_levels,
     open_collectors,
 )
+from services.agent.worker.precision import Answers, shortfall
 from services.agent.worker.queries.ahead import BatchOf
 from services.agent.worker.queries.overload import ServiceBacklog
 from services.agent.worker.queries.query import Query, Slot, bytes_of
@@ -79,6 +81,7 @@ class Measurement:
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
+    _answers: Answers = field(default_factory=Answers)
     _backlog: ServiceBacklog = field(default_factory=ServiceBacklog)
     _answered: int = 0
     _last_error: str = ""
@@ -170,6 +173,7 @@ class Measurement:
     def new_block(self) -> Callable[[Query], None]:
         """Begin a block; the function returned is called with each finished query."""
         self._service_ns, self._backlog = [], ServiceBacklog()
+        self._answers.begin_block()
         return self._count_query
 
     def end_block(self, block: int) -> None:
@@ -179,6 +183,10 @@ class Measurement:
         self.medians.append(statistics.median_ns)
         if self.load.due_ns is not None and self._backlog.is_overload(statistics.median_ns):
             self.caveats.append(f"block {block}: {self._backlog.note()}")
+
+    def missing_in_result(self, rule: Blocks) -> str:
+        """Return what its result still lacks under a stop `rule` of the result, '' for nothing."""
+        return shortfall(self.load, self._answers, rule.interval) if rule.of == "result" else ""
 
     def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> None:
         """Record the layers of a block's predict calls."""
@@ -238,6 +246,7 @@ class Measurement:
         if query.is_answered:
             self._answered += 1
             self._service_ns.append(query.service_ns)
+            self._answers.add(query.due_ns, query.issued_ns, query.ended_ns)
 
     def _conditions(self) -> Conditions:
         seed = self.plan.parameters.get("seed")

@@ -19,7 +19,7 @@ from mlscope.statistics import (
 )
 from schemas.analysis import Column, Table
 from schemas.level import Level
-from schemas.run import QUERIES_GUESSED
+from schemas.run import ENDED_EARLY, QUERIES_GUESSED
 from services.analyzer.building.noise import noise_of
 from services.analyzer.frames.evaluation import Frames, RunRow
 
@@ -227,7 +227,7 @@ def counter_warnings(frames: Frames) -> list[str]:
 
 
 def _end_notes(row: RunRow) -> Iterator[str]:
-    guessed = (note for note in row.caveats if note.startswith(QUERIES_GUESSED))
+    guessed = (note for note in row.caveats if note.startswith((QUERIES_GUESSED, ENDED_EARLY)))
     yield from (f"{row.run}: {note}" for note in guessed)
     if row.end != "completed":
         yield f"{row.run} ended {row.end}: its figures cover only the stored rows"

@@ -7,6 +7,7 @@ from mlscope.counts import many
 from mlscope.quantities import estimated, number
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
+from schemas.run import ENDED_EARLY
 from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import percentiles
 from services.analyzer.building.rates import is_for_counters, samples_rate
@@ -27,7 +28,7 @@ from services.analyzer.building.table import (
     trimmed_cells,
     with_interval,
 )
-from services.analyzer.frames.evaluation import Frames, Run, spaced_hz
+from services.analyzer.frames.evaluation import Frames, Run, RunRow, spaced_hz
 from services.analyzer.tables.failures import first_reason
 
 MOST_IN_VERDICT = 6
@@ -64,10 +65,16 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = representative(runs).row
         place = f"{row.run}, samples {row.prepared}" if row.prepared else row.run
-        sentences.append(f"{row.scenario} at batch {row.batch_size} {results[row.run]} ({place})")
+        early = ", not known as well as wanted" if _ended_early(row) else ""
+        load = f"{row.scenario} at batch {row.batch_size}"
+        sentences.append(f"{load} {results[row.run]} ({place}{early})")
     omitted = len(groups) - len(sentences)
     omission = f"; and {omitted} more" if omitted else ""
     return f"Final performance result: {'; '.join(sentences)}{omission}."
+
+
+def _ended_early(row: RunRow) -> bool:
+    return any(note.startswith(ENDED_EARLY) for note in row.caveats)
 
 
 def representative(runs: list[Run]) -> Run:

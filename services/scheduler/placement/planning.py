@@ -19,7 +19,7 @@ from mlscope.manifests.constraints import newest_first
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
 from schemas.plan import Build, Plan, Subject, Variant
-from schemas.request import Evaluate
+from schemas.request import Blocks, Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
 from services.scheduler.message_digests import digest_of
@@ -148,7 +148,7 @@ def _subject(request: Evaluate, match: Match, catalog: Catalog, build: Build) ->
         device=build.device,
         options=build.options,
         warmup=request.warmup,
-        blocks=request.blocks,
+        blocks=request.blocks or Blocks(),
         outputs=request.outputs,
         collectors=request.collectors,
         framework_manifest=build.framework_manifest,

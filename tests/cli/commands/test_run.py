@@ -144,7 +144,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         "dataset": "photos",
         "options": {"threads": 2},
         "warmup": 1,
-        "blocks": {"least": 2, "most": 5, "interval": 0.1, "budget_s": 0.0},
+        "blocks": {"least": 2, "most": 5, "interval": 0.1, "budget_s": 0.0, "of": "median"},
         "pacing": "local",
         "outputs": 3,
         "run_timeout_s": 9.0,

@@ -58,7 +58,9 @@ def test_a_field_nobody_knows_brings_those_near_it() -> None:
     assert error.field == "system.memmory_bytes"
     assert error.expected.startswith("there is no such field; similar: memory_bytes")
     strange = wrong(Evaluate, {"model": "m", "blocks": {"zzz": 1}})
-    assert strange.expected == "there is no such field; there are: least, most, interval, budget_s"
+    assert (
+        strange.expected == "there is no such field; there are: least, most, interval, budget_s, of"
+    )
 
 
 def test_a_rule_of_ours_is_said_in_our_words() -> None:

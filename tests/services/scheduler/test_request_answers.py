@@ -64,7 +64,7 @@ def answers_over(
     board, told = EvaluationIndex(pages="http://here/"), [] if ended is None else ended
     recorder = DecisionLog(bus, board)
     world = world or Known(a_catalog())
-    return RequestAnswers(board, recorder, world, told.append, max_bytes=max_bytes)
+    return RequestAnswers(board, recorder, world, told.append, max_bytes=max_bytes, budget_s=10)
 
 
 def as_asked(command: type[Command], body: bytes) -> ReceivedCommand:

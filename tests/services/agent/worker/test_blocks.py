@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from schemas.request import Blocks
 from services.agent.worker.blocks import (
     block_statistics,
-    needs_another_block,
     relative_interval,
     stop_caveat,
     stop_reason,
@@ -89,13 +88,24 @@ def test_a_measurement_ends_between_its_bounds(
         assert stop_reason(rule, medians)
 
 
-def test_a_group_goes_on_while_one_of_its_runs_must() -> None:
-    rule = Blocks(least=2, most=9, interval=0.1)
-    assert needs_another_block(rule, [[100.0, 100.0], [100.0, 300.0]])
-    assert not needs_another_block(rule, [[100.0, 100.0], [100.0, 100.1]])
-    assert not needs_another_block(rule, [])
-    short = rule.model_copy(update={"budget_s": 1.0})
-    assert not needs_another_block(short, [[100.0, 100.0], [100.0, 300.0]], 1.5)
+def test_a_rule_of_the_result_goes_on_until_nothing_is_missing() -> None:
+    rule = Blocks(least=1, most=5, interval=0.1, budget_s=10.0, of="result")
+    noisy = [100.0, 300.0, 100.0]
+    assert stop_reason(rule, noisy, 1.0, "its throughput has no interval") == ""
+    assert stop_reason(rule, noisy, 1.0) == "interval"
+    assert [stop_reason(rule, noisy[:count], 1.0) for count in (1, 2)] == ["", ""]
+    assert stop_reason(rule, noisy[:1], 10.0, "its throughput has no interval") == "budget"
+    assert stop_reason(rule, [*noisy, 1.0, 1.0], 1.0, "its throughput has no interval") == "most"
+
+
+def test_a_result_that_was_not_known_in_time_is_a_caveat() -> None:
+    rule = Blocks(least=1, most=5, interval=0.1, budget_s=10.0, of="result")
+    missing = "its throughput has an interval 40% of it wide, at most 10% is wanted"
+    assert stop_caveat(rule, [1.0, 2.0], "budget", missing) == (
+        f"ended at 2 blocks, its budget of 10 s spent: {missing}"
+    )
+    assert stop_caveat(rule, [1.0], "budget") == ""
+    assert stop_caveat(rule, [1.0] * 3, "interval") == ""
 
 
 def test_a_block_is_summed_up_by_its_median() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlscope.load.stop_rule import RESULT_RULE
 from mlscope.tracing.clock import now_ns
 from schemas.plan import RunPlan
 from schemas.request import Blocks
@@ -27,6 +28,7 @@ from services.agent.worker.session import Session, open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 BLOCKS = Blocks(least=3, most=3)
+KNOWN = RESULT_RULE.model_copy(update={"interval": 0.9, "budget_s": 600.0})
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +142,30 @@ def test_a_budget_that_ended_too_early_is_a_caveat(session: Session) -> None:
     (outcome,) = Room(session, a_run("a"), blocks=rule).perform()
     assert isinstance(outcome, RunCompleted)
     assert any("its budget of 1e-09 s spent" in each for each in outcome.caveats)
+
+
+def test_without_a_rule_of_ones_own_the_result_is_measured_until_it_is_known(
+    session: Session,
+) -> None:
+    (outcome,) = Room(session, a_run("a", queries=30), blocks=KNOWN).perform()
+    assert isinstance(outcome, RunCompleted)
+    ended, answered = outcome.conditions.blocks_ended, sum(b.queries for b in outcome.blocks)
+    is_early = any(caveat.startswith("ended at") for caveat in outcome.caveats)
+    assert (ended == "interval") != is_early
+    assert len(outcome.blocks) >= 3
+    assert answered >= 64
+
+
+def test_a_result_that_its_budget_ends_is_a_caveat_of_the_least_level(session: Session) -> None:
+    rule = KNOWN.model_copy(update={"budget_s": 1e-9})
+    runs = a_run("a"), a_run("b", level="framework")
+    first, second = Room(session, *runs, blocks=rule).perform()
+    assert isinstance(first, RunCompleted)
+    assert isinstance(second, RunCompleted)
+    for outcome in (first, second):
+        assert (len(outcome.blocks), outcome.conditions.blocks_ended) == (1, "budget")
+    assert "ended at 1 block, its budget of 1e-09 s spent: its " in " ".join(first.caveats)
+    assert not any(caveat.startswith("ended at") for caveat in second.caveats)
 
 
 def test_a_stopped_run_ends_first_and_takes_no_other_along(session: Session) -> None:

@@ -83,3 +83,21 @@ def test_a_run_for_hardware_counters_has_no_result() -> None:
         verdict == "Final performance result: batched at batch 1 200 samples/s (no interval) (a)."
     )
     assert table_of(ANALYSIS, {"run": "h", "level": 6}).verdict == "No query was answered."
+
+
+def test_one_query_has_no_percentile_and_says_so() -> None:
+    table = table_of(ANALYSIS, {"run": "c", "scenario": "cold", "queries": [query(0, 0, 5 * MS)]})
+    (row,) = rows_of(table)
+    assert (row["median"], row["p90"], row["p99"]) == (5.0 * MS, None, None)
+    assert row["result"] == "5 ms in one query, which has no percentile"
+
+
+def test_a_result_has_its_interval_and_says_where_the_budget_ended_first() -> None:
+    queries = [query(n, n * 9 * MS, n * 9 * MS + (5 + n % 2) * MS) for n in range(80)]
+    early = "ended at 4 blocks, its budget of 10 s spent: its 90th percentile has no interval"
+    table = table_of(ANALYSIS, {"run": "a", "queries": queries, "caveats": [early]})
+    assert "trimmed mean 5.50 ms (5.35 … 5.69), 90th percentile 6.00 ms (6.00 … 6.00)" in (
+        table.verdict
+    )
+    assert table.verdict.endswith("(a, not known as well as wanted).")
+    assert f"a: {early}" in table.caveats

@@ -1,0 +1,123 @@
+"""How well a run's result is known while it is measured: for stop rules `of: result`. Pure.
+
+The figures and their intervals are those of the analyzer's tables `latency` and `throughput`.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.load.load import Load
+from mlscope.statistics import (
+    Interval,
+    minimum_count,
+    percentile,
+    percentile_interval,
+    throughput,
+    trimmed_mean,
+    winsorised_interval,
+)
+
+_BATCHED = "batched"
+Ns = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answered queries of a run: a list for each block, times in ns."""
+
+    latency_ns: list[list[int]] = field(default_factory=list)
+    issued_ns: list[list[int]] = field(default_factory=list)
+    ended_ns: list[list[int]] = field(default_factory=list)
+
+    def begin_block(self) -> None:
+        """Begin the next block."""
+        for blocks in (self.latency_ns, self.issued_ns, self.ended_ns):
+            blocks.append([])
+
+    def add(self, due_ns: int, issued_ns: int, ended_ns: int) -> None:
+        """Add a query that was due, issued and ended at these times.
+
+        `due_ns` is below 0 in a closed loop; then the latency begins at `issued_ns`. It ends at
+        `ended_ns`.
+        """
+        self.latency_ns[-1].append(ended_ns - (due_ns if due_ns >= 0 else issued_ns))
+        self.issued_ns[-1].append(issued_ns)
+        self.ended_ns[-1].append(ended_ns)
+
+    @property
+    def latencies(self) -> Ns:
+        """The latencies of all blocks."""
+        return np.array([ns for block in self.latency_ns for ns in block], np.int64)
+
+    @property
+    def contiguous_ends(self) -> Ns:
+        """When the queries ended, as if each block began where the one before ended."""
+        ends: list[Ns] = [np.zeros(0, np.int64)]
+        before_ns = 0
+        for issued, ended in zip(self.issued_ns, self.ended_ns, strict=True):
+            if issued:
+                ends.append(np.array(ended, np.int64) - min(issued) + before_ns)
+                before_ns = int(ends[-1].max())
+        return np.concatenate(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    name: str
+    value: float
+    interval: Interval
+    #: the fewest queries that certify it; 0 for a figure that is no percentile
+    needed: int = 0
+
+
+def shortfall(load: Load, answers: Answers, width: float) -> str:
+    """Return why a run's result is not known well enough yet, '' where it is.
+
+    The result is that of its `load`: of an open loop the 99th percentile, of `batched` the
+    throughput, else the trimmed mean and the 90th percentile. Each of its figures needs a 95 %
+    interval that is at most `width` of it wide, and a percentile as many `answers` as certify it.
+    """
+    count = sum(map(len, answers.latency_ns))
+    if not count:
+        return "no query was answered"
+    for figure in _figures(load, answers):
+        if count < figure.needed:
+            return f"its {figure.name} needs {figure.needed} answered queries, {count} were"
+        actual = _relative_width(figure)
+        if actual > width:
+            return f"its {figure.name} has {_width_text(actual)}, at most {width:.0%} is wanted"
+    return ""
+
+
+def _width_text(width: float) -> str:
+    return f"an interval {width:.0%} of it wide" if math.isfinite(width) else "no interval"
+
+
+def _figures(load: Load, answers: Answers) -> Iterator[_Figure]:
+    latencies = answers.latencies
+    if load.due_ns is not None:
+        yield _percentile_figure("99th percentile", latencies, 0.99)
+    elif load.scenario == _BATCHED:
+        ends = answers.contiguous_ends
+        if ends.max() > 0:
+            rate = throughput(0, ends, load.batch_size)
+            yield _Figure("throughput", rate.rate_hz, rate.interval)
+    else:
+        yield _Figure("trimmed mean", trimmed_mean(latencies), winsorised_interval(latencies))
+        yield _percentile_figure("90th percentile", latencies, 0.9)
+
+
+def _percentile_figure(name: str, latencies: Ns, p: float) -> _Figure:
+    interval = percentile_interval(latencies, p)
+    return _Figure(name, percentile(latencies, p), interval, minimum_count(p))
+
+
+def _relative_width(figure: _Figure) -> float:
+    low, high = figure.interval.low, figure.interval.high
+    if low is None or high is None or figure.value <= 0:
+        return math.inf
+    return (high - low) / figure.value

@@ -1,0 +1,78 @@
+"""What a result lacks while it is measured."""
+
+import numpy as np
+import pytest
+
+from mlscope.load.load import Load
+from mlscope.load.scenarios import scenario_named
+from mlscope.statistics import minimum_count
+from services.agent.worker.precision import Answers, shortfall
+
+MS = 1_000_000
+
+
+def load_of(scenario: str) -> Load:
+    """Return the default load of a scenario."""
+    return scenario_named(scenario)({}, 1, 10)
+
+
+def answers_of(*blocks: list[int], due: bool = False) -> Answers:
+    """Return queries of these durations (ms), one after the other in each block."""
+    answers, at = Answers(), 0
+    for block in blocks:
+        at += 1000 * MS
+        answers.begin_block()
+        for spent in block:
+            answers.add(at if due else -1, at, at + spent * MS)
+            at += spent * MS
+    return answers
+
+
+def test_a_closed_loop_needs_its_mean_and_a_certified_p90() -> None:
+    load = load_of("online")
+    few = answers_of([10] * 63)
+    assert shortfall(load, few, 0.1) == "its 90th percentile needs 64 answered queries, 63 were"
+    assert shortfall(load, answers_of([10] * 40, [10] * 40), 0.1) == ""
+    noisy = answers_of([1, 100] * 50)
+    assert shortfall(load, noisy, 0.1).startswith("its trimmed mean has an interval")
+    tail = answers_of([10, 10, 10, 10, 10, 10, 10, 10, 30, 90] * 10)
+    assert shortfall(load, tail, 0.1).startswith("its 90th percentile has an interval")
+    assert shortfall(load, tail, 5.0) == ""
+
+
+def test_a_batched_load_needs_its_throughput() -> None:
+    load = load_of("batched")
+    assert shortfall(load, answers_of([10] * 8), 0.1).startswith("its throughput has no interval")
+    assert shortfall(load, answers_of([10] * 20, [10] * 20), 0.1) == ""
+    slower = answers_of([10] * 20, [30] * 20)
+    assert shortfall(load, slower, 0.1).startswith("its throughput has an interval")
+
+
+def test_the_time_between_blocks_is_not_the_runs_own() -> None:
+    assert answers_of([10] * 2, [20]).contiguous_ends.tolist() == [10 * MS, 20 * MS, 40 * MS]
+
+
+def test_an_open_loop_needs_a_certified_p99_from_the_due_time() -> None:
+    load = load_of("poisson")
+    needed = minimum_count(0.99)
+    few = shortfall(load, answers_of([10] * 100, due=True), 0.1)
+    assert few == f"its 99th percentile needs {needed} answered queries, 100 were"
+    assert shortfall(load, answers_of([10] * needed, due=True), 0.1) == ""
+    late = Answers()
+    late.begin_block()
+    late.add(5, 7, 10)
+    assert late.latencies.tolist() == [5]
+
+
+def test_no_answer_is_no_result() -> None:
+    answers = Answers()
+    answers.begin_block()
+    assert shortfall(load_of("online"), answers, 0.1) == "no query was answered"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_answers_make_a_result_known(seed: int) -> None:
+    spent = np.random.default_rng(seed).normal(100, 5, 4000).astype(int).tolist()
+    load = load_of("online")
+    assert shortfall(load, answers_of(spent[:30]), 0.02)
+    assert shortfall(load, answers_of(spent), 0.02) == ""
