@@ -27,11 +27,14 @@ def normalize(parameters: Parameters) -> Callable[[Pixels], npt.NDArray[np.float
     if not scale.all():
         raise BadParameter("normalize", "scale", scale.tolist(), "other than 0")
 
-    def plain(pixels: Pixels) -> npt.NDArray[np.float32]:
-        return (pixels.astype(np.float32) - mean) / scale
-
-    def rescaled(pixels: Pixels) -> npt.NDArray[np.float32]:
-        return (pixels.astype(np.float32) * np.float32(factor) - mean) / scale
+    def apply(pixels: Pixels) -> npt.NDArray[np.float32]:
+        result = np.empty(pixels.shape, np.float32)
+        if write(pixels, result):
+            return result
+        values = pixels.astype(np.float32)
+        if factor != 1.0:
+            values *= np.float32(factor)
+        return np.asarray((values - mean) / scale)
 
     def write(pixels: Pixels, place: Pixels) -> bool:
         if not _fits(pixels, place, max(mean.size, scale.size)):
@@ -45,7 +48,7 @@ def normalize(parameters: Parameters) -> Callable[[Pixels], npt.NDArray[np.float
         return True
 
     parameters.declare_forms(Forms(write=write, element_type=np.dtype(np.float32)))
-    return plain if factor == 1.0 else rescaled
+    return apply
 
 
 def _fits(pixels: Pixels, place: Pixels, numbers: int) -> bool:
@@ -65,7 +68,7 @@ def _parts(
     height, width, channels = pixels.shape
     means, scales = np.broadcast_to(mean, channels), np.broadcast_to(scale, channels)
     if place.flags.c_contiguous:
-        rows, out = pixels.reshape(height, -1), place.reshape(height, -1)
+        rows, out = (array.reshape(height, width * channels) for array in (pixels, place))
         yield rows, out, np.tile(means, width), np.tile(scales, width)
         return
     for channel in range(channels):
