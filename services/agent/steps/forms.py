@@ -23,6 +23,8 @@ class Forms:
 
     #: returns a picture in Pillow from what the step itself takes
     open_picture: "Callable[[Any], Image] | None" = None
+    #: whether its pixels have the channels in the other order, as blue, green, red
+    is_reversed: bool = False
     #: takes a picture in Pillow and returns one, in place of arrays
     edit_picture: "Callable[[Image], Image] | None" = None
     #: writes the result for a value to an array, if it fits there exactly; says whether it did
@@ -37,9 +39,14 @@ class Forms:
 NO_FORMS = Forms()
 
 
-def pixels_of(picture: "Image") -> npt.NDArray[np.uint8]:
-    """Return the pixels of a picture in Pillow, (height, width, channels)."""
+def pixels_of(picture: "Image", *, is_reversed: bool = False) -> npt.NDArray[np.uint8]:
+    """Return the pixels of a picture in Pillow, (height, width, channels).
+
+    With `is_reversed` the last channel is the first.
+    """
     pixels = np.asarray(picture)
+    if is_reversed:
+        return pixels[:, :, ::-1]
     return pixels[:, :, np.newaxis] if pixels.ndim == 2 else pixels
 
 

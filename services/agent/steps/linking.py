@@ -29,7 +29,7 @@ def linked(operators: Sequence[Operator]) -> tuple[Operator, ...]:
 
 def _passing_pictures(operators: Sequence[Operator]) -> Iterable[Operator]:
     """Yield operators that pass a picture in Pillow to a following one that edits it there."""
-    is_passed = False
+    is_passed = is_reversed = False
     for operator, following in zip_longest(operators, operators[1:]):
         forms = operator.forms
         function: Callable[[Any], Image] | None
@@ -38,7 +38,8 @@ def _passing_pictures(operators: Sequence[Operator]) -> Iterable[Operator]:
         if function is None or not (is_passed or takes_over):
             yield operator
             continue
-        apply = function if takes_over else _ReturnPixels(function)
+        is_reversed = is_reversed if is_passed else forms.is_reversed
+        apply = function if takes_over else _ReturnPixels(function, is_reversed)
         yield replace(operator, apply=apply, forms=NO_FORMS)
         is_passed = takes_over
 
@@ -73,9 +74,10 @@ class _ReturnPixels:
     """A function of a picture in Pillow that returns its pixels."""
 
     function: "Callable[[Any], Image]"
+    is_reversed: bool
 
     def __call__(self, value: Any) -> Array:
-        return pixels_of(self.function(value))
+        return pixels_of(self.function(value), is_reversed=self.is_reversed)
 
 
 @dataclass(frozen=True, slots=True)

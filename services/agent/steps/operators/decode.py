@@ -33,14 +33,17 @@ def decode(parameters: Parameters) -> Callable[[bytes], Pixels]:
     layout = parameters.choice("data_layout", ("HWC", "NHWC", "CHW", "NCHW"), "HWC")
     channels_first = layout.endswith("CHW")
 
-    def apply(body: bytes) -> Pixels:
-        pixels = pixels_of(opened_picture(body, "RGB" if mode == "BGR" else mode))
-        if mode == "BGR":
-            pixels = np.ascontiguousarray(pixels[:, :, ::-1])
-        return np.ascontiguousarray(pixels.transpose(2, 0, 1)) if channels_first else pixels
+    is_reversed = mode == "BGR"
 
-    if mode != "BGR" and not channels_first:
-        parameters.declare_forms(Forms(open_picture=lambda body: opened_picture(body, mode)))
+    def open_picture(body: bytes) -> "Image":
+        return opened_picture(body, "RGB" if is_reversed else mode)
+
+    def apply(body: bytes) -> Pixels:
+        pixels = pixels_of(open_picture(body), is_reversed=is_reversed)
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1) if channels_first else pixels)
+
+    if not channels_first:
+        parameters.declare_forms(Forms(open_picture=open_picture, is_reversed=is_reversed))
     return apply
 
 
