@@ -15,6 +15,7 @@ from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import Pending
 from services.agent.worker.queries.issuing import Check
+from services.agent.worker.queries.predict_calls import BeginCall
 from services.agent.worker.queries.prepared import (
     BatchName,
     PreparedBatch,
@@ -22,7 +23,7 @@ from services.agent.worker.queries.prepared import (
     checksum_of,
 )
 from services.agent.worker.queries.query import Query, Slot, bytes_of
-from services.agent.worker.queries.stages import BeginCall, Stages
+from services.agent.worker.queries.stages import Stages
 from services.agent.worker.queries.streaming import OnFinished
 from services.agent.worker.recorder import RunRecorder
 

@@ -1,20 +1,15 @@
 """The stages of one query: its samples are prepared, its batch predicted, its answer finished."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
-from services.agent.errors import CodeRaised, PredictFailed
+from services.agent.errors import CodeRaised
 from services.agent.predictors import (
-    COMPUTE,
-    COPY_IN,
-    COPY_OUT,
-    CallPart,
-    Layer,
     Pending,
     Tensors,
 )
@@ -22,8 +17,6 @@ from services.agent.steps import Operator
 from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.queries.isolate_samples import (
     Retries,
-    failing_samples,
-    is_device_failure,
 )
 from services.agent.worker.queries.kept_outputs import KeptOutputs, OutputAnswers
 from services.agent.worker.queries.non_finite import (
@@ -34,7 +27,6 @@ from services.agent.worker.queries.non_finite import (
 from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
 from services.agent.worker.queries.pipeline import (
     ANSWER,
-    CALL,
     PREDICT,
     PREPARE,
     QUERY,
@@ -43,17 +35,13 @@ from services.agent.worker.queries.pipeline import (
     steps_before,
 )
 from services.agent.worker.queries.post_processing import PostProcessing
+from services.agent.worker.queries.predict_calls import BeginCall, PredictCalls, PredictParts
 from services.agent.worker.queries.prepared import checksum_of
 from services.agent.worker.queries.prepared_spans import PreparedBy, Stamps, prepared_rows
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
 from services.agent.worker.recorder import RunRecorder
-
-PredictParts = Callable[[Tensors], tuple[Tensors, Sequence[CallPart]]]
-"""See `PartsSource.predict_parts`."""
-BeginCall = Callable[[Tensors], Pending]
-"""See `OverlappingPredictor.begin`."""
 
 
 class Stages:
@@ -84,7 +72,6 @@ class Stages:
         predictor that can tell a call's copies from its computing.
         """
         pipeline, samples = supply.pipeline, supply.samples
-        self._clock = supply.predict_clock
         self._steps_before = steps_before(pipeline)
         self._sample_steps = SampleSteps(pipeline)
         #: one input, filled with samples as they are
@@ -95,8 +82,6 @@ class Stages:
         #: the answer is the first output as it is
         self._keeps_output = pipeline.after == (PortOperators(""),) and not pipeline.code_after
         self._allow_nan = pipeline.allow_nan
-        self._predict = predict
-        self._predict_parts = predict_parts
         self._recorder = recorder
         self._level = level
         self._spans = recorder.spans
@@ -106,18 +91,19 @@ class Stages:
         self.workers, self.pool = supply.workers, supply.pool
         self.prepared_by = PreparedBy()
         self._runner = OperatorRunner(supply, recorder, level)
-        if predict_parts is not None:
-            self._runner.note_names(CALL, COPY_IN, COMPUTE, COPY_OUT)
+        self._calls = PredictCalls(
+            predict, supply.predict_clock, self._runner, recorder, predict_parts
+        )
+        #: see `PredictCalls`
+        self.predict_with, self.attach_layers = self._calls.predict_with, self._calls.attach_layers
+        self.trace_parts, self.end_calls = self._calls.trace_parts, self._calls.end_all
         self._post_processing = PostProcessing(pipeline, self._runner)
         self._spans_per_query = spans_per_query(pipeline, supply.batch_size, Level.MODEL)
-        #: query, block and predict span of each call of a capture; None: a sample tried alone
-        self._calls: list[tuple[int, int, int] | None] | None = None
-        self._retries = Retries()
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the run must know of its answers and their times."""
-        repeated = self._retries.queries + self._post_processing.retries.queries
+        repeated = self._calls.retries.queries + self._post_processing.retries.queries
         notes = [*self.kept_outputs.notes, *self.prepared_by.notes]
         if not repeated:
             return notes
@@ -165,9 +151,9 @@ class Stages:
             if not query.is_answered:
                 return
             query.slot.replace_samples(query.failed, len(query.samples))
-        times_ns = self._predict_slot(query, query.slot)
+        times_ns = self._calls.predict_isolating(query, query.slot)
         span = query.first_span + 1 + len(query.samples) * self._steps_before
-        self._record_predict(query, span, times_ns)
+        self._calls.record(query, span, times_ns)
 
     def finish(self, query: Query) -> None:
         """Post-process, and record the query, its root span and its predictions."""
@@ -204,35 +190,10 @@ class Stages:
         if self._runner.traces_steps:
             self._runner.record_root(query, ANSWER, (query.started_ns, query.ended_ns))
         self._keep(replace(query, index=first_index), answers)
-        has_replaced = self._retries.queries > 0
+        has_replaced = self._calls.retries.queries > 0
         # Samples tried one by one took no time of a timed query.
-        self._retries, self._post_processing.retries = Retries(), Retries()
+        self._calls.retries, self._post_processing.retries = Retries(), Retries()
         return has_replaced
-
-    def trace_parts(self, query: Query, slot: Slot) -> None:
-        """Predict a batch in its slot before the clock starts, and record the parts of the call.
-
-        Nothing is recorded where the steps are not traced, or the predictor can't tell the parts.
-        Events that tell them apart cost about 0.1 ms a call, so timed calls have none.
-        """
-        if self._predict_parts is None or not self.traces_steps:
-            return
-        query.slot = slot
-        query.first_span = root = self._spans.reserve(5)
-        began = now_ns()
-        try:
-            _, parts = self._predict_parts(slot.inputs)
-        except PredictFailed:
-            return  # its timed calls report it
-        times_ns = began, now_ns()
-        self._runner.record_root(query, CALL, times_ns)
-        self._runner.record_span_until(query, root + 1, PREDICT, times_ns)
-        query.first_span = root + 1  # the span around the parts
-        for number, part in enumerate(parts):
-            ended_ns = part.start_ns + part.duration_ns
-            self._runner.record_span_until(
-                query, root + 2 + number, part.name, (part.start_ns, ended_ns)
-            )
 
     def predict_ahead(self, query: Query, prepared: Query) -> None:
         """Predict a batch that was `prepared` ahead; samples that failed then fail again.
@@ -242,7 +203,7 @@ class Stages:
         slot = self._begin_ahead(query, prepared)
         times_ns = None
         if len(prepared.unusable) < len(query.samples):
-            times_ns = self._predict_slot(query, slot)
+            times_ns = self._calls.predict(query, slot)
         self._end_ahead(query, prepared, times_ns)
 
     def begin_ahead(self, query: Query, prepared: Query, begin: BeginCall) -> Pending | None:
@@ -253,28 +214,11 @@ class Stages:
         slot = self._begin_ahead(query, prepared)
         if len(prepared.unusable) == len(query.samples):
             return None
-        self._clock.since_ns = self._clock.since_ns or query.started_ns
-        try:
-            return begin(slot.inputs)
-        except PredictFailed as error:
-            self._predict_isolated(query, slot, error)
-            return None
+        return self._calls.begin(query, slot, begin)
 
     def end_ahead(self, query: Query, prepared: Query, pending: Pending | None) -> None:
         """Wait for the outputs of a `pending` call, and end its `query` of a `prepared` batch."""
-        assert query.slot is not None
-        try:
-            query.outputs = pending.wait() if pending is not None else query.outputs
-        except PredictFailed as error:
-            self._predict_isolated(query, query.slot, error)
-        times_ns = query.started_ns, now_ns()
-        # The call after it was begun meanwhile, and is under way from now on.
-        self._clock.since_ns = times_ns[1] if self._clock.since_ns else 0
-        self._end_ahead(query, prepared, times_ns if pending is not None else None)
-
-    def end_calls(self) -> None:
-        """Note that no call is under way any more."""
-        self._clock.since_ns = 0
+        self._end_ahead(query, prepared, self._calls.end(query, pending))
 
     def _begin_ahead(self, query: Query, prepared: Query) -> Slot:
         assert prepared.slot is not None
@@ -290,7 +234,7 @@ class Stages:
         """
         if times_ns is not None:
             query.ended_ns = times_ns[1]
-            self._record_predict(query, query.first_span + 1, times_ns)
+            self._calls.record(query, query.first_span + 1, times_ns)
         query.copy_failures(prepared)
         if query.is_answered and query.outputs is not None and not are_finite(query.outputs):
             self._fail_non_finite(query, query.outputs)
@@ -301,31 +245,6 @@ class Stages:
         if self._records_queries:
             self._recorder.query(query.row(), query.failed_samples)
 
-    def predict_with(self, predict: Callable[[Tensors], Tensors]) -> None:
-        """Predict the next queries with a capture, and note which query each call is of."""
-        self._predict = predict
-        self._calls = []
-
-    def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> bool:
-        """Record the layers of the capture's predict calls under their predict spans.
-
-        Returns False, and records nothing, when the numbers of calls differ.
-        """
-        noted_calls, self._calls = self._calls or [], None
-        if len(noted_calls) != len(calls):
-            return False
-        for call, layers in zip(noted_calls, calls, strict=True):
-            if call is None:
-                continue
-            query, block, parent = call
-            first = self._spans.reserve(len(layers))
-            for offset, layer in enumerate(layers):
-                name = self._spans.name_id(layer.name)
-                row = (first + offset, parent, Level.FRAMEWORK, name, layer.start_ns)
-                context = (layer.duration_ns, layer.thread, query, block, layer.attributes)
-                self._spans.append((*row, *context))
-        return True
-
     @contextlib.contextmanager
     def _untraced(self) -> Iterator[None]:
         traces_steps, self._runner.traces_steps = self._runner.traces_steps, False
@@ -333,25 +252,6 @@ class Stages:
             yield
         finally:
             self._runner.traces_steps = traces_steps
-
-    def _predict_slot(self, query: Query, slot: Slot) -> tuple[int, int]:
-        """Predict a slot; return when that began and ended (CLOCK_MONOTONIC ns)."""
-        self._clock.since_ns = began = now_ns()
-        try:
-            query.outputs = self._predict(slot.inputs)
-        except PredictFailed as error:
-            self._predict_isolated(query, slot, error)
-        ended = now_ns()
-        self._clock.since_ns = 0
-        return began, ended
-
-    def _record_predict(self, query: Query, span: int, times_ns: tuple[int, int]) -> None:
-        """Record the span of a predict call, and which query a capture's call is of."""
-        if not self._runner.traces_steps:
-            return
-        self._runner.record_span_until(query, span, PREDICT, times_ns)
-        if self._calls is not None and query.outputs is not None:
-            self._calls.append((query.index, query.block, span))
 
     def _judged_answers(self, query: Query) -> OutputAnswers | None:
         """Return a query's answers after the last step; samples with a bad one fail."""
@@ -396,39 +296,6 @@ class Stages:
             query.unusable[position] = self._runner.failure(query, position, name, error)
             if isinstance(error, CodeRaised):
                 query.code_error = error
-
-    def _predict_isolated(self, query: Query, slot: Slot, error: PredictFailed) -> None:
-        """Predict a failed batch again without those of its samples that fail alone, too.
-
-        Where none or all of them do, or the device itself failed, no sample has an answer.
-        """
-        places = query.good_places
-        if len(places) < 2 or is_device_failure(error) or not self._retries.are_useful:
-            query.fail(str(error))
-            return
-
-        def predict_one(inputs: Tensors) -> None:
-            self._clock.since_ns = now_ns()
-            self._predict(inputs)
-            if self._calls is not None:
-                self._calls.append(None)  # its layers belong to no query
-
-        try:
-            failing = failing_samples(slot, places, predict_one)
-            has_cause = 0 < len(failing) < len(places)
-            self._retries.note(has_cause=has_cause)
-            if not has_cause:
-                raise error
-            reasons = {
-                place: self._runner.failure(query, place, PREDICT, cause.reason)
-                for place, cause in failing.items()
-            }
-            query.fail_samples(reasons)
-            slot.replace_samples(query.failed, len(query.samples))
-            self._clock.since_ns = now_ns()
-            query.outputs = self._predict(slot.inputs)
-        except PredictFailed as last_error:
-            query.fail(str(last_error))
 
     def _fail_non_finite(self, query: Query, outputs: Tensors) -> None:
         """Fail the samples with NaN or infinite outputs, except outputs where these are valid."""

@@ -385,6 +385,30 @@ def test_a_sample_that_the_model_raises_for_fails_in_every_query_of_its_batch(
     assert recorded.errors("a") == ["sample 1: predict: no such word"] * 2
 
 
+class Flaky(Changed):
+    """A model that raises once, at its fourth call."""
+
+    def change(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Raise at that call."""
+        del inputs, outputs
+        if self.calls == 4:
+            raise PredictFailed("try again")
+
+
+def test_a_call_that_fails_in_the_clock_leaves_its_batch_as_it_is(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 2, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Flaky(plain.predictor))
+    run = a_run("r0", samples=AHEAD, queries=2)
+    # Two calls prepare the batches: the fourth one is that of the second query.
+    recorded = Recorded(session, run, batch_size=2).perform()
+    plain.close()
+    assert [status for *_, status, _ in recorded.queries("r0")] == [0, 1, 0, 0]
+    assert recorded.errors("r0") == ["predict: try again"]
+    # All repeats but those of the failed query have the answers of before the clock.
+    assert [a[:2] for a in recorded.answers("r0")] == [(0, 0), (0, 1), (1, 2), (1, 3)]
+    assert recorded.completed("r0").conditions.repeats_compared == 6
+
+
 def test_samples_of_unequal_shapes_fail_alone_in_either_mode(tmp_path: Path) -> None:
     subject = a_subject("tiny_cnn", "noise32", outputs=9)
     ports = (
