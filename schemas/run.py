@@ -103,6 +103,8 @@ class Conditions(Message):
     calls_in_flight: int = 1
     #: of the memory that a GPU copies inputs from: page-locked or pageable; empty on a CPU
     host_memory: str = ""
+    #: libraries that decoded and resized its pictures, with versions; empty without pictures
+    prepared_by: str = ""
     #: batches prepared ahead for it, and the memory of their tensors
     prepared_batches: int = 0
     prepared_bytes: int = 0

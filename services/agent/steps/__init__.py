@@ -57,6 +57,8 @@ class Operator:
     forms: Forms = NO_FORMS
     #: what a reader of a run must know of its results
     notes: tuple[str, ...] = ()
+    #: the library that does its work on pictures, with its version
+    library: str = ""
     #: whether the last argument of `apply` is the sample's place in the batch, to write to
     takes_place: bool = False
 
@@ -114,4 +116,5 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
         parameters.wants_samples,
         parameters.forms,
         parameters.notes,
+        parameters.library,
     )

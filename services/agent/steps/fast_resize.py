@@ -31,6 +31,8 @@ class FastResizer:
             reason = f"{error}; pip install 'mlscope[resizing]'"
             raise PackageMissing("step resize with library fast_image_resize", reason) from error
         self._method = method
+        #: with its version
+        self.name = f"fast_image_resize (cykooz-resizer {metadata.version('cykooz-resizer')})"
         kind = getattr(self._library.FilterType, FILTERS[method])
         algorithm = self._library.ResizeAlg.convolution(kind)
         self._options = self._library.ResizeOptions(resize_alg=algorithm)
@@ -57,9 +59,8 @@ class FastResizer:
             np.asarray(picture, np.int16) for picture in (self(noise, _SMALLER_SIZE), expected)
         )
         distances = np.abs(pixels - expected_pixels)
-        version = metadata.version("cykooz-resizer")
         return (
-            f"resize is by fast_image_resize (cykooz-resizer {version}): on a picture of noise its"
-            f" pixels are up to {distances.max()} of 255 from Pillow's, and"
+            f"resize is by {self.name}: on a picture of noise its pixels are up to"
+            f" {distances.max()} of 255 from Pillow's, and"
             f" {np.count_nonzero(distances) / distances.size:.0%} of them differ"
         )

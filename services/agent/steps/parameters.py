@@ -40,6 +40,8 @@ class Parameters:
         self.forms: Forms = NO_FORMS
         #: what a reader must know of the step's results
         self.notes: tuple[str, ...] = ()
+        #: the library that does the step's work on pictures, with its version
+        self.library = ""
 
     def refuse_unread(self) -> None:
         """Raise BadParameter for a parameter that no method has read, as the step has none such."""
@@ -195,12 +197,19 @@ class ClassNames:
         return self.lines[index] if self.file else ""
 
 
-def require_pillow(operator: str) -> None:
-    """Raise PackageMissing where Pillow is not installed, before a run needs it."""
+def require_pillow(operator: str) -> str:
+    """Return Pillow's version and that of its JPEG decoder, on which pixels depend.
+
+    Raises PackageMissing where it is not installed, before a run needs it.
+    """
     try:
         import_module("PIL.Image")
+        features = import_module("PIL.features")
     except ImportError as error:
         raise PackageMissing(f"step {operator}", f"{error}; install Pillow") from error
+    turbo = features.version("libjpeg_turbo")
+    decoder = f"libjpeg-turbo {turbo}" if turbo else f"libjpeg {features.version('jpg')}"
+    return f"Pillow {features.version('pil')} ({decoder})"
 
 
 def _is_number(value: object) -> bool:

@@ -108,6 +108,7 @@ class Session:
             opened=self.opened,
             mlscope_version=package_version("mlscope"),
             python_version=platform.python_version(),
+            prepared_by=", ".join(self.supply.pipeline.libraries()),
             noise=dict(noise),
         )
 

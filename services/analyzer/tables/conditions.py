@@ -40,6 +40,7 @@ _TEXTS = (
     "blocks_ended",
     "mlscope_version",
     "python_version",
+    "prepared_by",
 )
 """Texts that the agent reports, in columns of the same names; '' where unknown."""
 
@@ -152,6 +153,10 @@ ANALYSIS = Analysis(
         ),
         text_column("mlscope_version", "Version of mlscope."),
         text_column("python_version", "Version of Python."),
+        text_column(
+            "prepared_by",
+            "Libraries that decoded and resized its pictures, with versions; '' without pictures.",
+        ),
         text_column("checksums", "Checksums of the assets as JSON."),
         text_column("note", "Caveats of the run."),
     ),

@@ -28,7 +28,7 @@ def decode(parameters: Parameters) -> Callable[[bytes], Pixels]:
     """
     mode = parameters.choice("color_layout", _MODES, "RGB")
     mode = parameters.choice("color_mode", _MODES, mode)
-    require_pillow("decode")
+    parameters.library = require_pillow("decode")
     parameters.choice("element_type", ("uint8", "int8"), "uint8")
     layout = parameters.choice("data_layout", ("HWC", "NHWC", "CHW", "NCHW"), "HWC")
     channels_first = layout.endswith("CHW")

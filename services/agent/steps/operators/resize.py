@@ -41,7 +41,7 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     time and rounds otherwise; the run's notes say by how much. Its pixels are uint8 of 1 or 3
     channels, or float32.
     """
-    require_pillow("resize")
+    parameters.library = require_pillow("resize")
     size = parameters.size(required=False)
     longer_side = parameters.integer("max_dimension", default=0, minimum=0)
     if (size is None) == (longer_side == 0):
@@ -84,6 +84,7 @@ def _resampler(parameters: Parameters, method: str, *, is_filtered: bool) -> Res
         expected = f"pillow with {method.lower()}{'' if is_filtered else ' and antialias false'}"
         raise BadParameter("resize", "library", library, expected)
     resizer = FastResizer(method)
+    parameters.library = resizer.name
     parameters.note(resizer.difference())
     return resizer
 

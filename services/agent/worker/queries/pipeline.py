@@ -69,6 +69,11 @@ class Pipeline:
             for step in port.steps:
                 yield from step.notes
 
+    def libraries(self) -> tuple[str, ...]:
+        """Return the libraries that prepare pictures, with their versions, each once."""
+        steps = (step for port in self.before for step in port.steps)
+        return tuple(dict.fromkeys(step.library for step in steps if step.library))
+
     def outputs_read(self) -> Iterator[str]:
         """Yield the names of the outputs that steps after the model read; code may read any."""
         if self.code_after:

@@ -96,6 +96,8 @@ def test_a_session_notes_it(tmp_path: Path) -> None:
     session = open_session(subject.model_copy(update={"model": model}), 1, MANIFESTS, tmp_path)
     session.close()
     assert any("resize is by fast_image_resize" in note for note in session.notes)
+    libraries = session.conditions(None, {}).prepared_by
+    assert re.fullmatch(r"Pillow .* \(libjpeg.* [\d.]+\), fast_image_resize \(.*\)", libraries)
 
 
 @needs_package

@@ -1,6 +1,7 @@
 """Steps by name and their parameters."""
 
 import inspect
+import re
 import sys
 
 import pytest
@@ -59,6 +60,15 @@ def test_a_missing_package_is_noticed_before_a_run(
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(PackageMissing, match="install Pillow"):
         operator_of(Step(operator=operator, parameters={}), no_labels)
+
+
+@pytest.mark.parametrize(
+    ("step", "library"),
+    [(Step(operator="decode"), True), (Step(operator="crop", parameters={"ratio": 0.5}), False)],
+)
+def test_a_step_names_the_library_that_its_pixels_depend_on(step: Step, library: bool) -> None:
+    named = operator_of(step, no_labels).library
+    assert bool(re.fullmatch(r"Pillow [\d.]+ \(libjpeg(-turbo)? [\d.]+\)", named)) == library
 
 
 @pytest.mark.parametrize("name", sorted(steps.OPERATOR_FACTORIES))

@@ -43,6 +43,7 @@ def test_conditions_name_what_was_really_used(session: Session) -> None:
     assert list(conditions.checksums) == ["tiny_cnn/model.onnx"]
     assert (conditions.processor, conditions.accelerator) == (processor_name(), "")
     assert conditions.first_run_ns > 0 < conditions.load_ns
+    assert conditions.prepared_by == ""
     assert conditions.memory_bytes == session.predictor.opened.memory_bytes
 
 
