@@ -10,12 +10,15 @@ from cli.printing.catalog import KINDS, write_entries
 from cli.printing.evaluation import write_evaluation
 from cli.printing.predictions import write_predictions
 from cli.printing.results import failure_tables
-from mlscope.client import AsyncClient, ClientError, CommandRefused
+from mlscope.client import AsyncClient, ClientError, CommandRefused, ResultTables
 from mlscope.client.brief import FAILURES
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint
-from schemas.analysis import Table
 from schemas.status import Catalog, EvaluationStatus
+
+_LATENCY = "latency"
+_RESULT = "Final performance result: "
+"""How the verdict of `latency` begins."""
 
 
 async def show(arguments: argparse.Namespace) -> int:
@@ -30,8 +33,10 @@ async def show(arguments: argparse.Namespace) -> int:
         except CommandRefused:
             catalog = await client.catalog()
         else:
-            failures = await _failures(client, status)
-            write_evaluation(status, failures, arguments.output)
+            tables = await _result_tables(client, status)
+            result = tables[_LATENCY].table.verdict if tables and _LATENCY in tables else ""
+            failures = failure_tables(tables) if tables else []
+            write_evaluation(status, failures, arguments.output, result.removeprefix(_RESULT))
             return exits.OK
     entries = _entries_of(catalog, arguments.name)
     if entries == Catalog():
@@ -63,12 +68,16 @@ def _entries_of(catalog: Catalog, name: str) -> Catalog:
     return Catalog(agents=agents, **manifests)
 
 
-async def _failures(client: AsyncClient, status: EvaluationStatus) -> list[Table]:
-    """Return why queries of an evaluation failed; nothing while its tables are unavailable."""
-    if FAILURES not in status.tables:
-        return []
+async def _result_tables(client: AsyncClient, status: EvaluationStatus) -> ResultTables | None:
+    """Return the tables of results and failures, as far as there are any."""
+    names = [name for name in (_LATENCY, FAILURES) if name in status.tables]
+    if not names:
+        return None
     try:
-        return failure_tables(await client.tables(status.evaluation, FAILURES))
+        return await client.tables(status.evaluation, *names)
     except ClientError as error:
-        print(f"the reasons of failed queries are unavailable: {error}", file=sys.stderr)
-        return []
+        print(
+            f"the result and the reasons of failed queries are unavailable: {error}",
+            file=sys.stderr,
+        )
+        return None

@@ -23,10 +23,13 @@ _RUN_COLUMNS = (
 )
 
 
-def write_evaluation(status: EvaluationStatus, failures: Sequence[Table], form: str) -> None:
+def write_evaluation(
+    status: EvaluationStatus, failures: Sequence[Table], form: str, result: str = ""
+) -> None:
     """Print the `status` of an evaluation as `form`: table, json or csv; CSV has its runs alone.
 
-    `failures`: the tables with the reasons of its failed queries.
+    `failures`: the tables with the reasons of its failed queries; `result`: its performance result
+    in a sentence, which only a table shows.
     """
     records = [run.model_dump(mode="json") for run in status.runs]
     if form == "json":
@@ -44,6 +47,7 @@ def write_evaluation(status: EvaluationStatus, failures: Sequence[Table], form: 
         ("labels", labels_text(status.labels)),
         ("requested", time_text(status.requested_ns)),
         ("cause", status.cause),
+        ("result", result),
         ("tables", " ".join(status.tables)),
         ("address", status.address),
     ]

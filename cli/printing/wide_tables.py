@@ -50,7 +50,7 @@ def is_wide(cells: Cells, fit: int) -> bool:
 
 
 def with_intervals(cells: Cells) -> Cells:
-    """Return a table with intervals in the cells of their estimates: `74 ms [68.2 ms, 81.1 ms]`.
+    """Return a table with intervals in the cells of their estimates: `74 ms (68.2 ms … 81.1 ms)`.
 
     An estimate NAME has its interval in the columns NAME_low and NAME_high.
     """
@@ -70,7 +70,7 @@ def with_intervals(cells: Cells) -> Cells:
             return row[column]
         if low.partition(" ")[2] == high.partition(" ")[2]:
             low = low.partition(" ")[0]
-        return f"{row[column]} [{low}, {high}]"
+        return f"{row[column]} ({low} … {high})"
 
     columns = range(len(cells.heads))
     rows = tuple(tuple(with_interval(row, column) for column in columns) for row in cells.rows)

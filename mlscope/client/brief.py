@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from mlscope.layout import Layout, laid_out, wrapped
-from mlscope.quantities import heads_of, shown, unit_of
+from mlscope.quantities import estimated, heads_of, shown, unit_of
 from schemas.analysis import Table
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -30,13 +31,16 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "batch_size",
             "level",
             "samples_per_s",
-            "samples_per_s_low",
-            "samples_per_s_high",
             "offered_per_s",
         ),
     }
 )
 """The columns that say most, of tables that have many."""
+
+HEADLINES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"latency": ("trimmed_mean", "p90", "p99"), "throughput": ("samples_per_s",)}
+)
+"""The estimates whose intervals say whether they may be relied on."""
 
 SUMMARY = tuple(COLUMNS)
 """The tables that are an evaluation's result in short."""
@@ -57,7 +61,11 @@ _CALLED_BY = ("agent", "scenario", "batch_size", "level")
 
 
 def brief(table: Table) -> Table:
-    """Return a table with the columns that say most; one that is not known here loses bounds."""
+    """Return a table with the columns that say most; one that is not known here loses bounds.
+
+    The estimates in `HEADLINES` become texts with their intervals: `12.3 ms (12.1 … 12.6)`.
+    """
+    table = _with_intervals(table, HEADLINES.get(table.name, ()))
     names = [column.name for column in table.columns]
     shown_names = [name for name in COLUMNS.get(table.name, ()) if name in names]
     if shown_names and _RUN in names and not _are_told_apart(table, names):
@@ -71,6 +79,32 @@ def brief(table: Table) -> Table:
             "rows": tuple(tuple(row[place] for place in places) for row in table.rows),
         }
     )
+
+
+def _with_intervals(table: Table, estimates: Sequence[str]) -> Table:
+    """Return a table whose `estimates` are texts with the ends of their intervals."""
+    places = {column.name: place for place, column in enumerate(table.columns)}
+    merged = {
+        places[name]: (places[f"{name}_low"], places[f"{name}_high"])
+        for name in estimates
+        if {name, f"{name}_low", f"{name}_high"} <= places.keys()
+    }
+    bounds = {place for ends in merged.values() for place in ends}
+
+    def cell_of(row: Sequence[Any], place: int) -> Any:
+        if place not in merged or row[place] is None:
+            return row[place]
+        low, high = (row[end] for end in merged[place])
+        return estimated(row[place], low, high, unit_of(table.columns[place]))
+
+    kept = [place for place in range(len(table.columns)) if place not in bounds]
+    columns = tuple(
+        column.model_copy(update={"type": "text", "unit": ""}) if place in merged else column
+        for place, column in enumerate(table.columns)
+        if place in kept
+    )
+    rows = tuple(tuple(cell_of(row, place) for place in kept) for row in table.rows)
+    return table.model_copy(update={"columns": columns, "rows": rows})
 
 
 def _are_told_apart(table: Table, names: Sequence[str]) -> bool:

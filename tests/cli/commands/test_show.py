@@ -39,6 +39,7 @@ async def test_show_tells_why_queries_failed(mlscope: CommandLine, standing: Sta
     await standing.tell(*whole_story(evaluation)[:-1], analyzed)
     shown = (await mlscope("show", evaluation)).out
     assert "Why queries failed" in shown
+    assert "result       Half of the queries took 5 ms." in shown
     assert "decode: torn" in shown
     assert (await mlscope("show", evaluation, "-o", "json")).json()["failures"] == [
         {"run": "r0", "reason": "decode: torn"}

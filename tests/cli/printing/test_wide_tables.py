@@ -28,7 +28,7 @@ def test_an_interval_stands_in_its_estimates_cell() -> None:
     found = with_intervals(CELLS)
     assert found.heads == ("run", "level", "time", "doubt")
     told = [row[2] for row in found.rows]
-    assert told == ["5 ms [4, 6 ms]", "7 ms [900 \N{MICRO SIGN}s, 8 ms]"]
+    assert told == ["5 ms (4 … 6 ms)", "7 ms (900 \N{MICRO SIGN}s … 8 ms)"]
     assert found.to_right == (False, False, True, False)
 
 

@@ -117,3 +117,18 @@ def test_runs_that_are_called_alike_are_named() -> None:
     both = brief(_throughput("b1-framework", "b1-serialised-framework"))
     assert both.columns[0].name == "run"
     assert brief(_throughput("b1")).columns[0].name == "scenario"
+
+
+def test_headline_figures_have_their_intervals() -> None:
+    names_of_numbers = ("trimmed_mean", "trimmed_mean_low", "trimmed_mean_high", "p90")
+    columns = (
+        Column(name="scenario", type="text"),
+        *(Column(name=name, type="float", unit="ns") for name in names_of_numbers),
+    )
+    rows = (("online", 12.3e6, 12.1e6, 12.6e6, 13e6), ("cold", 5e6, None, None, None))
+    table = brief(Table(name="latency", title="Latency", columns=columns, rows=rows))
+    assert names(table) == ["scenario", "trimmed_mean", "p90"]
+    assert table.rows == (
+        ("online", "12.3 ms (12.1 … 12.6)", 13e6),
+        ("cold", "5.00 ms (no interval)", None),
+    )
