@@ -17,6 +17,7 @@ from cli.printing.output import Rows, table_lines
 from cli.printing.progress import ProgressLine
 from mlscope.client import AsyncClient, ResultTables
 from mlscope.client.asynchronous import request_of
+from mlscope.client.brief import with_headline_intervals
 from mlscope.layout import wrapped
 from mlscope.settings import Settings
 from schemas.request import Evaluate
@@ -50,10 +51,12 @@ def demo_request() -> Evaluate:
         "efficientnet-lite0",
         {
             "scenarios": [
-                {"name": "online", "parameters": {"queries": 45}},
-                {"name": "poisson", "parameters": {"rate_hz": 10, "queries": 45}},
-                {"name": "batched", "parameters": {"queries": 12}},
+                {"name": "online", "parameters": {"queries": 15}},
+                {"name": "poisson", "parameters": {"rate_hz": 10, "queries": 15}},
+                {"name": "batched", "parameters": {"queries": 4}},
             ],
+            # Three blocks or more of each level in turn, so that an overhead has an interval.
+            "blocks": {"least": 3, "most": 12, "interval": 0.1, "budget_s": 3, "of": "result"},
             "batch_sizes": [1, 2, 4, 8],
             "trace_level": "framework",
             "wait_s": 60,
@@ -116,19 +119,17 @@ def report(tables: ResultTables) -> list[str]:
     def section(name: str, *columns: str) -> list[str]:
         if name not in tables:
             return []
-        rows = Rows.of_table(tables[name].table).select(columns)
+        rows = Rows.of_table(with_headline_intervals(tables[name].table)).select(columns)
         note = wrapped(rows.note, _NOTE_WIDTH) if rows.note else []
         return ["", rows.title, *table_lines(rows), *note]
 
     group = ("scenario", "batch_size")
-    quantiles = ("count", "trimmed_mean", "median", "p90", "p99")
-    throughput = ("samples_per_s", "samples_per_s_low", "samples_per_s_high")
     return [
         *_photo_lines(tables),
-        *section("latency", *group, "level", *quantiles),
-        *section("throughput", *group, "level", *throughput),
+        *section("latency", *group, "level", "count", "trimmed_mean", "p90", "p99"),
+        *section("throughput", *group, "level", "samples_per_s"),
         *_slowest_layers(tables),
-        *section("levels", *group, "part", "kind", "median", "share"),
+        *section("levels", *group, "part", "share", "result"),
     ]
 
 

@@ -65,7 +65,7 @@ def brief(table: Table) -> Table:
 
     The estimates in `HEADLINES` become texts with their intervals: `12.3 ms (12.1 … 12.6)`.
     """
-    table = _with_intervals(table, HEADLINES.get(table.name, ()))
+    table = with_headline_intervals(table)
     names = [column.name for column in table.columns]
     shown_names = [name for name in COLUMNS.get(table.name, ()) if name in names]
     if shown_names and _RUN in names and not _are_told_apart(table, names):
@@ -81,8 +81,9 @@ def brief(table: Table) -> Table:
     )
 
 
-def _with_intervals(table: Table, estimates: Sequence[str]) -> Table:
-    """Return a table whose `estimates` are texts with the ends of their intervals."""
+def with_headline_intervals(table: Table) -> Table:
+    """Return a table whose estimates in `HEADLINES` are texts with the ends of their intervals."""
+    estimates = HEADLINES.get(table.name, ())
     places = {column.name: place for place, column in enumerate(table.columns)}
     merged = {
         places[name]: (places[f"{name}_low"], places[f"{name}_high"])
