@@ -53,6 +53,8 @@ ROUNDS = 5
 BLOCK_S = 1.0
 """How long a block of the model alone takes, about."""
 BARE_CALLS = 12
+IN_FLIGHT = 4
+"""Streamed batches on their way: prepared, waiting, predicted, finished."""
 ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
 RESNET = "torchvision-resnet50"
 
@@ -186,17 +188,17 @@ def rows_of(run: str, bodies: Sequence[bytes]) -> tuple[dict[str, Any], dict[str
 
 
 def rate_of(answered: Mapping[str, Any], is_of_block: Any, batch_size: int) -> float:
-    """Return samples a second, from the first issue of a block to its last answer."""
-    ended, issued = answered["ended_ns"][is_of_block], answered["issued_ns"][is_of_block]
-    return float(len(ended) * batch_size / (ended.max() - issued.min()) * 1e9)
+    """Return samples a second, from the first answer of a block to its last: without the fill."""
+    ended = answered["ended_ns"][is_of_block]
+    return float((len(ended) - 1) * batch_size / (ended.max() - ended.min()) * 1e9)
 
 
 def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
     """Return the order of a case whose predict takes about `call_s`."""
     queries = max(6, min(200, round(BLOCK_S / call_s)))
 
-    def run(name: str, scenario: str, samples: str, count: int) -> RunPlan:
-        parameters = {"queries": count, "samples": samples}
+    def run(name: str, scenario: str, samples: str, count: int, **more: int) -> RunPlan:
+        parameters = {"queries": count, "samples": samples, **more}
         return RunPlan(
             run=name,
             group=0,
@@ -210,7 +212,7 @@ def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
     runs = [run(ONLINE, "online", "ahead", queries), run(AHEAD, "batched", "ahead", queries)]
     if case.model != "bert-base":
         streamed = max(6, min(queries, round(3000 / case.batch_size)))
-        runs.append(run(STREAMED, "batched", "streamed", streamed))
+        runs.append(run(STREAMED, "batched", "streamed", streamed, concurrency=IN_FLIGHT))
     session = SessionPlan(session="s", agent=AGENT, batch_size=case.batch_size, runs=tuple(runs))
     return WorkOrder(
         evaluation="feeding",
