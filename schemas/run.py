@@ -105,6 +105,8 @@ class Conditions(Message):
     host_memory: str = ""
     #: libraries that decoded and resized its pictures, with versions; empty without pictures
     prepared_by: str = ""
+    #: where a call on a GPU finds its inputs: host, or device, where they were before the clock
+    inputs: str = ""
     #: batches prepared ahead for it, and the memory of their tensors
     prepared_batches: int = 0
     prepared_bytes: int = 0

@@ -121,6 +121,22 @@ def test_overlapped_calls_answer_as_those_one_by_one_do(options: dict[str, Any])
     predictor.close()
 
 
+def test_inputs_on_the_device_are_those_that_were_held(opened: Predictor) -> None:
+    predictor = open_model(request(device="gpu", options={"inputs": "device"}))
+    assert isinstance(predictor, GpuPredictor)
+    assert predictor.holds_inputs
+    inputs, first = aligned_batch(1), plain(batch(seed=1))
+    predictor.hold(inputs)
+    inputs["x"][...] = batch(seed=2)["x"]
+    assert np.allclose(predictor.predict(inputs)["scores"], first, atol=1e-5)
+    assert not predictor.is_held_unchanged(inputs)
+    assert "Pinned -> Device" not in copies_seen(predictor, inputs)
+    predictor.hold(inputs)
+    assert np.allclose(predictor.predict(inputs)["scores"], plain(inputs), atol=1e-5)
+    assert predictor.is_held_unchanged(inputs)
+    predictor.close()
+
+
 def test_the_parts_of_a_call_follow_each_other_within_it(opened: Predictor) -> None:
     assert isinstance(opened, GpuPredictor)
     inputs = aligned_batch()

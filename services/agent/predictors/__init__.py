@@ -198,6 +198,24 @@ class OverlappingPredictor(Protocol):
 
 
 @runtime_checkable
+class InputHolder(Protocol):
+    """A predictor whose inputs may be on the device before a call."""
+
+    @property
+    def holds_inputs(self) -> bool:
+        """Whether the request asks for that."""
+        ...
+
+    def hold(self, inputs: Tensors) -> None:
+        """Copy the arrays to the device, where later calls read them. Raises PredictFailed."""
+        ...
+
+    def is_held_unchanged(self, inputs: Tensors) -> bool:
+        """Return whether the model left the copies on the device as they were."""
+        ...
+
+
+@runtime_checkable
 class ArrayBinder(Protocol):
     """A predictor that holds the arrays of earlier calls."""
 

@@ -78,6 +78,8 @@ class Measurement:
     prepared_slots: Sequence[Slot] = ()
     #: predict calls under way at a time, of which the copies of one overlap another's computing
     calls_in_flight: int = 1
+    #: where a call finds its inputs; '' on a CPU
+    inputs: str = ""
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
@@ -260,6 +262,7 @@ class Measurement:
             **self.stages.prepared_by.conditions,
             "samples": STREAMED if self.batch_of is None else AHEAD,
             "calls_in_flight": self.calls_in_flight,
+            "inputs": self.inputs or ("host" if conditions.host_memory else ""),
             "prepared_batches": len(self.prepared_slots),
             "prepared_bytes": sum(bytes_of(slot.inputs) for slot in self.prepared_slots),
         }

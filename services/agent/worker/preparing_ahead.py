@@ -1,7 +1,7 @@
 """Decides whether a run's samples are prepared ahead, and prepares them before its first block."""
 
 from mlscope.load.load import AHEAD, STREAMED
-from services.agent.predictors import ArrayBinder
+from services.agent.predictors import ArrayBinder, InputHolder
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.queries.ahead import (
     AheadPass,
@@ -16,6 +16,9 @@ from services.agent.worker.session import Session, warm_up
 DEFAULT = STREAMED
 """When samples are prepared, of a request that does not say it."""
 _IN_PLACE = "the model changes its inputs in place"
+_NOT_HELD = (
+    "inputs: device has no effect, because samples are streamed: each call copies its inputs"
+)
 
 
 def prepare_ahead(run: Measurement) -> None:
@@ -25,13 +28,19 @@ def prepare_ahead(run: Measurement) -> None:
     Raises what ends the run: Stopped, RunTimedOut.
     """
     load, session, stages = run.load, run.session, run.stages
+    predictor = session.predictor
+    holds_inputs = isinstance(predictor, InputHolder) and predictor.holds_inputs
     if (load.samples or DEFAULT) != AHEAD:
+        run.caveats += [_NOT_HELD] if holds_inputs else []
         return
     batches = distinct_batches(load)
     if refusal := session.prepared.need(batches):
         run.caveats.append(streamed_caveat(refusal))
+        run.caveats += [_NOT_HELD] if holds_inputs else []
         return
-    ahead = AheadPass(stages, session.prepared, copies_samples=_are_equal(session.supply))
+    holder = predictor if isinstance(predictor, InputHolder) and holds_inputs else None
+    copies_samples = _are_equal(session.supply)
+    ahead = AheadPass(stages, session.prepared, holder, copies_samples=copies_samples)
     try:
         answered = ahead.run(batches, run.deadline.check)
     except InputsChanged:
@@ -42,6 +51,7 @@ def prepare_ahead(run: Measurement) -> None:
         run.prepared_slots = [slot for slot in slots if slot is not None]
         is_local = run.plan.pacing == "local"
         run.batch_of = by_order(answered, load) if is_local else by_samples(answered)
+        run.inputs = "device" if holds_inputs else run.inputs
     finally:
         stages.kept_outputs.settle(run.recorder)
         run.recorder.flush()

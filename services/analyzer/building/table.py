@@ -134,7 +134,9 @@ RUN_COLUMNS = (
 
 
 PREPARED_COLUMN = text_column(
-    "prepared", "When samples were prepared: ahead of the clock, or streamed; '' where unknown."
+    "prepared",
+    "When samples were prepared: ahead of the clock, or streamed; '' where unknown. With inputs on "
+    "the device, they were copied there before the clock, too.",
 )
 
 

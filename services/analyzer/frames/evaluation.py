@@ -102,6 +102,12 @@ class RunRow:
         return str(self.conditions.get("samples") or "")
 
     @property
+    def prepared_text(self) -> str:
+        """When and where to its samples were prepared, for a table."""
+        is_on_device = self.conditions.get("inputs") == "device"
+        return f"{self.prepared}, inputs on the device" if is_on_device else self.prepared
+
+    @property
     def parameters_text(self) -> str:
         """The scenario's parameters as JSON: equal for equal parameters."""
         return json.dumps(dict(self.parameters), sort_keys=True, default=str)

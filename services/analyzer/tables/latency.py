@@ -64,7 +64,7 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
     sentences = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = representative(runs).row
-        place = f"{row.run}, samples {row.prepared}" if row.prepared else row.run
+        place = f"{row.run}, samples {row.prepared_text}" if row.prepared else row.run
         early = ", not known as well as wanted" if _ended_early(row) else ""
         load = f"{row.scenario} at batch {row.batch_size}"
         sentences.append(f"{load} {results[row.run]} ({place}{early})")
@@ -117,7 +117,7 @@ def _latency_row(run: Run) -> dict[str, Any]:
     cells: dict[str, Any] = {
         **run_cells(run.row),
         "agent": run.row.agent,
-        "prepared": run.row.prepared,
+        "prepared": run.row.prepared_text,
         "loop": "open" if run.is_open_loop else "closed",
         "count": len(values),
         "failed": run.failed,

@@ -38,7 +38,7 @@ def throughput(frames: Frames) -> Table:
         cells: dict[str, Any] = {
             **run_cells(run.row),
             "agent": run.row.agent,
-            "prepared": run.row.prepared,
+            "prepared": run.row.prepared_text,
             "queries": run.answered.height,
             "samples": 0,
             "busy_ns": None,

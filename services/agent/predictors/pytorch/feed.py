@@ -39,15 +39,30 @@ class Feed:
         self._device = torch.device(options.device)
         self._dtype = DTYPES[options.precision]
         self._channels_last = options.channels_last
+        #: copies on the device that calls read in place of the host's tensors
+        self._held: list[torch.Tensor] | None = None
         self._is_shared = locks is None and all(
             self._moved(tensor) is tensor for tensor in self.tensors
         )
 
     def moved(self) -> list[torch.Tensor]:
         """Return the tensors on the device, in the precision and layout of the options."""
+        if self._held is not None:
+            return self._held
         if self._is_shared:
             return self.tensors
         return [self._moved(tensor) for tensor in self.tensors]
+
+    def hold(self) -> None:
+        """Copy the arrays to the device as they are now: later calls read the copies."""
+        self._held = [self._moved(tensor) for tensor in self.tensors]
+        torch.cuda.current_stream(self._device).synchronize()
+
+    def is_held_unchanged(self) -> bool:
+        """Return whether the copies on the device, if there are any, are still the arrays'."""
+        held = self._held or ()
+        pairs = zip(held, self.tensors, strict=bool(held))
+        return all(torch.equal(copy, self._moved(tensor)) for copy, tensor in pairs)
 
     def fetched(self, outputs: Mapping[str, torch.Tensor]) -> Tensors:
         """Return the arrays of a call's `outputs`, once they are in the host's memory.

@@ -59,6 +59,21 @@ class GpuPredictor(PyTorchPredictor):
                     tensor.record_stream(copying_out)
                 return PendingCall(buffers, copying_out.record_event())
 
+    @property
+    def holds_inputs(self) -> bool:
+        """Whether inputs are on the device before the clock."""
+        return self.options.inputs == "device"
+
+    def hold(self, inputs: Tensors) -> None:
+        """Copy the arrays to the device, where later calls read them. Raises PredictFailed."""
+        with _predict_failed(), torch.inference_mode():
+            self.feed_of(inputs).hold()
+
+    def is_held_unchanged(self, inputs: Tensors) -> bool:
+        """Return whether the model left the copies on the device as they were."""
+        with torch.inference_mode():
+            return self.feed_of(inputs).is_held_unchanged()
+
     @cached_property
     def _marks(self) -> Sequence[torch.cuda.Event]:
         return [torch.cuda.Event(enable_timing=True) for _ in range(4)]

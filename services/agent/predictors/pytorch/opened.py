@@ -36,7 +36,7 @@ class PyTorchPredictor:
     def __init__(self, request: OpenRequest, options: Options, module: Any) -> None:
         """Take the `module` that was loaded for a `request` and prepared by the `options`."""
         self._request = request
-        self._options = options
+        self.options = options
         self.module = module
         self.device = torch.device(options.device)
         self._names = [port.layer_name for port in request.model.outputs]
@@ -73,7 +73,7 @@ class PyTorchPredictor:
             TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
             for name, array in outputs.items()
         )
-        if self._options.graphs:
+        if self.options.graphs:
             (feed,) = self._feeds.values()
             self._graph = _CapturedGraph(self._call, feed.moved())
         self.forget_arrays()
@@ -132,7 +132,7 @@ class PyTorchPredictor:
             return feed
         if len(self._feeds) >= MAX_BOUND:
             self._feeds.pop(next(iter(self._feeds)))
-        feed = self._feeds[id(inputs)] = Feed(inputs, self._options, self._locks)
+        feed = self._feeds[id(inputs)] = Feed(inputs, self.options, self._locks)
         if self._locks is not None:
             self.opened = replace(self.opened, host_memory=self._locks.host_memory)
         return feed
@@ -150,10 +150,10 @@ class PyTorchPredictor:
                 self.predict,
                 self.predict_directly,
                 self.predict_marked,
-                lambda inputs: self._call(Feed(inputs, self._options).moved()),
-                lambda twin: type(self)(self._request, self._options, twin).predict_marked,
+                lambda inputs: self._call(Feed(inputs, self.options).moved()),
+                lambda twin: type(self)(self._request, self.options, twin).predict_marked,
             )
-            self._captures = LayerCaptures(self.module, self._options, calls)
+            self._captures = LayerCaptures(self.module, self.options, calls)
         return self._captures.begin(warmed_with)
 
     def close(self) -> None:

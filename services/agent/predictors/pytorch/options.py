@@ -9,10 +9,11 @@ from services.agent.predictors.options import check_known, choice, count, flag, 
 
 PRECISIONS = ("float32", "float16", "bfloat16")
 COMPILE_MODES = ("none", "default", "reduce-overhead", "max-autotune")
+INPUTS = ("host", "device")
 CALLS = ("auto", "positional", "keyword", "list")
 OPTION_NAMES = (
     "threads", "inter_threads", "precision", "compile", "allow_tf32", "channels_last", "graphs",
-    "call", "weights",
+    "call", "weights", "inputs",
 )  # fmt: skip
 
 
@@ -36,6 +37,8 @@ class Options:
     device: str
     #: `random`: keep the builder's random weights in place of those that the manifest names
     weights: str = ""
+    #: where a call finds its inputs; `device`: copied to a GPU before the clock
+    inputs: str = "host"
 
     def by_name(self) -> dict[str, Any]:
         """Return the effective options by name."""
@@ -63,7 +66,10 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
         call=choice(requested, "call", CALLS, "auto"),
         device=place,
         weights=choice(requested, "weights", ("", "random"), ""),
+        inputs=choice(requested, "inputs", INPUTS, "host"),
     )
     if options.graphs and not on_gpu:
         raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")
+    if options.inputs == "device" and not on_gpu:
+        raise BadOption("inputs", "device", "host on a CPU, whose memory is the host's")
     return options

@@ -13,7 +13,7 @@ from itertools import cycle, islice
 from mlscope.load.load import Load
 from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
-from services.agent.predictors import Pending
+from services.agent.predictors import InputHolder, Pending
 from services.agent.worker.queries.issuing import Check
 from services.agent.worker.queries.predict_calls import BeginCall
 from services.agent.worker.queries.prepared import (
@@ -53,12 +53,19 @@ def distinct_batches(load: Load) -> dict[BatchName, int]:
 class AheadPass:
     """Prepares and answers the batches of one run before its clock starts."""
 
-    def __init__(self, stages: Stages, prepared: PreparedBatches, *, copies_samples: bool) -> None:
-        """Fill slots of `prepared` by `stages`.
+    def __init__(
+        self,
+        stages: Stages,
+        prepared: PreparedBatches,
+        holder: InputHolder | None = None,
+        *,
+        copies_samples: bool,
+    ) -> None:
+        """Fill slots of `prepared` by `stages`, and copy them to a device if a `holder` is given.
 
         With `copies_samples` a sample that was prepared in another place is copied from there.
         """
-        self._stages, self._prepared = stages, prepared
+        self._stages, self._prepared, self._holder = stages, prepared, holder
         self._copies_samples = copies_samples
         #: a place of each sample that was prepared
         self._places: dict[int, tuple[Slot, int]] = {}
@@ -93,7 +100,8 @@ class AheadPass:
         if self._stages.answer_ahead(query, first_index):
             # Its slot has other samples in place of those that the model raises for.
             self._prepared.keep(name, replace(batch, checksum=None))
-        elif batch.is_changed:
+            self._hold(batch.slot)
+        elif batch.is_changed or not self._is_held_unchanged(batch.slot):
             raise InputsChanged
         elif not batch.unusable:
             self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
@@ -124,7 +132,15 @@ class AheadPass:
             slot.replace_samples(query.unusable.keys(), len(name))
         batch = PreparedBatch(slot, checksum_of(slot.inputs), query.unusable, query.code_error)
         self._prepared.keep(name, batch)
+        self._hold(slot)
         return batch
+
+    def _hold(self, slot: Slot) -> None:
+        if self._holder is not None:
+            self._holder.hold(slot.inputs)
+
+    def _is_held_unchanged(self, slot: Slot) -> bool:
+        return self._holder is None or self._holder.is_held_unchanged(slot.inputs)
 
     def _fill_by_copies(self, query: Query, slot: Slot) -> None:
         places = dict(self._places)

@@ -427,3 +427,59 @@ def test_samples_of_unequal_shapes_fail_alone_in_either_mode(tmp_path: Path) -> 
     assert [status for *_, status, _ in recorded.queries(AHEAD)] == [0, 1, 0, 0] * 2
     assert recorded.errors(AHEAD) == recorded.errors(STREAMED)
     assert "a sample has shape (3, 16, 32)" in recorded.errors(AHEAD)[0]
+
+
+class Holding(Changed):
+    """A predictor that reads copies of its inputs, as on a device; `adds` changes them in place."""
+
+    holds_inputs = True
+
+    def __init__(self, inner: Predictor, adds: float = 0.0) -> None:
+        super().__init__(inner)
+        self.adds = adds
+        self.held: dict[int, dict[str, Any]] = {}
+
+    def hold(self, inputs: Tensors) -> None:
+        """Copy arrays."""
+        self.held[id(inputs)] = {name: array.copy() for name, array in inputs.items()}
+
+    def is_held_unchanged(self, inputs: Tensors) -> bool:
+        """Return whether the copies are still the arrays."""
+        copies = self.held[id(inputs)]
+        return all(np.array_equal(copies[name], array) for name, array in inputs.items())
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for the copies."""
+        held = self.held.get(id(inputs))
+        outputs = super().predict(held or inputs)
+        for array in (held or {}).values():
+            array += self.adds
+        return outputs
+
+
+def test_inputs_on_the_device_give_the_same_answers(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 2, MANIFESTS, tmp_path)
+    holding = Holding(plain.predictor)
+    runs = [a_run(name, samples=AHEAD, queries=5) for name in ("a", "b")]
+    recorded = Recorded(replace(plain, predictor=holding), *runs, batch_size=2).perform()
+    expected = Recorded(plain, a_run("c", samples=STREAMED, queries=5), batch_size=2).perform()
+    plain.close()
+    assert len(holding.held) == 5
+    for run in ("a", "b"):
+        assert recorded.answers(run) == expected.answers("c")
+        assert recorded.completed(run).conditions.inputs == "device"
+        assert recorded.completed(run).caveats == ()
+
+
+@pytest.mark.parametrize(("samples", "adds"), [(STREAMED, 0.0), (AHEAD, 1.0)])
+def test_streamed_inputs_are_not_on_the_device_which_is_said(
+    tmp_path: Path, samples: str, adds: float
+) -> None:
+    plain = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Holding(plain.predictor, adds))
+    outcome = Recorded(session, a_run("r", samples=samples)).perform().completed("r")
+    plain.close()
+    assert outcome.conditions.inputs == ""
+    said = "\n".join(outcome.caveats)
+    assert ("in place" in said) == (samples == AHEAD)
+    assert ("inputs: device has no effect" in said) == (samples == STREAMED)
