@@ -4,7 +4,9 @@ Every step that was made cheaper since must answer as these do, in every bit.
 """
 
 import io
+import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -195,6 +197,38 @@ def earlier_suppressed(boxes: Any, scores: Any, classes: Any, threshold: float) 
         overlap = overlaps(boxes[best : best + 1], boxes[worse])[0]
         waiting = worse[(overlap <= threshold) | (classes[worse] != classes[best])]
     return np.array(remaining, np.int64)
+
+
+def earlier_tokens(text: str, *, lowercase: bool) -> list[str]:
+    """Return a text's words; see `basic_tokens` of today."""
+    tokens: list[str] = []
+    for word in "".join(map(_spaced, unicodedata.normalize("NFC", text))).split():
+        plain = word
+        if lowercase:
+            decomposed = unicodedata.normalize("NFD", word.lower())
+            plain = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
+        for is_punctuation, characters in groupby(plain, key=_is_punctuation):
+            joined = "".join(characters)
+            tokens += joined if is_punctuation else (joined,)
+    return tokens
+
+
+def _spaced(character: str) -> str:
+    category = unicodedata.category(character)
+    if character in "\t\n\r" or category == "Zs":
+        return " "
+    if character in "\0\N{REPLACEMENT CHARACTER}" or category.startswith("C"):
+        return ""
+    blocks = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2CEAF), (0xF900, 0xFAFF))
+    is_chinese = any(low <= ord(character) <= high for low, high in (*blocks, (0x2F800, 0x2FA1F)))
+    return f" {character} " if is_chinese else character
+
+
+def _is_punctuation(character: str) -> bool:
+    code = ord(character)
+    if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126:
+        return True
+    return unicodedata.category(character).startswith("P")
 
 
 def _size(dimensions: Any) -> tuple[int, int]:

@@ -4,11 +4,11 @@
 
 The steps of torchvision-resnet50 over the shipped photographs, as the worker and its preparing
 processes carry them out, with the stamps of every step: beside the same calls of Pillow and NumPy
-in one function, and beside the steps of release 0.1. Then the steps behind models, beside those of
-release 0.1. Contestants take turns, forwards and backwards; CPU time counts, which others' load
-changes less; medians over the rounds, and of the rounds' ratios. Results are compared first: all
-are equal in every bit, except with fast_image_resize. Wanted: 0.9 of the rate of the calls alone,
-1.3 times the earlier steps'; behind models, 2 times for `topk` and `segmentation`.
+in one function, and beside the steps of release 0.1. Then steps behind models, and words of text,
+beside those of release 0.1. Contestants take turns, forwards and backwards; CPU time counts, which
+others' load changes less; medians over the rounds, and of the rounds' ratios. Results are compared
+first: all are equal in every bit, except with fast_image_resize. Wanted: 0.9 of the rate of the
+calls alone, 1.3 times the earlier steps'; behind models, 2 times for `topk` and `segmentation`.
 `--alternatives` shows other libraries, where they are installed, and decides nothing.
 """
 
@@ -29,13 +29,14 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from benchmarks.earlier_steps import earlier_step, earlier_suppressed
+from benchmarks.earlier_steps import earlier_step, earlier_suppressed, earlier_tokens
 from benchmarks.preparation_alternatives import alternatives
 from benchmarks.timing import keeping
 from mlscope.image_geometry import covering, cut_before
 from schemas.manifest import ModelManifest, Step
 from services.agent.steps import Operator, operator_of
 from services.agent.steps.linking import linked
+from services.agent.steps.operators.wordpiece import basic_tokens
 from services.agent.steps.suppression import suppressed
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
 from services.agent.worker.queries.sample_steps import SampleSteps
@@ -44,6 +45,7 @@ MANIFESTS = Path(__file__).parents[1] / "manifests"
 OURS, ALONE, EARLIER = "mlscope", "the calls alone", "mlscope 0.1"
 FAST = "mlscope, fast_image_resize"
 WANTED_OVER_ALONE, WANTED_OVER_EARLIER, WANTED_BEHIND = 0.9, 1.3, 2.0
+_TEXT = "The quick brown fox jumps over the lazy dog, and runs away from machinery! " * 9
 
 Prepare = Callable[[int], object]
 """Prepares the photograph with this number and puts it into its place of a batch."""
@@ -187,8 +189,8 @@ def photographs(rounds: int, *, with_alternatives: bool) -> list[tuple[str, floa
     ]
 
 
-def behind_models(rounds: int) -> list[tuple[str, float, float]]:
-    """Print what the steps behind models take; return claims: text, value and limit."""
+def other_steps(rounds: int) -> list[tuple[str, float, float]]:
+    """Print what steps behind models and of text take; return claims: text, value and limit."""
     random = np.random.default_rng(1)
     scores = random.standard_normal((256, 1000)).astype(np.float32)
     noise = random.standard_normal((1, 21, 520, 520)).astype(np.float32)
@@ -214,7 +216,11 @@ def behind_models(rounds: int) -> list[tuple[str, float, float]]:
         lambda: earlier_suppressed(*detected, 0.5)[:100],
         lambda: suppressed(*detected, 0.5, max_count=100),
     )
-    print(f"\n{'behind models: ms of CPU':42}{EARLIER:>14}{OURS:>14}{'times':>8}")
+    rows["tokenize, the words of 700 characters"] = (
+        lambda: earlier_tokens(_TEXT, lowercase=True),
+        lambda: basic_tokens(_TEXT, lowercase=True),
+    )
+    print(f"\n{'other steps: ms of CPU':42}{EARLIER:>14}{OURS:>14}{'times':>8}")
     claims = []
     for name, (earlier, own) in rows.items():
         assert np.array_equal(earlier(), own())
@@ -237,7 +243,7 @@ def main() -> int:
     gc.disable()  # as in the blocks of a run
     with keeping("preparation", is_wanted=options.keep):
         claims = photographs(options.rounds, with_alternatives=options.alternatives)
-        claims += behind_models(options.rounds)
+        claims += other_steps(options.rounds)
         print(f"\nmedians of {options.rounds} rounds, load {os.getloadavg()[0]:.1f} at the end")
         for text, value, limit in claims:
             print(f"{value:7.2f} {text}; wanted {limit:g}: {'yes' if value >= limit else 'NO'}")

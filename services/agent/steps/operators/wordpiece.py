@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -15,6 +16,12 @@ from services.agent.steps.parameters import Parameters
 Text = str | bytes | Sequence[str]
 _MAX_CHARACTERS = 100
 """A longer word is unknown, as in BERT's reference tokenizer."""
+_MAX_CACHED = 4096
+"""Characters whose properties are kept: more than a text in most languages has."""
+_ASCII_SPACES = {code: " " if chr(code) in "\t\n\r" else None for code in (*range(32), 127)}
+"""What becomes of ASCII's control characters: spaces, or nothing."""
+_ASCII_TOKEN = re.compile(r"[!-/:-@\[-`{-~]|[^ !-/:-@\[-`{-~]+")
+"""A punctuation mark, or a word, in printable ASCII."""
 _REQUIRED = ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
 _CHINESE = (
     (0x4E00, 0x9FFF),
@@ -139,11 +146,19 @@ def word_pieces(token: str, vocabulary: Mapping[str, int]) -> list[str]:
     return pieces
 
 
-def basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
-    """Yield a text's words; punctuation marks and Chinese characters are words of their own.
+def basic_tokens(text: str, *, lowercase: bool) -> Iterable[str]:
+    """Return a text's words; punctuation marks and Chinese characters are words of their own.
 
     They are those of BERT's BasicTokenizer: with `lowercase`, in lower case and without accents.
     """
+    if not text.isascii():
+        return _unicode_tokens(text, lowercase=lowercase)
+    printable = text.translate(_ASCII_SPACES)
+    return _ASCII_TOKEN.findall(printable.lower() if lowercase else printable)
+
+
+def _unicode_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
+    """Yield the words of a text with any characters, one by one: it takes 30 times as long."""
     spaced = "".join(map(_spaced, unicodedata.normalize("NFC", text)))
     for token in spaced.split():
         plain = token
@@ -155,6 +170,7 @@ def basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
             yield from joined if is_punctuation else (joined,)
 
 
+@lru_cache(maxsize=_MAX_CACHED)
 def _spaced(character: str) -> str:
     """Return a character with the spaces that separate words; '' for one that is dropped."""
     category = unicodedata.category(character)
@@ -166,6 +182,7 @@ def _spaced(character: str) -> str:
     return f" {character} " if is_chinese else character
 
 
+@lru_cache(maxsize=_MAX_CACHED)
 def _is_punctuation(character: str) -> bool:
     """Say whether Unicode calls it punctuation, or it is another visible sign of ASCII."""
     code = ord(character)

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.earlier_steps import earlier_tokens
 from services.agent.errors import BadParameter
+from services.agent.steps.operators.wordpiece import basic_tokens
 from tests.services.agent.steps.applying import made
 
 # The example of BERT's own tests (tokenization_test.py).
@@ -91,3 +93,19 @@ def test_what_is_no_text_is_no_good(value: Any) -> None:
 def test_a_vocabulary_has_the_special_pieces() -> None:
     with pytest.raises(BadParameter, match=r"vocabulary must be a file with \[UNK\]"):
         made("tokenize", ("hello",), vocabulary="v")
+
+
+ASCII = st.text(st.characters(max_codepoint=127))
+
+
+@given(ASCII | st.text(), st.booleans())
+def test_words_are_those_of_the_earlier_step(text: str, lowercase: bool) -> None:
+    assert [*basic_tokens(text, lowercase=lowercase)] == earlier_tokens(text, lowercase=lowercase)
+
+
+def test_every_ascii_character_is_what_unicode_calls_it() -> None:
+    text = "".join(f"a{chr(code)}B " for code in range(128))
+    for lowercase in (False, True):
+        assert [*basic_tokens(text, lowercase=lowercase)] == earlier_tokens(
+            text, lowercase=lowercase
+        )
