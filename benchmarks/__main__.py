@@ -13,6 +13,7 @@ BENCHMARKS = (
     "overhead",
     "leveled_truth",
     "pipeline",
+    "feeding",
     "preparation",
     "predict",
     "observing",

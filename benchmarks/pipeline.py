@@ -9,7 +9,7 @@ Turns of all alternate. Wanted, in samples a second: with one predict thread in 
 plain loop; against a plain loop with two predict threads never slower with the same two, the
 default on two cores (one of ours alone is shown beside it: what the framework takes on one thread
 bounds it); and 0.68 of the bound min(1 / slowest stage, cores / CPU-seconds a sample), its times
-taken from the plain loop of one thread (the time to prepare is divided by the threads that do).
+taken from the plain loop of one thread (the time to prepare is divided by the processes that do).
 """
 
 import argparse
@@ -31,11 +31,12 @@ from benchmarks.overhead import answered_columns
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
+from services.agent.link.fetched_file import NO_FILES
 from services.agent.link.ring import Handover
 from services.agent.predictors.options import usable_cores
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.session import Session, SessionEnvironment, open_session_in
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 WANTED_RATIO, WANTED_LEAST, WANTED_SHARE = 1.4, 1.0, 0.68
@@ -197,7 +198,14 @@ def main() -> int:
     graph = (MANIFESTS / "models/efficientnet_lite0/model.onnx").read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         session, two = (
-            open_session(subject(threads), size, MANIFESTS, Path(folder)) for threads in (1, 2)
+            open_session_in(
+                SessionEnvironment(Path(folder, str(threads)), may_stream=True),
+                subject(threads),
+                size,
+                MANIFESTS,
+                NO_FILES,
+            )
+            for threads in (1, 2)
         )
         handover = Handover.create(64 << 20, 1 << 20, Path(folder))
         turns_by_name = in_turns(
@@ -209,7 +217,12 @@ def main() -> int:
             },
             options.turns,
         )
-    workers = session.supply.workers
+        pool = session.supply.pool
+        assert pool is not None
+        assert pool.started is not None, pool.refusal
+        workers = pool.started.processes
+        session.close()
+        two.close()
     print(
         f"EfficientNet-Lite0, batch {size}, {batches} batches, medians of {options.turns} turns,"
         f" {usable_cores()} cores, {workers} preparing, load {os.getloadavg()[0]:.1f}"

@@ -1,7 +1,7 @@
 """What the preparing processes of a session are told: whose samples, and where the files are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ class PreparationOrder:
 
     def packed(self) -> bytes:
         """Return it as bytes."""
-        body: bytes = msgpack.packb(_ADAPTER.dump_python(self), default=_plain)
+        plain = replace(self, fetched=dict(self.fetched))
+        body: bytes = msgpack.packb(_ADAPTER.dump_python(plain), default=_plain)
         return body
 
     @classmethod

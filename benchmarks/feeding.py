@@ -1,0 +1,263 @@
+"""What preparation beside a model does to it, and how near both come to the slower one alone.
+
+`python -m benchmarks.feeding [--quick] [--turns 9] [--batch-size 32] [--processes N] [--threads N]`
+
+A run streams the shipped photographs through the steps of ResNet-50 to a model of known behaviour:
+174 calls that let the interpreter go and take it again, as many as ResNet-50 launches, and behind
+them a device that works for a known time and holds nothing. Preparation is the product's own, by
+its pool of processes, and for comparison by the threads that it falls back to.
+
+Contamination is the median time of a predict call in such a run over that of the same calls alone,
+before and after it. The ratio to the bound is the throughput of the run, from the end of the first
+round of slots, over min(preparation alone, model alone). Runs and what they are compared with
+alternate; wanted of the processes: contamination at most 2 %, ratio at least 0.95.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import yaml
+
+from benchmarks.timing import keeping
+from mlscope.tracing.batches import Attempt
+from mlscope.tracing.clock import now_ns
+from schemas.level import Level
+from schemas.manifest import DatasetManifest, ModelManifest
+from services.agent.link.allowances import PreparationLimits
+from services.agent.predictors import TensorPlace, Tensors
+from services.agent.predictors.options import usable_cores
+from services.agent.worker.files.datasets import load_samples
+from services.agent.worker.files.model_files import AssetFolder
+from services.agent.worker.preparation.order import PreparationOrder
+from services.agent.worker.preparation.session_pool import SessionPool
+from services.agent.worker.preparation.shares import processes_for
+from services.agent.worker.queries.inputs import Inputs
+from services.agent.worker.queries.operator_runner import Supply
+from services.agent.worker.queries.pipeline import StepPlan, pipeline_of, steps_before, steps_of
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.streaming import SLOTS, Window, run_streaming, workers_for
+from services.agent.worker.recorder import RunRecorder
+
+MANIFESTS = Path(__file__).parents[1] / "manifests"
+MODEL = MANIFESTS / "models/torchvision/torchvision-resnet50.yml"
+DATASET = MANIFESTS / "datasets/photos.yml"
+SAMPLE = (3, 224, 224)
+LAUNCHES = 174
+_BODY = bytes(48_000)
+"""zlib lets the interpreter go for more than 5 KiB; this takes about 7 us, as a launch does."""
+_PAUSE_S = 0.03
+"""Before each call alone: in a run the predicting thread waits as long for a batch."""
+MOST_CONTAMINATION, LEAST_RATIO = 0.02, 0.95
+_ALONE_CALLS = 8
+
+Predict = Callable[[Tensors], Tensors]
+
+
+def launching(device_ms: float, batch_size: int) -> Predict:
+    """Return a model that launches, and then waits for a device that works `device_ms`."""
+    answer = {"y": np.zeros((batch_size, 10), np.float32)}
+
+    def predict(_: Tensors) -> Tensors:
+        until = time.perf_counter() + device_ms * 1e-3
+        for _launch in range(LAUNCHES):
+            zlib.crc32(_BODY)
+        while (remaining_s := until - time.perf_counter()) > 0:
+            time.sleep(remaining_s)
+        return answer
+
+    return predict
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One comparison: ms of a predict call, and samples a second."""
+
+    alone_ms: float
+    beside_ms: float
+    prepared_hz: float
+    model_hz: float
+    together_hz: float
+
+    @property
+    def contamination(self) -> float:
+        """How much longer a call takes beside preparation, as a share."""
+        return self.beside_ms / self.alone_ms - 1
+
+    @property
+    def ratio(self) -> float:
+        """Throughput over the bound."""
+        return self.together_hz / min(self.prepared_hz, self.model_hz)
+
+
+class Feed:
+    """The product's streaming over the photographs, by processes or by threads."""
+
+    def __init__(self, batch_size: int, processes: int, threads: int, scratch: Path) -> None:
+        """Prepare in `processes`; where they are 0, in `threads`."""
+        model = ModelManifest.model_validate(yaml.safe_load(MODEL.read_text()))
+        dataset = DatasetManifest.model_validate(yaml.safe_load(DATASET.read_text()))
+        plan = StepPlan(before=steps_of(model).before)
+        place = TensorPlace("x", (batch_size, *SAMPLE), "float32")
+        inputs = Inputs((place,), ("x",), (TensorPlace("x", SAMPLE, "float32"),), {})
+        pipeline = inputs.named(pipeline_of(plan, lambda _: ()))
+        samples = load_samples(dataset, AssetFolder(MANIFESTS, "datasets"))
+        began = time.perf_counter()
+        self.pool: SessionPool | None = None
+        if processes:
+            order = PreparationOrder(model, dataset, MANIFESTS, {}, scratch)
+            self.pool = SessionPool(order, PreparationLimits(processes))
+            steps = steps_before(pipeline)
+            self._slots = self.pool.slots(inputs, batch_size, SLOTS, steps, samples)
+            self.pool.plan(processes + 2, 1, 0, 0)
+            self.pool.start()
+            assert self.pool.is_started, self.pool.refusal
+        else:
+            self._slots = [inputs.slot() for _ in range(SLOTS)]
+        self.start_s = time.perf_counter() - began
+        self._supply = Supply(pipeline, samples, batch_size, workers=threads, pool=self.pool)
+
+    def run(self, batches: int, predict: Predict) -> tuple[float, list[float]]:
+        """Return samples a second once the slots have been round, and ms of each predict call."""
+        recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True)
+        times_ms: list[float] = []
+        ends: list[float] = []
+
+        def timed(inputs: Tensors) -> Tensors:
+            began = time.perf_counter()
+            outputs = predict(inputs)
+            times_ms.append((time.perf_counter() - began) * 1e3)
+            return outputs
+
+        stages = Stages(self._supply, timed, recorder, Level.MODEL)
+        window = Window(SLOTS + 1, lambda: None)
+
+        def finished(_: Query) -> None:
+            ends.append(time.perf_counter())
+            window.leave()
+
+        queries = self._queries(batches, window)
+        slots: list[Slot] = self._slots
+        run_streaming(queries, stages, slots, recorder, finished, lambda: None)
+        count = len(ends) - 1 - SLOTS
+        rate_hz = count * self._supply.batch_size / (ends[-1] - ends[SLOTS])
+        return rate_hz, times_ms[SLOTS:]
+
+    def compare(self, batches: int, predict: Predict) -> Turn:
+        """Measure the model alone, preparation alone, both, and the model alone again."""
+        before = calls_ms(predict)
+        prepared_hz, _ = self.run(batches, launching(0.0, self._supply.batch_size))
+        together_hz, beside = self.run(batches, predict)
+        alone = [*before, *calls_ms(predict)]
+        model_hz = self._supply.batch_size / (sum(alone) / len(alone)) * 1e3
+        return Turn(median(alone), median(beside), prepared_hz, model_hz, together_hz)
+
+    def close(self) -> None:
+        """End the processes."""
+        if self.pool is not None:
+            self.pool.close()
+
+    def _queries(self, batches: int, window: Window) -> Iterator[Query]:
+        size, count = self._supply.batch_size, len(self._supply.samples)
+        for number in range(batches):
+            window.enter()
+            samples = [(number * size + place) % count for place in range(size)]
+            yield Query(number, samples, now_ns())
+
+
+def calls_ms(predict: Predict) -> list[float]:
+    """Return the times of some calls with nothing beside them."""
+    times = []
+    for _ in range(_ALONE_CALLS):
+        time.sleep(_PAUSE_S)
+        began = time.perf_counter()
+        predict({})
+        times.append((time.perf_counter() - began) * 1e3)
+    return times
+
+
+def printed(name: str, turns: Sequence[Turn]) -> tuple[float, float]:
+    """Print a row of medians; return contamination and ratio."""
+    contaminations = sorted(turn.contamination for turn in turns)
+    ratios = sorted(turn.ratio for turn in turns)
+    fields = ("alone_ms", "beside_ms", "prepared_hz", "model_hz", "together_hz")
+    values = [median(getattr(turn, field) for turn in turns) for field in fields]
+    print(
+        f"{name:30}{values[0]:9.3f}{values[1]:9.3f}{values[2]:11.1f}{values[3]:11.1f}"
+        f"{values[4]:11.1f}{median(contaminations):12.1%}"
+        f" ({contaminations[0]:.1%} … {contaminations[-1]:.1%})"
+        f"{median(ratios):8.3f} ({ratios[0]:.3f} … {ratios[-1]:.3f})",
+        flush=True,
+    )
+    return median(contaminations), median(ratios)
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Measure in turns and print; return how many limits the processes missed."""
+    size, turns = options.batch_size, 3 if options.quick else options.turns
+    models = {"launches": 0.0, "device 40 ms": 40.0, "device 100 ms": 100.0}
+    print(
+        f"batch {size}, {options.batches} batches a run, medians of {turns} turns, "
+        f"{usable_cores()} cores, load {os.getloadavg()[0]:.1f}"
+    )
+    worst_contamination, worst_ratio = 0.0, 1.0
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        feeds = {
+            f"{options.processes} processes": Feed(size, options.processes, 0, Path(folder)),
+            f"{options.threads} threads": Feed(size, 0, options.threads, Path(folder)),
+        }
+        for feed in feeds.values():
+            opened.enter_context(closing(feed))
+        by_processes = next(iter(feeds.values()))
+        print(f"the pool started in {by_processes.start_s:.2f} s")
+        print(
+            f"{'':30}{'alone ms':>9}{'beside':>9}{'prepared/s':>11}{'model/s':>11}{'both/s':>11}"
+            f"{'longer':>12}{'both/bound':>25}"
+        )
+        for model, device_ms in models.items():
+            predict = launching(device_ms, size)
+            measured: dict[str, list[Turn]] = {name: [] for name in feeds}
+            for turn in range(turns + 1):
+                for name in list(feeds)[:: -1 if turn % 2 else 1]:
+                    measured[name].append(feeds[name].compare(options.batches, predict))
+            for name, feed in feeds.items():
+                contamination, ratio = printed(f"{model}, {name}", measured[name][1:])
+                if feed is by_processes:
+                    worst_contamination = max(worst_contamination, contamination)
+                    worst_ratio = min(worst_ratio, ratio)
+    print(f"load {os.getloadavg()[0]:.1f} at the end")
+    print(
+        f"worst contamination {worst_contamination:.1%}, worst ratio to the bound {worst_ratio:.3f}"
+    )
+    return (worst_contamination > MOST_CONTAMINATION) + (worst_ratio < LEAST_RATIO)
+
+
+def main() -> int:
+    """Measure as the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="three turns")
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--batches", type=int, default=12, help="in each run")
+    default = processes_for(usable_cores(), 1, 64, 64)
+    parser.add_argument("--processes", type=int, default=default)
+    threads = workers_for(1, 64, usable_cores(), 1)
+    parser.add_argument("--threads", type=int, default=threads, help="to compare with")
+    parser.add_argument("--keep", action="store_true", help="write results/feeding.txt")
+    options = parser.parse_args()
+    with keeping("feeding", is_wanted=options.keep):
+        return measure(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
