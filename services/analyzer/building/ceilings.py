@@ -24,6 +24,11 @@ class Ceilings:
     #: measured, datasheet, or '' where there is none
     kind: str = ""
     method: str = ""
+    #: shares by which the measured figures may be too low; None unknown
+    peak_uncertainty: float | None = None
+    bandwidth_uncertainty: float | None = None
+    #: what slowed their measurement, so that the true roof is higher
+    disturbance: str = ""
 
     @property
     def ideal_intensity(self) -> float | None:
@@ -36,17 +41,18 @@ class Ceilings:
         if not self.kind:
             return ""
         figures = []
-        for unit, value, datasheet in (
-            ("FLOP/s", self.peak, self.datasheet_peak),
-            ("B/s", self.bandwidth, self.datasheet_bandwidth),
+        for unit, value, datasheet, uncertainty in (
+            ("FLOP/s", self.peak, self.datasheet_peak, self.peak_uncertainty),
+            ("B/s", self.bandwidth, self.datasheet_bandwidth, self.bandwidth_uncertainty),
         ):
             is_other = datasheet and datasheet != value
-            figures.append(
-                shown(value, unit) + (f" (datasheet {shown(datasheet, unit)})" if is_other else "")
-            )
+            spread = f" ± {uncertainty:.1%}" if uncertainty else ""
+            sheet = f" (datasheet {shown(datasheet, unit)})" if is_other else ""
+            figures.append(f"{shown(value, unit)}{spread}{sheet}")
         method = f" ({self.method})" if self.method else ""
         source = "" if self.kind == "measured" else "; from the datasheet, not measured there"
-        return f"{' and '.join(figures)}{method}{source}"
+        low = f"; the true roof is higher: {self.disturbance} meanwhile" if self.disturbance else ""
+        return f"{' and '.join(figures)}{method}{source}{low}"
 
     def roof(self, intensity: float | None) -> float | None:
         """Return the attainable FLOP/s at an `intensity` in FLOP per byte."""
@@ -54,10 +60,27 @@ class Ceilings:
             return None
         return min(self.peak, self.bandwidth * intensity)
 
-    def is_memory_bound(self, intensity: float | None) -> bool | None:
-        """Return whether an intensity is below the ideal one; None where one of them is unknown."""
+    def uncertainty(self, intensity: float | None) -> float | None:
+        """Return that of the ceiling that bounds an `intensity`; None where it is unknown.
+
+        The intensity is in FLOP per byte; work that moves nothing has None.
+        """
         ideal = self.ideal_intensity
-        return None if intensity is None or ideal is None else intensity < ideal
+        is_peak = intensity is None or (ideal is not None and intensity >= ideal)
+        return self.peak_uncertainty if is_peak else self.bandwidth_uncertainty
+
+    def is_memory_bound(self, intensity: float | None) -> bool | None:
+        """Return whether an intensity is below the ideal one; None where one of them is unknown.
+
+        Also None where the two are nearer than the uncertainties of the ceilings: either may be
+        higher, and the ideal intensity is their ratio.
+        """
+        ideal = self.ideal_intensity
+        if intensity is None or ideal is None:
+            return None
+        least = ideal / (1.0 + (self.bandwidth_uncertainty or 0.0))
+        most = ideal * (1.0 + (self.peak_uncertainty or 0.0))
+        return None if least <= intensity < most else intensity < ideal
 
 
 def ceilings_of(row: RunRow) -> Ceilings:
@@ -70,7 +93,18 @@ def ceilings_of(row: RunRow) -> Ceilings:
     kind = "measured" if all(measured) else "datasheet" if all(datasheet) else ""
     chosen = {"measured": measured, "datasheet": datasheet}.get(kind, (None, None))
     methods = (str(figures["method"]) for figures in (peak, bandwidth) if figures.get("method"))
-    return Ceilings(*chosen, *datasheet, kind=kind, method="; ".join(methods))
+    method = "; ".join(methods)
+    if kind != "measured":
+        return Ceilings(*chosen, *datasheet, kind=kind, method=method)
+    return Ceilings(
+        *chosen,
+        *datasheet,
+        kind=kind,
+        method=method,
+        peak_uncertainty=_share(peak.get("uncertainty")),
+        bandwidth_uncertainty=_share(bandwidth.get("uncertainty")),
+        disturbance=str(peak.get("disturbance") or bandwidth.get("disturbance") or ""),
+    )
 
 
 def roof_note(row: RunRow) -> str:
@@ -105,6 +139,12 @@ def _figures_of(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     return {} if value is None else {"measured": value}
+
+
+def _share(value: Any) -> float | None:
+    """Return a share from stored conditions; None where there is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0.0 <= value <= 1.0 else None
 
 
 def _number(figures: Mapping[str, Any], source: str) -> float | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from mlscope.load.scenarios import COLD
 from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_note
+from services.analyzer.building.roof_position import MEMORY_BOUND_COLUMN
 from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stacks_with_serialised
 from services.analyzer.building.table import (
     Row,
-    bool_column,
     counter_warnings,
     distinct_name,
     estimate_columns,
@@ -49,9 +49,7 @@ COUNTER_COLUMNS = (
     ),
     float_column("throughput", "Arithmetic throughput: FLOP per second of kernel time.", "FLOP/s"),
     float_column("roof", "Attainable throughput of the device at this intensity.", "FLOP/s"),
-    bool_column(
-        "memory_bound", "Whether the intensity is below the ideal one; null where unknown."
-    ),
+    MEMORY_BOUND_COLUMN,
 )
 
 SUM_COLUMNS = (

@@ -4,11 +4,10 @@ Every input and output counts as moved once: this is a bound, not a measurement.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mlscope.counts import be, many, verb
-from mlscope.quantities import number
+from mlscope.counts import many, verb
 from services.analyzer.building.kernel_sums import TracedStack
 from services.analyzer.frames.evaluation import Run
 from services.analyzer.frames.kernels import point_of
@@ -107,18 +106,3 @@ def _unknown_share(work: list[dict[str, Any]]) -> float:
     all_ns = sum(layer["time"] or 0.0 for layer in work)
     unknown_ns = sum(layer["time"] or 0.0 for layer in _without_work(work))
     return unknown_ns / all_ns if all_ns else 0.0
-
-
-def above_roof_notes(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield for each run how many of its rows are above the roof (`of_roof` above 1)."""
-    parts: dict[str, list[float]] = {}
-    for row in rows:
-        if row["of_roof"] is not None:
-            parts.setdefault(row["run"], []).append(row["of_roof"])
-    for run, shares in parts.items():
-        if above := [share for share in shares if share > 1.0]:
-            yield (
-                f"{run}: {len(above)} of {many(len(shares), 'row')} {be(len(above))} above the "
-                f"roof, by up to {number(max(above), 3)} times: caches served bytes that count as "
-                "moved, or the work used a faster algorithm or arithmetic than counted"
-            )

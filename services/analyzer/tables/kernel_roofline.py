@@ -5,7 +5,7 @@ Without counters: the kernels that are alone in their layer, with the work of it
 
 from typing import Any
 
-from mlscope.counts import be, many, verb
+from mlscope.counts import many
 from schemas.analysis import Table
 from services.analyzer.building.ceilings import roof_sentences
 from services.analyzer.building.charts import roofline
@@ -15,18 +15,22 @@ from services.analyzer.building.kernel_sums import (
     no_counters,
     traced_stacks,
 )
+from services.analyzer.building.roof_position import (
+    MEMORY_BOUND_COLUMN,
+    ROOF_COLUMNS,
+    above_roof_notes,
+    bound_text,
+    roof_cells,
+)
 from services.analyzer.building.stacks import STACK_COLUMNS
-from services.analyzer.building.static_points import above_roof_notes, kernel_points
+from services.analyzer.building.static_points import kernel_points
 from services.analyzer.building.table import (
     Analysis,
-    bool_column,
     estimate_columns,
     float_column,
-    format_share,
     int_column,
     make_table,
     of_first_run,
-    share,
     text_column,
 )
 from services.analyzer.frames.evaluation import Frames
@@ -57,19 +61,8 @@ def kernel_roofline(frames: Frames) -> Table:
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     first = of_first_run(rows)
-    judged = [row for row in first if row["memory_bound"] is not None]
-    if not judged:
-        return (
-            f"{many(len(first), 'kernel')} {verb(len(first), 'has', 'have')} an intensity, but the "
-            "roof of their device is unknown."
-        )
     source = "" if first[0]["source"] == "counters" else " (by shapes, not by counters)"
-    bound = [row for row in judged if row["memory_bound"]]
-    part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
-    return (
-        f"{len(bound)} of {many(len(judged), 'kernel')} {be(len(bound))} memory-bound{source} in "
-        f"{first[0]['run']}, {format_share(part)} of their time."
-    )
+    return bound_text(first, "kernel", source)
 
 
 def _roofline_rows(traced: TracedStack) -> list[dict[str, Any]]:
@@ -84,7 +77,7 @@ def _roofline_rows(traced: TracedStack) -> list[dict[str, Any]]:
             **{name: value for name, value in row.items() if name in names},
             "source": source,
             "ridge": ridge,
-            "of_roof": share(row["throughput"], row["roof"]),
+            **roof_cells(row, traced.ceilings),
         }
         for row in points
         if row["intensity"] is not None
@@ -97,7 +90,7 @@ ANALYSIS = Analysis(
     title="Roofline of kernels (A9)",
     source=(
         "XSP A9; the roof is min(peak, bandwidth x intensity) (Williams, Waterman and Patterson "
-        "2009), with ceilings measured once on the device, else from its datasheet. Without "
+        "2009), with ceilings measured on the device, else from its datasheet. Without "
         "counters FLOP and bytes are those of the layer's shapes, where one kernel does all the "
         "work."
     ),
@@ -117,11 +110,9 @@ ANALYSIS = Analysis(
         ),
         float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
         float_column("roof", "Attainable throughput of the device at this intensity.", "FLOP/s"),
-        float_column("of_roof", "Throughput over the roof.", "1"),
+        *ROOF_COLUMNS,
         float_column("ridge", "The ideal intensity: peak / bandwidth.", "FLOP/By"),
-        bool_column(
-            "memory_bound", "Whether the intensity is below the ideal one; null where unknown."
-        ),
+        MEMORY_BOUND_COLUMN,
     ),
     compute=kernel_roofline,
     chart=roofline("name", "layer_name", "time", "of_roof"),

@@ -13,6 +13,12 @@ from services.analyzer.building.kernel_sums import (
     traced_stacks,
     without_counters,
 )
+from services.analyzer.building.roof_position import (
+    ROOF_COLUMNS,
+    above_roof_notes,
+    error_text,
+    roof_cells,
+)
 from services.analyzer.building.stacks import STACK_COLUMNS
 from services.analyzer.building.static_points import model_point
 from services.analyzer.building.table import (
@@ -48,6 +54,7 @@ def kernels_by_model(frames: Frames) -> Table:
             caveats += [f"{run}: {missing}: it is not in the throughput"] if missing else []
     with_point = {row["run"] for row in rows if row["intensity"] is not None}
     caveats += roof_sentences(s.run.row for s in traced if s.run.row.run in with_point)
+    caveats += above_roof_notes(rows, lambda row, _: f"batch {row['batch_size']}")
     negative = [row["run"] for row in rows if row["is_negative"]]
     if negative:
         caveats.append(
@@ -67,6 +74,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     memory_bound = f"; memory-bound at batch {', '.join(sizes)}" if sizes and len(rows) > 1 else ""
     return (
         f"Kernels take {part} at batch {last['batch_size']} ({last['run']}){bound}{memory_bound}."
+        f"{error_text(rows)}"
     )
 
 
@@ -90,7 +98,7 @@ def model_rows(traced: TracedStack) -> list[dict[str, Any]]:
             "gpu_share": share(row["time"], model_ns),
             "is_negative": model_ns is not None and model_ns < row["time"],
             "unattributed_share": traced.run.unattributed_share,
-            "of_roof": share(*({**row, **point}[name] for name in ("throughput", "roof"))),
+            **roof_cells({**row, **point}, traced.ceilings),
         }
         for row in traced.sums()
     ]
@@ -114,7 +122,7 @@ ANALYSIS = Analysis(
         float_column("gpu_share", "Kernel time divided by latency.", "1"),
         bool_column("is_negative", "Whether the kernel time is above the latency."),
         float_column("unattributed_share", "Share of the kernel time in no known layer.", "1"),
-        float_column("of_roof", "Throughput over the roof.", "1"),
+        *ROOF_COLUMNS,
         float_column("ridge", "The ideal intensity: peak / bandwidth.", "FLOP/By"),
         text_column(
             "source", "Source of FLOP and intensity: counters, static (shapes), '' for none."

@@ -3,24 +3,26 @@
 from collections.abc import Iterator
 from typing import Any
 
-from mlscope.counts import be, many, verb
 from schemas.analysis import Table
-from services.analyzer.building.ceilings import ceilings_of, roof_sentences
+from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.charts import roofline
 from services.analyzer.building.kernel_sums import TracedStack, kernel_warnings, traced_stacks
 from services.analyzer.building.layer_work import TIME_OF_COLUMN
+from services.analyzer.building.roof_position import (
+    MEMORY_BOUND_COLUMN,
+    ROOF_COLUMNS,
+    above_roof_notes,
+    bound_text,
+    roof_cells,
+)
 from services.analyzer.building.stacks import STACK_COLUMNS, Stack, stacks_of
-from services.analyzer.building.static_points import above_roof_notes
 from services.analyzer.building.table import (
     Analysis,
-    bool_column,
     estimate_columns,
     float_column,
-    format_share,
     int_column,
     make_table,
     of_first_run,
-    share,
     text_column,
 )
 from services.analyzer.frames.evaluation import Frames
@@ -48,9 +50,9 @@ def layer_points(frames: Frames) -> list[dict[str, Any]]:
         if traced is None or not traced.counted.has_counters:
             points += static_points(stack, traced)
             continue
-        cells = traced.stack.cells(traced.run) | {"ridge": traced.ceilings.ideal_intensity}
+        cells = traced.stack.cells(traced.run) | {"source": "counters", "time_of": "kernels"}
         points += [
-            _cells(cells, row, "counters", "kernels")
+            _cells(cells, row, traced.ceilings)
             for row in layer_rows(traced)
             if row["intensity"] is not None and row["layer"] is not None
         ]
@@ -71,7 +73,7 @@ def static_points(stack: Stack, traced: TracedStack | None) -> Iterator[dict[str
         return
     ceilings = ceilings_of(run.row)
     kernels = {row["layer"]: row for row in traced.sums("layer")} if traced else {}
-    cells = stack.cells(traced.run if traced else run) | {"ridge": ceilings.ideal_intensity}
+    cells = stack.cells(traced.run if traced else run) | {"source": "static"}
     for layer in layers_of(run).drop_nulls(["flops", "time"]).to_dicts():
         calls = layer["spans"] / layer["queries"]
         read, written = (
@@ -86,20 +88,18 @@ def static_points(stack: Stack, traced: TracedStack | None) -> Iterator[dict[str
         amounts = {"flops": flops, "dram_read_bytes": read, "dram_write_bytes": written}
         row = {**layer, **amounts, **point, "layer": layer["node"]}
         row |= {name: timed[name] for name in ("time", "time_low", "time_high", "queries")}
-        yield _cells(cells, row, "static", "kernels" if layer["node"] in kernels else "layer")
+        time_of = "kernels" if layer["node"] in kernels else "layer"
+        yield _cells(cells | {"time_of": time_of}, row, ceilings)
 
 
-def _cells(
-    run_cells: dict[str, Any], row: dict[str, Any], source: str, time_of: str
-) -> dict[str, Any]:
+def _cells(run_cells: dict[str, Any], row: dict[str, Any], ceilings: Ceilings) -> dict[str, Any]:
     names = {column.name for column in ANALYSIS.columns}
     return {
         **{name: value for name, value in row.items() if name in names},
         **run_cells,
         "bytes": row["dram_read_bytes"] + row["dram_write_bytes"],
-        "of_roof": share(row["throughput"], row["roof"]),
-        "source": source,
-        "time_of": time_of,
+        "ridge": ceilings.ideal_intensity,
+        **roof_cells(row, ceilings),
     }
 
 
@@ -108,18 +108,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
         return "FLOP and bytes of layers are unknown: no counters, and no layer reports its work."
     first = of_first_run(rows)
     source = "by counters" if first[0]["source"] == "counters" else "by shapes, not by counters"
-    judged = [row for row in first if row["memory_bound"] is not None]
-    if not judged:
-        return (
-            f"{many(len(first), 'layer')} {verb(len(first), 'has', 'have')} an intensity "
-            f"({source}), but the roof of their device is unknown."
-        )
-    bound = [row for row in judged if row["memory_bound"]]
-    part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
-    return (
-        f"{len(bound)} of {many(len(judged), 'layer')} {be(len(bound))} memory-bound ({source}) in "
-        f"{first[0]['run']}, {format_share(part)} of their time."
-    )
+    return bound_text(first, "layer", f" ({source})")
 
 
 ANALYSIS = Analysis(
@@ -145,11 +134,9 @@ ANALYSIS = Analysis(
         float_column("intensity", "Arithmetic intensity: FLOP per byte.", "FLOP/By"),
         float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
         float_column("roof", "Attainable throughput of the device at this intensity.", "FLOP/s"),
-        float_column("of_roof", "Throughput over the roof.", "1"),
+        *ROOF_COLUMNS,
         float_column("ridge", "The ideal intensity: peak / bandwidth.", "FLOP/By"),
-        bool_column(
-            "memory_bound", "Whether the intensity is below the ideal one; null where unknown."
-        ),
+        MEMORY_BOUND_COLUMN,
     ),
     compute=layer_roofline,
     chart=roofline("name", "type", "time", "of_roof", "source"),

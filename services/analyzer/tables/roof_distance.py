@@ -6,16 +6,18 @@ from typing import Any
 from mlscope.quantities import number
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.ceilings import ceilings_of, roof_sentences
+from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, difference
-from services.analyzer.building.stacks import STACK_COLUMNS, Stack, stacks_of
-from services.analyzer.building.static_points import (
-    WORK,
+from services.analyzer.building.roof_position import (
+    ABOVE,
+    AT,
+    ROOF_COLUMNS,
     above_roof_notes,
-    missing_work_note,
-    work_of,
+    position_cells,
 )
+from services.analyzer.building.stacks import STACK_COLUMNS, Stack, stacks_of
+from services.analyzer.building.static_points import WORK, missing_work_note, work_of
 from services.analyzer.building.table import (
     Analysis,
     counter_warnings,
@@ -80,10 +82,12 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
     subject = f"Predict of {model['run']} takes"
     if stack.predicted is None:
         subject = f"All layers of {model['run']} take"
-    return (
-        f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the roof's "
-        f"minimum time; {_loss_text(layers)}."
-    )
+    times = f"{number(model['times'], 3)} times the roof's minimum time"
+    subject = f"{subject} {format_time(model['time'])}, {times}"
+    if model["roof_position"] == ABOVE:
+        return f"{subject}: an error of ours, as no work is faster than its roof."
+    at_roof = ", which is at the roof" if model["roof_position"] == AT else ""
+    return f"{subject}{at_roof}; {_loss_text(layers)}."
 
 
 def _loss_text(layers: list[dict[str, Any]]) -> str:
@@ -101,8 +105,8 @@ def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] 
     `run` of the `stack` has the layer's time.
     """
     ceilings = ceilings_of(run.row)
-    least = _least_ns(point, ceilings.peak, ceilings.bandwidth)
-    if least is None:
+    least = _least_margin(point, ceilings)
+    if least.value is None:
         return None
     datasheet = _least_ns(point, ceilings.datasheet_peak, ceilings.datasheet_bandwidth)
     names = ("layer", "name", "type", "queries", *_TIME, "source")
@@ -110,9 +114,23 @@ def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] 
         **stack.cells(run),
         **{name: point[name] for name in (*names, "flops", "bytes")},
         **_distance(Margin(*(point[name] for name in _TIME)), least, datasheet),
+        **position_cells(
+            point,
+            share(least.value, point["time"]),
+            point["roof_uncertainty"],
+            ceilings.disturbance,
+        ),
         **_rate(point["flops"], point["time"], ceilings.peak),
         "roof_kind": ceilings.kind,
     }
+
+
+def _least_margin(point: dict[str, Any], ceilings: Ceilings) -> Margin:
+    """Return the least time (ns) of a layer, which is shorter where the roof is higher."""
+    least = _least_ns(point, ceilings.peak, ceilings.bandwidth)
+    if least is None:
+        return Margin()
+    return Margin(least, least / (1.0 + (point["roof_uncertainty"] or 0.0)), least)
 
 
 def _least_ns(point: dict[str, Any], peak: float | None, bandwidth: float | None) -> float | None:
@@ -122,14 +140,14 @@ def _least_ns(point: dict[str, Any], peak: float | None, bandwidth: float | None
     return float(1e9 * max(point["flops"] / peak, point["bytes"] / bandwidth))
 
 
-def _distance(times: Margin, least: float, datasheet: float | None) -> dict[str, Any]:
-    """Return the cells of `times` (ns) against the `least` one, which is taken as exact."""
+def _distance(times: Margin, least: Margin, datasheet: float | None) -> dict[str, Any]:
+    """Return the cells of `times` (ns) against the `least` one, both with their uncertainty."""
     time = times.value
+    ratios = share(time, least.value), share(times.low, least.high), share(times.high, least.low)
     return {
-        "least_time": least,
-        **difference(times, Margin(least, least, least)).cells("lost"),
-        "of_roof": share(least, time),
-        **Margin(*(share(end, least) for end in (time, times.low, times.high))).cells("times"),
+        "least_time": least.value,
+        **difference(times, least).cells("lost"),
+        **Margin(*ratios).cells("times"),
         "datasheet_time": datasheet,
         "of_datasheet": share(datasheet, time),
     }
@@ -159,6 +177,8 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
     time, least, datasheet = cells["time"], sums["least_time"], sums["datasheet_time"]
     assert time is not None
     assert least is not None
+    uncertainty = _sum_uncertainty(rows)
+    lowest = least / (1.0 + (uncertainty or 0.0))
     return {
         **stack.cells(model),
         **cells,
@@ -170,9 +190,21 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
         "roof_kind": rows[0]["roof_kind"],
         "flops": sums["flops"],
         "bytes": sums["bytes"],
-        **_distance(Margin(*(cells[name] for name in _TIME)), least, datasheet),
+        **_distance(
+            Margin(*(cells[name] for name in _TIME)), Margin(least, lowest, least), datasheet
+        ),
+        **position_cells(cells, share(least, time), uncertainty, ceilings_of(run.row).disturbance),
         **_rate(sums["flops"], time, rows[0]["peak"]),
     }
+
+
+def _sum_uncertainty(rows: list[dict[str, Any]]) -> float | None:
+    """Return the mean uncertainty of the roofs of all layers, by their least time; None unknown."""
+    least = sum(row["least_time"] for row in rows)
+    known = [row for row in rows if row["roof_uncertainty"] is not None]
+    if not least or len(known) < len(rows):
+        return None
+    return float(sum(row["least_time"] * row["roof_uncertainty"] for row in known) / least)
 
 
 ANALYSIS = Analysis(
@@ -180,7 +212,7 @@ ANALYSIS = Analysis(
     title="Distance from the roof",
     source=(
         "Least time = max(FLOP / peak, bytes / bandwidth) (Williams, Waterman and Patterson 2009), "
-        "with ceilings measured once on the device, and those of the datasheet for comparison. "
+        "with ceilings measured on the device, and those of the datasheet for comparison. "
         "FLOP and bytes are those of counters where they exist, else of the layers' shapes."
     ),
     columns=(
@@ -198,6 +230,7 @@ ANALYSIS = Analysis(
         float_column("least_time", "The least time under the roof."),
         *estimate_columns("lost", "Time minus the roof's minimum time."),
         float_column("of_roof", "Least time divided by time.", "1"),
+        *ROOF_COLUMNS[1:],
         *estimate_columns("times", "Time divided by least time.", "1"),
         float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
         float_column("peak", "Peak throughput of the device.", "FLOP/s"),

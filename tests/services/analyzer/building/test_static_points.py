@@ -87,10 +87,3 @@ def test_without_layers_and_counters_nothing_is_told() -> None:
     assert rows_of(table_of(A9, RUNS[0], RUNS[2])) == []
     (row,) = rows_of(table_of(A15, RUNS[0], RUNS[2]))
     assert (row["source"], row["flops"], row["of_roof"]) == ("", None, None)
-
-
-def test_what_is_above_the_roof_is_told() -> None:
-    quick = (RUNS[0], RUNS[1], kernel_run((0, "gemm", 2500), (2, "x", 70), conditions=ROOF))
-    told = "s: 1 of 2 rows is above the roof, by up to 2 times: caches served bytes"
-    assert any(each.startswith(told) for each in table_of(A9, *quick).caveats)
-    assert not any("above the roof" in each for each in table_of(A9, *RUNS).caveats)

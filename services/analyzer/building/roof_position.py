@@ -1,0 +1,174 @@
+"""Where rows lie against their device's roof: below, at it, or above it by an error of ours.
+
+No work exceeds its device. A row above the roof by more than the uncertainties of the roof and of
+its own time has FLOP, bytes or a time that are wrong, or its device had another roof then.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mlscope.counts import be, many, verb
+from mlscope.quantities import number
+from services.analyzer.building.ceilings import Ceilings
+from services.analyzer.building.table import (
+    Row,
+    bool_column,
+    distinct_name,
+    float_column,
+    format_share,
+    share,
+    text_column,
+)
+
+BELOW, AT, ABOVE = "below", "at", "above"
+ROOF_COLUMNS = (
+    float_column("of_roof", "Throughput over the roof.", "1"),
+    float_column(
+        "roof_uncertainty",
+        "Share of the roof by which it may be higher; null where unknown.",
+        "1",
+    ),
+    text_column(
+        "roof_position",
+        "Against the roof: below, at it (within its uncertainty), or above it, which is an error "
+        "of ours; '' where unknown.",
+    ),
+)
+"""A row's share of its roof, and what that says; `of_roof` is redefined where it is of times."""
+MEMORY_BOUND_COLUMN = bool_column(
+    "memory_bound",
+    "Whether the intensity is below the ideal one; null where unknown, or within its uncertainty.",
+)
+_MOST_NAMED = 3
+
+
+def roof_cells(row: Row, ceilings: Ceilings) -> dict[str, Any]:
+    """Return the cells of `ROOF_COLUMNS` of a row with a roofline point, under `ceilings`.
+
+    The row has throughput, roof and intensity, and its time (ns) with an interval.
+    """
+    of_roof = share(row["throughput"], row["roof"])
+    uncertainty = None if of_roof is None else ceilings.uncertainty(row["intensity"])
+    return position_cells(row, of_roof, uncertainty, ceilings.disturbance)
+
+
+def position_cells(
+    times: Row, of_roof: float | None, uncertainty: float | None, disturbance: str = ""
+) -> dict[str, Any]:
+    """Return the cells of `ROOF_COLUMNS` of a row whose share of its roof is `of_roof`.
+
+    `times` has its time (ns) with an interval. The roof has an `uncertainty`, None where unknown;
+    a `disturbance` of its measurement makes it too low by an unknown amount.
+    """
+    return {
+        "of_roof": of_roof,
+        "roof_uncertainty": uncertainty,
+        "roof_position": _position(times, of_roof, uncertainty or 0.0, disturbance),
+    }
+
+
+def _position(times: Row, of_roof: float | None, uncertainty: float, disturbance: str) -> str:
+    if of_roof is None or (disturbance and of_roof >= 1.0):
+        return ""
+    slowest = times["time_high"] or times["time"]
+    if of_roof * times["time"] / slowest > 1.0 + uncertainty:
+        return ABOVE
+    return AT if of_roof >= 1.0 - uncertainty else BELOW
+
+
+Label = Callable[[Row, Sequence[Row]], str]
+"""Returns the name of a row among others."""
+
+
+def above_roof_notes(rows: Iterable[Row], label: Label = distinct_name) -> Iterator[str]:
+    """Yield for each run which of its rows are above the roof, by how much, and what is in doubt.
+
+    `label` names one of the `rows` among those of its run.
+    """
+    by_run: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["of_roof"] is not None:
+            by_run.setdefault(row["run"], []).append(row)
+    for run, of_run in by_run.items():
+        if above := [row for row in of_run if row["roof_position"] == ABOVE]:
+            yield f"{run}: {_error_text(above, of_run, label)}"
+        if low := [row for row in of_run if row["roof_position"] == "" and row["of_roof"] > 1.0]:
+            most = number(max(row["of_roof"] for row in low), 3)
+            yield (
+                f"{run}: {_count_text(low, of_run)} above the measured roof, by up to {most} times:"
+                " the true roof is higher"
+            )
+
+
+def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
+    highest = sorted(above, key=lambda row: -row["of_roof"])
+    named = [
+        f"{label(row, rows)} is {number(row['of_roof'], 3)} times the roof{_uncertainty_text(row)}"
+        for row in highest[:_MOST_NAMED]
+    ]
+    more = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
+    doubts = dict.fromkeys(_doubt(row) for row in highest)
+    return (
+        f"an error of ours: {_count_text(above, rows)} above the roof by more than its uncertainty "
+        f"({', '.join([*named, *more])}). Distrust {'; '.join(doubts)}"
+    )
+
+
+def _count_text(some: Sequence[Row], rows: Sequence[Row]) -> str:
+    return f"{len(some)} of {many(len(rows), 'row')} {be(len(some))}"
+
+
+def _uncertainty_text(row: Row) -> str:
+    uncertainty = row["roof_uncertainty"]
+    return " of unknown uncertainty" if uncertainty is None else f" ± {uncertainty:.1%}"
+
+
+def _doubt(row: Row) -> str:
+    """Return what of a row to distrust, by what bounds it and where its work comes from."""
+    is_memory_bound = _is_memory_bound(row)
+    if is_memory_bound is None:
+        return "their FLOP and bytes, as counted, and the roof"
+    if not is_memory_bound:
+        return "their FLOP: the work used a faster algorithm or arithmetic than counted"
+    if row["source"] == "counters":
+        return "their bytes and times: the replay that counted bytes was another run"
+    return "their bytes: caches served some that count as moved"
+
+
+def _is_memory_bound(row: Row) -> bool | None:
+    """Return what bounds a row; None where that is unknown, or differs among its parts."""
+    if "least_time" not in row:
+        bound: bool | None = row["memory_bound"]
+        return bound
+    if row["layer"] is None or not row["peak"]:
+        return None
+    return bool(1e9 * row["flops"] / row["peak"] < 0.999 * row["least_time"])
+
+
+def error_text(rows: Iterable[Row]) -> str:
+    """Return the end of a verdict about rows of which some are above the roof, else ''."""
+    above = sum(row["roof_position"] == ABOVE for row in rows)
+    return f" {many(above, 'row')} {be(above)} above the roof, an error of ours." if above else ""
+
+
+def bound_text(rows: Sequence[Mapping[str, Any]], noun: str, source: str) -> str:
+    """Return how many rows of a run memory bounds, as a verdict; a row is one `noun`.
+
+    `source` tells where FLOP and bytes come from, as ` (by shapes)`.
+    """
+    undecided = sum(row["memory_bound"] is None and row["ridge"] is not None for row in rows)
+    near = f"{many(undecided, noun)} {be(undecided)} within the uncertainty of the ridge"
+    judged = [row for row in rows if row["memory_bound"] is not None]
+    if not judged and not undecided:
+        have = verb(len(rows), "has", "have")
+        unknown = "but the roof of their device is unknown."
+        return f"{many(len(rows), noun)} {have} an intensity{source}, {unknown}"
+    if not judged:
+        return f"What bounds the work of {rows[0]['run']} is not told apart{source}: {near}."
+    bound = [row for row in judged if row["memory_bound"]]
+    part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
+    return (
+        f"{len(bound)} of {many(len(judged), noun)} {be(len(bound))} memory-bound{source} in "
+        f"{rows[0]['run']}, {format_share(part)} of their time"
+        f"{f'; {near}' if undecided else ''}.{error_text(rows)}"
+    )
