@@ -123,3 +123,13 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cykooz_resizer", None)
     with pytest.raises(PackageMissing, match=r"pip install 'mlscope\[resizing\]'"):
         made("resize", dimensions=4, **FAST)
+
+
+@needs_package
+def test_a_pillow_that_it_cannot_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AttributeError("no unsafe_ptrs")
+
+    monkeypatch.setattr("cykooz_resizer.Resizer.resize_pil", refuse)
+    with pytest.raises(PackageMissing, match=r"cykooz-resizer .* and this Pillow: no unsafe_ptrs"):
+        made("resize", dimensions=4, **FAST)
