@@ -39,6 +39,7 @@ from services.analyzer.tables.memory_by_type import ANALYSIS as MEMORY_BY_TYPE
 from services.analyzer.tables.operators import ANALYSIS as OPERATORS
 from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
 from services.analyzer.tables.outputs import ANALYSIS as OUTPUTS
+from services.analyzer.tables.pipeline_stages import ANALYSIS as PIPELINE_STAGES
 from services.analyzer.tables.preparation import ANALYSIS as PREPARATION
 from services.analyzer.tables.roof_distance import ANALYSIS as ROOF_DISTANCE
 from services.analyzer.tables.stages import ANALYSIS as STAGES
@@ -58,6 +59,7 @@ ANALYSES: tuple[Analysis, ...] = (
     LAYER_OVERHEADS,
     OPERATORS,
     PREPARATION,
+    PIPELINE_STAGES,
     LAYERS,
     LAYER_LATENCY,
     LAYER_MEMORY,

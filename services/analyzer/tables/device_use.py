@@ -17,6 +17,7 @@ from services.analyzer.building.kernel_sums import (
     without_replays,
 )
 from services.analyzer.building.margins import UNKNOWN, Margin, difference, mean_margin
+from services.analyzer.building.pipeline import PREPARE
 from services.analyzer.building.stacks import STACK_COLUMNS
 from services.analyzer.building.table import (
     Analysis,
@@ -32,10 +33,14 @@ from services.analyzer.building.table import (
 )
 from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Frames
 from services.analyzer.frames.kernels import answered_work
+from services.analyzer.tables.pipeline_stages import bottleneck_of
 
 DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
 """Shares of predict in which the device is busy: from the first on predict is device-bound, up to
 the second host-bound, and between them mixed."""
+
+INPUT_BOUND = "input-bound"
+"""Predict waits for prepared samples: preparing them limits the run, beyond doubt."""
 
 MOST_COPIED = 0.1
 """The share of busy time with copies above which the verdict reports it."""
@@ -82,6 +87,8 @@ def _use_row(traced: TracedStack) -> dict[str, Any]:
         is_host_bound = busy_share <= HOST_BOUND
         bound = "host-bound" if is_host_bound else "mixed"
         bound = "device-bound" if busy_share >= DEVICE_BOUND else bound
+    if bottleneck_of(model or traced.run) == PREPARE:
+        bound = INPUT_BOUND
     copies = busy_ns(work.filter(pl.col("kind") == int(SpanKind.COPY)), ["query"])["busy_ns"]
     return {
         **traced.stack.cells(traced.run),
@@ -160,8 +167,9 @@ ANALYSIS = Analysis(
         "are between device work of a query; a gap is waiting if its next work was launched only "
         "when the device was idle. Device-bound: busy for "
         f"{DEVICE_BOUND:.0%} or more of predict in the run at level model; host-bound: "
-        f"{HOST_BOUND:.0%} or less. Intervals: Student's t for means per query, order statistics "
-        "for medians; that of idle combines those of predict and busy."
+        f"{HOST_BOUND:.0%} or less; input-bound: preparation is the bottleneck of a run whose "
+        "queries overlap (`pipeline_stages`). Intervals: Student's t for means per query, order "
+        "statistics for medians; that of idle combines those of predict and busy."
     ),
     columns=(
         *STACK_COLUMNS,
@@ -190,7 +198,11 @@ ANALYSIS = Analysis(
         *estimate_columns("waiting", "Time of the gaps that waited for a launch, per query."),
         *estimate_columns("launch_delay", "Median time from launch to start."),
         float_column("unattributed_share", "Share of the kernel time in no known layer.", "1"),
-        text_column("bound", "What limits predict: device-bound, mixed or host-bound."),
+        text_column(
+            "bound",
+            "What limits predict: device-bound, mixed or host-bound; or input-bound: preparation "
+            "limits the run.",
+        ),
     ),
     compute=device_use,
     chart=bars(("batch_size", "Batch size"), ("busy_share", "Busy share of predict"), "bound"),

@@ -39,6 +39,7 @@ from services.analyzer.building.level_differences import (
     predict_times,
     query_times,
 )
+from services.analyzer.building.pipeline import has_overlapping_stages
 from services.analyzer.building.side_by_side import ambiguous_parents, are_side_by_side
 from services.analyzer.building.table import (
     Analysis,
@@ -83,6 +84,12 @@ def levels(frames: Frames) -> Table:
         f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as measured"
         for row in rows
         if row["kind"] == "measured" and (row["median"] or 0.0) < 0.0
+    ]
+    notes += [
+        f"{model.row.run}: its operators ran side by side, so that they don't add up to a query: "
+        "see pipeline_stages"
+        for runs in groups.values()
+        if (model := runs.get(OPERATOR_LEVEL)) is not None and has_overlapping_stages(model)
     ]
     for cells in rows:
         if not cells["valid"] and cells["doubt"] != _LOST:
@@ -133,10 +140,14 @@ def _level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
     if model is not None:
         operators = query_times(model.spans_at(OPERATOR_LEVEL)).sort("query")
         both = _queries(model).join(operators, on="query", suffix="_part")
-        yield _measured(group, "operators", model, operators["ns"].to_numpy())
+        # Operators of one query that run side by side add up to more than the query.
+        is_sequential = not has_overlapping_stages(model)
+        if is_sequential:
+            yield _measured(group, "operators", model, operators["ns"].to_numpy())
         yield _measured(group, PREDICT, model, model.operator_ns(PREDICT))
-        outside = (both["ns"] - both["ns_part"]).to_numpy()
-        yield _measured(group, "outside operators", model, outside)
+        if is_sequential:
+            outside = (both["ns"] - both["ns_part"]).to_numpy()
+            yield _measured(group, "outside operators", model, outside)
     layered = runs.get(LAYER_LEVEL)
     if layered is not None and layered.spans_at(LAYER_LEVEL).height:
         layers, predict = _layers(layered), predict_times(layered)

@@ -9,6 +9,7 @@ from schemas.analysis import Table
 from services.analyzer.building.best import leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, difference, mean_margin
+from services.analyzer.building.pipeline import STAGES, has_overlapping_stages, stage_times
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -32,6 +33,9 @@ LEAST_QUERIES = 20
 """A run with fewer queries has no tail to explain."""
 MOST_LAYERS = 5
 _LATE, _OUTSIDE = "issued late", "outside operators"
+_WHOLE = ("wait", "operator", "stage")
+"""The kinds of parts that add up to a query."""
+_WAITING = "waiting for "
 _PLACES = {_LATE: "from being issued late", _OUTSIDE: _OUTSIDE}
 """What follows "a share of it" for parts whose name is no noun."""
 
@@ -41,7 +45,7 @@ def tail(frames: Frames) -> Table:
     rows = [row for run in frames.measured for row in _tail_rows(run)]
     verdict = f"No run has {LEAST_QUERIES} queries: there is no tail to explain."
     if rows:
-        parts = [row for row in of_first_run(rows) if row["kind"] in ("wait", "operator")]
+        parts = [row for row in of_first_run(rows) if row["kind"] in _WHOLE]
         verdict = _verdict(rows[0], parts)
     return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
@@ -57,7 +61,8 @@ def _verdict(query: dict[str, Any], parts: list[dict[str, Any]]) -> str:
         return f"{verdict}."
     top = max(parts, key=lambda row: row["excess"])
     if top["excess"] > 0:
-        place = _PLACES.get(top["part"], f"in {top['part']}")
+        is_wait = top["part"].startswith(_WAITING)
+        place = _PLACES.get(top["part"], top["part"] if is_wait else f"in {top['part']}")
         part = f"{format_share(top['share'])} of it {place}"
         if round(top["share"], 3) > 1.0:
             part = f"all of it {place} ({format_time(top['excess'])} more; the rest takes less)"
@@ -125,20 +130,38 @@ def _mean_time(times: pl.DataFrame, queries: pl.Series) -> Margin:
 def parts_of(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """Yield waiting, operators and layers: kind, name, and the time (query, ns) of each query."""
     frame = run.answered
+    overlaps = has_overlapping_stages(run)
     due = pl.col("due_ns").fill_null(pl.col("issued_ns"))
     yield "wait", _LATE, frame.select("query", (pl.col("issued_ns") - due).alias("ns"))
-    begun = (pl.col("started_ns") - pl.col("issued_ns")).alias("ns")
-    yield "wait", "waiting to begin", frame.select("query", begun)
-    for kind, level in (("operator", OPERATOR_LEVEL), ("layer", LAYER_LEVEL)):
+    if overlaps:
+        yield from _stage_parts(run)
+    else:
+        begun = (pl.col("started_ns") - pl.col("issued_ns")).alias("ns")
+        yield "wait", "waiting to begin", frame.select("query", begun)
+    levels = (("operator", OPERATOR_LEVEL), ("layer", LAYER_LEVEL))
+    for kind, level in levels[1:] if overlaps else levels:
         spans = run.spans_at(level).group_by("name", "query").agg(ns=pl.col("duration_ns").sum())
         for (name,), part in spans.sort("name", "query").group_by("name", maintain_order=True):
             yield kind, str(name), part.select("query", "ns")
     operators = run.spans_at(OPERATOR_LEVEL).group_by("query").agg(ns=pl.col("duration_ns").sum())
-    if operators.height:
+    if operators.height and not overlaps:
         served = (pl.col("ended_ns") - pl.col("started_ns")).alias("served")
         both = frame.select("query", served).join(operators, on="query")
         outside = both.select("query", ns=pl.col("served") - pl.col("ns"))
         yield "operator", _OUTSIDE, outside
+
+
+def _stage_parts(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Yield each stage of overlapping queries and the wait before it, as `parts_of` does.
+
+    Operators of such a query ran side by side: only the stages' ends add up to the query.
+    """
+    times = stage_times(run)
+    for stage in STAGES:
+        of_stage = times.filter(pl.col("stage") == stage)
+        if of_stage.height:
+            yield "wait", f"{_WAITING}{stage}", of_stage.select("query", ns="waited_ns")
+            yield "stage", stage, of_stage.select("query", ns="spent_ns")
 
 
 ANALYSIS = Analysis(
@@ -153,7 +176,9 @@ ANALYSIS = Analysis(
     columns=(
         *RUN_COLUMNS,
         text_column(
-            "kind", "Kind of part: query, wait, operator or layer; operators contain layers."
+            "kind",
+            "Kind of part: query, wait, operator or layer, or stage of overlapping queries; "
+            "operators and stages contain layers.",
         ),
         text_column("part", "Name of the part of a query."),
         int_column("queries", "Queries answered."),

@@ -1,0 +1,120 @@
+"""The stages of a pipeline whose queries overlap: when each stage of each query began and ended.
+
+A query's operators before its predict are the stage `prepare`, those after it `post-process`. They
+run side by side for different queries, and for the samples of one, so that their summed times say
+little: a stage is busy while at least one operator of any query runs in it. Only spans' times tell
+the stages apart; threads and processes do not matter.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from services.analyzer.frames.derived import once_a_run
+from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Ns, Run
+
+Reals = npt.NDArray[np.float64]
+
+PREPARE, POST_PROCESS = "prepare", "post-process"
+STAGES = (PREPARE, PREDICT, POST_PROCESS)
+WINDOWS = 20
+"""Stretches of a run whose busy shares count as independent, as the groups of a throughput do."""
+LEAST_IN_WINDOW = 2
+"""The fewest queries that a stretch holds on average."""
+
+
+@once_a_run
+def stage_spans(run: Run) -> pl.DataFrame:
+    """Return the operators' spans with their stage: query, block, stage, start_ns, end_ns.
+
+    Spans within predict, such as copies, are part of it. Queries without predict are left out.
+    """
+    spans = run.spans_at(OPERATOR_LEVEL).select(
+        "query", "block", "name", "start_ns", end_ns=pl.col("start_ns") + pl.col("duration_ns")
+    )
+    predicts = (
+        spans.filter(pl.col("name") == PREDICT)
+        .group_by("query")
+        .agg(predict_start=pl.col("start_ns").min(), predict_end=pl.col("end_ns").max())
+    )
+    is_before = pl.col("start_ns") < pl.col("predict_start")
+    is_after = pl.col("start_ns") >= pl.col("predict_end")
+    is_predict = (pl.col("name") == PREDICT) & ~is_before
+    stage = (
+        pl.when(is_before)
+        .then(pl.lit(PREPARE))
+        .when(is_predict)
+        .then(pl.lit(PREDICT))
+        .when(is_after)
+        .then(pl.lit(POST_PROCESS))
+    )
+    staged = spans.join(predicts, on="query").with_columns(stage=stage).drop_nulls("stage")
+    return staged.select("query", "block", "stage", "start_ns", "end_ns")
+
+
+@once_a_run
+def has_overlapping_stages(run: Run) -> bool:
+    """Return whether a run prepared the samples of one query while others were on their way."""
+    if not stage_spans(run).filter(pl.col("stage") == PREPARE).height:
+        return False
+    latest_end = pl.col("ended_ns").cum_max().shift(1).over("block", order_by="started_ns")
+    return run.answered.filter(pl.col("started_ns") < latest_end).height > 0
+
+
+def stage_times(run: Run) -> pl.DataFrame:
+    """Return how long each query was in each stage, and waited before it (ns).
+
+    The columns are query, stage, spent_ns and waited_ns, in the order of the stages. The first
+    stage is waited for since the query was issued. These times add up to those of the whole query.
+    """
+    times = (
+        stage_spans(run)
+        .group_by("query", "stage")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .join(run.answered.select("query", "issued_ns"), on="query")
+        .sort("query", "start_ns")
+    )
+    before = pl.col("end_ns").shift(1).over("query", order_by="start_ns")
+    return times.select(
+        "query",
+        "stage",
+        spent_ns=pl.col("end_ns") - pl.col("start_ns"),
+        waited_ns=pl.col("start_ns") - before.fill_null(pl.col("issued_ns")),
+    )
+
+
+def busy_shares(run: Run, stage: str) -> Reals:
+    """Return the share of each stretch of a run in which a `stage` was busy, float64 [stretches].
+
+    Each block is divided into stretches of equal length, from its first operator to its last.
+    """
+    shares: list[Reals] = []
+    spans = stage_spans(run)
+    blocks = spans.partition_by("block", maintain_order=True)
+    for block in blocks:
+        queries = block["query"].n_unique()
+        count = max(1, min(WINDOWS // len(blocks), queries // LEAST_IN_WINDOW))
+        began, ended = block["start_ns"].to_numpy().min(), block["end_ns"].to_numpy().max()
+        edges = np.linspace(float(began), float(ended), count + 1)
+        own = block.filter(pl.col("stage") == stage).sort("start_ns")
+        starts, ends = (own[name].to_numpy() for name in ("start_ns", "end_ns"))
+        shares.append(np.diff(_busy_before(starts, ends, edges)) / np.diff(edges))
+    return np.concatenate(shares) if shares else np.zeros(0)
+
+
+def _busy_before(starts: Ns, ends: Ns, edges: Reals) -> Reals:
+    """Return for each edge how long at least one interval had run before it.
+
+    The intervals are in the order of their `starts`.
+    """
+    if not len(starts):
+        return np.zeros(len(edges))
+    latest = np.maximum.accumulate(ends)
+    is_first = np.concatenate([[True], starts[1:] > latest[:-1]])
+    first = np.flatnonzero(is_first)
+    began = starts[first].astype(np.float64)
+    ended = np.maximum.reduceat(ends, first).astype(np.float64)
+    done = np.cumsum(ended - began)
+    points = np.column_stack([began, ended]).ravel()
+    busy = np.column_stack([done - (ended - began), done]).ravel()
+    return np.asarray(np.interp(edges, points, busy), np.float64)
