@@ -20,9 +20,11 @@ from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS, Ro
 
 _PROBE = """
 import json, sys
+from services.agent.host.roof_devices import gpu_device
 from services.agent.machine.roofline import gpu_roof
-opener = gpu_roof.LIBRARIES[int(sys.argv[1])]
-print(json.dumps(gpu_roof.measure_gpu(int(sys.argv[2]), [opener]).to_dict()))
+number, opener = int(sys.argv[2]), gpu_roof.LIBRARIES[int(sys.argv[1])]
+uuid = gpu_device(number).device
+print(json.dumps(gpu_roof.measure_watched(number, uuid, [opener]).to_dict()))
 """
 _TERA = 1e12
 
@@ -71,7 +73,9 @@ def _cell(ceiling: object, sheet: float | None, roof: Roof, name: str) -> str:
     value = getattr(ceiling, "measured", None)
     if value is None:
         return roof.note or roof.missing.get(name, "not measured")
-    return _tera(value) + (f" ({value / sheet:.0%})" if sheet else "")
+    uncertainty = getattr(ceiling, "uncertainty", None)
+    spread = "" if uncertainty is None else f" ± {uncertainty:.1%}"
+    return _tera(value) + spread + (f" ({value / sheet:.0%})" if sheet else "")
 
 
 def _tera(value: float | None) -> str:
@@ -89,7 +93,12 @@ def main() -> None:
         for place, opener in enumerate(gpu_roof.LIBRARIES)
     }
     print("\n".join(lines_of(roofs)))
+    for name, (roof, _) in roofs.items():
+        if roof.is_disturbed:
+            print(f"- {name}: disturbed: {roof.disturbance}")
     methods = next(iter(roofs.values()))[0]
+    for ceiling in list(methods.bandwidths.values())[:1]:
+        print(f"- conditions: {ceiling.conditions}")
     for method in (*methods.peaks.values(), methods.bandwidths):
         print(f"- {method[ALL_THREADS].method}" if ALL_THREADS in method else "")
     if arguments.words is not None:

@@ -6,7 +6,7 @@ OUT holds `state.json` and a bundle a step; what is in the state is not done aga
 command goes on where the last one ended, also on another machine that OUT was copied to. After
 `--seconds` it begins no step, and the one under way is cut off, to be done again: what is left of
 the time is its runs' and its tools' time-out. `python -m benchmarks.survey.tables OUT` makes the
-tables. Roofs are measured once, into OUT/roofs.
+tables. Roofs are kept in OUT/roofs.
 
 Models: without `--models` the survey's own 24 of torchvision and timm, made here with random
 weights; else any of the catalog, of any framework this machine has, by the names of `mlscope ls

@@ -1,5 +1,7 @@
 """A GPU's roof as it is measured there."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from services.agent.machine.datasheets import UNKNOWN, gpu_datasheet
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS
 from services.agent.machine.roofline.gpu_arithmetic import WithTorch
-from services.agent.machine.roofline.gpu_roof import measure_gpu
+from services.agent.machine.roofline.gpu_roof import measure_gpu, measure_watched
+from services.agent.machine.roofline.gpu_watch import gpu_is_quiet
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: PyTorch sees none")
 
@@ -42,3 +45,40 @@ async def test_an_agent_measures_a_gpu_once_and_announces_it(tmp_path: Path) -> 
     (first, *_) = hardware_with_roofs(this_machine(), roofs.known).accelerators
     assert first.peak_flops["bfloat16"] == found.peaks["bfloat16"][ALL_THREADS]
     assert first.uuid
+
+
+def test_a_quiet_gpus_roof_tells_its_conditions() -> None:
+    pytest.importorskip("pynvml")
+    uuid = gpu_device(0).device
+    found = measure_watched(0, uuid, [WithTorch])
+    assert found.disturbance == ""
+    conditions = found.peaks["float32"][ALL_THREADS].conditions
+    assert conditions["others"] < 0.1
+    assert conditions["most_sm_clock_mhz"] > 300
+    assert conditions["most_power_w"] > 50
+    assert max(each.uncertainty or 0.0 for each in found.ceilings) < 0.2
+    assert gpu_is_quiet(uuid)
+
+
+def test_others_on_the_gpu_disturb_its_roof() -> None:
+    pytest.importorskip("pynvml")
+    code = """
+import torch
+factor = torch.randn((4096, 4096), device="cuda")
+print("ready", flush=True)
+while True:
+    for _ in range(50):
+        factor @ factor
+    torch.cuda.synchronize()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None
+            other.stdout.readline()
+            uuid = gpu_device(0).device
+            assert not gpu_is_quiet(uuid)
+            found = measure_watched(0, uuid, [WithTorch])
+        finally:
+            other.kill()
+    assert found.disturbance.startswith("other processes used ")
+    assert found.disturbance.endswith("% of the GPU")

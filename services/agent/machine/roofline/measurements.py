@@ -45,12 +45,13 @@ class KeptRoof:
 
         A disturbed one does not count: it only tells that the true roof is not below it.
         """
-        if not roof.note and not roof.is_disturbed:
+        if roof.ceilings and not roof.is_disturbed:
             return KeptRoof((*self.measurements, roof))
         if self.measurements:
             return self
-        reason = roof.note or f"not measured yet: {roof.disturbance} at the last attempt"
-        return KeptRoof(note=reason)
+        missing = "; ".join(f"{name}: {reason}" for name, reason in roof.missing.items())
+        reason = f"{roof.disturbance} at the last attempt" if roof.is_disturbed else missing
+        return KeptRoof(note=roof.note or f"not measured yet: {reason}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values, as files keep it."""

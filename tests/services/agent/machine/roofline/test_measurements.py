@@ -64,3 +64,12 @@ def test_the_best_is_of_each_precision_and_threads() -> None:
 
 def at(measured: float, measured_ns: int) -> Ceiling:
     return Ceiling(measured=measured, uncertainty=0.02, method="m", measured_ns=measured_ns)
+
+
+def test_a_measurement_without_a_figure_is_none() -> None:
+    full = Roof("gpu", "H200", missing={"float32": "no memory", "copy": "64 bytes are free"})
+    kept = KeptRoof().with_measurement(full)
+    assert kept == KeptRoof(note="not measured yet: float32: no memory; copy: 64 bytes are free")
+    assert kept.roof is None
+    once = KeptRoof().with_measurement(Roof("gpu", "H200", bandwidths={0: at(3.0, 1)}))
+    assert once.with_measurement(full) == once
