@@ -1,6 +1,7 @@
 """What preparation beside a model does to it, and how near both come to the slower one alone.
 
-`python -m benchmarks.feeding [--quick] [--turns 9] [--batch-size 32] [--processes N] [--threads N]`
+`python -m benchmarks.feeding [--quick] [--turns 9] [--batch-size 32] [--in-flight 4] [--keep]
+[--processes N] [--threads N] [--device-ms 0 40 100]`
 
 A run streams the shipped photographs through the steps of ResNet-50 to a model of known behaviour:
 174 calls that let the interpreter go and take it again, as many as ResNet-50 launches, and behind
@@ -103,8 +104,10 @@ class Turn:
 class Feed:
     """The product's streaming over the photographs, by processes or by threads."""
 
-    def __init__(self, batch_size: int, processes: int, threads: int, scratch: Path) -> None:
-        """Prepare in `processes`; where they are 0, in `threads`."""
+    def __init__(self, options: argparse.Namespace, processes: int, scratch: Path) -> None:
+        """Prepare in `processes`; where they are 0, in threads."""
+        batch_size, threads = options.batch_size, options.threads
+        self._in_flight, self._batches = options.in_flight, options.batches
         model = ModelManifest.model_validate(yaml.safe_load(MODEL.read_text()))
         dataset = DatasetManifest.model_validate(yaml.safe_load(DATASET.read_text()))
         plan = StepPlan(before=steps_of(model).before)
@@ -127,7 +130,7 @@ class Feed:
         self.start_s = time.perf_counter() - began
         self._supply = Supply(pipeline, samples, batch_size, workers=threads, pool=self.pool)
 
-    def run(self, batches: int, predict: Predict) -> tuple[float, list[float]]:
+    def run(self, predict: Predict) -> tuple[float, list[float]]:
         """Return samples a second once the slots have been round, and ms of each predict call."""
         recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True)
         times_ms: list[float] = []
@@ -140,24 +143,24 @@ class Feed:
             return outputs
 
         stages = Stages(self._supply, timed, recorder, Level.MODEL)
-        window = Window(SLOTS + 1, lambda: None)
+        window = Window(self._in_flight, lambda: None)
 
         def finished(_: Query) -> None:
             ends.append(time.perf_counter())
             window.leave()
 
-        queries = self._queries(batches, window)
+        queries = self._queries(window)
         slots: list[Slot] = self._slots
         run_streaming(queries, stages, slots, recorder, finished, lambda: None)
         count = len(ends) - 1 - SLOTS
         rate_hz = count * self._supply.batch_size / (ends[-1] - ends[SLOTS])
         return rate_hz, times_ms[SLOTS:]
 
-    def compare(self, batches: int, predict: Predict) -> Turn:
+    def compare(self, predict: Predict) -> Turn:
         """Measure the model alone, preparation alone, both, and the model alone again."""
         before = calls_ms(predict)
-        prepared_hz, _ = self.run(batches, launching(0.0, self._supply.batch_size))
-        together_hz, beside = self.run(batches, predict)
+        prepared_hz, _ = self.run(launching(0.0, self._supply.batch_size))
+        together_hz, beside = self.run(predict)
         alone = [*before, *calls_ms(predict)]
         model_hz = self._supply.batch_size / (sum(alone) / len(alone)) * 1e3
         return Turn(median(alone), median(beside), prepared_hz, model_hz, together_hz)
@@ -167,9 +170,9 @@ class Feed:
         if self.pool is not None:
             self.pool.close()
 
-    def _queries(self, batches: int, window: Window) -> Iterator[Query]:
+    def _queries(self, window: Window) -> Iterator[Query]:
         size, count = self._supply.batch_size, len(self._supply.samples)
-        for number in range(batches):
+        for number in range(self._batches):
             window.enter()
             samples = [(number * size + place) % count for place in range(size)]
             yield Query(number, samples, now_ns())
@@ -205,16 +208,16 @@ def printed(name: str, turns: Sequence[Turn]) -> tuple[float, float]:
 def measure(options: argparse.Namespace) -> int:
     """Measure in turns and print; return how many limits the processes missed."""
     size, turns = options.batch_size, 3 if options.quick else options.turns
-    models = {"launches": 0.0, "device 40 ms": 40.0, "device 100 ms": 100.0}
+    models = {f"device {device_ms:g} ms": device_ms for device_ms in options.device_ms}
     print(
-        f"batch {size}, {options.batches} batches a run, medians of {turns} turns, "
-        f"{usable_cores()} cores, load {os.getloadavg()[0]:.1f}"
+        f"batch {size}, {options.in_flight} in flight, {options.batches} batches a run, "
+        f"medians of {turns} turns, {usable_cores()} cores, load {os.getloadavg()[0]:.1f}"
     )
     worst_contamination, worst_ratio = 0.0, 1.0
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         feeds = {
-            f"{options.processes} processes": Feed(size, options.processes, 0, Path(folder)),
-            f"{options.threads} threads": Feed(size, 0, options.threads, Path(folder)),
+            f"{options.processes} processes": Feed(options, options.processes, Path(folder)),
+            f"{options.threads} threads": Feed(options, 0, Path(folder)),
         }
         for feed in feeds.values():
             opened.enter_context(closing(feed))
@@ -229,7 +232,7 @@ def measure(options: argparse.Namespace) -> int:
             measured: dict[str, list[Turn]] = {name: [] for name in feeds}
             for turn in range(turns + 1):
                 for name in list(feeds)[:: -1 if turn % 2 else 1]:
-                    measured[name].append(feeds[name].compare(options.batches, predict))
+                    measured[name].append(feeds[name].compare(predict))
             for name, feed in feeds.items():
                 contamination, ratio = printed(f"{model}, {name}", measured[name][1:])
                 if feed is by_processes:
@@ -248,6 +251,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="three turns")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--in-flight", type=int, default=SLOTS + 1, help="batches")
+    parser.add_argument("--device-ms", type=float, nargs="+", default=[0.0, 40.0, 100.0])
     parser.add_argument("--batches", type=int, default=12, help="in each run")
     default = processes_for(usable_cores(), 1, 64, 64)
     parser.add_argument("--processes", type=int, default=default)

@@ -147,30 +147,49 @@ class ThreadFilling:
 class PoolFilling:
     """The processes of a `pool` fill the `slots`, which lie in its arena, for a run's `stages`.
 
-    A query that brings its own samples is prepared by the thread that orders the others.
+    Whoever issues a query or frees a slot orders what can be ordered: a thread of its own would
+    have to win the interpreter from the one that predicts. Queries that bring their own samples are
+    prepared by a thread.
     """
 
     def __init__(self, stages: Stages, slots: Sequence[Slot], pool: PreparationPool) -> None:
         self._stages, self._pool = stages, pool
-        self.loops = [self._order_loop]
-        self._waiting: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
-        self._free_slots = _queue_of(slots)
-        self._ordered: queue.SimpleQueue[tuple[Query, Batch | None] | None] = queue.SimpleQueue()
+        self.loops = [self._fill_loop]
+        self._lock = threading.Lock()
+        self._waiting: deque[Query | None] = deque()
+        self._free_slots = deque(slots)
+        self._ordered: queue.SimpleQueue[tuple[Query, Batch | _Preparation] | None] = (
+            queue.SimpleQueue()
+        )
+        self._own_samples: queue.SimpleQueue[_Preparation | None] = queue.SimpleQueue()
         self._is_abandoned = False
-        self.put, self.release = self._waiting.put, self._free_slots.put
         stages.prepared_by.processes = pool.processes
         self._deaths_before, self._retries_before = pool.deaths, pool.retries
+
+    def put(self, query: Query | None) -> None:
+        """Take the next query; None is the end."""
+        with self._lock:
+            self._waiting.append(query)
+            self._order_waiting()
+
+    def release(self, slot: Slot) -> None:
+        """Take back the slot of a query that is finished."""
+        with self._lock:
+            self._free_slots.append(slot)
+            self._order_waiting()
 
     def next_filled(self) -> Query | None:
         """Wait for the next query's samples; None at the end, or when abandoned."""
         ordered = self._ordered.get()
         if ordered is None or self._is_abandoned:
             return None
-        query, batch = ordered
-        if batch is not None:
-            if not self._pool.wait(batch, lambda: self._is_abandoned):
-                return None
-            query.unusable.update(batch.faults())
+        query, preparation = ordered
+        if isinstance(preparation, _Preparation):
+            preparation.ready.acquire()
+            return None if self._is_abandoned else query
+        if not self._pool.wait(preparation, lambda: self._is_abandoned):
+            return None
+        query.unusable.update(preparation.faults())
         return query
 
     def record(self, query: Query) -> None:
@@ -181,9 +200,10 @@ class PoolFilling:
 
     def abandon(self) -> None:
         """End the loops without filling further slots."""
-        self._is_abandoned = True
-        for line in (self._waiting, self._ordered, self._free_slots):
-            line.put(None)
+        with self._lock:
+            self._is_abandoned = True
+            for line in (self._ordered, self._own_samples):
+                line.put(None)
 
     def close(self) -> None:
         """Give up what is still prepared, and have the run's notes count the processes that ended.
@@ -196,18 +216,33 @@ class PoolFilling:
         prepared_by.deaths += self._pool.deaths - self._deaths_before
         prepared_by.retries += self._pool.retries - self._retries_before
 
-    def _order_loop(self) -> None:
-        while (query := self._waiting.get()) is not None:
-            slot = self._free_slots.get() if not self._is_abandoned else None
-            if slot is None:
-                break
+    def _order_waiting(self) -> None:
+        """Order the samples of as many queries as slots are free; called with the lock held."""
+        while self._waiting and not self._is_abandoned:
+            if self._waiting[0] is None:
+                self._ordered.put(None)
+                self._own_samples.put(None)
+                return
+            if not self._free_slots:
+                return
+            query, slot = self._waiting.popleft(), self._free_slots.popleft()
+            assert query is not None
             self._stages.begin(query, slot)
             if query.payload is None:
                 self._ordered.put((query, self._pool.begin(slot.number, query.samples)))
             else:
-                self._stages.fill(query, range(len(query.samples)))
-                self._ordered.put((query, None))
-        self._ordered.put(None)
+                preparation = _Preparation(query, len(query.samples))
+                self._ordered.put((query, preparation))
+                self._own_samples.put(preparation)
+
+    def _fill_loop(self) -> None:
+        """Prepare the samples that queries brought."""
+        while (preparation := self._own_samples.get()) is not None:
+            try:
+                if not self._is_abandoned:
+                    self._stages.fill(preparation.query, range(preparation.remaining))
+            finally:
+                preparation.ready.release()
 
 
 def _queue_of(slots: Sequence[Slot]) -> queue.SimpleQueue[Slot | None]:

@@ -1,6 +1,7 @@
 """Takes queries through the stages: inline when one is in flight, else on threads.
 
-One thread predicts, one finishes; processes or, where there are none, threads prepare (`filling`).
+One thread predicts, another one finishes what takes long; processes prepare, or threads where there
+are none (`filling`).
 Batches are predicted and finished in the order they came. The queues between threads are bounded.
 """
 
@@ -16,6 +17,8 @@ from services.agent.worker.queries.stages import Stages
 from services.agent.worker.recorder import RunRecorder
 
 _POLL_S = 0.05
+_QUICK_NS = 200_000
+"""A query that is finished in less is finished by the thread that predicted it."""
 _MOST_WORKERS = 16
 SLOTS = 3
 """Batches on their way at a time: one being prepared, one predicted, one finished."""
@@ -124,6 +127,10 @@ class _Stream:
         self._filling = filling
         self.put = filling.put
         self._predicted: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
+        #: how long the last query took to be finished; none is known to be quick at first
+        self._finish_ns = _QUICK_NS
+        #: queries that the predicting thread handed over to be finished, and those that are
+        self._handed_over = self._finished = 0
         self._failure: BaseException | None = None
         self._is_abandoned = False
         loops = (*filling.loops, self._predict_loop, self._finish_loop)
@@ -172,14 +179,32 @@ class _Stream:
     def _predict_loop(self) -> None:
         while (query := self._filling.next_filled()) is not None:
             self._stages.predict(query)
+            if self._finishes_here():
+                self._finish(query)
+                continue
+            self._handed_over += 1
             self._predicted.put(query)
         self._predicted.put(None)
 
+    def _finishes_here(self) -> bool:
+        """Whether the predicting thread finishes a query: it takes less than to hand it over.
+
+        The other thread has to win the interpreter from this one. All queries before must be
+        finished, or the order would be lost.
+        """
+        return self._finish_ns < _QUICK_NS and self._finished == self._handed_over
+
     def _finish_loop(self) -> None:
         while (query := self._predicted.get()) is not None and not self._is_abandoned:
-            self._filling.record(query)
-            self._stages.finish(query)
-            assert query.slot is not None
-            self._filling.release(query.slot)
-            self._on_finished(query)
-            self._recorder.flush_due(now_ns())
+            self._finish(query)
+            self._finished += 1
+
+    def _finish(self, query: Query) -> None:
+        began_ns = now_ns()
+        self._filling.record(query)
+        self._stages.finish(query)
+        self._finish_ns = now_ns() - began_ns
+        assert query.slot is not None
+        self._filling.release(query.slot)
+        self._on_finished(query)
+        self._recorder.flush_due(now_ns())
