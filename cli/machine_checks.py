@@ -261,7 +261,7 @@ def peaks() -> Iterator[Finding]:
             yield Finding(f"roof {device}", "ok", f"{figures} (of: datasheet)", note)
             continue
         advice = "the next run that traces layers on it measures it"
-        reason = note if note != NOT_YET else ""
+        reason = note.removeprefix(NOT_YET).removeprefix(": ")
         advice = "; ".join(filter(None, (reason, advice)))
         yield Finding(f"roof {device}", "note", figures or NOT_YET, advice)
 

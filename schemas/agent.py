@@ -28,8 +28,8 @@ class Accelerator(Message):
     l2_bytes: int = 0
     #: the device's id in NVML
     uuid: str = ""
-    #: ceilings of compute (FLOP/s by precision) and memory (bytes/s): measured once, when layers
-    #: are first traced on it, and from its datasheet
+    #: ceilings of compute (FLOP/s by precision) and memory (bytes/s): the best of what was measured
+    #: before layers were traced on it, and from its datasheet
     peak_flops: dict[str, Ceiling] = Field(default_factory=dict)
     memory_bandwidth: Ceiling | None = None
     #: which ceilings could not be measured, and why
