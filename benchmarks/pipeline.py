@@ -73,7 +73,7 @@ def ours(session: Session, handover: Handover, batch_size: int, batches: int) ->
         run="r0",
         group=0,
         scenario="batched",
-        parameters={"queries": batches},
+        parameters={"queries": batches, "samples": "streamed"},
         level=Level.MODEL,
         queries=batches,
         timeout_s=600.0,

@@ -75,7 +75,9 @@ class Trial:
     @property
     def request(self) -> dict[str, Any]:
         """The body of the `evaluate` command."""
-        parameters: dict[str, Any] = {"queries": self.queries, "rate_hz": self.rate_hz}
+        # All spans are in queries.
+        parameters: dict[str, Any] = {"samples": "streamed"}
+        parameters |= {"queries": self.queries, "rate_hz": self.rate_hz}
         if self.scenario == "poisson":
             parameters["seed"] = self.seed + 1
         return {

@@ -164,9 +164,9 @@ def run(cluster: Cluster, model: Any = "identity", **request: Any) -> Evaluation
         return client.run(model, **request).wait(60)
 
 
-def online(queries: int = 5, name: str = "online") -> list[dict[str, Any]]:
+def online(queries: int = 5, name: str = "online", **parameters: Any) -> list[dict[str, Any]]:
     """Return a scenario of so many queries as a request writes it."""
-    return [{"name": name, "parameters": {"queries": queries}}]
+    return [{"name": name, "parameters": {"queries": queries, **parameters}}]
 
 
 def assert_well(cluster: Cluster) -> None:

@@ -234,7 +234,8 @@ def test_only_a_batch_size_the_model_can_t_take_fails(cluster: Cluster, manifest
 
 
 def test_a_level_the_agent_can_t_trace_runs_as_deep_as_it_can(cluster: Cluster) -> None:
-    status = run(cluster, "tiny-cnn", trace_level="library", scenarios=online())
+    scenarios = online(samples="streamed")
+    status = run(cluster, "tiny-cnn", trace_level="library", scenarios=scenarios)
     assert status.state == "analyzed"
     levels = cluster.rows(
         "SELECT level, level_asked, spans, level_note <> '' FROM run WHERE evaluation = %s"
@@ -283,7 +284,7 @@ def test_a_run_that_takes_too_long_is_ended(cluster: Cluster) -> None:
 
 
 def test_one_failed_prediction_is_one_failed_query(cluster: Cluster) -> None:
-    status = run(cluster, scenarios=online(), **sleepy(fails_at=2))
+    status = run(cluster, scenarios=online(samples="streamed"), **sleepy(fails_at=2))
     assert (status.state, status.runs[0].failed_queries) == ("analyzed", 1)
 
 

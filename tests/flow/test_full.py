@@ -57,7 +57,9 @@ async def test_a_full_stream_holds_the_agent_back_and_loses_nothing(
     with running(settings) as cluster, cluster.client() as client:
         with standing_still(cluster.pid("collector")):
             asked = [
-                client.run("identity", scenarios=online(queries), trace_level="model")
+                client.run(
+                    "identity", scenarios=online(queries, samples="streamed"), trace_level="model"
+                )
                 for _ in range(EVALUATIONS)
             ]
             await no_longer_growing(cluster, stream)
@@ -75,7 +77,9 @@ async def test_a_run_larger_than_its_stream_is_stored_as_it_goes() -> None:
     settings = {"MLSCOPE_TRACES_MAX_BYTES": str(STREAM_BYTES), "MLSCOPE_PURGE_AFTER_S": "1"}
     with running(settings) as cluster, cluster.client() as client:
         queries = EVALUATIONS * QUERIES
-        evaluation = client.run("identity", scenarios=online(queries), trace_level="model")
+        evaluation = client.run(
+            "identity", scenarios=online(queries, samples="streamed"), trace_level="model"
+        )
         status = evaluation.wait(60)
         (one,) = status.runs
         assert (status.state, one.answered, one.caveats) == ("analyzed", queries, ())

@@ -85,7 +85,8 @@ def said_in(trace: Trace) -> list[tuple[str, str, int]]:
     spans = {each.span: each for each in trace.spans}
     queries = defaultdict(set)
     for span in trace.spans:
-        if span.level != Level.APPLICATION or span.query >= 0:
+        # Those of a negative block are mlscope's own, of batches prepared before the clock.
+        if span.level != Level.APPLICATION or span.query >= 0 or span.block < 0:
             continue
         root = around = spans[span.parent or 0]
         while root.parent is not None:

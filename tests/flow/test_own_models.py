@@ -81,8 +81,9 @@ def test_a_manifest_with_code_runs_from_a_file(cluster: Cluster, tmp_path: Path)
     assert (ended["agent"], ended["answered"], ended["failed_queries"]) == ("first", 9, 0)
     labels = {row["label"] for row in told["tables"]["outputs"]}
     assert len(labels) >= 5
-    names = {row.get("operator") or row.get("name") for row in told["tables"]["operators"]}
-    assert {"preprocess", "predict", "postprocess"} <= names
+    assert {row["operator"] for row in told["tables"]["operators"]} == {"predict"}
+    steps = {(row["part"], row["step"]) for row in told["tables"]["preparation"]}
+    assert {("before", "preprocess"), ("after", "postprocess")} <= steps
 
 
 def test_code_is_refused_by_an_agent_that_does_not_allow_it(cluster: Cluster) -> None:

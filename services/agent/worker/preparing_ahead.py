@@ -1,6 +1,6 @@
 """Decides whether a run's samples are prepared ahead, and prepares them before its first block."""
 
-from mlscope.load.load import AHEAD, STREAMED
+from mlscope.load.load import AHEAD
 from services.agent.predictors import ArrayBinder, InputHolder
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.queries.ahead import (
@@ -13,7 +13,7 @@ from services.agent.worker.queries.ahead import (
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.session import Session, warm_up
 
-DEFAULT = STREAMED
+DEFAULT = AHEAD
 """When samples are prepared, of a request that does not say it."""
 _IN_PLACE = "the model changes its inputs in place"
 _NOT_HELD = (
