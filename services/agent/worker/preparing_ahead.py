@@ -1,6 +1,10 @@
 """Decides whether a run's samples are prepared ahead, and prepares them before its first block."""
 
+from collections.abc import Sequence
+
+from mlscope.counts import many
 from mlscope.load.load import AHEAD
+from services.agent.link.issued_load import shortened
 from services.agent.predictors import ArrayBinder, InputHolder
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.queries.ahead import (
@@ -52,6 +56,8 @@ def prepare_ahead(run: Measurement) -> None:
         is_local = run.plan.pacing == "local"
         run.batch_of = by_order(answered, load) if is_local else by_samples(answered)
         run.inputs = "device" if holds_inputs else run.inputs
+        if ahead.errors:
+            run.caveats.append(_failed_calls_caveat(ahead.errors))
     finally:
         stages.kept_outputs.settle(run.recorder)
         run.recorder.flush()
@@ -60,6 +66,11 @@ def prepare_ahead(run: Measurement) -> None:
 def streamed_caveat(reason: str) -> str:
     """Return the caveat of a run whose samples could not be prepared ahead, for a `reason`."""
     return f"samples were streamed, not prepared ahead: {reason}"
+
+
+def _failed_calls_caveat(errors: Sequence[str]) -> str:
+    calls = many(len(errors), "call")
+    return f"{calls} failed before the clock and left no answer, first: {shortened(errors[0])}"
 
 
 def _are_equal(supply: Supply) -> bool:

@@ -1,20 +1,28 @@
 """Opens the session of an order, in a worker or in a process that replays it."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlscope.load.errors import LoadError
-from mlscope.load.load import AHEAD
+from mlscope.load.load import STREAMED
 from mlscope.load.scenarios import COLD, scenario_named
 from schemas.encoding.errors import MalformedMessage
+from schemas.manifest import ModelManifest
 from schemas.plan import RunPlan
+from services.agent.link.allowances import ahead_limit_bytes
 from services.agent.link.messages import PerformOrder, decode_to_worker, encode
 from services.agent.link.variants import opening_collector_level, traces_first, variant_subject
+from services.agent.machine.quotas import available_memory_bytes
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.predictors import Opened
 from services.agent.worker.open_collectors import CollectorContext
+from services.agent.worker.queries.ahead import distinct_batches
 from services.agent.worker.queries.issuing import is_inline
 from services.agent.worker.session import Session, SessionEnvironment, open_session_in
+
+_ELEMENT_BYTES = 4
+"""Of float32, which most models take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class SessionOpener:
             message.allowances,
             traces_first=traces_first(plan),
             collectors=self._opening_collectors(),
-            may_stream=any(may_stream(run, plan.batch_size) for run in plan.runs),
+            may_stream=any(may_stream(run, message) for run in plan.runs),
         )
         subject = variant_subject(plan.variant, message.order.subject)
         return open_session_in(
@@ -84,12 +92,27 @@ class SessionOpener:
         return CollectorContext(requested, level, plan.variant, subject.collectors, self)
 
 
-def may_stream(plan: RunPlan, batch_size: int) -> bool:
-    """Return whether a run may prepare samples while other queries of it are predicted."""
+def may_stream(plan: RunPlan, message: PerformOrder) -> bool:
+    """Return whether a run of an order may prepare samples while others are predicted.
+
+    That is known only once the model is open, and estimated by the shapes in its manifest before.
+    """
     if plan.scenario == COLD:
         return False
+    batch_size, samples = message.order.session.batch_size, message.order.subject.dataset.samples
     try:
-        load = scenario_named(plan.scenario)(plan.parameters, batch_size, 1)
+        load = scenario_named(plan.scenario)(plan.parameters, batch_size, len(samples) or 1)
     except LoadError:
         return False
-    return load.samples != AHEAD and (plan.pacing == "remote" or not is_inline(load))
+    overlaps = plan.pacing == "remote" or not is_inline(load)
+    if load.samples == STREAMED or not overlaps:
+        return overlaps
+    batches = len(distinct_batches(load)) if samples else load.queries
+    limit_bytes = ahead_limit_bytes(message.allowances.ahead_bytes, available_memory_bytes())
+    return batches * batch_size * _sample_bytes(message.order.subject.model) > limit_bytes
+
+
+def _sample_bytes(model: ModelManifest) -> int:
+    """Return about how many bytes a sample has as a model takes it; free sizes count as one."""
+    shapes = [port.shape[1:] for port in model.inputs]
+    return sum(_ELEMENT_BYTES * math.prod(max(size, 1) for size in shape) for shape in shapes)

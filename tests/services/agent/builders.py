@@ -87,7 +87,7 @@ def a_run(
     pacing: str = "local",
     timeout_s: float = 60.0,
     group: int = 0,
-    samples: str = "streamed",
+    samples: str | None = "streamed",
     **parameters: Any,
 ) -> RunPlan:
     """Return a run of a few queries; all their steps are in the clock unless `samples` differ."""

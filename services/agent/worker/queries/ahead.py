@@ -70,6 +70,8 @@ class AheadPass:
         #: a place of each sample that was prepared
         self._places: dict[int, tuple[Slot, int]] = {}
         self._traced_samples = 0
+        #: of batches that the model raised for as a whole
+        self.errors: list[str] = []
 
     def run(self, batches: Mapping[BatchName, int], check: Check) -> dict[BatchName, Query]:
         """Return the answered query of each of the `batches`, given with their first queries.
@@ -107,6 +109,7 @@ class AheadPass:
             self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
         if query.outputs is None and not query.unusable:
             # A call in the clock may succeed.
+            self.errors += query.errors
             query.errors, query.failed = [], frozenset()
         outputs, query.outputs = query.outputs or {}, None
         if 0 < bytes_of(outputs) <= MAX_COMPARED_BYTES:

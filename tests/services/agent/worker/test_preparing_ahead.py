@@ -386,13 +386,29 @@ def test_a_sample_that_the_model_raises_for_fails_in_every_query_of_its_batch(
 
 
 class Flaky(Changed):
-    """A model that raises once, at its fourth call."""
+    """A model that raises once, at its fourth call or another."""
+
+    def __init__(self, inner: Predictor, raises_at: int = 4) -> None:
+        super().__init__(inner)
+        self.raises_at = raises_at
 
     def change(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Raise at that call."""
         del inputs, outputs
-        if self.calls == 4:
+        if self.calls == self.raises_at:
             raise PredictFailed("try again")
+
+
+def test_a_call_that_fails_before_the_clock_alone_is_a_caveat(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Flaky(plain.predictor, raises_at=2))
+    recorded = Recorded(session, a_run("r0", samples=AHEAD, queries=2)).perform()
+    plain.close()
+    assert [status for *_, status, _ in recorded.queries("r0")] == [0] * 4
+    assert [sample for _, sample, _ in recorded.answers("r0")] == [0]
+    assert recorded.completed("r0").caveats == (
+        "1 call failed before the clock and left no answer, first: predict: try again",
+    )
 
 
 def test_a_call_that_fails_in_the_clock_leaves_its_batch_as_it_is(tmp_path: Path) -> None:

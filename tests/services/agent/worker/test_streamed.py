@@ -22,6 +22,7 @@ from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 from tests.services.agent.worker.preparation.pictures import GOOD, pictures
 
 BATCH, QUERIES = 2, 6
+_BATCH_BYTES = BATCH * 3 * 224 * 224 * 4
 STREAMED = a_run("r0", scenario="batched", queries=QUERIES, concurrency=2, samples="streamed")
 ONE_BLOCK = Blocks(least=1, most=1)
 
@@ -130,4 +131,17 @@ def test_tensors_and_a_limit_of_none_start_no_process(subject: Subject, tmp_path
     ],
 )
 def test_runs_that_may_prepare_while_they_predict(plan: RunPlan, streams: bool) -> None:
-    assert may_stream(plan, BATCH) == streams
+    assert may_stream(plan, _message(plan)) == streams
+
+
+def _message(plan: RunPlan, **allowed: int) -> PerformOrder:
+    order = an_order(a_subject("efficientnet_lite0", "photos"), (plan,), batch_size=BATCH)
+    return PerformOrder(order, MANIFESTS, allowances=Allowances(**allowed))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("ahead_bytes", "streams"), [(3 * _BATCH_BYTES, False), (9, True)])
+def test_a_run_may_stream_where_its_batches_do_not_fit(ahead_bytes: int, streams: bool) -> None:
+    for samples in ("ahead", None):
+        # Three queries: as many batches.
+        plan = a_run(scenario="batched", queries=3, samples=samples)
+        assert may_stream(plan, _message(plan, ahead_bytes=ahead_bytes)) == streams
