@@ -47,9 +47,9 @@ from schemas.level import Level
 from schemas.manifest import Assets, DatasetManifest, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from services.agent.link.allowances import Allowances
-from services.agent.predictors.pytorch.layers import EagerCapture
-from services.agent.predictors.pytorch.plan import plan_of
-from services.agent.predictors.pytorch.probe import probe
+from services.agent.predictors.pytorch.tracing.layers import EagerCapture
+from services.agent.predictors.pytorch.tracing.plan import plan_of
+from services.agent.predictors.pytorch.tracing.probe import probe
 from services.agent.worker.control import Control
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.queries.query import Query

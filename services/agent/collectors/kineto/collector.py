@@ -52,7 +52,7 @@ def open_collector(request: CollectorRequest) -> "KinetoCollector":  # noqa: ARG
     check_outside("kineto")
     if not torch.cuda.is_available():
         raise CollectorUnavailable("kineto", "PyTorch sees no GPU")
-    from services.agent.predictors.pytorch.profiler import PROFILER
+    from services.agent.predictors.pytorch.tracing.profiler import PROFILER
 
     collector = KinetoCollector(torch, PROFILER)
     collector.begin()

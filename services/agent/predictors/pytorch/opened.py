@@ -20,13 +20,13 @@ from services.agent.predictors import (
     TensorPlace,
     Tensors,
 )
-from services.agent.predictors.pytorch.capturing import LayerCaptures, ModelCalls
-from services.agent.predictors.pytorch.events import MODEL_CALL
 from services.agent.predictors.pytorch.feed import Feed
 from services.agent.predictors.pytorch.host_memory import cuda_page_locks
 from services.agent.predictors.pytorch.models import caller_of, precision_of
 from services.agent.predictors.pytorch.options import Options
 from services.agent.predictors.pytorch.outputs import leaves_of, single_output_name
+from services.agent.predictors.pytorch.tracing.capturing import LayerCaptures, ModelCalls
+from services.agent.predictors.pytorch.tracing.events import MODEL_CALL
 from services.agent.predictors.shapes import first_line
 
 

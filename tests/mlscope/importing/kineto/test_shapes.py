@@ -20,7 +20,7 @@ from mlscope.importing.kineto.shapes import work_of
 from mlscope.importing.reading import read_foreign
 from mlscope.importing.recording import Recording
 from schemas.level import Level
-from services.agent.predictors.pytorch.probe import probe
+from services.agent.predictors.pytorch.tracing.probe import probe
 
 Call = Callable[[], torch.Tensor]
 

@@ -13,8 +13,8 @@ from services.agent.collectors.cupti.claim import Claim  # noqa: E402
 from services.agent.collectors.errors import CollectorUnavailable  # noqa: E402
 from services.agent.collectors.kineto.collector import KinetoCollector  # noqa: E402
 from services.agent.collectors.kineto.without_graph import NAME  # noqa: E402
-from services.agent.predictors.pytorch.events import EventNames, KinetoCapture  # noqa: E402
-from services.agent.predictors.pytorch.profiler import SharedProfiler  # noqa: E402
+from services.agent.predictors.pytorch.tracing.events import EventNames, KinetoCapture  # noqa: E402
+from services.agent.predictors.pytorch.tracing.profiler import SharedProfiler  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_predictor import batch  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_profiler import predict  # noqa: E402
 

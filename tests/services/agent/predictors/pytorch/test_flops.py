@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from services.agent.predictors.pytorch import probe as pytorch_probe  # noqa: E402
 from services.agent.predictors.pytorch.flops import operator_flops, packed_flops  # noqa: E402
-from services.agent.predictors.pytorch.probe import Operator, probe  # noqa: E402
+from services.agent.predictors.pytorch.tracing import probe as pytorch_probe  # noqa: E402
+from services.agent.predictors.pytorch.tracing.probe import Operator, probe  # noqa: E402
 
 BATCH, LENGTH, WIDTH, INNER = 3, 5, 8, 16
 TOKENS = BATCH * LENGTH

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from services.agent.predictors.pytorch.events import Event, EventNames, rows_of
-from services.agent.predictors.pytorch.kernels import Provenance, origins_of
+from services.agent.predictors.pytorch.tracing.events import Event, EventNames, rows_of
+from services.agent.predictors.pytorch.tracing.kernels import Provenance, origins_of
 
 # Inductor's own import warns.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")

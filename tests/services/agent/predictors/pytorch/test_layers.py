@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 from mlscope.tracing.clock import now_ns  # noqa: E402
 from services.agent.errors import PredictFailed  # noqa: E402
 from services.agent.predictors import Layer, LayerSource, Predictor  # noqa: E402
-from services.agent.predictors.pytorch import layers as layers_module  # noqa: E402
 from services.agent.predictors.pytorch.opened import PyTorchPredictor  # noqa: E402
 from services.agent.predictors.pytorch.options import options_of  # noqa: E402
 from services.agent.predictors.pytorch.predictor import open_model  # noqa: E402
+from services.agent.predictors.pytorch.tracing import layers as layers_module  # noqa: E402
 from tests.services.agent.predictors import nets  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_predictor import batch, manifest, request  # noqa: E402
 

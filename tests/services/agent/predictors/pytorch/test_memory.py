@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from services.agent.predictors.pytorch.memory import Allocations  # noqa: E402
-from services.agent.predictors.pytorch.probe import ModelTrace, memory_of, probe  # noqa: E402
+from services.agent.predictors.pytorch.tracing.probe import ModelTrace, memory_of, probe  # noqa: E402
 
 
 class Sums(torch.nn.Module):  # type: ignore[name-defined]

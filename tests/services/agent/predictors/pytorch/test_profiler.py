@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 from torch.profiler import ProfilerActivity  # noqa: E402
 
-from services.agent.predictors.pytorch.events import EventNames, KinetoCapture  # noqa: E402
-from services.agent.predictors.pytorch.profiler import SharedProfiler  # noqa: E402
+from services.agent.predictors.pytorch.tracing.events import EventNames, KinetoCapture  # noqa: E402
+from services.agent.predictors.pytorch.tracing.profiler import SharedProfiler  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_predictor import batch  # noqa: E402
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import Layer, Tensors
-from services.agent.predictors.pytorch.plan import ROOT, LayerPlan, Span
-from services.agent.predictors.pytorch.probe import wrap
+from services.agent.predictors.pytorch.tracing.plan import ROOT, LayerPlan, Span
+from services.agent.predictors.pytorch.tracing.probe import wrap
 
 MAX_SPANS = 2_000_000
 """Spans of one block: each takes about 200 bytes of memory until the block ends."""

@@ -14,7 +14,7 @@ import torch
 
 from mlscope.tracing.layer_attributes import LayerAttributes
 from services.agent.predictors import Layer
-from services.agent.predictors.pytorch.probe import (
+from services.agent.predictors.pytorch.tracing.probe import (
     ModelTrace,
     ModuleCall,
     Operator,

@@ -8,14 +8,14 @@ import torch
 
 from services.agent.errors import PredictFailed
 from services.agent.predictors import LayerCapture, Tensors
-from services.agent.predictors.pytorch.events import EventNames, KinetoCapture
-from services.agent.predictors.pytorch.kernels import Provenance
-from services.agent.predictors.pytorch.layers import EagerCapture
 from services.agent.predictors.pytorch.options import Options
-from services.agent.predictors.pytorch.plan import LayerPlan, plan_of
-from services.agent.predictors.pytorch.probe import ModelTrace, Operator, probe, wrappable
-from services.agent.predictors.pytorch.profiler import PROFILER, SharedProfiler
-from services.agent.predictors.pytorch.programs import operator_names
+from services.agent.predictors.pytorch.tracing.events import EventNames, KinetoCapture
+from services.agent.predictors.pytorch.tracing.kernels import Provenance
+from services.agent.predictors.pytorch.tracing.layers import EagerCapture
+from services.agent.predictors.pytorch.tracing.plan import LayerPlan, plan_of
+from services.agent.predictors.pytorch.tracing.probe import ModelTrace, Operator, probe, wrappable
+from services.agent.predictors.pytorch.tracing.profiler import PROFILER, SharedProfiler
+from services.agent.predictors.pytorch.tracing.programs import operator_names
 from services.agent.predictors.shapes import first_line
 
 _NAMED_KERNELS = {"cpp.enable_kernel_profile": True, "trace.provenance_tracking_level": 1}

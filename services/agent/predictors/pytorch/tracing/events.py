@@ -16,9 +16,9 @@ from torch._C._autograd import DeviceType
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from mlscope.tracing.layer_attributes import LayerAttributes
 from services.agent.predictors import Layer, Tensors
-from services.agent.predictors.pytorch.kernels import Origins, origins_of
-from services.agent.predictors.pytorch.probe import Operator, memory_of
-from services.agent.predictors.pytorch.profiler import PROFILER, SharedProfiler
+from services.agent.predictors.pytorch.tracing.kernels import Origins, origins_of
+from services.agent.predictors.pytorch.tracing.probe import Operator, memory_of
+from services.agent.predictors.pytorch.tracing.profiler import PROFILER, SharedProfiler
 
 MODEL_CALL = "mlscope.model call"
 """The region around a model's own call: operators of the predictor outside of it are no layers."""

@@ -1,0 +1,1 @@
+"""How the layers of PyTorch models are found and timed."""
