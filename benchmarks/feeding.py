@@ -41,13 +41,13 @@ from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.session_pool import SessionPool
-from services.agent.worker.preparation.shares import processes_for
+from services.agent.worker.preparation.shares import LEAST_SLOTS, processes_for
 from services.agent.worker.queries.inputs import Inputs
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import StepPlan, pipeline_of, steps_before, steps_of
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.queries.streaming import SLOTS, Window, run_streaming, workers_for
+from services.agent.worker.queries.streaming import Window, run_streaming, workers_for
 from services.agent.worker.recorder import RunRecorder
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -119,14 +119,15 @@ class Feed:
         self.pool: SessionPool | None = None
         if processes:
             order = PreparationOrder(model, dataset, MANIFESTS, {}, scratch)
-            self.pool = SessionPool(order, PreparationLimits(processes))
+            limits = PreparationLimits(processes)
+            self.pool = SessionPool(order, limits, processes + 2, self._in_flight)
             steps = steps_before(pipeline)
-            self._slots = self.pool.slots(inputs, batch_size, SLOTS, steps, samples)
-            self.pool.plan(processes + 2, 1, 0, 0)
+            self._slots = self.pool.slots(inputs, batch_size, steps, samples, 1)
+            self.pool.plan(0, 0)
             self.pool.start()
             assert self.pool.is_started, self.pool.refusal
         else:
-            self._slots = [inputs.slot() for _ in range(SLOTS)]
+            self._slots = [inputs.slot() for _ in range(LEAST_SLOTS)]
         self.start_s = time.perf_counter() - began
         self._supply = Supply(pipeline, samples, batch_size, workers=threads, pool=self.pool)
 
@@ -152,9 +153,10 @@ class Feed:
         queries = self._queries(window)
         slots: list[Slot] = self._slots
         run_streaming(queries, stages, slots, recorder, finished, lambda: None)
-        count = len(ends) - 1 - SLOTS
-        rate_hz = count * self._supply.batch_size / (ends[-1] - ends[SLOTS])
-        return rate_hz, times_ms[SLOTS:]
+        first = len(slots)
+        count = len(ends) - 1 - first
+        rate_hz = count * self._supply.batch_size / (ends[-1] - ends[first])
+        return rate_hz, times_ms[first:]
 
     def compare(self, predict: Predict) -> Turn:
         """Measure the model alone, preparation alone, both, and the model alone again."""
@@ -251,7 +253,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="three turns")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--in-flight", type=int, default=SLOTS + 1, help="batches")
+    parser.add_argument("--in-flight", type=int, default=LEAST_SLOTS + 1, help="batches")
     parser.add_argument("--device-ms", type=float, nargs="+", default=[0.0, 40.0, 100.0])
     parser.add_argument("--batches", type=int, default=12, help="in each run")
     default = processes_for(usable_cores(), 1, 64, 64)

@@ -199,7 +199,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         session, two = (
             open_session_in(
-                SessionEnvironment(Path(folder, str(threads)), may_stream=True),
+                SessionEnvironment(Path(folder, str(threads)), in_flight=2),
                 subject(threads),
                 size,
                 MANIFESTS,

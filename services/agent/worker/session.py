@@ -39,15 +39,16 @@ from services.agent.worker.inline.inline import InlineCode, check_code, open_inl
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.session_pool import SessionPool
+from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
 from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.outputs import check_outputs
-from services.agent.worker.queries.pipeline import pipeline_of, steps_before, steps_in, steps_of
+from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
 from services.agent.worker.queries.prepared import PreparedBatches, no_batches
 from services.agent.worker.queries.query import Query, Slot, bytes_of
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.queries.streaming import SLOTS, workers_for
+from services.agent.worker.queries.streaming import workers_for
 from services.agent.worker.recorder import RunRecorder
 
 
@@ -146,8 +147,8 @@ class SessionEnvironment:
     allowances: Allowances = DEFAULT_ALLOWANCES
     #: whether to trace the layers of the model's first run
     traces_first: bool = False
-    #: whether samples may be prepared while others are predicted
-    may_stream: bool = False
+    #: queries of which samples may be prepared while others are predicted; 0: of none
+    in_flight: int = 0
     #: the context of collectors that observe the opening
     collectors: CollectorContext | None = None
 
@@ -252,20 +253,21 @@ def _open(
             require_shapes(dataset, pipeline)
             samples = load_samples(dataset, folder, inputs.supplied)
         require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
-        slots = (
-            [inputs.slot() for _ in range(SLOTS)]
-            if pool is None
-            else pool.slots(inputs, batch_size, SLOTS, steps_before(pipeline), samples)
-        )
         predicting = opened.threads if opened.device == "cpu" else 1
         steps = steps_in(pipeline.before)
+        slots = (
+            [inputs.slot() for _ in range(LEAST_SLOTS)]
+            if pool is None
+            else pool.slots(inputs, batch_size, steps, samples, predicting)
+        )
         workers = workers_for(steps, batch_size, usable_cores(), predicting)
         supply = Supply(
             pipeline, samples, batch_size, truths=truths_of(samples), workers=workers, pool=pool
         )
         warm = warm_up(supply, predictor, slots, subject.warmup)
         if pool is not None:
-            pool.plan(usable_cores(), predicting, warm.prepare_ns, warm.predict_ns)
+            pool.plan(warm.prepare_ns, warm.predict_ns)
+            bind_further(predictor, slots, subject.warmup)
         prepared = _room_for_batches(inputs, predictor, warm.output_bytes, environment.allowances)
         undo.pop_all()
     caveat = unverified_caveat(opened.framework, opened.device)
@@ -298,12 +300,12 @@ def _begun_pool(
     """
     plan, limits = steps_of(subject.model), environment.allowances.preparation
     has_work = steps_in(plan.before) and not plan.code_before and subject.dataset.synthetic is None
-    if not (environment.may_stream and has_work and limits.processes):
+    if not (environment.in_flight and has_work and limits.processes):
         return None
     scratch = environment.scratch / "preparation"
     manifests, fetched = folder.manifests_folder, folder.fetched
     order = PreparationOrder(subject.model, subject.dataset, manifests, fetched, scratch)
-    return SessionPool(order, limits)
+    return SessionPool(order, limits, usable_cores(), environment.in_flight)
 
 
 def _room_for_batches(
@@ -316,7 +318,7 @@ def _room_for_batches(
     is_binding = isinstance(predictor, ArrayBinder)
     batch_bytes = inputs.batch_bytes + (output_bytes if is_binding else 0)
     # The slots of streamed runs are bound, too.
-    limit_batches = MAX_BOUND - SLOTS if is_binding else MAX_QUERIES
+    limit_batches = MAX_BOUND - MOST_IN_FLIGHT if is_binding else MAX_QUERIES
     limit_bytes = ahead_limit_bytes(allowances.ahead_bytes, available_memory_bytes())
     return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches)
 
@@ -364,6 +366,17 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
     if len(times_ns) < 2:
         return WarmUp(output_bytes)
     return WarmUp(output_bytes, *map(min, zip(*times_ns[1:], strict=True)))
+
+
+def bind_further(predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
+    """Have a `predictor` bind the `slots` that a warm-up of so many `queries` did not reach.
+
+    They get the batch of the first slot. Without a warm-up nothing is bound.
+    """
+    for slot in slots[max(queries, LEAST_SLOTS) :] if queries else ():
+        for array, warm_array in zip(slot.arrays, slots[0].arrays, strict=True):
+            array[:] = warm_array
+        predictor.predict(slot.inputs)
 
 
 _NO_ATTEMPT = Attempt("none", "none", 0, "none")

@@ -17,6 +17,7 @@ from services.agent.machine.quotas import available_memory_bytes
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.predictors import Opened
 from services.agent.worker.open_collectors import CollectorContext
+from services.agent.worker.preparation.shares import MOST_IN_FLIGHT
 from services.agent.worker.queries.ahead import distinct_batches
 from services.agent.worker.queries.issuing import is_inline
 from services.agent.worker.session import Session, SessionEnvironment, open_session_in
@@ -62,7 +63,7 @@ class SessionOpener:
             message.allowances,
             traces_first=traces_first(plan),
             collectors=self._opening_collectors(),
-            may_stream=any(may_stream(run, message) for run in plan.runs),
+            in_flight=max(streamed_in_flight(run, message) for run in plan.runs),
         )
         subject = variant_subject(plan.variant, message.order.subject)
         return open_session_in(
@@ -92,24 +93,29 @@ class SessionOpener:
         return CollectorContext(requested, level, plan.variant, subject.collectors, self)
 
 
-def may_stream(plan: RunPlan, message: PerformOrder) -> bool:
-    """Return whether a run of an order may prepare samples while others are predicted.
+def streamed_in_flight(plan: RunPlan, message: PerformOrder) -> int:
+    """Return how many queries may be in flight of a run that prepares samples while it predicts.
 
-    That is known only once the model is open, and estimated by the shapes in its manifest before.
+    0 of a run whose samples are prepared ahead or inline. Whether they fit ahead is known only once
+    the model is open, and estimated by the shapes in its manifest before.
     """
     if plan.scenario == COLD:
-        return False
+        return 0
     batch_size, samples = message.order.session.batch_size, message.order.subject.dataset.samples
     try:
         load = scenario_named(plan.scenario)(plan.parameters, batch_size, len(samples) or 1)
     except LoadError:
-        return False
-    overlaps = plan.pacing == "remote" or not is_inline(load)
-    if load.samples == STREAMED or not overlaps:
-        return overlaps
+        return 0
+    if plan.pacing != "remote" and is_inline(load):
+        return 0
+    is_open_loop = plan.pacing == "remote" or load.due_ns is not None
+    in_flight = MOST_IN_FLIGHT if is_open_loop else min(load.concurrency, MOST_IN_FLIGHT)
+    if load.samples == STREAMED:
+        return in_flight
     batches = len(distinct_batches(load)) if samples else load.queries
     limit_bytes = ahead_limit_bytes(message.allowances.ahead_bytes, available_memory_bytes())
-    return batches * batch_size * _sample_bytes(message.order.subject.model) > limit_bytes
+    batches_bytes = batches * batch_size * _sample_bytes(message.order.subject.model)
+    return in_flight if batches_bytes > limit_bytes else 0
 
 
 def _sample_bytes(model: ModelManifest) -> int:

@@ -8,7 +8,12 @@ from services.agent.link.allowances import PreparationLimits
 from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
-from services.agent.worker.preparation.shares import needed_processes, processes_for
+from services.agent.worker.preparation.shares import (
+    LEAST_SLOTS,
+    needed_processes,
+    processes_for,
+    slots_for,
+)
 from services.agent.worker.queries.inputs import Inputs
 from services.agent.worker.queries.query import Slot
 
@@ -16,9 +21,14 @@ from services.agent.worker.queries.query import Slot
 class SessionPool:
     """A pool, or the reason why there is none: then threads prepare the samples."""
 
-    def __init__(self, order: PreparationOrder, limits: PreparationLimits) -> None:
-        """Begin to open the dataset of an `order` in another process, within `limits`."""
-        self._limits = limits
+    def __init__(
+        self, order: PreparationOrder, limits: PreparationLimits, cores: int, in_flight: int
+    ) -> None:
+        """Begin to open the dataset of an `order` in another process, within `limits`.
+
+        There are `cores`, and at most `in_flight` queries at a time.
+        """
+        self._limits, self._cores, self._in_flight = limits, cores, in_flight
         self._most = self._planned = 0
         self._pool: PreparationPool | None = None
         #: the pool with its processes, once it is started
@@ -31,13 +41,16 @@ class SessionPool:
             self.refusal = error.reason
 
     def slots(
-        self, inputs: Inputs, batch_size: int, slots: int, steps: int, samples: Sequence[Any]
+        self, inputs: Inputs, batch_size: int, steps: int, samples: Sequence[Any], predicting: int
     ) -> list[Slot]:
-        """Return as many `slots` of a model's `inputs`, in shared memory where there is a pool.
+        """Return the slots of a model's `inputs`, in shared memory where there is a pool.
 
-        A batch has `batch_size` of the `samples`; each of them takes this many `steps`.
+        A batch has `batch_size` of the `samples`; each of them takes this many `steps`. The
+        framework predicts with as many threads as `predicting` says.
         """
-        self._most = min(self._limits.processes, batch_size * slots)
+        limit = min(self._limits.processes, batch_size * self._in_flight)
+        self._most = processes_for(self._cores, predicting, limit, self._limits.processes)
+        slots = slots_for(batch_size, self._most, self._in_flight)
         places = inputs.places_in_slot
         arrays = tuple(ArrayShape(place.shape, place.element_type) for place in places)
         layout = ArenaLayout(slots, batch_size, steps, self._most, arrays)
@@ -47,18 +60,17 @@ class SessionPool:
             except ProcessesUnavailable as error:
                 self._give_up(error)
         if self._pool is None:
-            return [inputs.slot() for _ in range(slots)]
+            return [inputs.slot() for _ in range(LEAST_SLOTS)]
         shared = [self._pool.slot(number).arrays for number in range(slots)]
         return [inputs.slot_of(arrays, number) for number, arrays in enumerate(shared)]
 
-    def plan(self, cores: int, predicting: int, prepare_ns: int, predict_ns: int) -> None:
-        """Settle how many processes there are to be.
+    def plan(self, prepare_ns: int, predict_ns: int) -> None:
+        """Settle how many processes there are to be, once `slots` was called.
 
-        There are `cores`, of which the framework's `predicting` threads take their part. A batch is
-        prepared in `prepare_ns` by one thread and predicted in `predict_ns`; 0 is unknown.
+        A batch is prepared in `prepare_ns` by one thread and predicted in `predict_ns`; 0 is
+        unknown.
         """
-        needed = needed_processes(prepare_ns, predict_ns, self._most)
-        self._planned = processes_for(cores, predicting, needed, self._most)
+        self._planned = needed_processes(prepare_ns, predict_ns, self._most)
 
     def start(self) -> None:
         """Start the processes, unless they are started."""

@@ -3,6 +3,10 @@
 import math
 from collections.abc import Sequence
 
+LEAST_SLOTS = 3
+"""Batches on their way at a time: one being prepared, one predicted, one finished."""
+MOST_IN_FLIGHT = 64
+"""Queries in flight that have a slot; further ones wait for one."""
 _HEADROOM = 1.5
 """Processes for each that preparation needs, because samples differ and cores are shared."""
 
@@ -31,6 +35,15 @@ def processes_for(cores: int, predicting: int, needed: int, most: int) -> int:
     leave, at most as many as preparation has `needed`, and at most `most`.
     """
     return max(1, min(cores - predicting - 1, needed, most))
+
+
+def slots_for(batch_size: int, processes: int, in_flight: int) -> int:
+    """Return how many batches of `batch_size` are on their way at a time.
+
+    As many as give all `processes` samples to prepare while one more batch is predicted and one
+    finished; no more than the `in_flight` queries need, and at least `LEAST_SLOTS`.
+    """
+    return max(LEAST_SLOTS, min(math.ceil(processes / batch_size) + 2, in_flight))
 
 
 def needed_processes(prepare_ns: int, predict_ns: int, most: int) -> int:

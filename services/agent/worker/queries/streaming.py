@@ -20,8 +20,6 @@ _POLL_S = 0.05
 _QUICK_NS = 200_000
 """A query that is finished in less is finished by the thread that predicted it."""
 _MOST_WORKERS = 16
-SLOTS = 3
-"""Batches on their way at a time: one being prepared, one predicted, one finished."""
 
 OnFinished = Callable[[Query], None]
 

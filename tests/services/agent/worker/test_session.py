@@ -18,7 +18,7 @@ from services.agent.errors import (
 )
 from services.agent.machine.hardware import processor_name
 from services.agent.predictors import Opened, Predictor, Tensors
-from services.agent.worker.queries.streaming import SLOTS
+from services.agent.worker.preparation.shares import LEAST_SLOTS
 from services.agent.worker.session import Session, open_session, warm_up
 from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic, raw_port
 
@@ -32,7 +32,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def test_slots_have_the_model_s_own_shape(session: Session) -> None:
-    assert [slot.arrays[0].shape for slot in session.slots] == [(2, 3, 32, 32)] * SLOTS
+    assert [slot.arrays[0].shape for slot in session.slots] == [(2, 3, 32, 32)] * LEAST_SLOTS
     assert {slot.arrays[0].dtype for slot in session.slots} == {np.dtype("float32")}
     assert session.deepest_level == Level.FRAMEWORK
 
@@ -68,7 +68,7 @@ def test_conditions_say_how_many_threads_prepared(session: Session) -> None:
 def test_warming_up_fills_every_slot_and_leaves_nothing_busy(session: Session) -> None:
     for slot in session.slots:
         slot.arrays[0][:] = 0
-    warm_up(session.supply, session.predictor, session.slots, SLOTS)
+    warm_up(session.supply, session.predictor, session.slots, LEAST_SLOTS)
     assert all(slot.arrays[0].any() for slot in session.slots)
     assert session.busy_since_ns() == 0
 

@@ -16,8 +16,9 @@ from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
+from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
 from services.agent.worker.session import Session
-from services.agent.worker.session_opener import SessionOpener, may_stream
+from services.agent.worker.session_opener import SessionOpener, streamed_in_flight
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 from tests.services.agent.worker.preparation.pictures import GOOD, pictures
 
@@ -84,6 +85,20 @@ def test_no_thread_of_the_predicting_process_prepares_streamed_samples(
         assert set(threads_of(batches, "predict")).isdisjoint(pool.started.pids)
 
 
+def test_every_slot_is_bound_before_the_clock_starts(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.agent.worker.session.usable_cores", lambda: 8)
+    many = a_run("r0", scenario="batched", queries=QUERIES, concurrency=9, samples="streamed")
+    subject = subject.model_copy(update={"warmup": 1})
+    with opened(tmp_path, subject, many) as (session, group, _):
+        assert len(session.slots) == LEAST_SLOTS + 2  # 6 processes prepare 3 batches of 2
+        assert all(slot.arrays[0].any() for slot in session.slots[LEAST_SLOTS:])
+        (outcome,) = group.perform()
+    assert isinstance(outcome, RunCompleted)
+    assert outcome.tally.failed_queries == 0
+
+
 def test_nothing_is_started_where_each_query_waits_for_the_one_before(
     subject: Subject, tmp_path: Path
 ) -> None:
@@ -119,19 +134,21 @@ def test_tensors_and_a_limit_of_none_start_no_process(subject: Subject, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("plan", "streams"),
+    ("plan", "in_flight"),
     [
-        (STREAMED, True),
-        (a_run(scenario="poisson", rate_hz=5.0, samples="streamed"), True),
-        (a_run(samples="streamed", pacing="remote"), True),
-        (a_run(samples="streamed"), False),
-        (a_run(scenario="batched", concurrency=2, samples="ahead"), False),
-        (a_run(scenario="cold"), False),
-        (a_run(scenario="batched", concurrency=-1), False),
+        (STREAMED, 2),
+        (a_run(scenario="batched", concurrency=9, samples="streamed"), 9),
+        (a_run(scenario="batched", concurrency=900, samples="streamed"), MOST_IN_FLIGHT),
+        (a_run(scenario="poisson", rate_hz=5.0, samples="streamed"), MOST_IN_FLIGHT),
+        (a_run(samples="streamed", pacing="remote"), MOST_IN_FLIGHT),
+        (a_run(samples="streamed"), 0),
+        (a_run(scenario="batched", concurrency=2, samples="ahead"), 0),
+        (a_run(scenario="cold"), 0),
+        (a_run(scenario="batched", concurrency=-1), 0),
     ],
 )
-def test_runs_that_may_prepare_while_they_predict(plan: RunPlan, streams: bool) -> None:
-    assert may_stream(plan, _message(plan)) == streams
+def test_queries_in_flight_while_samples_are_prepared(plan: RunPlan, in_flight: int) -> None:
+    assert streamed_in_flight(plan, _message(plan)) == in_flight
 
 
 def _message(plan: RunPlan, **allowed: int) -> PerformOrder:
@@ -144,4 +161,5 @@ def test_a_run_may_stream_where_its_batches_do_not_fit(ahead_bytes: int, streams
     for samples in ("ahead", None):
         # Three queries: as many batches.
         plan = a_run(scenario="batched", queries=3, samples=samples)
-        assert may_stream(plan, _message(plan, ahead_bytes=ahead_bytes)) == streams
+        message = _message(plan, ahead_bytes=ahead_bytes)
+        assert bool(streamed_in_flight(plan, message)) == streams

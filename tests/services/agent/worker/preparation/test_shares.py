@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent.worker.preparation.shares import needed_processes, processes_for, shares
+from services.agent.worker.preparation.shares import (
+    needed_processes,
+    processes_for,
+    shares,
+    slots_for,
+)
 
 BACKLOGS = st.lists(st.integers(0, 500), min_size=1, max_size=20)
 
@@ -49,3 +54,20 @@ def test_a_fast_model_needs_more_processes() -> None:
     assert needed_processes(10, 100, 64) == 1
     assert needed_processes(100, 1, 64) == 64
     assert needed_processes(100, 0, 64) == needed_processes(0, 100, 64) == 64
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "processes", "in_flight", "slots"),
+    [
+        (256, 14, 64, 3),
+        (1, 14, 64, 16),
+        (1, 14, 8, 8),
+        (1, 14, 2, 3),
+        (4, 14, 64, 6),
+        (1, 1, 64, 3),
+    ],
+)
+def test_slots_keep_all_processes_busy(
+    batch_size: int, processes: int, in_flight: int, slots: int
+) -> None:
+    assert slots_for(batch_size, processes, in_flight) == slots

@@ -109,7 +109,7 @@ class Runs:
     def pool(self, processes: int, timeout_s: float = 60.0) -> SessionPool:
         """Return a begun pool of at most this many processes; close it."""
         order = an_order(self.subject, self.manifests, self.scratch)
-        return SessionPool(order, PreparationLimits(processes, timeout_s))
+        return SessionPool(order, PreparationLimits(processes, timeout_s), processes + 2, SLOTS)
 
     def slots(self, pool: SessionPool | None) -> list[Slot]:
         """Return slots, those of a pool started with as many processes as it may have."""
@@ -117,10 +117,9 @@ class Runs:
             return [INPUTS.slot() for _ in range(SLOTS)]
         if pool in self._slots:
             return self._slots[pool]
-        slots = self._slots[pool] = pool.slots(
-            INPUTS, BATCH, SLOTS, steps_before(self.pipeline), self.samples
-        )
-        pool.plan(64, 1, 0, 0)
+        steps = steps_before(self.pipeline)
+        slots = self._slots[pool] = pool.slots(INPUTS, BATCH, steps, self.samples, 1)
+        pool.plan(0, 0)
         pool.start()
         return slots
 
