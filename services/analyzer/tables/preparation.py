@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from mlscope.load.load import AHEAD, STREAMED
-from mlscope.quantities import number
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, mean_margin
 from services.analyzer.building.table import (
@@ -52,19 +52,14 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     # Steps that ran alone say what preparation costs.
     run = next((row["run"] for row in before if row["prepared"] == AHEAD), before[0]["run"])
     total, *steps = (row for row in before if row["run"] == run)
-    slowest = max((row for row in steps if row["step"] != REST), key=lambda row: row["time"])
+    slowest = leader([row for row in steps if row["step"] != REST], "time")
+    step = slowest.doubt(lambda row: str(row["step"]))
+    step = step or f"{slowest.row['step']}, {format_share(slowest.row['share'])} of the time"
     where = "ahead of the clock" if total["prepared"] == AHEAD else "while it runs"
     return (
         f"In {run} samples are prepared {where}: one process prepares "
-        f"{_rate_text(total)}; the slowest step is {slowest['step']}, "
-        f"{format_share(slowest['share'])} of the time."
+        f"{estimate_text(total, 'samples_per_s', 'samples/s')}; the slowest step is {step}."
     )
-
-
-def _rate_text(row: dict[str, Any]) -> str:
-    low, high = row["samples_per_s_low"], row["samples_per_s_high"]
-    interval = f" ({number(low)} to {number(high)})" if low is not None and high is not None else ""
-    return f"{number(row['samples_per_s'])} samples per second{interval}"
 
 
 def _run_rows(run: Run) -> Iterator[dict[str, Any]]:

@@ -32,8 +32,8 @@ def test_batches_prepared_ahead_are_measured_by_their_own_spans() -> None:
     assert (decode["step"], decode["share"], decode["batches"]) == ("decode", 0.5, 3)
     assert [(row["step"], row["share"]) for row in others] == [("resize", 0.25), ("rest", 0.25)]
     assert table.verdict == (
-        "In r samples are prepared ahead of the clock: one process prepares 250 samples per second"
-        " (250 to 250); the slowest step is decode, 50.0% of the time."
+        "In r samples are prepared ahead of the clock: one process prepares 250 samples/s "
+        "(250 … 250); the slowest step is decode, 50.0% of the time."
     )
     assert table.caveats == ()
 
@@ -51,7 +51,7 @@ def test_one_batch_has_no_interval() -> None:
     table = table_of(ANALYSIS, ahead(4 * MS))
     total = rows_of(table)[0]
     assert (total["time_low"], total["samples_per_s_high"]) == (None, None)
-    assert "one process prepares 250 samples per second; the slowest" in table.verdict
+    assert "one process prepares 250 samples/s (no interval); the slowest" in table.verdict
 
 
 @pytest.mark.parametrize("conditions", [{"samples": "streamed"}, {}])
