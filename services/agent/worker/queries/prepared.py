@@ -50,7 +50,7 @@ class PreparedBatches:
         self._make_slot, self.batch_bytes = make_slot, batch_bytes
         self._limit_bytes, self._limit_batches = limit_bytes, limit_batches
         self._batches: dict[BatchName, PreparedBatch] = {}
-        self._free_slots: list[Slot] = []
+        self._slots = 0
         self._needed: set[BatchName] = set()
         #: why none may be used any more; '' while they may
         self.refusal = ""
@@ -81,14 +81,19 @@ class PreparedBatches:
         return self._batches.get(name)
 
     def take_slot(self, name: BatchName) -> Slot:
-        """Return the slot to prepare a batch in: its own, or one that is not needed."""
+        """Return the slot to prepare a needed batch in: its own, a new one, or one not needed."""
         known = self._batches.pop(name, None)
         if known is not None:
             return known.slot
-        self._free_slots += [
-            self._batches.pop(other).slot for other in self._batches.keys() - self._needed
-        ]
-        return self._free_slots.pop() if self._free_slots else self._make_slot()
+        self._slots += 1
+        if (
+            self._slots <= self._limit_batches
+            and self._slots * self.batch_bytes <= self._limit_bytes
+        ):
+            return self._make_slot()
+        self._slots -= 1
+        unneeded = next((other for other in self._batches if other not in self._needed), None)
+        return self._make_slot() if unneeded is None else self._batches.pop(unneeded).slot
 
     def keep(self, name: BatchName, batch: PreparedBatch) -> None:
         """Keep a batch, also for later runs."""
@@ -98,7 +103,6 @@ class PreparedBatches:
         """Drop all batches and their slots, and prepare no more of them, for a `reason`."""
         self.refusal = reason
         self._batches.clear()
-        self._free_slots.clear()
 
 
 def no_batches() -> PreparedBatches:

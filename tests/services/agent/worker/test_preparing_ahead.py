@@ -352,6 +352,8 @@ def test_a_run_is_stopped_while_its_batches_are_prepared(tmp_path: Path) -> None
     assert (outcome.error, outcome.message) == ("stopped", "cancelled")
     assert recorded.queries("r0") == []
     assert len(recorded.completed("r1").blocks) == 2
+    # The other run predicts its five batches before the clock, and in two blocks.
+    assert stopping.calls == 3 + 5 + 2 * 5
 
 
 class Raising(Changed):
