@@ -146,15 +146,19 @@ class AheadPass:
         return self._holder is None or self._holder.is_held_unchanged(slot.inputs)
 
     def _fill_by_copies(self, query: Query, slot: Slot) -> None:
-        places = dict(self._places)
+        """Prepare each sample once, by several threads; where it occurs again, copy it."""
+        first_places: dict[int, int] = {}
         for place, sample in enumerate(query.samples):
-            if sample in places:
-                source, at = places[sample]
-                slot.copy_sample(place, source, at)
-                continue
-            self._stages.fill_untraced(query, [place])
-            if place not in query.unusable:
-                places[sample] = slot, place
+            first_places.setdefault(sample, place)
+        unknown = [place for sample, place in first_places.items() if sample not in self._places]
+        self._stages.fill_untraced(query, unknown)
+        for place, sample in enumerate(query.samples):
+            first_place = first_places[sample]
+            source, source_place = self._places.get(sample, (slot, first_place))
+            if first_place in query.unusable:
+                query.unusable[place] = query.unusable[first_place]
+            elif (source, source_place) != (slot, place):
+                slot.copy_sample(place, source, source_place)
 
 
 def _untimed(name: BatchName) -> Query:

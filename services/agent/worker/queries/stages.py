@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -170,9 +171,10 @@ class Stages:
         return self._runner.traces_steps
 
     def fill_untraced(self, query: Query, positions: Iterable[int]) -> None:
-        """Prepare the samples at some positions of a batch without recording spans."""
-        with self._untraced():
-            self.fill(query, positions)
+        """Prepare the samples at some positions of a batch by threads, without recording spans."""
+        with self._untraced(), ThreadPoolExecutor(self.workers) as threads:
+            for done in [threads.submit(self.fill, query, [position]) for position in positions]:
+                done.result()
 
     def record_preparation(self, query: Query) -> None:
         """Record the root span of a batch that was prepared ahead, until now."""

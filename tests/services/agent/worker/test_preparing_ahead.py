@@ -214,6 +214,17 @@ def test_runs_of_a_session_share_batches_and_prepare_each_sample_once(tmp_path: 
     assert [a[1:] for a in first.answers("r0")] == [a[1:] for a in second.answers("r1")]
 
 
+def test_samples_that_occur_often_are_copied_also_bad_ones(tmp_path: Path) -> None:
+    subject, manifests = pictures(tmp_path)
+    plain = open_session(subject, 5, manifests, tmp_path)
+    session = replace(plain, supply=replace(plain.supply, workers=4))
+    recorded = both(session, batch_size=5, queries=6, level="none")
+    plain.close()
+    assert recorded.queries(AHEAD) == recorded.queries(STREAMED)
+    assert recorded.errors(AHEAD) == recorded.errors(STREAMED)
+    assert recorded.answers(AHEAD) == recorded.answers(STREAMED)
+
+
 def test_preparation_of_many_batches_is_traced_up_to_a_number_of_samples(tmp_path: Path) -> None:
     session = open_session(a_subject("digits", "digits"), 64, MANIFESTS, tmp_path)
     queries = 2 * TRACED_SAMPLES // 64
