@@ -21,7 +21,7 @@ from services.agent.worker.session_opener import SessionOpener
 def main() -> int:
     """Replay the session that the file of the first argument describes."""
     with tempfile.TemporaryDirectory(prefix="mlscope-ncu-") as folder:
-        session = SessionOpener.read(Path(sys.argv[1]), Path(folder)).open()
+        session = SessionOpener.read(Path(sys.argv[1]), Path(folder)).open(streams=False)
         inputs = session.slots[0].inputs
         with ranges(session.predictor), counted():
             session.predictor.predict(inputs)

@@ -55,15 +55,18 @@ class SessionOpener:
         """The roof of the order's device, as the host measured it."""
         return self.message.roof
 
-    def open(self) -> Session:
-        """Open the session in this process, as its variant requires. Raises AgentError."""
+    def open(self, *, streams: bool = True) -> Session:
+        """Open the session in this process, as its variant requires. Raises AgentError.
+
+        Without `streams` none of its runs is performed here, so that no process prepares samples.
+        """
         message, plan = self.message, self.message.order.session
         environment = SessionEnvironment(
             self.scratch,
             message.allowances,
             traces_first=traces_first(plan),
             collectors=self._opening_collectors(),
-            in_flight=max(streamed_in_flight(run, message) for run in plan.runs),
+            in_flight=max(streamed_in_flight(run, message) for run in plan.runs) if streams else 0,
         )
         subject = variant_subject(plan.variant, message.order.subject)
         return open_session_in(

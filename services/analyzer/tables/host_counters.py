@@ -134,8 +134,9 @@ ANALYSIS = Analysis(
     title="Counters of the host",
     source=(
         "perf_event_open(2) over all threads of the process, and getrusage(2), from the start to "
-        "the end of each block, including the preparation of samples and tracing. Mean over blocks "
-        "of a block's count per query, Student's t over blocks."
+        "the end of each block, including tracing and the preparation of samples, unless processes "
+        "of their own prepare them. Mean over blocks of a block's count per query, Student's t "
+        "over blocks."
     ),
     columns=(
         *RUN_COLUMNS,

@@ -5,16 +5,15 @@ limit for it, and it is gone with the last process that maps it, however that pr
 """
 
 import errno
-import math
 import mmap
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from services.agent.machine.quotas import available_memory_bytes
 from services.agent.worker.preparation.layout import (
     REASON_BYTES,
     ArenaLayout,
@@ -24,7 +23,6 @@ from services.agent.worker.preparation.layout import (
 
 Array = npt.NDArray[Any]
 
-_MEMORY = Path("/proc/meminfo")
 _MOST_SHARE = 0.5
 """Of the memory that is available."""
 
@@ -87,7 +85,8 @@ class Arena:
         Raises OSError where there is not enough, which would else end a process: the one that
         writes, or any other, because the kernel reserves until nothing is left.
         """
-        if layout.reserved_bytes > _MOST_SHARE * _available_bytes():
+        available_bytes = available_memory_bytes()
+        if available_bytes and layout.reserved_bytes > _MOST_SHARE * available_bytes:
             raise OSError(errno.ENOMEM, f"{layout.reserved_bytes} bytes are not available")
         fd = os.memfd_create("mlscope-preparation", os.MFD_CLOEXEC)
         try:
@@ -118,12 +117,3 @@ class Arena:
         kind = np.dtype(array.element_type)
         count = array.size_bytes // kind.itemsize
         return np.frombuffer(self._pages, kind, count, offset).reshape(array.shape)
-
-
-def _available_bytes() -> float:
-    """Return the memory that can be used without swapping; infinite where it is unknown."""
-    try:
-        fields = _MEMORY.read_text().split()
-        return int(fields[fields.index("MemAvailable:") + 1]) * 1024
-    except (OSError, ValueError):
-        return math.inf
