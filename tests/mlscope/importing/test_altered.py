@@ -411,3 +411,11 @@ def test_exports_whose_spans_are_none_are_refused(tmp_path: Path, field: str, va
     path.write_text(json.dumps(told))
     with pytest.raises(ForeignFileBroken, match=r"is altered|altered export"):
         read_foreign(path)
+
+
+def test_spans_of_no_query_and_no_block_are_imported(tmp_path: Path) -> None:
+    told = JSONS["mlscope"]()
+    told["traceEvents"][-1]["args"] |= {"query": -1, "run_block": -1}
+    path = tmp_path / "ahead.json"
+    path.write_text(json.dumps(told), "utf-8")
+    assert (read_foreign(path).spans["block"] < 0).sum() == 1
