@@ -43,11 +43,12 @@ from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, processes_for
 from services.agent.worker.queries.inputs import Inputs
+from services.agent.worker.queries.issuing import ClosedLoop
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import StepPlan, pipeline_of, steps_before, steps_of
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.queries.streaming import Window, run_streaming, workers_for
+from services.agent.worker.queries.streaming import run_streaming, workers_for
 from services.agent.worker.recorder import RunRecorder
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -144,15 +145,13 @@ class Feed:
             return outputs
 
         stages = Stages(self._supply, timed, recorder, Level.MODEL)
-        window = Window(self._in_flight, lambda: None)
 
         def finished(_: Query) -> None:
             ends.append(time.perf_counter())
-            window.leave()
 
-        queries = self._queries(window)
+        loop = ClosedLoop(self._queries(), self._in_flight)
         slots: list[Slot] = self._slots
-        run_streaming(queries, stages, slots, recorder, finished, lambda: None)
+        run_streaming(loop, stages, slots, recorder, finished, lambda: None)
         first = len(slots)
         count = len(ends) - 1 - first
         rate_hz = count * self._supply.batch_size / (ends[-1] - ends[first])
@@ -172,10 +171,9 @@ class Feed:
         if self.pool is not None:
             self.pool.close()
 
-    def _queries(self, window: Window) -> Iterator[Query]:
+    def _queries(self) -> Iterator[Query]:
         size, count = self._supply.batch_size, len(self._supply.samples)
         for number in range(self._batches):
-            window.enter()
             samples = [(number * size + place) % count for place in range(size)]
             yield Query(number, samples, now_ns())
 

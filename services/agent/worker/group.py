@@ -34,13 +34,18 @@ from services.agent.worker.queries.ahead import (
     run_ahead,
     run_overlapped,
 )
-from services.agent.worker.queries.issuing import closed_loop, is_inline, open_loop, paced
+from services.agent.worker.queries.issuing import (
+    ClosedLoop,
+    closed_loop,
+    is_inline,
+    open_loop,
+    paced,
+)
 from services.agent.worker.queries.pipeline import steps_after, steps_before
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.streaming import (
     OnFinished,
     Unbounded,
-    Window,
     run_inline,
     run_streaming,
 )
@@ -227,14 +232,8 @@ class Group:
             queries = closed_loop(load, block, first_query, Unbounded(), check)
             run_inline(queries, run.stages, self._session.slots[0], run.recorder, on_finished)
         else:
-            window = Window(load.concurrency, check)
-            queries = closed_loop(load, block, first_query, window, check)
-
-            def leave_window(query: Query) -> None:
-                on_finished(query)
-                window.leave()
-
-            self._run_queries(run, queries, leave_window)
+            queries = closed_loop(load, block, first_query, Unbounded(), check)
+            self._run_queries(run, queries, on_finished, load.concurrency)
         check()
         run.end_block(block)
 
@@ -268,9 +267,16 @@ class Group:
         run.end_block(0)
 
     def _run_queries(
-        self, run: Measurement, queries: Iterator[Query], on_finished: OnFinished
+        self,
+        run: Measurement,
+        queries: Iterator[Query],
+        on_finished: OnFinished,
+        in_flight: int = 0,
     ) -> None:
-        """Take queries through the stages; without steps nothing overlaps, so without threads."""
+        """Take queries through the stages; without steps nothing overlaps, so without threads.
+
+        Those of a closed loop have a number `in_flight`.
+        """
         slots = self._session.slots
         if run.batch_of is not None:
             recorder = run.recorder
@@ -279,7 +285,8 @@ class Group:
             run_inline(queries, run.stages, slots[0], run.recorder, on_finished)
         else:
             check = run.deadline.check
-            run_streaming(queries, run.stages, list(slots), run.recorder, on_finished, check)
+            issued = ClosedLoop(queries, in_flight) if in_flight else queries
+            run_streaming(issued, run.stages, list(slots), run.recorder, on_finished, check)
 
     def _received_queries(self, run: Measurement, waiting: RemoteQueries) -> Iterator[Query]:
         """Yield remote queries as they come; answer those that can't be run."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from mlscope.load.load import Load
@@ -12,6 +13,14 @@ from services.agent.worker.queries.query import Query
 
 Check = Callable[[], None]
 """Raises Stopped or RunTimedOut when the run must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """Queries of which the next one is issued when one has ended; `in_flight` are under way."""
+
+    queries: Iterator[Query]
+    in_flight: int
 
 
 class Gate(Protocol):

@@ -7,11 +7,11 @@ Batches are predicted and finished in the order they came. The queues between th
 
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from mlscope.tracing.clock import now_ns
 from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
-from services.agent.worker.queries.issuing import Check
+from services.agent.worker.queries.issuing import Check, ClosedLoop
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.recorder import RunRecorder
@@ -43,23 +43,6 @@ def run_inline(
         recorder.flush_due(query.ended_ns)
 
 
-class Window:
-    """Lets at most `limit` queries be in flight."""
-
-    def __init__(self, limit: int, check: Check) -> None:
-        self._free = threading.Semaphore(limit)
-        self._check = check
-
-    def enter(self) -> None:
-        """Wait until a query leaves; raises what `check` raises meanwhile."""
-        while not self._free.acquire(timeout=_POLL_S):
-            self._check()
-
-    def leave(self) -> None:
-        """Count a query as finished."""
-        self._free.release()
-
-
 class Unbounded:
     """Lets every query in: inline and open loops need no limit."""
 
@@ -68,15 +51,17 @@ class Unbounded:
 
 
 def run_streaming(
-    queries: Iterable[Query],
+    queries: Iterable[Query] | ClosedLoop,
     stages: Stages,
     slots: list[Slot],
     recorder: RunRecorder,
     on_finished: OnFinished,
     check: Check,
 ) -> None:
-    """Take the `queries` through the `stages` on threads; this thread issues them.
+    """Take the `queries` through the `stages` on threads.
 
+    This thread issues them; those of a closed loop are issued by the thread that finishes the ones
+    before, as another would have to win the interpreter first.
     Returns when the last one is finished. Raises what a stage raises, and what `check` raises while
     the last ones are waited for; then waiting queries are dropped. Prepared batches are limited by
     the `slots`; queries that are not yet prepared wait as indices. `on_finished` is called with
@@ -85,9 +70,13 @@ def run_streaming(
     filling = _filling(stages, slots)
     stream = _Stream(stages, filling, recorder, on_finished)
     try:
-        for query in queries:
-            stream.put(query)
-            stream.raise_failure()
+        if isinstance(queries, ClosedLoop):
+            stream.issue_all(queries)
+        else:
+            for query in queries:
+                stream.put(query)
+                stream.raise_failure()
+            stream.put(None)
         stream.drain(check)
     except BaseException:
         stream.abandon()
@@ -129,6 +118,9 @@ class _Stream:
         self._finish_ns = _QUICK_NS
         #: queries that the predicting thread handed over to be finished, and those that are
         self._handed_over = self._finished = 0
+        #: of a closed loop: the queries that are not issued yet
+        self._loop_queries: Iterator[Query] | None = None
+        self._issue_lock = threading.Lock()
         self._failure: BaseException | None = None
         self._is_abandoned = False
         loops = (*filling.loops, self._predict_loop, self._finish_loop)
@@ -144,9 +136,14 @@ class _Stream:
         if self._failure is not None:
             raise self._failure
 
+    def issue_all(self, loop: ClosedLoop) -> None:
+        """Issue the first queries of a loop; each of the others follows one that has ended."""
+        self._loop_queries = loop.queries
+        for _ in range(loop.in_flight):
+            self._issue_next()
+
     def drain(self, check: Check) -> None:
         """Wait until every query is finished."""
-        self.put(None)
         while self._threads[-1].is_alive():
             self._threads[-1].join(_POLL_S)
             check()
@@ -157,6 +154,11 @@ class _Stream:
         """End the threads without finishing the queries that wait."""
         self._wake_threads()
         self._join()
+
+    def _issue_next(self) -> None:
+        if self._loop_queries is not None:
+            with self._issue_lock:
+                self.put(next(self._loop_queries, None))
 
     def _join(self) -> None:
         for thread in self._threads:
@@ -205,4 +207,5 @@ class _Stream:
         assert query.slot is not None
         self._filling.release(query.slot)
         self._on_finished(query)
+        self._issue_next()
         self._recorder.flush_due(now_ns())

@@ -20,6 +20,7 @@ from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import arena
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.inputs import Inputs
+from services.agent.worker.queries.issuing import ClosedLoop
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import (
     Pipeline,
@@ -130,8 +131,12 @@ class Runs:
         inline: bool = False,
         queries: list[list[int]] = QUERIES,
         check: Callable[[], None] = lambda: None,
+        in_flight: int = 0,
     ) -> Result:
-        """Take the queries through, the third with samples of its own."""
+        """Take the queries through, the third with samples of its own.
+
+        With a number `in_flight` they are those of a closed loop.
+        """
         recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True, waits_for_flush=True)
         supply = Supply(self.pipeline, self.samples, BATCH, workers=3, pool=pool)
         result = Result([], [], [], [], {})
@@ -149,7 +154,8 @@ class Runs:
         if inline:
             run_inline(issued, stages, slots[0], recorder, done)
         else:
-            run_streaming(issued, stages, slots, recorder, done, check)
+            queries_or_loop = ClosedLoop(iter(issued), in_flight) if in_flight else issued
+            run_streaming(queries_or_loop, stages, slots, recorder, done, check)
         result.spans = recorder.spans.take()
         result.notes = stages.notes
         result.conditions = stages.prepared_by.conditions
@@ -198,6 +204,7 @@ def test_threads_do_what_is_done_inline(runs: Runs, inline: Result) -> None:
 def test_processes_do_what_is_done_inline(runs: Runs, inline: Result, pool: SessionPool) -> None:
     processes = runs.run(pool)
     assert_equal(processes, inline)
+    assert_equal(runs.run(pool, in_flight=2), inline)
     assert processes.notes == inline.notes
     assert pool.started is not None
     count = pool.started.processes

@@ -15,12 +15,12 @@ from services.agent.errors import RunTimedOut, Stopped
 from services.agent.link.messages import AttemptKey
 from services.agent.predictors import Tensors
 from services.agent.worker.control import Control, Deadline
-from services.agent.worker.queries.issuing import closed_loop
+from services.agent.worker.queries.issuing import ClosedLoop, closed_loop
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import Pipeline
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.queries.streaming import Window, run_inline, run_streaming
+from services.agent.worker.queries.streaming import Unbounded, run_inline, run_streaming
 from services.agent.worker.recorder import RunRecorder
 
 _LONG_S = 60.0
@@ -136,36 +136,48 @@ def test_an_issuer_that_breaks_leaves_no_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_a_window_bounds_what_is_in_flight() -> None:
-    load = scenario_named("batched")({"queries": 30, "concurrency": 3}, 1, 50)
-    window = Window(load.concurrency, lambda: None)
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_closed_loop_bounds_what_is_in_flight(count: int) -> None:
+    load = scenario_named("batched")({"queries": count, "concurrency": 3}, 1, 50)
     flying, most = 0, 0
     stages, recorder, slots = stages_and(Model())
+    done: list[int] = []
 
     def counted() -> Iterator[Query]:
         nonlocal flying, most
-        for query in closed_loop(load, 0, 0, window, lambda: None):
+        for query in closed_loop(load, 0, 0, Unbounded(), never):
             flying += 1
             most = max(most, flying)
             yield query
 
-    def done(_: Query) -> None:
+    def finished(query: Query) -> None:
         nonlocal flying
         flying -= 1
-        window.leave()
+        done.append(query.index)
 
-    run_streaming(counted(), stages, slots, recorder, done, never)
-    assert 1 <= most <= 3
+    loop = ClosedLoop(counted(), load.concurrency)
+    run_streaming(loop, stages, slots, recorder, finished, never)
+    assert most == min(3, count)
+    assert done == list(range(count))
 
 
-def test_a_closed_window_still_hears_a_stop() -> None:
+def test_a_stopped_closed_loop_ends() -> None:
     control = Control()
-    control.stop(AttemptKey("e", "r", 1), "cancelled")
-    deadline = Deadline(control, AttemptKey("e", "r", 1), 60.0)
-    window = Window(1, deadline.check)
-    window.enter()
+    key = AttemptKey("e", "r", 1)
+    deadline = Deadline(control, key, 60.0)
+    load = scenario_named("batched")({"queries": 500, "concurrency": 3}, 1, 50)
+    stages, recorder, slots = stages_and(Model())
+    done: list[Query] = []
+
+    def finished(query: Query) -> None:
+        done.append(query)
+        if len(done) == 20:
+            control.stop(key, "cancelled")
+
+    loop = ClosedLoop(closed_loop(load, 0, 0, Unbounded(), deadline.check), load.concurrency)
     with deadline, pytest.raises(Stopped, match="cancelled"):
-        window.enter()
+        run_streaming(loop, stages, slots, recorder, finished, deadline.check)
+    assert 20 <= len(done) <= 20 + load.concurrency
 
 
 def test_a_deadline_ends_a_run() -> None:
