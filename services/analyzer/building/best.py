@@ -41,11 +41,14 @@ def leader(rows: Sequence[Cells], column: str, *, is_largest: bool = True) -> Le
     where no row has a value.
     """
     known = [row for row in rows if row[column] is not None]
-    estimates = [
-        Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"]) for row in known
-    ]
+    estimates = [estimate_in(row, column) for row in known]
     ranked = best_of(estimates, is_largest=is_largest)
     return Leader(known[ranked.place], [known[place] for place in ranked.rivals])
+
+
+def estimate_in(row: Cells, column: str) -> Estimate:
+    """Return the estimate in a `column` of a row, with its interval."""
+    return Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"])
 
 
 def overhead_text(value: float, low: float | None, high: float | None) -> str:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from mlscope.statistics import are_told_apart
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_in
 from services.analyzer.building.charts import points
 from services.analyzer.building.table import (
     bool_column,
@@ -44,7 +46,7 @@ def accuracy(sources: Sequence[Source], _: Terms) -> Table:
     rows = [{**row, "on_front": not any(is_better(rival, row) for rival in rows)} for row in rows]
     front = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
     names = ", ".join(dict.fromkeys(map(subject_of, front)))
-    verdict = f"No other row is both faster and more accurate than {names}."
+    verdict = f"No other row is beyond doubt both faster and more accurate than {names}."
     notes = difference_notes("metrics", (row["metric"] for row in rows))
     datasets = (row["dataset"] for row in rows)
     notes += difference_notes("datasets", datasets, ": only models of one are compared")
@@ -52,11 +54,17 @@ def accuracy(sources: Sequence[Source], _: Terms) -> Table:
 
 
 def is_better(rival: Cells, row: Cells) -> bool:
-    """Return whether a rival of the same metric is at least as good in both and better in one."""
+    """Return whether a rival of the same metric is at least as good in both and better in one.
+
+    It is better in one only where the intervals of both tell them apart.
+    """
     if any(rival[name] != row[name] for name in ("metric", "dataset", "batch_size")):
         return False
-    own, theirs = ((-r["accuracy"], r["latency"]) for r in (row, rival))
-    return theirs != own and theirs[0] <= own[0] and theirs[1] <= own[1]
+    if rival["accuracy"] < row["accuracy"] or rival["latency"] > row["latency"]:
+        return False
+    is_faster = are_told_apart(estimate_in(rival, "latency"), estimate_in(row, "latency"))
+    is_right = are_told_apart(estimate_in(row, "accuracy"), estimate_in(rival, "accuracy"))
+    return is_faster or is_right
 
 
 _SPEED = (
@@ -80,7 +88,10 @@ COMPARISON = Comparison(
         *estimate_columns("accuracy", "Value of the metric.", "1"),
         int_column("n", "Samples scored."),
         int_column("size_bytes", PUBLISHED_SIZE, "By"),
-        bool_column("on_front", "Whether the row is Pareto-optimal in latency and accuracy."),
+        bool_column(
+            "on_front",
+            "Whether the row is Pareto-optimal in latency and accuracy, as far as intervals tell.",
+        ),
     ),
     compute=accuracy,
     chart=points(

@@ -117,12 +117,35 @@ def test_what_is_slower_and_less_accurate_is_not_on_the_front() -> None:
 
 
 def test_a_rival_is_better_only_where_nothing_is_worse() -> None:
-    row = {"metric": "top-1", "dataset": "d", "batch_size": 1, "accuracy": 0.5, "latency": 10.0}
-    assert is_better(row | {"latency": 9.0}, row)
-    assert is_better(row | {"accuracy": 0.6}, row)
+    row = _figures(10.0, 0.5)
+    assert is_better(_figures(9.0, 0.5), row)
+    assert is_better(_figures(10.0, 0.6), row)
     assert not is_better(row, row)
-    assert not is_better(row | {"accuracy": 0.6, "latency": 11.0}, row)
-    assert not is_better(row | {"latency": 9.0, "batch_size": 2}, row)
+    assert not is_better(_figures(11.0, 0.6), row)
+    assert not is_better(_figures(9.0, 0.5) | {"batch_size": 2}, row)
+
+
+def test_a_rival_is_better_only_beyond_doubt() -> None:
+    row, faster = _figures(10.0, 0.5), _figures(9.0, 0.6)
+    wide = {"latency_high": 10.5, "accuracy_low": 0.4}
+    assert not is_better(faster | wide, row)
+    assert is_better(faster | {"latency_high": 10.5}, row)
+    assert not is_better(faster | {"latency_high": None, "accuracy_low": None}, row)
+
+
+def _figures(latency: float, accuracy: float) -> dict[str, Any]:
+    """Return a row with narrow intervals."""
+    return {
+        "metric": "top-1",
+        "dataset": "d",
+        "batch_size": 1,
+        "latency": latency,
+        "latency_low": latency - 0.1,
+        "latency_high": latency + 0.1,
+        "accuracy": accuracy,
+        "accuracy_low": accuracy - 0.01,
+        "accuracy_high": accuracy + 0.01,
+    }
 
 
 def test_accuracies_of_unlike_datasets_are_not_set_in_order() -> None:
