@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.load.load import AHEAD
 from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
@@ -58,6 +59,12 @@ def operators(frames: Frames) -> Table:
         verdict = _verdict([row for row in rows if row["run"] == first["run"]])
     deeper = sorted({row["run"] for row in rows if row["level"] != "model"})
     caveats = [f"{run}: {PREDICT} includes the cost of tracing layers" for run in deeper]
+    traced = {row["run"] for row in rows}
+    caveats += [
+        f"{run.run}: samples were prepared ahead; its other steps are in the table preparation"
+        for run in frames.runs
+        if run.run in traced and run.prepared == AHEAD
+    ]
     return make_table(ANALYSIS, rows, verdict, [*counter_warnings(frames), *caveats])
 
 

@@ -1,7 +1,7 @@
 """Operators: the spans of a step are summed query by query, slowest first."""
 
 from services.analyzer.tables.operators import ANALYSIS
-from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+from tests.services.analyzer.tables.reading import MS, query, rows_of, span, table_of
 
 _SPANS = [
     span(0, 1, "query", 100),
@@ -42,3 +42,11 @@ def test_deeper_runs_carry_a_caveat_and_give_no_verdict() -> None:
     )
     assert "in r1" in table.verdict
     assert "r0: predict includes the cost of tracing layers" in table.caveats
+
+
+def test_a_run_with_samples_prepared_ahead_says_where_its_other_steps_are() -> None:
+    spans = [span(0, 1, "query", 2 * MS), span(1, 2, "predict", MS)]
+    run = {"run": "r0", "level": 2, "queries": [query(0, 0, MS)], "spans": spans}
+    note = "r0: samples were prepared ahead; its other steps are in the table preparation"
+    assert note in table_of(ANALYSIS, run | {"conditions": {"samples": "ahead"}}).caveats
+    assert note not in table_of(ANALYSIS, run | {"conditions": {"samples": "streamed"}}).caveats
