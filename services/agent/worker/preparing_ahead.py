@@ -9,7 +9,7 @@ from services.agent.predictors import ArrayBinder, InputHolder
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.queries.ahead import (
     AheadPass,
-    InputsChanged,
+    Unpreparable,
     by_order,
     by_samples,
     distinct_batches,
@@ -19,7 +19,6 @@ from services.agent.worker.session import Session, warm_up
 
 DEFAULT = AHEAD
 """When samples are prepared, of a request that does not say it."""
-_IN_PLACE = "the model changes its inputs in place"
 _NOT_HELD = (
     "inputs: device has no effect, because samples are streamed: each call copies its inputs"
 )
@@ -47,8 +46,8 @@ def prepare_ahead(run: Measurement) -> None:
     ahead = AheadPass(stages, session.prepared, holder, copies_samples=copies_samples)
     try:
         answered = ahead.run(batches, run.deadline.check)
-    except InputsChanged:
-        _drop_batches(session)
+    except Unpreparable as error:
+        _drop_batches(session, error.reason)
         run.caveats.append(streamed_caveat(session.prepared.refusal))
     else:
         slots = (query.slot for query in answered.values())
@@ -78,9 +77,9 @@ def _are_equal(supply: Supply) -> bool:
     return not supply.pipeline.code_before
 
 
-def _drop_batches(session: Session) -> None:
-    """Free all prepared batches, and warm up the slots of streamed runs again."""
-    session.prepared.refuse(_IN_PLACE)
+def _drop_batches(session: Session, reason: str) -> None:
+    """Free all prepared batches for a `reason`, and warm up the slots of streamed runs again."""
+    session.prepared.refuse(reason)
     if isinstance(session.predictor, ArrayBinder):
         session.predictor.forget_arrays()
         warm_up(session.supply, session.predictor, session.slots, len(session.slots))

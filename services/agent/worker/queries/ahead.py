@@ -13,7 +13,9 @@ from itertools import cycle, islice
 from mlscope.load.load import Load
 from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
+from services.agent.link.issued_load import shortened
 from services.agent.predictors import InputHolder, Pending
+from services.agent.worker.queries.isolate_samples import is_memory_failure
 from services.agent.worker.queries.issuing import Check
 from services.agent.worker.queries.predict_calls import BeginCall
 from services.agent.worker.queries.prepared import (
@@ -38,8 +40,16 @@ MAX_COMPARED_BYTES = 1 << 20
 """Outputs of a batch that are compared with those of timed queries: checking more takes long."""
 
 
-class InputsChanged(Exception):
-    """The model wrote into its input tensors, which later queries need as they were."""
+_NO_MEMORY = "memory for its batches is exhausted"
+
+
+class Unpreparable(Exception):
+    """A run's batches can't be prepared ahead, for a reason."""
+
+    def __init__(self, reason: str) -> None:
+        """Give the reason."""
+        self.reason = reason
+        super().__init__(reason)
 
 
 def distinct_batches(load: Load) -> dict[BatchName, int]:
@@ -76,7 +86,7 @@ class AheadPass:
     def run(self, batches: Mapping[BatchName, int], check: Check) -> dict[BatchName, Query]:
         """Return the answered query of each of the `batches`, given with their first queries.
 
-        `check` raises when the run must end. Raises InputsChanged.
+        `check` raises when the run must end. Raises Unpreparable.
         """
         answered = {name: self._answered(name, first, check) for name, first in batches.items()}
         self._trace_parts(answered, check)
@@ -104,9 +114,11 @@ class AheadPass:
             self._prepared.keep(name, replace(batch, checksum=None))
             self._hold(batch.slot)
         elif batch.is_changed or not self._is_held_unchanged(batch.slot):
-            raise InputsChanged
+            raise Unpreparable("the model changes its inputs in place")
         elif not batch.unusable:
             self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
+        if query.outputs is None and any(map(is_memory_failure, query.errors)):
+            raise Unpreparable(f"{_NO_MEMORY}: {shortened(query.errors[-1])}")
         if query.outputs is None and not query.unusable:
             # A call in the clock may succeed.
             self.errors += query.errors
@@ -123,7 +135,10 @@ class AheadPass:
 
     def _filled(self, name: BatchName) -> PreparedBatch:
         """Prepare a batch; its bad samples are replaced by a good one, as `predict` does."""
-        query, slot = _untimed(name), self._prepared.take_slot(name)
+        try:
+            query, slot = _untimed(name), self._prepared.take_slot(name)
+        except MemoryError as error:
+            raise Unpreparable(f"{_NO_MEMORY}: {error}") from error
         self._stages.begin(query, slot)
         if self._is_traced or not self._copies_samples:
             self._stages.fill(query, range(len(name)))

@@ -35,9 +35,13 @@ UNUSABLE = (
 _MOST_IN_VAIN = 3
 """Queries in a row isolated in vain, after which the model is the cause and no sample of it."""
 
-_DEVICE_FAILURE = re.compile(
+_MEMORY = (
     r"out of memory|memory exhausted|resource_?exhausted|bad_alloc|not enough memory"
-    r"|(failed|unable|not|cannot|could not) (to )?allocate|\bcu(da|dnn|blas)|\bxid\b"
+    r"|(failed|unable|not|cannot|could not) (to )?allocate"
+)
+_MEMORY_FAILURE = re.compile(_MEMORY, re.IGNORECASE)
+_DEVICE_FAILURE = re.compile(
+    rf"{_MEMORY}|\bcu(da|dnn|blas)|\bxid\b"
     r"|device (is |was |has been )?(removed|not ready)|connection|timed out",
     re.IGNORECASE,
 )
@@ -66,6 +70,11 @@ def is_device_failure(error: PredictFailed) -> bool:
     if isinstance(error.__cause__, MemoryError) or is_device_loss(error.reason):
         return True
     return _DEVICE_FAILURE.search(error.reason) is not None
+
+
+def is_memory_failure(reason: str) -> bool:
+    """Return whether a predict call failed for this `reason` because memory was exhausted."""
+    return _MEMORY_FAILURE.search(reason) is not None
 
 
 def failing_samples(

@@ -318,6 +318,42 @@ def test_a_model_that_changes_its_inputs_in_place_is_streamed(tmp_path: Path) ->
         assert [a[1:] for a in recorded.answers(run)] == [a[1:] for a in expected.answers("c")]
 
 
+class Cramped(Changed):
+    """A model with device memory for the arrays of four batches."""
+
+    def __init__(self, inner: Predictor) -> None:
+        super().__init__(inner)
+        self.bound: dict[int, Any] = {}
+
+    def change(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Bind the inputs."""
+        del outputs
+        self.bound[id(inputs)] = inputs
+        if len(self.bound) > 4:
+            raise PredictFailed("CUDA error: out of memory")
+
+    def forget_arrays(self) -> None:
+        """Release what was bound."""
+        self.bound.clear()
+        super().forget_arrays()
+
+
+def test_batches_that_exhaust_a_device_s_memory_are_streamed(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Cramped(plain.predictor))
+    runs = [a_run(name, samples=AHEAD, queries=6) for name in ("a", "b")]
+    recorded = Recorded(session, *runs).perform()
+    plain.close()
+    for run in ("a", "b"):
+        outcome = recorded.completed(run)
+        assert (outcome.conditions.samples, outcome.tally.failed_queries) == (STREAMED, 0)
+        (caveat,) = outcome.caveats
+        assert caveat == (
+            "samples were streamed, not prepared ahead: memory for its batches is exhausted: "
+            "predict: CUDA error: out of memory"
+        )
+
+
 class Drifting(Changed):
     """A model whose outputs grow by one from the ninth call on."""
 
