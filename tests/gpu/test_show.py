@@ -27,5 +27,5 @@ def test_a_recordings_tables_print(capsys: pytest.CaptureFixture[str]) -> None:
 def test_unknown_names_are_answered_with_those_there_are() -> None:
     with pytest.raises(SystemExit, match="no recording is called grph; they are bert-base-16, "):
         main(["grph"])
-    with pytest.raises(SystemExit, match="no table is called copies; they are conditions, "):
-        main(["graph", "copies"])
+    with pytest.raises(SystemExit, match="no table is called layer; they are conditions, "):
+        main(["graph", "layer"])
