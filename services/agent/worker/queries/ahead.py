@@ -109,24 +109,33 @@ class AheadPass:
         query = _untimed(name)
         query.unusable, query.code_error = dict(batch.unusable), batch.code_error
         self._stages.begin(query, batch.slot)
-        if self._stages.answer_ahead(query, first_index):
-            # Its slot has other samples in place of those that the model raises for.
+        has_replaced = self._stages.answer_ahead(query, first_index)
+        self._check_slot(name, batch, has_replaced=has_replaced)
+        self._check_answer(query)
+        return query
+
+    def _check_slot(self, name: BatchName, batch: PreparedBatch, *, has_replaced: bool) -> None:
+        """Check that a slot still holds its samples after the call. Raises Unpreparable."""
+        if has_replaced:
+            # It has other samples in place of those that the model raises for.
             self._prepared.keep(name, replace(batch, checksum=None))
             self._hold(batch.slot)
         elif batch.is_changed or not self._is_held_unchanged(batch.slot):
             raise Unpreparable("the model changes its inputs in place")
         elif not batch.unusable:
             self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
-        if query.outputs is None and any(map(is_memory_failure, query.errors)):
+
+    def _check_answer(self, query: Query) -> None:
+        """Note the outputs of an untimed query, or why it has none. Raises Unpreparable."""
+        outputs, query.outputs = query.outputs, None
+        if outputs is None and any(map(is_memory_failure, query.errors)):
             raise Unpreparable(f"{_NO_MEMORY}: {shortened(query.errors[-1])}")
-        if query.outputs is None and not query.unusable:
+        if outputs is None and not query.unusable:
             # A call in the clock may succeed.
             self.errors += query.errors
             query.errors, query.failed = [], frozenset()
-        outputs, query.outputs = query.outputs or {}, None
-        if 0 < bytes_of(outputs) <= MAX_COMPARED_BYTES:
+        if outputs and bytes_of(outputs) <= MAX_COMPARED_BYTES:
             query.outputs_checksum = checksum_of(outputs)
-        return query
 
     @property
     def _is_traced(self) -> bool:
