@@ -210,6 +210,14 @@ class InputHolder(Protocol):
         """Copy the arrays to the device, where later calls read them. Raises PredictFailed."""
         ...
 
+    def release(self, inputs: Tensors) -> None:
+        """Let later calls read the arrays again."""
+        ...
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        ...
+
     def is_held_unchanged(self, inputs: Tensors) -> bool:
         """Return whether the model left the copies on the device as they were."""
         ...

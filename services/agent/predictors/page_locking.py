@@ -6,7 +6,9 @@ batch of 154 MB on an H200. Locking is slow itself, so it is done once for each 
 
 import math
 import mmap
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,18 @@ LOCKED, PAGEABLE = "page-locked", "pageable"
 
 Array = npt.NDArray[Any]
 
-_LOCKED_HERE: set[int] = set()
-"""Addresses of the arrays locked in this process: a model and its twin may use the same arrays."""
+
+@dataclass(slots=True)
+class _Lock:
+    """A locked array, which must outlive its lock, and how many predictors rely on it."""
+
+    array: Array
+    unlock: Callable[[int], object]
+    users: int = 0
+
+
+_LOCKS: dict[int, _Lock] = {}
+"""The locks of this process by address: a model and its twin may use the same arrays."""
 
 
 def page_aligned(shape: Sequence[int], element_type: str) -> Array:
@@ -52,16 +64,17 @@ class PageLocks:
 
     def __init__(self, lock: Callable[[int, int], object], unlock: Callable[[int], object]) -> None:
         self._lock, self._unlock = lock, unlock
-        #: the arrays locked here, by address: they must outlive their lock
-        self._locked: dict[int, Array] = {}
-        self._has_locked = False
+        #: the addresses of the arrays that it relies on
+        self._locked: set[int] = set()
+        # A twin may be dropped without being closed.
+        weakref.finalize(self, _release, self._locked)
         #: why an array is pageable; '' while all of them are locked
         self.refusal = ""
 
     @property
     def host_memory(self) -> str:
         """The kind of the memory that inputs are copied from: that of the slowest array."""
-        return LOCKED if self._has_locked and not self.refusal else PAGEABLE
+        return LOCKED if self._locked and not self.refusal else PAGEABLE
 
     def lock(self, array: Array) -> bool:
         """Lock an array's memory, once; return whether it is locked.
@@ -69,9 +82,10 @@ class PageLocks:
         An array without pages of its own, or one that the driver refuses, stays as it is.
         """
         address = array.ctypes.data
-        if address in _LOCKED_HERE:
-            self._has_locked = True
+        if address in self._locked:
             return True
+        if address in _LOCKS:
+            return self._rely_on(address)
         if not has_own_pages(array):
             self.refusal = self.refusal or "an input shares its pages with other objects"
             return False
@@ -80,15 +94,26 @@ class PageLocks:
         except RuntimeError as error:
             self.refusal = self.refusal or str(error)
             return False
-        self._locked[address] = array
-        self._has_locked = True
-        _LOCKED_HERE.add(address)
+        _LOCKS[address] = _Lock(array, self._unlock)
+        return self._rely_on(address)
+
+    def _rely_on(self, address: int) -> bool:
+        _LOCKS[address].users += 1
+        self._locked.add(address)
         return True
 
     def release(self) -> None:
-        """Unlock every array."""
-        for address in self._locked:
-            self._unlock(address)
-        _LOCKED_HERE.difference_update(self._locked)
-        self._locked.clear()
-        self._has_locked, self.refusal = False, ""
+        """Unlock every array that no other predictor relies on."""
+        _release(self._locked)
+        self.refusal = ""
+
+
+def _release(addresses: set[int]) -> None:
+    """End the use of locks by one predictor; the last one unlocks the array."""
+    for address in addresses:
+        lock = _LOCKS[address]
+        lock.users -= 1
+        if not lock.users:
+            lock.unlock(address)
+            del _LOCKS[address]
+    addresses.clear()

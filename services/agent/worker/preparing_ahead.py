@@ -49,6 +49,7 @@ def prepare_ahead(run: Measurement) -> None:
     except Unpreparable as error:
         _drop_batches(session, error.reason)
         run.caveats.append(streamed_caveat(session.prepared.refusal))
+        run.caveats += [_NOT_HELD] if holds_inputs else []
     else:
         slots = (query.slot for query in answered.values())
         run.prepared_slots = [slot for slot in slots if slot is not None]

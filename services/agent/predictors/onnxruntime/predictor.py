@@ -182,13 +182,13 @@ class BoundSession:
         self._device = device
         self._run = session.run_with_iobinding
         self._bindings: dict[int, Binding] = {}
+        #: the inputs on the device by name, shape and type, which every call copies anew
+        self._device_values: dict[tuple[str, tuple[int, ...], str], Any] = {}
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
-        bound = self._bindings.get(id(inputs))
-        if bound is None:
-            bound = self._bind(inputs)
         try:
+            bound = self._bindings.get(id(inputs)) or self._bind(inputs)
             for name, value in bound.on_device.items():
                 value.update_inplace(inputs[name])
             self._run(bound.binding)
@@ -202,6 +202,7 @@ class BoundSession:
     def forget(self) -> None:
         """Forget every binding, and unlock its pages."""
         self._bindings.clear()
+        self._device_values.clear()
         if self.locks is not None:
             self.locks.release()
 
@@ -219,7 +220,11 @@ class BoundSession:
             if not self._device:
                 binding.bind_cpu_input(name, array)
                 continue
-            on_device[name] = ort.OrtValue.ortvalue_from_numpy(array, self._device)
+            layout = name, array.shape, str(array.dtype)
+            if layout not in self._device_values:
+                value = ort.OrtValue.ortvalue_from_numpy(array, self._device)
+                self._device_values[layout] = value
+            on_device[name] = self._device_values[layout]
             binding.bind_ortvalue_input(name, on_device[name])
         places = [tensor_place(place) for place in self.session.get_outputs()]
         batch = len(next(iter(inputs.values())))

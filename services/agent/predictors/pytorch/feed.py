@@ -62,7 +62,16 @@ class Feed:
         """Return whether the copies on the device, if there are any, are still the arrays'."""
         held = self._held or ()
         pairs = zip(held, self.tensors, strict=bool(held))
-        return all(torch.equal(copy, self._moved(tensor)) for copy, tensor in pairs)
+        return all(_are_equal(copy, self._moved(tensor)) for copy, tensor in pairs)
+
+    def release(self) -> None:
+        """Let later calls read the arrays again."""
+        self._held = None
+
+    @property
+    def sources(self) -> list[torch.Tensor]:
+        """What a captured graph copies its inputs from: the device's copies, else the host's."""
+        return self.tensors if self._held is None else self._held
 
     def fetched(self, outputs: Mapping[str, torch.Tensor]) -> Tensors:
         """Return the arrays of a call's `outputs`, once they are in the host's memory.
@@ -88,3 +97,11 @@ class Feed:
         if self._channels_last and tensor.dim() == 4:
             return tensor.contiguous(memory_format=torch.channels_last)
         return tensor
+
+
+def _are_equal(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors are equal; NaN is equal to NaN here."""
+    if torch.equal(tensor, other):
+        return True
+    is_float = tensor.is_floating_point()
+    return is_float and bool(torch.equal(tensor.nan_to_num(), other.nan_to_num()))

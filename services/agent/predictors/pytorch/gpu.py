@@ -52,12 +52,20 @@ class GpuPredictor(PyTorchPredictor):
             for tensor in tensors:
                 tensor.record_stream(computing)
             outputs = self.outputs_of(self.answer(tensors))
+            if self._reuses_outputs:
+                # The next call writes into the same memory while these are still copied.
+                outputs = {name: tensor.clone() for name, tensor in outputs.items()}
             copying_out.wait_event(computing.record_event())
             with torch.cuda.stream(copying_out):
                 buffers = feed.begin_fetch(outputs)
                 for tensor in outputs.values():
                     tensor.record_stream(copying_out)
                 return PendingCall(buffers, copying_out.record_event())
+
+    @cached_property
+    def _reuses_outputs(self) -> bool:
+        """Whether a call's outputs lie where those of the call before lay, as a CUDA graph's do."""
+        return self.options.graphs or self.options.compile != "none"
 
     @property
     def holds_inputs(self) -> bool:
@@ -68,6 +76,10 @@ class GpuPredictor(PyTorchPredictor):
         """Copy the arrays to the device, where later calls read them. Raises PredictFailed."""
         with _predict_failed(), torch.inference_mode():
             self.feed_of(inputs).hold()
+
+    def release(self, inputs: Tensors) -> None:
+        """Let later calls read the arrays again."""
+        self.feed_of(inputs).release()
 
     def is_held_unchanged(self, inputs: Tensors) -> bool:
         """Return whether the model left the copies on the device as they were."""

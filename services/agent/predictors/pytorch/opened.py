@@ -110,7 +110,7 @@ class PyTorchPredictor:
             with torch.inference_mode():
                 feed = self.feed_of(inputs)
                 model_call = call or self._call
-                answer = graph.replay(feed.tensors) if graph else model_call(feed.moved())
+                answer = graph.replay(feed.sources) if graph else model_call(feed.moved())
                 return feed.fetched(self.outputs_of(answer))
         except Exception as error:  # a model's own code raises what it likes
             raise PredictFailed(first_line(error)) from error
@@ -141,6 +141,8 @@ class PyTorchPredictor:
         """Release the arrays of earlier predict calls, and unlock their pages."""
         self._feeds.clear()
         if self._locks is not None:
+            # Calls that nobody waited for may still be copying.
+            torch.cuda.synchronize(self.device)
             self._locks.release()
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:

@@ -7,12 +7,14 @@ the clock a query is predicted from its batch's slot, and nothing else happens.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import cycle, islice
 
 from mlscope.load.load import Load
 from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
+from services.agent.errors import PredictFailed
 from services.agent.link.issued_load import shortened
 from services.agent.predictors import InputHolder, Pending
 from services.agent.worker.queries.isolate_samples import is_memory_failure
@@ -41,6 +43,7 @@ MAX_COMPARED_BYTES = 1 << 20
 
 
 _NO_MEMORY = "memory for its batches is exhausted"
+_IN_PLACE = "the model changes its inputs in place"
 
 
 class Unpreparable(Exception):
@@ -119,11 +122,11 @@ class AheadPass:
         if has_replaced:
             # It has other samples in place of those that the model raises for.
             self._prepared.keep(name, replace(batch, checksum=None))
-            self._hold(batch.slot)
-        elif batch.is_changed or not self._is_held_unchanged(batch.slot):
-            raise Unpreparable("the model changes its inputs in place")
+        elif batch.is_changed:
+            raise Unpreparable(_IN_PLACE)
         elif not batch.unusable:
             self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
+        self._hold(batch.slot)
 
     def _check_answer(self, query: Query) -> None:
         """Note the outputs of an untimed query, or why it has none. Raises Unpreparable."""
@@ -148,6 +151,8 @@ class AheadPass:
             query, slot = _untimed(name), self._prepared.take_slot(name)
         except MemoryError as error:
             raise Unpreparable(f"{_NO_MEMORY}: {error}") from error
+        if self._holder is not None:
+            self._holder.release(slot.inputs)
         self._stages.begin(query, slot)
         if self._is_traced or not self._copies_samples:
             self._stages.fill(query, range(len(name)))
@@ -159,15 +164,23 @@ class AheadPass:
             slot.replace_samples(query.unusable.keys(), len(name))
         batch = PreparedBatch(slot, checksum_of(slot.inputs), query.unusable, query.code_error)
         self._prepared.keep(name, batch)
-        self._hold(slot)
         return batch
 
     def _hold(self, slot: Slot) -> None:
-        if self._holder is not None:
-            self._holder.hold(slot.inputs)
+        """Copy a slot to the device, where it asks for that, and predict it once from there.
 
-    def _is_held_unchanged(self, slot: Slot) -> bool:
-        return self._holder is None or self._holder.is_held_unchanged(slot.inputs)
+        Raises Unpreparable.
+        """
+        if self._holder is None:
+            return
+        try:
+            self._holder.hold(slot.inputs)
+        except PredictFailed as error:
+            raise Unpreparable(f"the device took no copy of a batch: {error.reason}") from error
+        with suppress(PredictFailed):  # its timed calls report it
+            self._holder.predict(slot.inputs)
+        if not self._holder.is_held_unchanged(slot.inputs):
+            raise Unpreparable(_IN_PLACE)
 
     def _fill_by_copies(self, query: Query, slot: Slot) -> None:
         """Prepare each sample once, by several threads; where it occurs again, copy it."""
@@ -276,4 +289,9 @@ def run_overlapped(
         while begun:
             end_oldest()
     finally:
+        # Of a run that was stopped: the next one must not begin on a busy device.
+        for _, _, pending in begun:
+            with suppress(PredictFailed):
+                if pending is not None:
+                    pending.wait()
         stages.end_calls()

@@ -1,5 +1,6 @@
 """Page-locked arrays: which can be locked, once each, and what a refusal leaves."""
 
+import gc
 import mmap
 
 import numpy as np
@@ -51,7 +52,7 @@ def test_arrays_of_numpy_and_parts_within_a_page_have_no_pages_of_their_own() ->
     assert not has_own_pages(page_aligned((64, 64), "float32").T)
 
 
-def test_an_array_is_locked_once_also_for_a_twin_and_unlocked_by_the_one_that_locked_it() -> None:
+def test_an_array_is_locked_once_also_for_a_twin_and_unlocked_by_the_last_one() -> None:
     driver, array = Driver(), page_aligned((8, 8), "float32")
     locks, twin = PageLocks(driver.lock, driver.unlock), PageLocks(driver.lock, driver.unlock)
     assert locks.host_memory == PAGEABLE
@@ -60,11 +61,21 @@ def test_an_array_is_locked_once_also_for_a_twin_and_unlocked_by_the_one_that_lo
     assert twin.lock(array)
     assert driver.locked == {array.ctypes.data: array.nbytes}
     assert (locks.host_memory, twin.host_memory) == (LOCKED, LOCKED)
-    twin.release()
-    assert driver.locked
     locks.release()
+    assert driver.locked
+    assert twin.host_memory == LOCKED
+    twin.release()
     assert not driver.locked
-    assert locks.host_memory == PAGEABLE
+    assert (locks.host_memory, twin.host_memory) == (PAGEABLE, PAGEABLE)
+
+
+def test_locks_that_are_dropped_unlock_their_arrays() -> None:
+    driver, array = Driver(), page_aligned((8, 8), "float32")
+    locks = PageLocks(driver.lock, driver.unlock)
+    assert locks.lock(array)
+    del locks
+    gc.collect()
+    assert not driver.locked
 
 
 def test_a_refusal_is_kept_and_the_array_stays_usable() -> None:

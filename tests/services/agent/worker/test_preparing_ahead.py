@@ -508,6 +508,10 @@ class Holding(Changed):
         """Copy arrays."""
         self.held[id(inputs)] = {name: array.copy() for name, array in inputs.items()}
 
+    def release(self, inputs: Tensors) -> None:
+        """Drop copies."""
+        self.held.pop(id(inputs), None)
+
     def is_held_unchanged(self, inputs: Tensors) -> bool:
         """Return whether the copies are still the arrays."""
         copies = self.held[id(inputs)]
@@ -547,4 +551,43 @@ def test_streamed_inputs_are_not_on_the_device_which_is_said(
     assert outcome.conditions.inputs == ""
     said = "\n".join(outcome.caveats)
     assert ("in place" in said) == (samples == AHEAD)
-    assert ("inputs: device has no effect" in said) == (samples == STREAMED)
+    assert "inputs: device has no effect" in said
+
+
+class HoldingRaising(Raising, Holding):
+    """One that raises for a sample."""
+
+
+def test_a_sample_that_the_model_raises_for_fails_alone_with_inputs_on_the_device(
+    tmp_path: Path,
+) -> None:
+    plain = open_session(a_subject(), 2, MANIFESTS, tmp_path)
+    outcomes = []
+    for predictor in (Raising(plain.predictor), HoldingRaising(plain.predictor)):
+        predictor.samples = plain.supply.samples
+        session = replace(plain, predictor=predictor)
+        run = a_run("r", samples=AHEAD, queries=3)
+        recorded = Recorded(session, run, batch_size=2).perform()
+        outcomes.append((recorded.queries("r"), recorded.errors("r"), recorded.answers("r")))
+    plain.close()
+    assert outcomes[0] == outcomes[1]
+    assert [failed for *_, failed in outcomes[0][0]][:3] == [1, -1, -1]
+
+
+class Full(Holding):
+    """One whose device has no memory for copies."""
+
+    def hold(self, inputs: Tensors) -> None:
+        """Refuse."""
+        del inputs
+        raise PredictFailed("CUDA out of memory")
+
+
+def test_a_device_without_memory_for_inputs_streams_and_says_so(tmp_path: Path) -> None:
+    plain = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Full(plain.predictor))
+    outcome = Recorded(session, a_run("r", samples=AHEAD)).perform().completed("r")
+    plain.close()
+    assert outcome.conditions.samples == STREAMED
+    assert "CUDA out of memory" in outcome.caveats[0]
+    assert "inputs: device has no effect" in outcome.caveats[1]
