@@ -10,9 +10,9 @@ others' load changes less; medians over the rounds, and of the rounds' ratios. R
 first: all are equal in every bit, except with fast_image_resize. Wanted: 0.9 of the rate of the
 calls alone, 1.3 times the earlier steps'; behind models, 2 times for `topk` and `segmentation`.
 
-So many processes as there are cores, or N, then prepare photographs at the same time: what they
-reach together, and the share of as many times one process. Wanted on the 16 cores of an H200's host
-with 13 of them: 2,200 a second, 3,500 with fast_image_resize.
+`--processes N`: so many processes prepare photographs at the same time; what they reach together,
+and the share of N times one process. It counts the clock's time: the machine must be quiet. Wanted
+on the 16 cores of an H200's host with 13: 2,200 a second, 3,500 with fast_image_resize.
 
 `--alternatives` shows other libraries, where they are installed, and decides nothing.
 """
@@ -40,7 +40,6 @@ from benchmarks.preparation_processes import Contest
 from benchmarks.timing import keeping
 from mlscope.image_geometry import covering, cut_before
 from schemas.manifest import ModelManifest, Step
-from services.agent.predictors.options import usable_cores
 from services.agent.steps import Operator, operator_of
 from services.agent.steps.linking import linked
 from services.agent.steps.operators.wordpiece import basic_tokens
@@ -266,14 +265,15 @@ def main() -> int:
     """Measure in turns and print; return how many claims were missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--processes", type=int, default=usable_cores())
+    parser.add_argument("--processes", type=int, default=0, help="at the same time")
     parser.add_argument("--alternatives", action="store_true", help="also other libraries")
     parser.add_argument("--keep", action="store_true", help="write results/preparation.txt")
     options = parser.parse_args()
     gc.disable()  # as in the blocks of a run
     with keeping("preparation", is_wanted=options.keep):
         claims = photographs(options.rounds, with_alternatives=options.alternatives)
-        several_processes(options.processes)
+        if options.processes:
+            several_processes(options.processes)
         claims += other_steps(options.rounds)
         print(f"\nmedians of {options.rounds} rounds, load {os.getloadavg()[0]:.1f} at the end")
         for text, value, limit in claims:
