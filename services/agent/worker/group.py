@@ -271,11 +271,11 @@ class Group:
         run: Measurement,
         queries: Iterator[Query],
         on_finished: OnFinished,
-        in_flight: int = 0,
+        concurrency: int = 0,
     ) -> None:
         """Take queries through the stages; without steps nothing overlaps, so without threads.
 
-        Those of a closed loop have a number `in_flight`.
+        Those of a closed loop have a `concurrency`.
         """
         slots = self._session.slots
         if run.batch_of is not None:
@@ -285,7 +285,7 @@ class Group:
             run_inline(queries, run.stages, slots[0], run.recorder, on_finished)
         else:
             check = run.deadline.check
-            issued = ClosedLoop(queries, in_flight) if in_flight else queries
+            issued = ClosedLoop(queries, concurrency) if concurrency else queries
             run_streaming(issued, run.stages, list(slots), run.recorder, on_finished, check)
 
     def _received_queries(self, run: Measurement, waiting: RemoteQueries) -> Iterator[Query]:

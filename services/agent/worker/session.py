@@ -147,8 +147,9 @@ class SessionEnvironment:
     allowances: Allowances = DEFAULT_ALLOWANCES
     #: whether to trace the layers of the model's first run
     traces_first: bool = False
-    #: queries of which samples may be prepared while others are predicted; 0: of none
-    in_flight: int = 0
+    #: queries of which samples may be prepared while others are predicted; 0: of none; None: it is
+    #: not known which runs there will be, and no processes are begun
+    in_flight: int | None = None
     #: the context of collectors that observe the opening
     collectors: CollectorContext | None = None
 
@@ -261,8 +262,15 @@ def _open(
             else pool.slots(inputs, batch_size, steps, samples, predicting)
         )
         workers = workers_for(steps, batch_size, usable_cores(), predicting)
+        has_work = steps > 0 and dataset.synthetic is None and not inline.before
         supply = Supply(
-            pipeline, samples, batch_size, truths=truths_of(samples), workers=workers, pool=pool
+            pipeline,
+            samples,
+            batch_size,
+            truths=truths_of(samples),
+            workers=workers,
+            pool=pool,
+            pool_refusal=_NOT_EXPECTED if environment.in_flight == 0 and has_work else "",
         )
         warm = warm_up(supply, predictor, slots, subject.warmup)
         if pool is not None:
@@ -379,6 +387,7 @@ def bind_further(predictor: Predictor, slots: Sequence[Slot], queries: int) -> N
         predictor.predict(slot.inputs)
 
 
+_NOT_EXPECTED = "no processes were begun, because none of the runs was expected to stream"
 _NO_ATTEMPT = Attempt("none", "none", 0, "none")
 _MOST_FAILED_WARMUP = 8
 """Queries that may fail while a model is warmed up."""

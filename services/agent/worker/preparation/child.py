@@ -15,6 +15,8 @@ from services.agent.worker.preparation.arena import PREPARED, Arena
 from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.queries.sample_steps import SampleSteps
 
+PREPARE = "prepare"
+"""What failures outside of a step are said to be failures of."""
 ORDER = struct.Struct("<4q")
 """An order's number, its slot, its first position there, and how many positions follow."""
 
@@ -71,7 +73,10 @@ class Preparer:
         sample = int(memory.samples[position])
         read = partial(self._source.samples.__getitem__, sample)
         arrays = memory.arrays[: self._source.steps.inputs]
-        fault = self._source.steps.prepare(read, arrays, position, apply)
+        try:
+            fault = self._source.steps.prepare(read, arrays, position, apply)
+        except Exception as error:  # noqa: BLE001  # a library's own: the process can go on
+            fault = PREPARE, error
         memory.stamps[position] = stamps
         memory.threads[position] = threading.get_native_id()
         if fault is None:

@@ -17,20 +17,17 @@ from mlscope.tracing.clock import now_ns
 from services.agent.errors import ProcessesUnavailable
 from services.agent.worker.preparation.arena import Arena, SlotMemory
 from services.agent.worker.preparation.batch import Batch, Order, PreparingProcess
-from services.agent.worker.preparation.child import ORDER
+from services.agent.worker.preparation.child import ORDER, PREPARE
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.processes import ForkedProcess, PreparingProcesses
 from services.agent.worker.preparation.shares import shares
 from services.agent.worker.queries.sample_failure import failure_of
 
-PREPARE = "prepare"
-"""What failures of a preparing process are said to be failures of."""
-
 _POLL_S, _CANCEL_S = 0.05, 1.0
 _MOST_TRIES = 2
 _MOST_DEATHS = 32
-"""Processes of one session that are replaced; then the dataset's decoder is hopeless."""
+"""Processes that are replaced in one block of a run; then the dataset's decoder is hopeless."""
 _WAKE_BYTES = 4096
 
 
@@ -55,6 +52,7 @@ class PreparationPool:
         self._arena: Arena | None = None
         self._arena_fd = -1
         self._last_ending, self._is_closed = "", False
+        self._deaths_before = 0
         #: processes that ended before they were told to
         self.deaths = 0
         #: samples that were given to another process
@@ -85,10 +83,19 @@ class PreparationPool:
             process = PreparingProcess(number, self._server.fork(number), 0)
             self._processes.append(process)
 
+    def begin_block(self) -> None:
+        """Let as many processes be replaced again: another run has other queries."""
+        self._deaths_before = self.deaths
+
     @property
     def processes(self) -> int:
         """How many processes there are."""
         return len(self._processes)
+
+    @property
+    def last_ending(self) -> str:
+        """How the last process that was replaced had ended, or why it was not replaced."""
+        return self._last_ending
 
     @property
     def pids(self) -> Sequence[int]:
@@ -219,7 +226,7 @@ class PreparationPool:
         self._processes.remove(process)
         arena.began_ns[number] = 0
         try:
-            if self.deaths > _MOST_DEATHS:
+            if self.deaths - self._deaths_before > _MOST_DEATHS:
                 raise ProcessesUnavailable(
                     f"{_MOST_DEATHS} processes have ended, the last: {ending}"
                 )

@@ -20,7 +20,7 @@ from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.spawning import spawn
 
-_READY_S, _ANSWER_S, _CLOSE_S = 60.0, 20.0, 5.0
+_READY_S, _ANSWER_S, _CLOSE_S = 60.0, 5.0, 5.0
 _MOST_ANSWER_BYTES = 1 << 16
 _ROOT = Path(__file__).resolve().parents[4]
 _BOOT = (
@@ -159,6 +159,9 @@ class PreparingProcesses:
         try:
             body = self._channel.recv(_MOST_ANSWER_BYTES)
         except TimeoutError as error:
+            # A late answer would be taken for that to the next request.
+            self._process.kill()
+            self._channel.close()
             reason = f"the process they are forked from did not answer within {timeout_s:g} s"
             raise ProcessesUnavailable(reason) from error
         except OSError as error:

@@ -163,6 +163,7 @@ class PoolFilling:
         )
         self._own_samples: queue.SimpleQueue[_Preparation | None] = queue.SimpleQueue()
         self._is_abandoned = False
+        pool.begin_block()
         stages.prepared_by.processes = pool.processes
         self._deaths_before, self._retries_before = pool.deaths, pool.retries
 
@@ -185,7 +186,8 @@ class PoolFilling:
             return None
         query, preparation = ordered
         if isinstance(preparation, _Preparation):
-            preparation.ready.acquire()
+            while not preparation.ready.acquire(timeout=_POLL_S) and not self._is_abandoned:
+                pass
             return None if self._is_abandoned else query
         if not self._pool.wait(preparation, lambda: self._is_abandoned):
             return None

@@ -39,6 +39,8 @@ class Supply:
     workers: int = 1
     #: the processes that prepare streamed samples
     pool: SessionPool | None = None
+    #: why there is none where processes would have work
+    pool_refusal: str = ""
 
 
 class OperatorRunner:

@@ -90,6 +90,7 @@ class Stages:
         self._records_queries = records_queries
         #: see `Supply`
         self.workers, self.pool = supply.workers, supply.pool
+        self.pool_refusal = supply.pool_refusal
         self.prepared_by = PreparedBy()
         self._runner = OperatorRunner(supply, recorder, level)
         self._calls = PredictCalls(

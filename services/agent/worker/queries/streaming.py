@@ -88,10 +88,15 @@ def run_streaming(
 def _filling(stages: Stages, slots: list[Slot]) -> Filling:
     """Return what fills the slots: the processes of the stages' pool, where there is one."""
     pool = stages.pool
-    if pool is not None and pool.started is not None:
-        return PoolFilling(stages, slots, pool.started)
-    if pool is not None:
+    started = None if pool is None else pool.started
+    if started is not None and started.processes:
+        return PoolFilling(stages, slots, started)
+    if started is not None:
+        stages.prepared_by.refusal = started.last_ending
+    elif pool is not None:
         stages.prepared_by.refusal = pool.refusal
+    else:
+        stages.prepared_by.refusal = stages.pool_refusal
     return ThreadFilling(stages, slots)
 
 

@@ -99,6 +99,20 @@ def test_every_slot_is_bound_before_the_clock_starts(
     assert outcome.tally.failed_queries == 0
 
 
+def test_a_run_streamed_against_expectation_says_that_threads_prepared(
+    subject: Subject, tmp_path: Path
+) -> None:
+    ahead = a_run("r1", scenario="batched", queries=QUERIES, concurrency=2, samples="ahead")
+    with opened(tmp_path, subject, ahead) as (session, group, _):
+        assert session.supply.pool is None
+        session.prepared.refuse("the model changes its inputs in place")
+        (outcome,) = group.perform()
+    assert isinstance(outcome, RunCompleted)
+    streamed, threads = outcome.caveats[:2]
+    assert "changes its inputs in place" in streamed
+    assert "none of the runs was expected to stream" in threads
+
+
 def test_nothing_is_started_where_each_query_waits_for_the_one_before(
     subject: Subject, tmp_path: Path
 ) -> None:

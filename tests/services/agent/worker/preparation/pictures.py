@@ -1,4 +1,4 @@
-"""A dataset of pictures, one of them broken, and two that end or hold up whoever decodes them."""
+"""A dataset of pictures, one of them broken, and three that do harm to whoever decodes them."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tests.services.agent.builders import MANIFESTS, a_picture_subject
 BATCH, SLOTS, SHAPE = 8, 3, (3, 224, 224)
 NAMES = ["images:0"]
 GOOD = tuple(range(6))
-BROKEN, CRASHING, HANGING = 6, 7, 8
+BROKEN, CRASHING, HANGING, RAISING = 6, 7, 8, 9
 
 _FAULTS = """
 import os, sys, time
@@ -25,6 +25,8 @@ def opening(file, *arguments, **named):
     body = file.getvalue()
     if body.endswith(b"CRASH"):
         os.abort()
+    if body.endswith(b"RAISE"):
+        raise RuntimeError("a bug of the decoder")
     if body.endswith(b"HANG"):
         time.sleep(3600)
     return opened(file, *arguments, **named)
@@ -33,11 +35,12 @@ Image.open = opening
 
 
 def picture_files() -> dict[str, bytes]:
-    """Return good pictures, a broken one, and the two that do harm where faults are planted."""
+    """Return good pictures, a broken one, and three that do harm where faults are planted."""
     bodies = [path.read_bytes() for path in sorted((MANIFESTS / "datasets/photos").glob("*.jpg"))]
     files = {f"good{number}.jpg": bodies[number] for number in GOOD}
     broken = {"broken.jpg": bodies[0][:500]}
-    return files | broken | {"crash.jpg": bodies[0] + b"CRASH", "hang.jpg": bodies[0] + b"HANG"}
+    harmful = {"crash.jpg": b"CRASH", "hang.jpg": b"HANG", "raise.jpg": b"RAISE"}
+    return files | broken | {name: bodies[0] + end for name, end in harmful.items()}
 
 
 def pictures(folder: Path) -> Subject:
@@ -46,7 +49,7 @@ def pictures(folder: Path) -> Subject:
 
 
 def plant_faults(folder: Path) -> str:
-    """Return a PYTHONPATH with which two pictures do harm in processes started from now on."""
+    """Return a PYTHONPATH with which three pictures do harm in processes started from now on."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_FAULTS)
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))

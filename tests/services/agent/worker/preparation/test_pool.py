@@ -20,6 +20,7 @@ from services.agent.steps import Operator
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import pool as pool_module
+from services.agent.worker.preparation import processes as processes_module
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
 from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
@@ -31,6 +32,7 @@ from tests.services.agent.worker.preparation.pictures import (
     CRASHING,
     GOOD,
     HANGING,
+    RAISING,
     SHAPE,
     SLOTS,
     a_pool,
@@ -195,6 +197,27 @@ def test_a_sample_that_ends_every_process_fails_alone(harmful: PreparationPool) 
     faults = prepare(harmful, [0, 1, CRASHING, 2, 3, 4, 5, 0])
     assert faults == {2: f"sample {CRASHING}: prepare: its process was ended by SIGABRT"}
     assert (harmful.deaths, harmful.retries, harmful.processes) == (2, 1, 2)
+
+
+def test_an_error_of_a_library_costs_no_process(harmful: PreparationPool) -> None:
+    faults = prepare(harmful, [0, RAISING, 1, 2])
+    assert faults == {1: f"sample {RAISING}: prepare: a bug of the decoder"}
+    assert harmful.deaths == 0
+
+
+def test_a_late_answer_is_never_taken_for_another(
+    order: PreparationOrder, samples: Sequence[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes_module, "_ANSWER_S", 1.0)
+    with a_pool(order, 1, samples=samples) as pool:
+        server = int(Path(f"/proc/{pool.pids[0]}/stat").read_text().split()[3])
+        batch = pool.begin(0, [3] * BATCH)
+        os.kill(server, signal.SIGSTOP)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        assert pool.wait(batch, never)
+        assert batch.faults() == {}
+        assert ends_within(server, LONG_S)
+        assert pool.processes == 1
 
 
 def test_a_sample_that_hangs_fails_alone(harmful: PreparationPool) -> None:

@@ -18,6 +18,7 @@ from services.agent.predictors.page_locking import has_own_pages
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import arena
+from services.agent.worker.preparation import pool as pool_module
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.inputs import Inputs
 from services.agent.worker.queries.issuing import ClosedLoop
@@ -104,6 +105,8 @@ class Runs:
         self.subject, self.manifests, self.scratch = subject, manifests, scratch
         plan = StepPlan(before=steps_of(subject.model).before)
         self.pipeline: Pipeline = INPUTS.named(pipeline_of(plan, lambda _: ()))
+        #: why there is no pool
+        self.refusal = ""
         self._slots: dict[SessionPool, list[Slot]] = {}
         self.samples = load_samples(subject.dataset, AssetFolder(manifests, "datasets"))
 
@@ -138,7 +141,9 @@ class Runs:
         With a number `in_flight` they are those of a closed loop.
         """
         recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True, waits_for_flush=True)
-        supply = Supply(self.pipeline, self.samples, BATCH, workers=3, pool=pool)
+        supply = Supply(
+            self.pipeline, self.samples, BATCH, workers=3, pool=pool, pool_refusal=self.refusal
+        )
         result = Result([], [], [], [], {})
 
         def predict(inputs: Tensors) -> Tensors:
@@ -237,6 +242,33 @@ def test_a_crash_costs_one_sample_and_is_a_note(runs: Runs, inline: Result) -> N
     assert result.queries[3].errors == [reason]
     (note,) = result.notes
     assert note.startswith("2 processes that prepared samples ended, 1 samples were tried again")
+
+
+@pytest.mark.usefixtures("harm")
+def test_threads_prepare_the_next_run_where_no_process_is_left(
+    runs: Runs, inline: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_MOST_DEATHS", 0)
+    pool = runs.pool(1)
+    try:
+        failed = runs.run(pool, queries=[*QUERIES[:3], [CRASHING] * BATCH])
+        result = runs.run(pool)
+    finally:
+        pool.close()
+    assert failed.queries[3].failed == set(range(BATCH))
+    assert_equal(result, inline)
+    (note,) = result.notes
+    assert "0 processes have ended, the last: its process was ended by SIGABRT" in note
+    assert result.conditions == {}
+
+
+def test_a_run_that_was_not_expected_to_stream_says_who_prepared(
+    runs: Runs, inline: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "refusal", "none was begun")
+    (note,) = runs.run().notes
+    assert note.endswith("which slows it down: none was begun")
+    assert runs.run(inline=True).notes == inline.notes
 
 
 def test_a_stopped_run_ends_at_once_and_the_next_one_is_right(

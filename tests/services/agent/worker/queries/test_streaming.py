@@ -161,6 +161,16 @@ def test_a_closed_loop_bounds_what_is_in_flight(count: int) -> None:
     assert done == list(range(count))
 
 
+def test_a_stage_that_fails_ends_a_closed_loop_with_its_own_error() -> None:
+    load = scenario_named("batched")({"queries": 500, "concurrency": 2}, 1, 50)
+    stages, recorder, slots = stages_and(Model(raises_at=7))
+    loop = ClosedLoop(closed_loop(load, 0, 0, Unbounded(), never), load.concurrency)
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="a bug"):
+        run_streaming(loop, stages, slots, recorder, lambda _: None, never)
+    assert threading.active_count() == before
+
+
 def test_a_stopped_closed_loop_ends() -> None:
     control = Control()
     key = AttemptKey("e", "r", 1)
