@@ -221,7 +221,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
 
 def test_threads_of_a_process_are_set_once(opened: Predictor) -> None:
     with pytest.raises(OpenFailed, match="threads"):
-        open_model(request(options={"threads": THREADS + 2}))
+        open_model(request(options={"threads": THREADS + 7}))
 
 
 def test_closing_frees_the_parameters() -> None:
