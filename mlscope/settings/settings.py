@@ -6,14 +6,15 @@ A program's entry point calls `Settings.read(os.environ)`; nothing else reads th
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlscope.redaction import redact
+from mlscope.settings.errors import InvalidSetting
 from mlscope.settings.fields import made_setting, setting
+from mlscope.settings.hosts import is_loopback
 from mlscope.settings.values import (
     LEVELS,
     Unusable,
@@ -28,6 +29,7 @@ from mlscope.settings.values import (
     names_of,
     path_of,
     seconds_of,
+    secret_in,
     text_as_it_is,
     token_of,
     url_of,
@@ -35,17 +37,6 @@ from mlscope.settings.values import (
 )
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-
-
-class InvalidSetting(ValueError):
-    """The value of a setting can't be used."""
-
-    def __init__(self, name: str, value: str, expected: str) -> None:
-        """Give the variable's `name`, its `value` and, in words, the `expected` values."""
-        self.name = name
-        self.value = value
-        self.expected = expected
-        super().__init__(f"{name}={redact(value)}: expected {expected}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -382,7 +373,7 @@ class Settings:
 
     def hub_token(self) -> str | None:
         """Read the hub's access token, a secret; None if there is none."""
-        return None if self.hub_token_file is None else _secret(self.hub_token_file)
+        return None if self.hub_token_file is None else secret_in(self.hub_token_file)
 
     @property
     def may_number_agent(self) -> bool:
@@ -391,11 +382,11 @@ class Settings:
 
     def nats_seed(self) -> str | None:
         """Read the nkey seed, a secret; None if this connection has none."""
-        return None if self.nats_seed_file is None else _secret(self.nats_seed_file)
+        return None if self.nats_seed_file is None else secret_in(self.nats_seed_file)
 
     def gateway_token(self) -> str | None:
         """Read the gateway's bearer token, a secret; None if it needs none."""
-        return None if self.gateway_token_file is None else _secret(self.gateway_token_file)
+        return None if self.gateway_token_file is None else secret_in(self.gateway_token_file)
 
     def database_conninfo(self) -> str:
         """Return the database's URL with its password, a secret."""
@@ -403,22 +394,10 @@ class Settings:
             return self.database_url
         parts = urlsplit(self.database_url)
         user, _, place = parts.netloc.rpartition("@")
-        name, password = user.partition(":")[0], _secret(self.database_password_file)
+        name, password = user.partition(":")[0], secret_in(self.database_password_file)
         return urlunsplit(parts._replace(netloc=f"{name}:{quote(password, safe='')}@{place}"))
 
     def __repr__(self) -> str:
         """Return the settings without secrets."""
         shown = (f"{declared.name}={getattr(self, declared.name)!r}" for declared in fields(self))
         return redact(f"Settings({', '.join(shown)})")
-
-
-def _secret(path: Path) -> str:
-    return path.read_text("utf-8").strip()
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a server that listens on `host` can be reached from this machine only."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

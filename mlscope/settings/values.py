@@ -138,3 +138,8 @@ def urls_of(*schemes: str) -> Parse:
         return ",".join(parse_one(url) for url in names_of(text) or ("",))
 
     return parse
+
+
+def secret_in(path: Path) -> str:
+    """Return the secret that a file has, without the white space around it. Raises OSError."""
+    return path.read_text("utf-8").strip()
