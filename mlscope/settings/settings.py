@@ -9,12 +9,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
-from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlscope.redaction import redact
 from mlscope.settings.errors import InvalidSetting
 from mlscope.settings.fields import made_setting, setting
-from mlscope.settings.hosts import is_loopback
+from mlscope.settings.hosts import is_loopback, with_password
 from mlscope.settings.values import (
     LEVELS,
     Unusable,
@@ -392,10 +391,7 @@ class Settings:
         """Return the database's URL with its password, a secret."""
         if self.database_password_file is None:
             return self.database_url
-        parts = urlsplit(self.database_url)
-        user, _, place = parts.netloc.rpartition("@")
-        name, password = user.partition(":")[0], secret_in(self.database_password_file)
-        return urlunsplit(parts._replace(netloc=f"{name}:{quote(password, safe='')}@{place}"))
+        return with_password(self.database_url, secret_in(self.database_password_file))
 
     def __repr__(self) -> str:
         """Return the settings without secrets."""
