@@ -20,17 +20,46 @@ class Leader:
     row: Cells
     rivals: Sequence[Cells] = ()
 
-    def doubt(self, name_of: Callable[[Cells], str]) -> str:
-        """Return "not told apart: A, B and 3 more" where there is a doubt, else ''.
+    def doubt(
+        self, question: str, name_of: Callable[[Cells], str], details: Sequence[str] = ()
+    ) -> str:
+        """Return "the intervals do not tell which is fastest: A, B or 3 more", '' without a doubt.
 
-        `name_of` returns the name of a row for a sentence.
+        "which is fastest" is the `question`, and `name_of` returns the name of a row for it. Rows
+        of one name are told apart by the columns `details` in which they differ, else by numbers.
         """
         if not self.rivals:
             return ""
-        names = list(dict.fromkeys(map(name_of, (self.row, *self.rivals))))
+        names = _distinct_names((self.row, *self.rivals), name_of, details)
         omitted = len(names) - MOST_NAMED
         shown = names[:MOST_NAMED] + ([f"{omitted} more"] if omitted > 0 else [])
-        return f"not told apart: {', '.join(shown[:-1])} and {shown[-1]}"
+        return f"the intervals do not tell {question}: {', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def capitalised(text: str) -> str:
+    """Return a text with its first letter in upper case, and the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def _distinct_names(
+    rows: Sequence[Cells], name_of: Callable[[Cells], str], details: Sequence[str]
+) -> list[str]:
+    """Return the names of the rows, each with as many of the `details` as make it distinct."""
+    keys: list[tuple[str, ...]] = [(name_of(row),) for row in rows]
+    for detail in details:
+        texts = [f"{detail.replace('_', ' ')} {row.get(detail)}" for row in rows]
+        differing = [
+            len({text for text, other in zip(texts, keys, strict=True) if other == key}) > 1
+            for key in keys
+        ]
+        pairs = zip(keys, texts, differing, strict=True)
+        keys = [(*key, text) if is_needed else key for key, text, is_needed in pairs]
+    numbers = [keys[: place + 1].count(key) for place, key in enumerate(keys)]
+    keys = [
+        (*key, f"{number} of {keys.count(key)}") if keys.count(key) > 1 else key
+        for key, number in zip(keys, numbers, strict=True)
+    ]
+    return [f"{name} ({', '.join(more)})" if more else name for name, *more in keys]
 
 
 def leader(rows: Sequence[Cells], column: str, *, is_largest: bool = True) -> Leader:

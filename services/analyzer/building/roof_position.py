@@ -164,7 +164,7 @@ def bound_text(rows: Sequence[Mapping[str, Any]], noun: str, source: str) -> str
         unknown = "but the roof of their device is unknown."
         return f"{many(len(rows), noun)} {have} an intensity{source}, {unknown}"
     if not judged:
-        return f"What bounds the work of {rows[0]['run']} is not told apart{source}: {near}."
+        return f"The roof's uncertainty leaves open what bounds {rows[0]['run']}{source}: {near}."
     bound = [row for row in judged if row["memory_bound"]]
     part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
     return (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import leader
+from services.analyzer.building.best import capitalised, leader
 from services.analyzer.building.charts import points
 from services.analyzer.building.margins import UNKNOWN, margin_in
 from services.analyzer.building.table import (
@@ -16,6 +16,7 @@ from services.analyzer.building.table import (
 from services.analyzer.comparisons.cost import priced
 from services.analyzer.comparisons.source import (
     PLACE_COLUMNS,
+    PLACE_DETAILS,
     Cells,
     Comparison,
     Source,
@@ -92,8 +93,9 @@ def _doubt(fitting: Sequence[Cells], best: Cells) -> str:
     is_priced = best["cost"] is not None
     comparable = [row for row in fitting if not is_priced or row["cost"] is not None]
     chosen = leader(comparable, "cost" if is_priced else "samples_per_s", is_largest=not is_priced)
-    doubt = chosen.doubt(place_of)
-    return f" By its interval the choice is {doubt}." if doubt else ""
+    question = f"which {'is the cheapest' if is_priced else 'has the highest throughput'}"
+    doubt = chosen.doubt(question, place_of, PLACE_DETAILS)
+    return f" {capitalised(doubt)}." if doubt else ""
 
 
 _SPEED = (

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import lines
 from services.analyzer.building.table import estimate_columns, float_column, make_table, text_column
 from services.analyzer.comparisons.source import (
     PLACE_COLUMNS,
+    PLACE_DETAILS,
     Cells,
     Comparison,
     Source,
@@ -35,8 +36,8 @@ def _verdict(rows: Sequence[Cells]) -> str:
     row = cheapest.row
 
     amount = f"${estimate_text(row, 'cost', '')} a million inferences"
-    if doubt := cheapest.doubt(place_of):
-        return f"The cheapest is {doubt}: about {amount}."
+    if doubt := cheapest.doubt("which is the cheapest", place_of, PLACE_DETAILS):
+        return f"{capitalised(doubt)}; about {amount}."
     return f"Cheapest is {place_of(row)}: {amount}."
 
 

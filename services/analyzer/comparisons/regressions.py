@@ -35,6 +35,8 @@ _PARAMETERS = ("parameters",)
 _REPLAY = "counters"
 """The variant of runs whose times include a profiler's replays."""
 _VERSIONS = ("model", "framework", "mlscope_version", "python_version", "checksums")
+_PLACE_DETAILS = ("agent", "level", "second_run", "second")
+"""The columns that tell rows of one load apart."""
 LEAST_CHANGE = 0.01
 """A smaller change counts as the same, however certain it is."""
 LEAST_BLOCKS = 3
@@ -93,11 +95,11 @@ def _verdict(rows: Sequence[Cells]) -> str:
     def load_of(row: Cells) -> str:
         return f"{row['scenario']} at batch {row['batch_size']}"
 
-    place = worst.doubt(load_of) or load_of(worst.row)
-    return (
-        f"{slower} of {many(judged, 'pair')} {be(slower)} slower, at worst {place} by "
-        f"{estimate_text(worst.row, 'change', 'share')}{refused}."
-    )
+    change = estimate_text(worst.row, "change", "share")
+    certain = f", at worst {load_of(worst.row)} by {change}"
+    doubt = worst.doubt("which is the worst", load_of, _PLACE_DETAILS)
+    place = f", by up to {change}; {doubt}" if doubt else certain
+    return f"{slower} of {many(judged, 'pair')} {be(slower)} slower{place}{refused}."
 
 
 def _paired(first: Source, second: Source) -> tuple[list[tuple[Cells, Cells]], int]:

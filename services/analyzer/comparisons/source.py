@@ -151,6 +151,10 @@ def place_of(row: Cells) -> str:
     return f"{subject_of(row)} on {row['agent']} at batch {row['batch_size']}"
 
 
+PLACE_DETAILS = ("evaluation", "scenario", "run")
+"""The columns that tell rows of one `place_of` apart."""
+
+
 def unversioned(model: str) -> str:
     """Return a model's name without its version, which follows the last colon."""
     return model.rpartition(":")[0] or model

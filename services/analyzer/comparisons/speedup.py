@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import heat
 from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
@@ -15,6 +15,7 @@ from services.analyzer.building.table import (
 )
 from services.analyzer.comparisons.source import (
     PLACE_COLUMNS,
+    PLACE_DETAILS,
     Cells,
     Comparison,
     Source,
@@ -55,19 +56,23 @@ def _speedup_of(rate: Cells, base: Cells) -> Margin:
 
 
 def _verdict(larger: Sequence[Cells]) -> str:
-    """Return which of the rows with `larger` batches gains the most, where intervals tell."""
+    """Return which of the rows with `larger` batches gains the most, where intervals tell.
+
+    What it says of all of them holds for each of them.
+    """
     fastest = leader(larger, "speedup")
     row = fastest.row
     gain = (
         f"batch {row['batch_size']} has {estimate_text(row, 'speedup', '')} times the throughput "
         f"of batch {row['base_batch_size']}"
     )
-    if row["speedup_high"] is not None and row["speedup_high"] <= 1:
+    highs = [row["speedup_high"] for row in larger]
+    if all(high is not None and high <= 1 for high in highs):
         return f"Larger batches gain nothing: {gain}."
-    if (row["speedup_low"] or 0.0) <= 1:
+    if not any((row["speedup_low"] or 0.0) > 1 for row in larger):
         return f"No larger batch certainly gains: {gain}."
-    if doubt := fastest.doubt(place_of):
-        return f"Which gains the most is {doubt}: {gain}."
+    if doubt := fastest.doubt("which gains the most", place_of, PLACE_DETAILS):
+        return f"{capitalised(doubt)}; {gain}."
     return f"{subject_of(row)} on {row['agent']} gains the most: {gain}."
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
@@ -71,18 +71,19 @@ def _verdict(rows: Sequence[Cells], names: Sequence[str]) -> str:
     """Return which row is the fastest by latency and by throughput; `names` are the rows'."""
     parts = []
     for title, amount, is_largest in (
-        ("Lowest latency", "latency", False),
+        ("lowest latency", "latency", False),
         ("highest throughput", "samples_per_s", True),
     ):
         first = leader(rows, amount, is_largest=is_largest)
-        if doubt := first.doubt(lambda row: names[rows.index(row)]):
-            parts.append(f"{title}: {doubt}")
+        question = f"which has the {title}"
+        if doubt := first.doubt(question, lambda row: names[rows.index(row)]):
+            parts.append(doubt)
             continue
         relative = "relative_latency" if amount == "latency" else "relative_throughput"
         has_ratio = not first.row["is_base"] and first.row[relative] is not None
         times = f", {estimate_text(first.row, relative, '')} times that of {names[0]}"
         parts.append(f"{title}: {names[rows.index(first.row)]}{times if has_ratio else ''}")
-    return f"{'; '.join(parts)}."
+    return f"{capitalised('; '.join(parts))}."
 
 
 def _names(rows: Sequence[Cells]) -> list[str]:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import lines
 from services.analyzer.building.table import bool_column, estimate_columns, make_table, text_column
 from services.analyzer.comparisons.source import (
     PLACE_COLUMNS,
+    PLACE_DETAILS,
     Cells,
     Comparison,
     Source,
@@ -36,8 +37,8 @@ def _verdict(rows: Sequence[Cells]) -> str:
             f"{row['evaluation']} on {row['agent']} at batch {row['batch_size']}"
         )
 
-    if doubt := fastest.doubt(rate_of):
-        return f"The highest throughput is {doubt}."
+    if doubt := fastest.doubt("which throughput is the highest", rate_of, PLACE_DETAILS):
+        return f"{capitalised(doubt)}."
     return f"Highest throughput: {rate_of(fastest.row)}."
 
 

@@ -59,10 +59,11 @@ def cold_layers(frames: Frames) -> Table:
     slowed = [row for row in rows if row["extra"] is not None]
     if slowed:
         slowest = leader(slowed, "extra")
-        doubt = slowest.doubt(lambda row: str(row["layer"]))
+        question = "which layer loses the most time in its first run"
+        doubt = slowest.doubt(question, lambda row: str(row["layer"]), ("run",))
         loss = format_time(slowest.row["extra"])
         verdict += (
-            f"; the layer that loses the most time in its first run is {doubt}"
+            f"; {doubt}"
             if doubt
             else f"; {slowest.row['layer']} loses the most time in its first run, {loss}"
         )

@@ -104,8 +104,9 @@ def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:
     top = leader(first, "non_gpu")
     name, time = distinct_name(top.row, first, "index"), format_time(top.row["non_gpu"])
     non_gpu = f"layer {name} has the most non-GPU time, {time}"
-    if doubt := top.doubt(lambda row: distinct_name(row, first, "index")):
-        non_gpu = f"the layer with the most non-GPU time is {doubt}"
+    question = "which layer has the most non-GPU time"
+    if doubt := top.doubt(question, lambda row: distinct_name(row, first, "index")):
+        non_gpu = doubt
     if top.row["is_negative"]:
         non_gpu = "no layer takes longer than its kernels"
     return (

@@ -40,24 +40,24 @@ def kernels(frames: Frames) -> Table:
         names = len({row["name"] for row in first})
         verdict = (
             f"{many(len(first), 'kernel')} of {many(names, 'name')} "
-            f"{verb(len(first), 'runs', 'run')} per query in {first[0]['run']}; the longest"
+            f"{verb(len(first), 'runs', 'run')} per query in {first[0]['run']}; "
             f"{_longest_text(first)}." + without_counters(traced)
         )
     return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
 
 
 def _longest_text(rows: list[dict[str, Any]]) -> str:
-    """Return what follows "the longest" in a sentence about the kernels of a run."""
+    """Return the part of a sentence about the kernels of a run that names the longest."""
     longest = leader(rows, "time")
     row = longest.row
 
     def name_of(row: dict[str, Any]) -> str:
         return f"{row['name']} in layer {row['layer_name']}"
 
-    if doubt := longest.doubt(name_of):
-        return f" is {doubt}"
+    if doubt := longest.doubt("which is the longest", name_of, IDENTITY):
+        return doubt
     part = f"{format_time(row['time'])}, {format_share(row['share'])} of predict"
-    return f", {name_of(row)}, takes {part}"
+    return f"the longest, {name_of(row)}, takes {part}"
 
 
 def kernel_rows(traced: TracedStack) -> list[dict[str, Any]]:

@@ -54,8 +54,8 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     longest = leader(rows, "time")
     row = longest.row
     of_layers = f"Of {many(len(rows), 'layer')} with kernels"
-    if doubt := longest.doubt(lambda row: layer_label(row, rows)):
-        return f"{of_layers}, the one that takes longest is {doubt} ({run_label(row)})."
+    if doubt := longest.doubt("which takes longest", lambda row: layer_label(row, rows)):
+        return f"{of_layers}, {doubt} ({run_label(row)})."
     return (
         f"{of_layers}, {layer_label(row, rows)} takes longest, {format_time(row['time'])} per "
         f"query in {counted(row['calls'], 'kernel')} ({run_label(row)})."

@@ -52,8 +52,8 @@ def lateness(frames: Frames) -> Table:
     if rows:
         worst = leader(rows, "p99")
         where = f"the worst run ({worst.row['run']})"
-        if doubt := worst.doubt(lambda row: str(row["run"])):
-            where = f"every run (the worst is {doubt})"
+        if doubt := worst.doubt("which is the worst", lambda row: str(row["run"])):
+            where = f"every run ({doubt})"
         early = sum(row["early"] for row in rows)
         early_text = f"{many(early, 'query')} {be(early)} early" if early else "no query is early"
         verdict = (

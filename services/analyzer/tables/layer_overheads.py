@@ -131,8 +131,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
 def _most_text(slowed: Leader, rows: list[dict[str, Any]]) -> str:
     """Return to which of the table's `rows` deeper tracing adds most, where that is certain."""
     row = slowed.row
-    if doubt := slowed.doubt(lambda row: distinct_name(row, rows, "index")):
-        return f"; the layer to which it adds most is {doubt}"
+    question = "to which layer it adds most"
+    if doubt := slowed.doubt(
+        question, lambda row: distinct_name(row, rows, "index"), ("level", "deeper")
+    ):
+        return f"; {doubt}"
     return (
         f", most to {distinct_name(row, rows, 'index')} at level {row['level']}: "
         f"{format_time(row['overhead'])}, {format_share(row['share'])} of its time"

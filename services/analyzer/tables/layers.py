@@ -4,7 +4,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.stacks import (
     SERIALISED,
@@ -56,19 +56,20 @@ def layers(frames: Frames) -> Table:
 
 def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
     plain = [row for row in of_first_run(rows) if row["queries"]]
+    slowest = f"the slowest of {many(len(plain), 'layer')}"
     if rows[0]["run"] not in launched:
-        return f"The slowest of {many(len(plain), 'layer')} is {_slowest_text(plain)}."
-    verdict = f"The slowest of {many(len(plain), 'layer')} to launch is {_slowest_text(plain)}"
+        return f"{capitalised(_slowest_text(plain, slowest))}."
+    verdict = capitalised(_slowest_text(plain, f"{slowest} to launch"))
     size = plain[0]["batch_size"]
     serialised = [row for row in rows if row["variant"] == SERIALISED and row["batch_size"] == size]
     ran = [row for row in of_first_run(serialised) if row["queries"]]
     if not ran:
         return f"{verdict}."
-    return f"{verdict}; serialised, the slowest is {_slowest_text(ran)}."
+    return f"{verdict}; serialised, {_slowest_text(ran, 'the slowest')}."
 
 
-def _slowest_text(rows: list[dict[str, Any]]) -> str:
-    """Return the slowest of the rows for a sentence, with its type, its time and its share.
+def _slowest_text(rows: list[dict[str, Any]], what: str) -> str:
+    """Return which of the rows is `what` ("the slowest"), with its type, time and share.
 
     Its position is added where other layers have the same name.
     """
@@ -81,11 +82,11 @@ def _slowest_text(rows: list[dict[str, Any]]) -> str:
         return f"{row['name']} ({detail})" if detail else str(row["name"])
 
     row = slowest.row
-    if doubt := slowest.doubt(name_of):
-        return f"{doubt}: {estimate_text(row, 'time')} per query in {row['run']}"
+    if doubt := slowest.doubt(f"which is {what}", name_of, ("run",)):
+        return f"{doubt}; about {estimate_text(row, 'time')} per query in {row['run']}"
     return (
-        f"{name_of(row)}: {format_time(row['time'])} per query, {format_share(row['share'])} of "
-        f"predict in {row['run']}"
+        f"{what} is {name_of(row)}: {format_time(row['time'])} per query, "
+        f"{format_share(row['share'])} of predict in {row['run']}"
     )
 
 

@@ -7,7 +7,7 @@ import polars as pl
 from mlscope.load.load import AHEAD
 from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
-from services.analyzer.building.best import leader
+from services.analyzer.building.best import capitalised, leader
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -72,10 +72,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     """Return which of a run's operators is the slowest, where their intervals tell them apart."""
     slowest = leader(rows, "time")
     row = slowest.row
-    part = f"in {row['run']}: {format_share(row['share_of_operators'])} of the operators' time"
-    if doubt := slowest.doubt(lambda row: str(row["operator"])):
-        return f"The slowest operator is {doubt}, {part} for {row['operator']}."
-    return f"The slowest operator is {row['operator']}, {part}."
+    part = f"{format_share(row['share_of_operators'])} of the operators' time"
+    question = f"which operator is the slowest in {row['run']}"
+    if doubt := slowest.doubt(question, lambda row: str(row["operator"]), ("run",)):
+        return f"{capitalised(doubt)}; {row['operator']} takes {part}."
+    return f"The slowest operator is {row['operator']}, in {row['run']}: {part}."
 
 
 ANALYSIS = Analysis(

@@ -113,9 +113,8 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
     if not choice.is_beyond_doubt:
         candidates = ", ".join(map(str, choice.candidates[:-1]))
         return (
-            f"{optimal} on {agent} ({scenario}) is not told apart: {candidates} and "
-            f"{choice.candidates[-1]}, by their intervals ({choice.batch_size} by their values: "
-            f"{choice.reason})."
+            f"{optimal} on {agent} ({scenario}) is {candidates} or {choice.candidates[-1]}: the "
+            f"intervals do not tell which ({choice.batch_size} by the estimates: {choice.reason})."
         )
     size = sizes[fastest.place]
     highest = f"; the highest throughput, {_rate_text(rates[size])}, is at {size}"

@@ -11,7 +11,7 @@ import polars as pl
 
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import UNKNOWN, Margin, ratio, trimmed_margin
 from services.analyzer.building.pipeline import (
@@ -128,8 +128,10 @@ def _verdict(rows: list[_Cells]) -> str:
     )
     together = f"{estimate_text(row, 'together', 'samples/s')} together"
     reached = f"{row['of_bound']:.0%} of the slowest stage's rate"
-    stage = slowest.doubt(lambda row: str(row["stage"])) or row["stage"]
-    return f"The bottleneck of {row['run']} is {stage}: {together}, {reached}; alone {rates}."
+    question = f"which stage is the bottleneck of {row['run']}"
+    doubt = slowest.doubt(question, lambda row: str(row["stage"]))
+    certain = f"The bottleneck of {row['run']} is {row['stage']}: "
+    return f"{f'{capitalised(doubt)}; ' if doubt else certain}{together}, {reached}; alone {rates}."
 
 
 ANALYSIS = Analysis(

@@ -53,12 +53,13 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     run = next((row["run"] for row in before if row["prepared"] == AHEAD), before[0]["run"])
     total, *steps = (row for row in before if row["run"] == run)
     slowest = leader([row for row in steps if row["step"] != REST], "time")
-    step = slowest.doubt(lambda row: str(row["step"]))
-    step = step or f"{slowest.row['step']}, {format_share(slowest.row['share'])} of the time"
+    share_text = f"{format_share(slowest.row['share'])} of the time"
+    step = f"the slowest step is {slowest.row['step']}, {share_text}"
+    step = slowest.doubt("which step is the slowest", lambda row: str(row["step"])) or step
     where = "ahead of the clock" if total["prepared"] == AHEAD else "while it runs"
     return (
         f"In {run} samples are prepared {where}: one process prepares "
-        f"{estimate_text(total, 'samples_per_s', 'samples/s')}; the slowest step is {step}."
+        f"{estimate_text(total, 'samples_per_s', 'samples/s')}; {step}."
     )
 
 

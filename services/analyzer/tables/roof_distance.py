@@ -93,8 +93,9 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
 def _loss_text(layers: list[dict[str, Any]]) -> str:
     """Return which of a model's layers loses the most time, where intervals tell them apart."""
     slowest = leader(layers, "lost")
-    if doubt := slowest.doubt(lambda row: distinct_name(row, layers)):
-        return f"the layer that loses the most is {doubt}"
+    question = "which layer loses the most"
+    if doubt := slowest.doubt(question, lambda row: distinct_name(row, layers)):
+        return doubt
     loss = format_time(slowest.row["lost"])
     return f"layer {distinct_name(slowest.row, layers)} loses the most, {loss}"
 

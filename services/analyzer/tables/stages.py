@@ -49,8 +49,9 @@ def stages(frames: Frames) -> Table:
             if row["dominates"]
         ]
         slowest = leader(rows[:3], "time")
-        if doubt := slowest.doubt(lambda row: str(row["stage"])):
-            dominated.append(f"the stage with most {latency} is {doubt}")
+        question = f"which stage has most {latency}"
+        if doubt := slowest.doubt(question, lambda row: str(row["stage"])):
+            dominated.append(doubt)
         verdict = f"In {run}, {'; '.join(dominated)}."
         verdict = verdict if slowest.row["time"] else f"Layers of {run} took no time."
     return make_table(ANALYSIS, rows, verdict, list(work_warnings(frames, works)))

@@ -80,8 +80,10 @@ def _doubt(parts: list[dict[str, Any]], count: int) -> str:
     One query is explained as it was; several stand for others, so that intervals count.
     """
     slow = [row for row in parts if row["excess"] > 0]
-    doubt = leader(slow, "excess").doubt(lambda row: str(row["part"])) if count > 1 else ""
-    return f"; the part with most of it is {doubt}" if doubt else ""
+    if count == 1:
+        return ""
+    doubt = leader(slow, "excess").doubt("which part has most of it", lambda row: str(row["part"]))
+    return f"; {doubt}" if doubt else ""
 
 
 def _tail_rows(run: Run) -> list[dict[str, Any]]:

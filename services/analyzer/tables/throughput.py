@@ -7,7 +7,7 @@ from mlscope.quantities import number
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
 from schemas.level import level_of
-from services.analyzer.building.best import estimate_text, leader
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import estimates
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
@@ -87,8 +87,9 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     loop = " of a closed loop" if len(closed) < len(rated) else ""
     level = min(level_of(row["level"]) for row in closed)
     fastest = leader([row for row in closed if level_of(row["level"]) == level], "samples_per_s")
-    if doubt := fastest.doubt(lambda row: f"{_rate_text(row)} in {row['run']}"):
-        return f"The highest throughput{loop} is {doubt}."
+    question = f"which throughput{loop} is the highest"
+    if doubt := fastest.doubt(question, lambda row: f"{_rate_text(row)} in {row['run']}"):
+        return f"{capitalised(doubt)}."
     row = fastest.row
     place = f"{row['scenario']}, batch {row['batch_size']}, level {row['level']}"
     mode = f", samples {row['prepared']}" if row["prepared"] else ""

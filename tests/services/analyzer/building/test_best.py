@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.building.best import estimate_text, leader, overhead_text
+from services.analyzer.building.best import capitalised, estimate_text, leader, overhead_text
 
 MS = 1e6
 
@@ -20,18 +20,34 @@ def _name_of(row: dict[str, Any]) -> str:
 def test_a_row_apart_from_all_others_is_the_leader() -> None:
     rows = [_row("a", 1, 0.9, 1.1), _row("unknown", None, None, None), _row("b", 3, 2.9, 3.1)]
     assert leader(rows, "time").row["name"] == "b"
-    assert leader(rows, "time").doubt(_name_of) == ""
+    assert leader(rows, "time").doubt("which is slowest", _name_of) == ""
     assert leader(rows, "time", is_largest=False).row["name"] == "a"
 
 
 def test_rows_that_overlap_are_named_the_best_first() -> None:
     rows = [_row("a", 1, 0.9, 1.1), _row("b", 2, 1.0, 3.0), _row("c", 1.5, 1.0, 2.0)]
-    assert leader(rows, "time").doubt(_name_of) == "not told apart: b, c and a"
+    told = "the intervals do not tell which is slowest: b, c or a"
+    assert leader(rows, "time").doubt("which is slowest", _name_of) == told
 
 
 def test_many_candidates_are_counted() -> None:
     rows = [_row(name, 1, 0, 2) for name in "abcdef"]
-    assert leader(rows, "time").doubt(_name_of) == "not told apart: a, b, c and 3 more"
+    told = "the intervals do not tell which is slowest: a, b, c or 3 more"
+    assert leader(rows, "time").doubt("which is slowest", _name_of) == told
+
+
+def test_candidates_of_one_name_are_named_apart() -> None:
+    places = [("one", "x"), ("two", "x"), ("two", "y")]
+    rows = [_row("gemm", 1, 0, 2) | {"run": run, "level": level} for run, level in places]
+    details = ("run", "level")
+    told = "gemm (run one), gemm (run two, level x) or gemm (run two, level y)"
+    assert leader(rows, "time").doubt("which", _name_of, details).endswith(f": {told}")
+    told = "gemm (1 of 3), gemm (2 of 3) or gemm (3 of 3)"
+    assert leader(rows, "time").doubt("which", _name_of).endswith(f": {told}")
+
+
+def test_only_the_first_letter_is_capitalised() -> None:
+    assert (capitalised("the GPU of A"), capitalised("")) == ("The GPU of A", "")
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_what_binds_work_near_the_ridge_is_not_told_apart() -> None:
     near = [[0, "near", "T", "", "", None, None, 1_000_000, 50_000, 50_000]]
     run = layer_run((0, "near", 4000), layers=near, conditions=roof(0.1))
     assert table_of(A14, run).verdict == (
-        "What bounds the work of l is not told apart (by shapes, not by counters): 1 layer is "
+        "The roof's uncertainty leaves open what bounds l (by shapes, not by counters): 1 layer is "
         "within the uncertainty of the ridge."
     )
     both = layer_run((0, "near", 4000), (1, "copy", 4000), layers=[*near, LAYERS[1]])

@@ -3,7 +3,7 @@
 import pytest
 
 from services.analyzer.comparisons.cost import COMPARISON as COST
-from services.analyzer.comparisons.source import Terms
+from services.analyzer.comparisons.source import Source, Terms
 from services.analyzer.comparisons.speedup import COMPARISON as SPEEDUP
 from services.analyzer.comparisons.systems import COMPARISON as SYSTEMS
 from services.analyzer.comparisons.throughput import COMPARISON as THROUGHPUT
@@ -109,10 +109,36 @@ def test_batches_whose_gains_overlap_are_not_told_apart() -> None:
     verdict = table_of(SPEEDUP, [rough]).verdict
     assert verdict.startswith("No larger batch certainly gains: batch 4 has 3.08 (no interval)")
     assert table_of(THROUGHPUT, [rough]).verdict == (
-        "The highest throughput is not told apart: 308 samples/s (no interval) of rough on a at "
-        "batch 4, 182 samples/s (no interval) of rough on a at batch 2 and 100 samples/s "
-        "(100 … 100) of rough on a at batch 1."
+        "The intervals do not tell which throughput is the highest: 308 samples/s (no interval) of "
+        "rough on a at batch 4, 182 samples/s (no interval) of rough on a at batch 2 or 100 "
+        "samples/s (100 … 100) of rough on a at batch 1."
     )
     table = table_of(SYSTEMS, [rough])
     assert "highest throughput: a (rough)" in table.verdict
     assert [row["optimal_batch"] for row in rows(SYSTEMS, rough)] == [None]
+
+
+def _speedup_verdict(*estimates: tuple[float, float, float]) -> str:
+    """Return the verdict about batches 8 and 32 with these speed-ups over batch 1."""
+    columns = ("batch_size", "samples_per_s", "samples_per_s_low", "samples_per_s_high")
+    sizes = (1, 8, 32)
+    values = [
+        (size, *(100 * end for end in ends))
+        for size, ends in zip(sizes, [(1.0, 1.0, 1.0), *estimates], strict=True)
+    ]
+    table = FAST.tables["optimal_batch"]
+    names = [column.name for column in table.columns]
+    row = dict(zip(names, table.rows[0], strict=True))
+    changed = [row | dict(zip(columns, each, strict=True)) for each in values]
+    cells = tuple(tuple(each[n] for n in names) for each in changed)
+    batches = table.model_copy(update={"rows": cells})
+    return table_of(SPEEDUP, [Source("fast", {**FAST.tables, "optimal_batch": batches})]).verdict
+
+
+def test_what_is_said_of_all_larger_batches_holds_for_each() -> None:
+    rises = _speedup_verdict((1.3, 1.2, 1.4), (1.5, 0.9, 2.4))
+    assert rises.startswith("The intervals do not tell which gains the most: ")
+    falls = _speedup_verdict((0.95, 0.92, 0.99), (0.9, 0.6, 1.4))
+    assert falls.startswith("No larger batch certainly gains: ")
+    none = _speedup_verdict((0.95, 0.92, 0.99), (0.9, 0.6, 0.99))
+    assert none.startswith("Larger batches gain nothing: ")

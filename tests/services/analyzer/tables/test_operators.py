@@ -18,7 +18,9 @@ def test_the_slowest_comes_first_with_both_shares() -> None:
     assert (predict["operator"], predict["share_of_operators"]) == ("predict", 0.75)
     assert (decode["calls"], decode["queries"], decode["time"]) == (2, 1, 25.0)
     assert decode["share_of_query"] == 0.25
-    assert table.verdict.startswith("The slowest operator is not told apart: predict and decode")
+    assert table.verdict.startswith(
+        "The intervals do not tell which operator is the slowest in r0: predict or decode; predict "
+    )
 
 
 def test_the_slowest_is_named_where_its_interval_is_apart() -> None:

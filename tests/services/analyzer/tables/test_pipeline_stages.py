@@ -73,7 +73,7 @@ def test_a_slow_model_is_waited_for() -> None:
 
 def test_stages_whose_shares_overlap_are_not_told_apart() -> None:
     table = table_of(ANALYSIS, pipelined(8, 8))
-    assert "is not told apart: prepare and predict: " in table.verdict
+    assert "which stage is the bottleneck of r: prepare or predict; " in table.verdict
     assert [row["is_bottleneck"] for row in rows_of(table)] == [None, None, False]
 
 

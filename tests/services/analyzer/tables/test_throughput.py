@@ -90,8 +90,8 @@ def test_rates_whose_intervals_overlap_are_not_told_apart() -> None:
     few = [query(n, n * MS, n * MS + MS // 2) for n in range(4)]
     table = table_of(ANALYSIS, {"run": "a", "queries": steady}, {"run": "b", "queries": few})
     assert table.verdict == (
-        "The highest throughput is not told apart: 1143 samples/s (no interval) in b and "
-        "1000 samples/s (1000 … 1000) in a."
+        "The intervals do not tell which throughput is the highest: 1143 samples/s (no interval) "
+        "in b or 1000 samples/s (1000 … 1000) in a."
     )
 
 
