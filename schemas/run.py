@@ -97,7 +97,8 @@ class Conditions(Message):
     #: threads that prepared samples where no processes did; the predicting thread helped when none
     #: was ready
     prepare_threads: int = 1
-    #: when its samples were prepared: ahead of the clock, or streamed; empty before release 0.2
+    #: when its samples were prepared: ahead of the clock, or streamed; empty for an opening, for
+    #: an imported recording and before release 0.2
     samples: str = ""
     #: predict calls under way at a time: with 2, copies of one overlap the computing of the other
     calls_in_flight: int = 1

@@ -5,7 +5,8 @@ A name is looked up in `BUILT_IN` first, then among the entry points of the grou
 Load` in the user's package; it raises InvalidParameter for parameters it can't use.
 
 Every built-in scenario also takes the parameter `samples`: `ahead` prepares all batches before the
-clock starts, so that the model alone is timed; `streamed` prepares them while it runs.
+clock starts, so that the model alone is timed; `streamed` prepares them while it runs. The default
+is ahead where the batches fit the memory that an agent allows for them, else streamed.
 """
 
 from collections.abc import Callable, Mapping

@@ -63,6 +63,8 @@ def test_a_cold_start_is_opening_and_first_run(session: Session) -> None:
     assert root["duration_ns"] == first["start_ns"] + first["duration_ns"]
     assert outcome.blocks[0].median_ns == root["duration_ns"]
     assert outcome.conditions.warmup_queries == 0
+    # It predicts zeros and prepares no samples.
+    assert outcome.conditions.samples == ""
 
 
 def test_the_layers_of_the_very_first_run_are_there(session: Session) -> None:
