@@ -222,6 +222,23 @@ def trace_warnings(frames: Frames) -> list[str]:
     return [*frames.caveats, *ends, *_noise_notes(frames), *shallow]
 
 
+def overlap_warnings(frames: Frames) -> list[str]:
+    """Return a caveat for each run whose predict calls were under way beside others."""
+    return [
+        f"{run.row.run}: {run.row.calls_in_flight} calls were under way at a time: predict runs "
+        f"from its begin, {behind_others(run.row)}, and is longer than the model alone"
+        for run in frames.measured
+        if run.row.calls_in_flight > 1
+    ]
+
+
+def behind_others(row: RunRow) -> str:
+    """Return behind how many other calls each call of a run waited; '' for none."""
+    others = row.calls_in_flight - 1
+    count = "one other call" if others == 1 else many(others, "other call")
+    return f"behind {count}" if others else ""
+
+
 def counter_warnings(frames: Frames) -> list[str]:
     """Return `trace_warnings`, and early ends and lost batches of replays for counters."""
     replays = [row for row in frames.runs if row.variant == COUNTERS]

@@ -17,6 +17,8 @@ EQUAL_CONDITIONS = (
     "pacing",
     "dataset",
     "seed",
+    "calls_in_flight",
+    "host_memory",
 )
 """Conditions that must be equal, as must the model's name; the versions of the model, the
 framework, mlscope and Python may differ."""
@@ -37,7 +39,7 @@ def differing_conditions(first: Source, second: Source, old: Cells, new: Cells) 
 
     `old` is a row of latency of `first`, `new` one of `second`.
     """
-    before, after = (s.conditions.get(r["run"], {}) for s, r in ((first, old), (second, new)))
+    before, after = _of_pair(first, second, old, new)
     model, other_model = (str(run.get("model") or "").rpartition(":")[0] for run in (before, after))
     names = ["model"] if model != other_model else []
     parameters, other_parameters = (
@@ -49,7 +51,8 @@ def differing_conditions(first: Source, second: Source, old: Cells, new: Cells) 
         if parameters.get(name) != other_parameters.get(name)
     ]
     names += [name for name in EQUAL_CONDITIONS if before.get(name) != after.get(name)]
-    names += [SAMPLES] if prepared_as(before) != prepared_as(after) else []
+    modes = {prepared_as(before), prepared_as(after)}
+    names += [SAMPLES] if len(modes - {""}) > 1 else []
     names += _differing(HARDWARE_CONDITIONS, before, after)
     names += _differing(MACHINE_CONDITIONS, _noise(before), _noise(after))
     names += _differing_gpu_conditions(_sampled(first, old), _sampled(second, new))
@@ -63,14 +66,29 @@ def cpu_clock_caveat(first: Source, second: Source, old: Cells, new: Cells) -> s
 
     `old` is a row of latency of `first`, `new` one of `second`.
     """
-    before, after = (
-        _noise(source.conditions.get(row["run"], {})).get("cpu_khz") or 0
-        for source, row in ((first, old), (second, new))
-    )
+    before, after = (_noise(run).get("cpu_khz") or 0 for run in _of_pair(first, second, old, new))
     if not before or not after or abs(after / before - 1.0) <= MOST_CPU_CLOCK_CHANGE:
         return ""
     clocks = f"{before / 1e6:.2f} and {after / 1e6:.2f} GHz"
     return f"{old['run']}, {new['run']}: at their ends the processor's clock was {clocks}"
+
+
+def unknown_preparation(first: Source, second: Source, old: Cells, new: Cells) -> str:
+    """Return a caveat where one of two runs does not say when its samples were prepared; else ''.
+
+    `old` is a row of latency of `first`, `new` one of `second`.
+    """
+    modes = [prepared_as(run) for run in _of_pair(first, second, old, new)]
+    if all(modes) or not any(modes):
+        return ""
+    known = next(filter(None, modes))
+    pair = f"{old['run']}, {new['run']}"
+    return f"{pair}: one has samples {known}; when the other's were prepared is unknown"
+
+
+def _of_pair(first: Source, second: Source, old: Cells, new: Cells) -> tuple[Cells, Cells]:
+    """Return the conditions of the runs of two rows."""
+    return first.conditions.get(old["run"], {}), second.conditions.get(new["run"], {})
 
 
 def _differing(names: Mapping[str, str], before: Cells, after: Cells) -> list[str]:

@@ -27,7 +27,11 @@ from services.analyzer.building.table import (
     share,
     text_column,
 )
-from services.analyzer.comparisons.likeness import cpu_clock_caveat, differing_conditions
+from services.analyzer.comparisons.likeness import (
+    cpu_clock_caveat,
+    differing_conditions,
+    unknown_preparation,
+)
 from services.analyzer.comparisons.source import Cells, Comparison, Source, Terms
 
 _PAIRED_BY = ("agent", "scenario", "batch_size", "level", "variant")
@@ -50,7 +54,12 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
     for second in sources[1:]:
         pairs, unpaired = _paired(sources[0], second)
         rows += [_compared_row(sources[0], second, *pair) for pair in pairs]
-        notes += [note for pair in pairs if (note := cpu_clock_caveat(sources[0], second, *pair))]
+        notes += [
+            note
+            for pair in pairs
+            for caveat_of in (cpu_clock_caveat, unknown_preparation)
+            if (note := caveat_of(sources[0], second, *pair))
+        ]
         notes += [
             f"{source.evaluation}/{note}"
             for pair in pairs

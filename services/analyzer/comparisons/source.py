@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from mlscope.load.load import STREAMED
+from mlscope.load.scenarios import COLD
 from schemas.analysis import Column, Table
 from services.analyzer.building.table import format_time, int_column, text_column
 
@@ -163,7 +164,7 @@ def unversioned(model: str) -> str:
 def preparation_notes(sources: Sequence[Source]) -> list[str]:
     """Return a caveat where some rates are with samples prepared ahead, and others streamed."""
     modes = [
-        prepared_as(source.conditions.get(row["run"], {}))
+        _prepared_text(source.conditions.get(row["run"], {}))
         for source in sources
         for row in source.rows("optimal_batch")
     ]
@@ -171,9 +172,20 @@ def preparation_notes(sources: Sequence[Source]) -> list[str]:
     return difference_notes("times at which samples were prepared", modes, consequence)
 
 
+def _prepared_text(conditions: Cells) -> str:
+    """Return when and where to a run's samples were prepared, for a sentence."""
+    place = " with inputs on the device" if conditions.get("inputs") == "device" else ""
+    return f"{prepared_as(conditions) or 'unknown'}{place}"
+
+
 def prepared_as(conditions: Cells) -> str:
-    """Return when a run's samples were prepared; before release 0.2 they were always streamed."""
-    return str(conditions.get("prepared") or STREAMED)
+    """Return when a run's samples were prepared: ahead or streamed; '' where unknown or for none.
+
+    Before release 0.2, which says it, they were always streamed. An imported recording, which has
+    no version of mlscope, does not say it; the opening of a cold start prepares none.
+    """
+    is_old = bool(conditions.get("mlscope_version")) and conditions.get("scenario") != COLD
+    return str(conditions.get("prepared") or (STREAMED if is_old else ""))
 
 
 def difference_notes(kind: str, values: Iterable[str], consequence: str = "") -> list[str]:

@@ -108,6 +108,11 @@ class RunRow:
         return f"{self.prepared}, inputs on the device" if is_on_device else self.prepared
 
     @property
+    def calls_in_flight(self) -> int:
+        """Predict calls under way at a time; one before release 0.2."""
+        return int(self.conditions.get("calls_in_flight") or 1)
+
+    @property
     def parameters_text(self) -> str:
         """The scenario's parameters as JSON: equal for equal parameters."""
         return json.dumps(dict(self.parameters), sort_keys=True, default=str)

@@ -28,6 +28,7 @@ _NUMBERS = (
     "warmup_queries",
     "prepared_batches",
     "prepared_bytes",
+    "prepare_processes",
     "load_ns",
     "first_run_ns",
 )
@@ -37,6 +38,8 @@ _TEXTS = (
     "processor",
     "accelerator",
     "precision",
+    "host_memory",
+    "inputs",
     "blocks_ended",
     "mlscope_version",
     "python_version",
@@ -86,6 +89,7 @@ def _condition_row(run: Run) -> dict[str, Any]:
         "parameters": json.dumps(dict(row.parameters), sort_keys=True),
         "pacing": row.pacing,
         "prepared": row.prepared,
+        "calls_in_flight": row.calls_in_flight,
         "model": f"{row.model}:{row.model_version}" if row.model else "",
         "dataset": row.dataset,
         "framework": f"{row.framework} {row.framework_version}".strip(),
@@ -124,6 +128,23 @@ ANALYSIS = Analysis(
         PREPARED_COLUMN,
         int_column("prepared_batches", "Batches prepared ahead of the clock."),
         int_column("prepared_bytes", "Memory of their tensors.", "By"),
+        int_column(
+            "prepare_processes",
+            "Processes that prepared streamed samples; 0: threads of the worker did.",
+        ),
+        int_column(
+            "calls_in_flight",
+            "Predict calls under way at a time; with 2, copies of one overlap another's computing.",
+        ),
+        text_column(
+            "host_memory",
+            "Memory that a GPU copies inputs from: page-locked or pageable; '' on a CPU.",
+        ),
+        text_column(
+            "inputs",
+            "Where a call on a GPU finds its inputs: host, or device, where they were before the "
+            "clock; '' on a CPU.",
+        ),
         text_column("model", "Model and version."),
         int_column("model_size_bytes", PUBLISHED_SIZE, "By"),
         text_column("dataset", "Dataset and version."),

@@ -15,11 +15,13 @@ from services.analyzer.building.table import (
     PREPARED_COLUMN,
     RUN_COLUMNS,
     Analysis,
+    behind_others,
     estimate_columns,
     float_column,
     format_time,
     int_column,
     make_table,
+    overlap_warnings,
     percentile_cells,
     resampling,
     run_cells,
@@ -46,7 +48,8 @@ def latency(frames: Frames) -> Table:
     runs = frames.measured
     rows = [_latency_row(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
-    caveats = [*run_warnings(frames), *(note for run in runs for note in _notes(run, frames))]
+    caveats = [*run_warnings(frames), *overlap_warnings(frames)]
+    caveats += [note for run in runs for note in _notes(run, frames)]
     remote = (run.row.run for run in runs if run.row.pacing == "remote" and run.answered.height)
     caveats += [f"{run}: {PACED_REMOTELY}" for run in remote]
     return make_table(ANALYSIS, rows, _verdict(frames, results), caveats)
@@ -64,7 +67,8 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
     sentences = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = representative(runs).row
-        place = f"{row.run}, samples {row.prepared_text}" if row.prepared else row.run
+        mode = f"samples {row.prepared_text}" if row.prepared else ""
+        place = ", ".join(filter(None, [row.run, mode, behind_others(row)]))
         early = ", not known as well as wanted" if _ended_early(row) else ""
         load = f"{row.scenario} at batch {row.batch_size}"
         sentences.append(f"{load} {results[row.run]} ({place}{early})")

@@ -43,6 +43,7 @@ from services.analyzer.building.pipeline import has_overlapping_stages
 from services.analyzer.building.side_by_side import ambiguous_parents, are_side_by_side
 from services.analyzer.building.table import (
     Analysis,
+    behind_others,
     bool_column,
     estimate_columns,
     float_column,
@@ -50,6 +51,7 @@ from services.analyzer.building.table import (
     format_time,
     int_column,
     make_table,
+    overlap_warnings,
     share,
     text_column,
     trace_warnings,
@@ -79,7 +81,7 @@ def levels(frames: Frames) -> Table:
             group = (row.agent, row.session, row.scenario, row.batch_size, row.parameters_text)
             groups[group].setdefault(row.level, run)
     rows = [row for group, runs in groups.items() for row in _level_rows(group, runs)]
-    notes = trace_warnings(frames)
+    notes = [*trace_warnings(frames), *overlap_warnings(frames)]
     notes += [
         f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as measured"
         for row in rows
@@ -96,15 +98,17 @@ def levels(frames: Frames) -> Table:
             subject = cells["session"] if cells["kind"] == "difference" else cells["run"]
             notes.append(f"{subject}, {cells['part']}: does not hold: {cells['doubt']}")
     notes += ambiguous_parents([run for runs in groups.values() for run in runs.values()])
-    return make_table(ANALYSIS, rows, _verdict(rows), notes)
+    behind = {run.row.run: behind_others(run.row) for of in groups.values() for run in of.values()}
+    return make_table(ANALYSIS, rows, _verdict(rows, behind), notes)
 
 
-def _verdict(rows: list[_Cells]) -> str:
+def _verdict(rows: list[_Cells], behind: dict[str, str]) -> str:
+    """Return what predict takes; `behind` says of a run by its name what its calls waited for."""
     parts = [row for row in rows if row["part"] == PREDICT and row["share"] is not None]
     if not parts:
         return "No run at level model has the time of operators."
     first = min(parts, key=lambda row: bool(row["variant"]))
-    special = f", {first['variant']}" if first["variant"] else ""
+    special = "".join(f", {text}" for text in (first["variant"], behind[first["run"]]) if text)
     return (
         f"Predict takes {format_time(first['median'])} of a query, {format_share(first['share'])} "
         f"of it, in {first['run']} ({first['scenario']}, batch {first['batch_size']}{special})."

@@ -11,12 +11,14 @@ from services.analyzer.building.best import capitalised, leader
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    behind_others,
     counter_warnings,
     estimate_columns,
     float_column,
     format_share,
     int_column,
     make_table,
+    overlap_warnings,
     percentile_cells,
     ranked_by_time,
     run_cells,
@@ -56,7 +58,8 @@ def operators(frames: Frames) -> Table:
     first = min(rows, key=lambda row: row["level"] != "model", default=None)
     verdict = "No operator was traced."
     if first is not None:
-        verdict = _verdict([row for row in rows if row["run"] == first["run"]])
+        behind = next(behind_others(row) for row in frames.runs if row.run == first["run"])
+        verdict = _verdict([row for row in rows if row["run"] == first["run"]], behind)
     deeper = sorted({row["run"] for row in rows if row["level"] != "model"})
     caveats = [f"{run}: {PREDICT} includes the cost of tracing layers" for run in deeper]
     traced = {row["run"] for row in rows}
@@ -65,18 +68,24 @@ def operators(frames: Frames) -> Table:
         for run in frames.runs
         if run.run in traced and run.prepared == AHEAD
     ]
-    return make_table(ANALYSIS, rows, verdict, [*counter_warnings(frames), *caveats])
+    return make_table(
+        ANALYSIS, rows, verdict, [*counter_warnings(frames), *overlap_warnings(frames), *caveats]
+    )
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    """Return which of a run's operators is the slowest, where their intervals tell them apart."""
+def _verdict(rows: list[dict[str, Any]], behind: str) -> str:
+    """Return which of a run's operators is the slowest, where their intervals tell them apart.
+
+    `behind` says what its calls waited for.
+    """
     slowest = leader(rows, "time")
     row = slowest.row
     part = f"{format_share(row['share_of_operators'])} of the operators' time"
-    question = f"which operator is the slowest in {row['run']}"
+    place = ", ".join(filter(None, [row["run"], behind]))
+    question = f"which operator is the slowest in {place}"
     if doubt := slowest.doubt(question, lambda row: str(row["operator"]), ("run",)):
         return f"{capitalised(doubt)}; {row['operator']} takes {part}."
-    return f"The slowest operator is {row['operator']}, in {row['run']}: {part}."
+    return f"The slowest operator is {row['operator']}, in {place}: {part}."
 
 
 ANALYSIS = Analysis(

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from mlscope.load.load import AHEAD, STREAMED
+from mlscope.load.load import AHEAD
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import bars
@@ -29,7 +29,8 @@ from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, ROOT_LE
 PREPARE, ANSWER = "prepare", "answer"
 """The root spans of a batch that is prepared ahead: its preparation, and its untimed answer."""
 BEFORE, AFTER = "before", "after"
-ALL, REST = "all", "rest"
+ALL, REST, STEPS = "all", "rest", "steps"
+"""A whole part; what it has above its steps; and their sum, where only they were timed."""
 _NS_PER_S = 1e9
 _PARTS = (BEFORE, AFTER)
 
@@ -37,9 +38,9 @@ _PARTS = (BEFORE, AFTER)
 def preparation(frames: Frames) -> Table:
     """Return a row for each run and step outside of predict, the sum of a part's steps first."""
     rows = [row for run in frames.measured for row in _run_rows(run)]
-    shared = [row["run"] for row in rows if row["prepared"] == STREAMED and row["step"] == ALL]
+    shared = [row["run"] for row in rows if row["prepared"] != AHEAD]
     caveats = [
-        f"{run}: its samples were streamed, so its steps also waited for the model's threads"
+        f"{run}: its steps ran beside the model, and may have waited for a core that it used"
         for run in dict.fromkeys(shared)
     ]
     return make_table(ANALYSIS, rows, _verdict(rows), [*counter_warnings(frames), *caveats])
@@ -56,35 +57,39 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     share_text = f"{format_share(slowest.row['share'])} of the time"
     step = f"the slowest step is {slowest.row['step']}, {share_text}"
     step = slowest.doubt("which step is the slowest", lambda row: str(row["step"])) or step
-    where = "ahead of the clock" if total["prepared"] == AHEAD else "while it runs"
+    is_ahead = total["prepared"] == AHEAD
+    where = "ahead of the clock" if is_ahead else "while it runs"
+    subject = "one process prepares" if is_ahead else "the steps alone, in one process, prepare"
     return (
-        f"In {run} samples are prepared {where}: one process prepares "
+        f"In {run} samples are prepared {where}: {subject} "
         f"{estimate_text(total, 'samples_per_s', 'samples/s')}; {step}."
     )
 
 
 def _run_rows(run: Run) -> Iterator[dict[str, Any]]:
-    mode = run.row.prepared or STREAMED
-    times = _ahead_times(run) if mode == AHEAD else _streamed_times(run)
+    is_ahead = run.row.prepared == AHEAD
+    times = _ahead_times(run) if is_ahead else _streamed_times(run)
     for part in _PARTS:
         of_part = times.filter(pl.col("part") == part)
         steps = of_part.filter(pl.col("step") != ALL)
         totals = of_part.filter(pl.col("step") == ALL)
+        # Reading streamed samples and filling the slot with them is not timed.
+        total = ALL if is_ahead or part == AFTER else STEPS
         if not totals.height:
-            totals = steps.group_by("batch", "part").agg(pl.col("time").sum(), step=pl.lit(ALL))
+            totals = steps.group_by("batch", "part").agg(pl.col("time").sum(), step=pl.lit(total))
         elif steps.height:
             steps = pl.concat([steps, _rest(totals, steps)])
         if steps.height:
-            yield from _part_rows(run, mode, part, (totals, steps))
+            yield from _part_rows(run, part, (total, totals), steps)
 
 
 def _part_rows(
-    run: Run, mode: str, part: str, frames: tuple[pl.DataFrame, pl.DataFrame]
+    run: Run, part: str, whole: tuple[str, pl.DataFrame], steps: pl.DataFrame
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of all steps, then those of each, slowest first."""
-    totals, steps = frames
+    """Yield the row of a `part` as a `whole`, by its name and times, then its steps' by time."""
+    name, totals = whole
     total = mean_margin(totals["time"].to_numpy())
-    margins = [(ALL, total, totals.height)]
+    margins = [(name, total, totals.height)]
     by_step = [
         (str(step), mean_margin(of_step["time"].to_numpy()), of_step.height)
         for (step,), of_step in steps.group_by("step", maintain_order=True)
@@ -93,7 +98,7 @@ def _part_rows(
     for step, margin, batches in margins:
         yield {
             **run_cells(run.row),
-            "prepared": mode,
+            "prepared": run.row.prepared,
             "part": part,
             "step": step,
             "batches": batches,
@@ -180,11 +185,14 @@ ANALYSIS = Analysis(
         text_column("part", "Whether the step comes before or after the model."),
         text_column(
             "step",
-            "The step; all: the whole part; rest: reading samples and filling the model's inputs.",
+            "The step; all: the whole part; rest: reading samples and filling the model's inputs; "
+            "steps: the sum of the steps, of streamed samples, where the rest is not timed.",
         ),
         int_column("batches", "Batches measured."),
         *estimate_columns("time", "Mean time for one sample."),
-        *estimate_columns("samples_per_s", "Samples that one process prepares per second.", "1/s"),
+        *estimate_columns(
+            "samples_per_s", "Samples that one process prepares per second in that time.", "1/s"
+        ),
         float_column("share", "Share of the part's time.", "1"),
     ),
     compute=preparation,

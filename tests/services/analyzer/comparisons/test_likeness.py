@@ -98,8 +98,47 @@ def test_a_replays_clock_is_no_condition_of_timed_runs() -> None:
 )
 def test_samples_prepared_at_another_time_refuse(before: str, after: str, named: str) -> None:
     old, new = (
-        source(name, batch(1, MS, conditions={"samples": mode}))
+        source(name, batch(1, MS, conditions={"samples": mode, "mlscope_version": "0.1.0"}))
         for name, mode in (("1.0", before), ("2.0", after))
+    )
+    (row,) = rows(COMPARISON, old, new)
+    assert row["unlike"] == named
+
+
+@pytest.mark.parametrize("mode", ["ahead", "streamed"])
+def test_an_imported_recording_is_compared_with_a_caveat(mode: str) -> None:
+    old = source("1.0", batch(1, MS))
+    new = source("2.0", batch(1, MS, conditions={"samples": mode, "mlscope_version": "0.2.0"}))
+    (row,) = rows(COMPARISON, old, new)
+    assert row["unlike"] == ""
+    note = f"b1, b1: one has samples {mode}; when the other's were prepared is unknown"
+    assert note in table_of(COMPARISON, [old, new]).caveats
+    assert not any("unknown" in caveat for caveat in table_of(COMPARISON, [old, old]).caveats)
+
+
+def test_a_cold_start_of_an_old_release_is_like_one_of_this_release() -> None:
+    old, new = (
+        source(name, batch(1, MS, scenario="cold", conditions={"mlscope_version": name}))
+        for name in ("0.1.0", "0.2.0")
+    )
+    assert [row["unlike"] for row in rows(COMPARISON, old, new)] == [""]
+    assert not any("unknown" in caveat for caveat in table_of(COMPARISON, [old, new]).caveats)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ({}, {"calls_in_flight": 1}, ""),
+        ({}, {"calls_in_flight": 2}, "calls_in_flight"),
+        ({"calls_in_flight": 2}, {"calls_in_flight": 2}, ""),
+        ({"host_memory": "pageable"}, {"host_memory": "page-locked"}, "host_memory"),
+        ({}, {"host_memory": ""}, ""),
+    ],
+)
+def test_calls_that_overlap_or_copy_otherwise_refuse(before: Any, after: Any, named: str) -> None:
+    old, new = (
+        source(name, batch(1, MS, conditions=conditions))
+        for name, conditions in (("1.0", before), ("2.0", after))
     )
     (row,) = rows(COMPARISON, old, new)
     assert row["unlike"] == named

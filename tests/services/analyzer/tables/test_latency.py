@@ -63,6 +63,14 @@ def _represented(*runs: dict[str, Any]) -> str:
     return representative(list(frames_in({"runs": list(runs)}).measured)).row.run
 
 
+def test_the_result_of_calls_that_overlapped_says_behind_what_they_waited() -> None:
+    conditions = {"samples": "ahead", "calls_in_flight": 2}
+    run = {"run": "a", "queries": [query(0, 0, 5 * MS)], "conditions": conditions}
+    table = table_of(ANALYSIS, run)
+    assert table.verdict.endswith("(a, samples ahead, behind one other call).")
+    assert any(note.startswith("a: 2 calls were under way") for note in table.caveats)
+
+
 def test_a_load_is_represented_by_its_smallest_batch_or_highest_rate() -> None:
     one = {"run": "one", "queries": [query(0, 0, 4 * MS)]}
     eight = {"run": "eight", "batch_size": 8, "queries": [query(0, 0, 5 * MS, size=8)]}

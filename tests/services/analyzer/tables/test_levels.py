@@ -211,3 +211,10 @@ def test_the_verdict_is_of_plain_runs_and_says_where_there_is_none() -> None:
     table = table_of(ANALYSIS, serial, _run("m", 2, 100, predict))
     assert table.verdict.endswith("50.0% of it, in m (online, batch 1).")
     assert table_of(ANALYSIS, serial).verdict.endswith("in z (online, batch 1, serialised).")
+
+
+def test_predict_of_calls_that_overlapped_is_said_to_wait_for_another() -> None:
+    run = _run("m", 2, 100, span(1, 1, "query", 100), span(2, 2, "predict", 50))
+    table = table_of(ANALYSIS, run | {"conditions": {"calls_in_flight": 2}})
+    assert table.verdict.endswith("in m (online, batch 1, behind one other call).")
+    assert any(note.startswith("m: 2 calls were under way") for note in table.caveats)

@@ -34,6 +34,16 @@ def test_the_slowest_is_named_where_its_interval_is_apart() -> None:
     assert verdict == "The slowest operator is predict, in r0: 79.4% of the operators' time."
 
 
+def test_calls_that_overlapped_say_behind_what_they_waited() -> None:
+    run = {"run": "r0", "level": 2, "queries": [query(0, 0, 100)], "spans": _SPANS}
+    overlapped, alone = (
+        table_of(ANALYSIS, run | {"conditions": {"calls_in_flight": count}}) for count in (2, 1)
+    )
+    assert "slowest in r0, behind one other call: " in overlapped.verdict
+    assert overlapped.caveats[-1].startswith("r0: 2 calls were under way at a time")
+    assert "behind" not in " ".join([alone.verdict, *alone.caveats])
+
+
 def test_deeper_runs_carry_a_caveat_and_give_no_verdict() -> None:
     queries = [query(0, 0, 100)]
     slow = [span(0, 2, "predict", 900)]
