@@ -52,10 +52,12 @@ def roof_texts(hardware: Hardware) -> list[str]:
 
 
 def _ceiling_text(ceiling: Ceiling) -> str:
-    """Return `51.9 ± 2% of 67` when a datasheet has 67; a dash when it was not measured."""
+    """Return `51.9 (up to 2.0% higher) of 67` where a datasheet has 67; a dash if not measured."""
     text = "\N{EN DASH}" if ceiling.measured is None else f"{ceiling.measured / _TERA:.3g}"
     if ceiling.measured is not None and ceiling.uncertainty is not None:
-        text += f" ± {ceiling.uncertainty:.1%}"
+        text += f" (up to {ceiling.uncertainty:.1%} higher)"
+    elif ceiling.measured is not None:
+        text += " (uncertainty unknown)"
     return text if ceiling.datasheet is None else f"{text} of {ceiling.datasheet / _TERA:.3g}"
 
 

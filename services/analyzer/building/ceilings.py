@@ -5,7 +5,7 @@ XSP's ideal intensity is peak / bandwidth, and memory-bound is an intensity belo
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlscope.quantities import shown
@@ -27,7 +27,7 @@ class Ceilings:
     #: shares by which the measured figures may be too low; None unknown
     peak_uncertainty: float | None = None
     bandwidth_uncertainty: float | None = None
-    #: what slowed their measurement, so that the true roof is higher
+    #: what slowed their measurement, so that the true roof may be higher
     disturbance: str = ""
 
     @property
@@ -46,13 +46,18 @@ class Ceilings:
             ("B/s", self.bandwidth, self.datasheet_bandwidth, self.bandwidth_uncertainty),
         ):
             is_other = datasheet and datasheet != value
-            spread = f" ± {uncertainty:.1%}" if uncertainty else ""
             sheet = f" (datasheet {shown(datasheet, unit)})" if is_other else ""
-            figures.append(f"{shown(value, unit)}{spread}{sheet}")
+            figures.append(f"{shown(value, unit)}{self._spread_text(uncertainty)}{sheet}")
         method = f" ({self.method})" if self.method else ""
         source = "" if self.kind == "measured" else "; from the datasheet, not measured there"
-        low = f"; the true roof is higher: {self.disturbance} meanwhile" if self.disturbance else ""
-        return f"{' and '.join(figures)}{method}{source}{low}"
+        doubt = f"; it may be higher: {self.disturbance} meanwhile" if self.disturbance else ""
+        return f"{' and '.join(figures)}{method}{source}{doubt}"
+
+    def _spread_text(self, uncertainty: float | None) -> str:
+        if self.kind != "measured":
+            return ""
+        text = "uncertainty unknown" if uncertainty is None else f"up to {uncertainty:.1%} higher"
+        return f" ({text})"
 
     def roof(self, intensity: float | None) -> float | None:
         """Return the attainable FLOP/s at an `intensity` in FLOP per byte."""
@@ -61,9 +66,10 @@ class Ceilings:
         return min(self.peak, self.bandwidth * intensity)
 
     def uncertainty(self, intensity: float | None) -> float | None:
-        """Return that of the ceiling that bounds an `intensity`; None where it is unknown.
+        """Return the uncertainty of the ceiling that bounds an `intensity`.
 
-        The intensity is in FLOP per byte; work that moves nothing has None.
+        None where that is unknown. The intensity is in FLOP per byte; None for work that moves
+        nothing.
         """
         ideal = self.ideal_intensity
         is_peak = intensity is None or (ideal is not None and intensity >= ideal)
@@ -73,10 +79,11 @@ class Ceilings:
         """Return whether an intensity is below the ideal one; None where one of them is unknown.
 
         Also None where the two are nearer than the uncertainties of the ceilings: either may be
-        higher, and the ideal intensity is their ratio.
+        higher, and the ideal intensity is their ratio. So it is after a `disturbance`, by an
+        unknown amount.
         """
         ideal = self.ideal_intensity
-        if intensity is None or ideal is None:
+        if intensity is None or ideal is None or self.disturbance:
             return None
         least = ideal / (1.0 + (self.bandwidth_uncertainty or 0.0))
         most = ideal * (1.0 + (self.peak_uncertainty or 0.0))
@@ -95,7 +102,10 @@ def ceilings_of(row: RunRow) -> Ceilings:
     methods = (str(figures["method"]) for figures in (peak, bandwidth) if figures.get("method"))
     method = "; ".join(methods)
     if kind != "measured":
-        return Ceilings(*chosen, *datasheet, kind=kind, method=method)
+        # A datasheet's figures are limits by design: no device is faster than they are.
+        limit = 0.0 if kind else None
+        roof = Ceilings(*chosen, *datasheet, kind=kind, method=method)
+        return replace(roof, peak_uncertainty=limit, bandwidth_uncertainty=limit)
     return Ceilings(
         *chosen,
         *datasheet,
@@ -103,8 +113,20 @@ def ceilings_of(row: RunRow) -> Ceilings:
         method=method,
         peak_uncertainty=_share(peak.get("uncertainty")),
         bandwidth_uncertainty=_share(bandwidth.get("uncertainty")),
-        disturbance=str(peak.get("disturbance") or bandwidth.get("disturbance") or ""),
+        disturbance=_disturbance(peak, bandwidth),
     )
+
+
+def _disturbance(peak: Mapping[str, Any], bandwidth: Mapping[str, Any]) -> str:
+    """Return what disturbed either measurement, and which one unless it disturbed both."""
+    causes = {
+        name: str(cause)
+        for name, figures in (("peak", peak), ("bandwidth", bandwidth))
+        if (cause := figures.get("disturbance"))
+    }
+    if len(causes) == 2 and len(set(causes.values())) == 1:
+        return causes["peak"]
+    return " and ".join(f"{cause} (for the {name})" for name, cause in causes.items())
 
 
 def roof_note(row: RunRow) -> str:

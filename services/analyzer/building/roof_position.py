@@ -1,7 +1,8 @@
-"""Where rows lie against their device's roof: below, at it, or above it by an error of ours.
+"""Where rows lie against their device's roof: below, at it, or above it by an error of mlscope.
 
 No work exceeds its device. A row above the roof by more than the uncertainties of the roof and of
 its own time has FLOP, bytes or a time that are wrong, or its device had another roof then.
+Where one of these uncertainties is unknown, that is left open.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +26,13 @@ ROOF_COLUMNS = (
     float_column("of_roof", "Throughput over the roof.", "1"),
     float_column(
         "roof_uncertainty",
-        "Share of the roof by which it may be higher; null where unknown.",
+        "Share of the roof by which it may be higher; null where unknown, 0 for a datasheet's.",
         "1",
     ),
     text_column(
         "roof_position",
-        "Against the roof: below, at it (within its uncertainty), or above it, which is an error "
-        "of ours; '' where unknown.",
+        "Against the roof: below, at it (by its interval or the roof's uncertainty), or above it, "
+        "which is an error of mlscope; '' where unknown.",
     ),
 )
 """A row's share of its roof, and what that says; `of_roof` is redefined where it is of times."""
@@ -63,17 +64,25 @@ def position_cells(
     return {
         "of_roof": of_roof,
         "roof_uncertainty": uncertainty,
-        "roof_position": _position(times, of_roof, uncertainty or 0.0, disturbance),
+        "roof_position": _position(times, of_roof, uncertainty, disturbance),
     }
 
 
-def _position(times: Row, of_roof: float | None, uncertainty: float, disturbance: str) -> str:
-    if of_roof is None or (disturbance and of_roof >= 1.0):
+def _position(
+    times: Row, of_roof: float | None, uncertainty: float | None, disturbance: str
+) -> str:
+    if of_roof is None:
+        return ""
+    # The true roof is not below the measured one, so only the row's interval may reach it.
+    fastest = times["time_low"] or times["time"]
+    if of_roof * times["time"] / fastest < 1.0:
+        return BELOW
+    if disturbance:
         return ""
     slowest = times["time_high"] or times["time"]
-    if of_roof * times["time"] / slowest > 1.0 + uncertainty:
-        return ABOVE
-    return AT if of_roof >= 1.0 - uncertainty else BELOW
+    if of_roof * times["time"] / slowest <= 1.0 + (uncertainty or 0.0):
+        return AT
+    return "" if uncertainty is None or times["time_high"] is None else ABOVE
 
 
 Label = Callable[[Row, Sequence[Row]], str]
@@ -92,12 +101,21 @@ def above_roof_notes(rows: Iterable[Row], label: Label = distinct_name) -> Itera
     for run, of_run in by_run.items():
         if above := [row for row in of_run if row["roof_position"] == ABOVE]:
             yield f"{run}: {_error_text(above, of_run, label)}"
-        if low := [row for row in of_run if row["roof_position"] == "" and row["of_roof"] > 1.0]:
-            most = number(max(row["of_roof"] for row in low), 3)
-            yield (
-                f"{run}: {_count_text(low, of_run)} above the measured roof, by up to {most} times:"
-                " the true roof is higher"
-            )
+        yield from (f"{run}: {note}" for note in _undecided_notes(of_run))
+
+
+def _undecided_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield how many rows of a run are above a roof that may be higher, and why it may be."""
+    undecided = [row for row in rows if row["roof_position"] == "" and row["of_roof"] > 1.0]
+    unknown = [row for row in undecided if None in (row["roof_uncertainty"], row["time_high"])]
+    disturbed = [row for row in undecided if row not in unknown]
+    for part, reason in (
+        (disturbed, ": the true roof may be higher"),
+        (unknown, "; its uncertainty or that of their times is unknown"),
+    ):
+        if part:
+            highest = number(max(row["of_roof"] for row in part), 3)
+            yield f"{_count_text(part, rows)} above the roof, by up to {highest} times{reason}"
 
 
 def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
@@ -109,8 +127,8 @@ def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
     more = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
     doubts = dict.fromkeys(_doubt(row) for row in highest)
     return (
-        f"an error of ours: {_count_text(above, rows)} above the roof by more than its uncertainty "
-        f"({', '.join([*named, *more])}). Distrust {'; '.join(doubts)}"
+        f"an error of mlscope: {_count_text(above, rows)} above the roof by more than its "
+        f"uncertainty ({', '.join([*named, *more])}). Distrust {'; '.join(doubts)}"
     )
 
 
@@ -120,7 +138,7 @@ def _count_text(some: Sequence[Row], rows: Sequence[Row]) -> str:
 
 def _uncertainty_text(row: Row) -> str:
     uncertainty = row["roof_uncertainty"]
-    return " of unknown uncertainty" if uncertainty is None else f" ± {uncertainty:.1%}"
+    return f", which may be {uncertainty:.1%} higher" if uncertainty else ""
 
 
 def _doubt(row: Row) -> str:
@@ -129,10 +147,10 @@ def _doubt(row: Row) -> str:
     if is_memory_bound is None:
         return "their FLOP and bytes, as counted, and the roof"
     if not is_memory_bound:
-        return "their FLOP: the work used a faster algorithm or arithmetic than counted"
+        return "their FLOP: the work may have used a faster algorithm or arithmetic than counted"
     if row["source"] == "counters":
         return "their bytes and times: the replay that counted bytes was another run"
-    return "their bytes: caches served some that count as moved"
+    return "their bytes: caches may have served some that count as moved"
 
 
 def _is_memory_bound(row: Row) -> bool | None:
@@ -148,7 +166,9 @@ def _is_memory_bound(row: Row) -> bool | None:
 def error_text(rows: Iterable[Row]) -> str:
     """Return the end of a verdict about rows of which some are above the roof, else ''."""
     above = sum(row["roof_position"] == ABOVE for row in rows)
-    return f" {many(above, 'row')} {be(above)} above the roof, an error of ours." if above else ""
+    return (
+        f" {many(above, 'row')} {be(above)} above the roof, an error of mlscope." if above else ""
+    )
 
 
 def bound_text(rows: Sequence[Mapping[str, Any]], noun: str, source: str) -> str:
@@ -157,7 +177,7 @@ def bound_text(rows: Sequence[Mapping[str, Any]], noun: str, source: str) -> str
     `source` tells where FLOP and bytes come from, as ` (by shapes)`.
     """
     undecided = sum(row["memory_bound"] is None and row["ridge"] is not None for row in rows)
-    near = f"{many(undecided, noun)} {be(undecided)} within the uncertainty of the ridge"
+    near = f"{many(undecided, noun)} may be on either side of the ridge"
     judged = [row for row in rows if row["memory_bound"] is not None]
     if not judged and not undecided:
         have = verb(len(rows), "has", "have")

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mlscope.quantities import number
 from schemas.analysis import Table
-from services.analyzer.building.best import leader
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, difference
@@ -82,10 +81,12 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
     subject = f"Predict of {model['run']} takes"
     if stack.predicted is None:
         subject = f"All layers of {model['run']} take"
-    times = f"{number(model['times'], 3)} times the roof's minimum time"
+    times = f"{estimate_text(model, 'times', '')} times the roof's minimum time"
     subject = f"{subject} {format_time(model['time'])}, {times}"
     if model["roof_position"] == ABOVE:
-        return f"{subject}: an error of ours, as no work is faster than its roof."
+        return f"{subject}: an error of mlscope, as no work is faster than its roof."
+    if model["of_roof"] > 1.0 and not model["roof_position"]:
+        return f"{subject}, which is faster than the roof; the true roof may be higher."
     at_roof = ", which is at the roof" if model["roof_position"] == AT else ""
     return f"{subject}{at_roof}; {_loss_text(layers)}."
 
@@ -131,7 +132,12 @@ def _least_margin(point: dict[str, Any], ceilings: Ceilings) -> Margin:
     least = _least_ns(point, ceilings.peak, ceilings.bandwidth)
     if least is None:
         return Margin()
-    return Margin(least, least / (1.0 + (point["roof_uncertainty"] or 0.0)), least)
+    return _least_with(point["roof_uncertainty"], least)
+
+
+def _least_with(uncertainty: float | None, least: float) -> Margin:
+    """Return a `least` time under a roof of this `uncertainty`; without ends where it is None."""
+    return Margin(least) if uncertainty is None else Margin(least, least / (1 + uncertainty), least)
 
 
 def _least_ns(point: dict[str, Any], peak: float | None, bandwidth: float | None) -> float | None:
@@ -179,7 +185,6 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
     assert time is not None
     assert least is not None
     uncertainty = _sum_uncertainty(rows)
-    lowest = least / (1.0 + (uncertainty or 0.0))
     return {
         **stack.cells(model),
         **cells,
@@ -192,7 +197,7 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
         "flops": sums["flops"],
         "bytes": sums["bytes"],
         **_distance(
-            Margin(*(cells[name] for name in _TIME)), Margin(least, lowest, least), datasheet
+            Margin(*(cells[name] for name in _TIME)), _least_with(uncertainty, least), datasheet
         ),
         **position_cells(cells, share(least, time), uncertainty, ceilings_of(run.row).disturbance),
         **_rate(sums["flops"], time, rows[0]["peak"]),
@@ -207,6 +212,8 @@ def _sum_uncertainty(rows: list[dict[str, Any]]) -> float | None:
         return None
     return float(sum(row["least_time"] * row["roof_uncertainty"] for row in known) / least)
 
+
+_COMBINED = "{}; by the time's 95 % interval and how much higher the roof may be."
 
 ANALYSIS = Analysis(
     name="roof_distance",
@@ -229,10 +236,10 @@ ANALYSIS = Analysis(
         float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
         float_column("bytes", "Bytes read and written per query.", "By"),
         float_column("least_time", "The least time under the roof."),
-        *estimate_columns("lost", "Time minus the roof's minimum time."),
+        *estimate_columns("lost", _COMBINED.format("Time minus the roof's minimum time")),
         float_column("of_roof", "Least time divided by time.", "1"),
         *ROOF_COLUMNS[1:],
-        *estimate_columns("times", "Time divided by least time.", "1"),
+        *estimate_columns("times", _COMBINED.format("Time divided by least time"), "1"),
         float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
         float_column("peak", "Peak throughput of the device.", "FLOP/s"),
         float_column("of_peak", "Throughput divided by the peak.", "1"),

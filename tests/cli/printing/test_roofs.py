@@ -53,7 +53,8 @@ def test_doctor_and_show_print_the_same_roof(
     save_kept(tmp_path / FOLDER, host_device(this_machine()), BEST_OF_TWO)
     finding, shown = seen(tmp_path, capsys)
     figures = (
-        "float32 0.05 ± 20.0% TFLOP/s; memory 0.05 ± 20.0% TB/s; best of 2 measurements, 2026-11-23"
+        "float32 0.05 (up to 20.0% higher) TFLOP/s; memory 0.05 (up to 20.0% higher) TB/s; "
+        "best of 2 measurements, 2026-11-23"
     )
     assert finding == Finding(finding.check, "ok", f"{figures} (of: datasheet)")
     assert shown == f"{finding.check.removeprefix('roof ')}: {figures}"

@@ -39,7 +39,10 @@ def test_a_roof_is_told_with_its_datasheet() -> None:
     )
     other = replace(row, run="s")
     assert roof_sentences([row, other]) == [
-        "r, s: the roof is 12 TFLOP/s (datasheet 15.7 TFLOP/s) and 600 GB/s (tf32; copy)"
+        (
+            "r, s: the roof is 12 TFLOP/s (uncertainty unknown) (datasheet 15.7 TFLOP/s) and "
+            "600 GB/s (uncertainty unknown) (tf32; copy)"
+        )
     ]
     sheet = _row({"datasheet": 15.7e12}, {"datasheet": 900e9})
     (told,) = roof_sentences([sheet])

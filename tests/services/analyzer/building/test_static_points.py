@@ -42,7 +42,10 @@ def test_a9_says_what_shapes_leave_out_and_what_its_roof_is() -> None:
     table = table_of(A9, *RUNS)
     assert "by shapes, not by counters" in table.verdict
     assert any("shown are 2 of 4 kernels, those alone in a layer" in each for each in table.caveats)
-    assert "s: the roof is 1 TFLOP/s and 100 GB/s" in table.caveats
+    assert (
+        "s: the roof is 1 TFLOP/s (uncertainty unknown) and 100 GB/s (uncertainty unknown)"
+        in table.caveats
+    )
 
 
 def test_a_model_has_the_point_of_all_its_layers() -> None:

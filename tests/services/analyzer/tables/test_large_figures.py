@@ -60,7 +60,7 @@ def _cold() -> dict[str, Any]:
             "the highest throughput, 33898 samples/s (33898 … 33898), is at 2",
         ),
         (HOST_COUNTERS, [_faults()], "takes 54010 page-faults"),
-        (ROOF_DISTANCE, [_far()], "428571 times the roof's minimum time"),
+        (ROOF_DISTANCE, [_far()], "428571 (no interval) times the roof's minimum time"),
         (COLD_START, [model_run(), _cold()], "12346 times a warm one"),
     ],
     ids=lambda given: given.name if isinstance(given, Analysis) else "",
