@@ -83,7 +83,7 @@ def trimmed_mean_interval(
     """Return the interval of the mean of `values` without the `fraction` at each end.
 
     By the bias-corrected accelerated bootstrap (Efron 1987), seeded by `resampling`. For more than
-    10,000 values it is the normal interval with the winsorised variance (Tukey and McLaughlin
+    10,000 values it is Student's t with the winsorised variance (Tukey and McLaughlin
     1963), to which the bootstrap converges. `fraction` is in [0, 0.5), `confidence` in (0, 1). A
     single value has no interval. Raises NoValues, NotFinite, OutOfRange.
     """
@@ -104,7 +104,7 @@ def winsorised_interval(
 ) -> Interval:
     """Return the interval of the trimmed mean of `values` without resampling, in one sort.
 
-    The normal interval with the winsorised variance (Tukey and McLaughlin 1963). `fraction` and
+    Student's t with the winsorised variance (Tukey and McLaughlin 1963). `fraction` and
     `confidence` are as in `trimmed_mean_interval`, and so are the errors.
     """
     require("fraction", fraction, 0.0 <= fraction < 0.5, "from 0 to below 0.5")
@@ -147,24 +147,6 @@ def ratio_interval(above: Estimate, below: Estimate, confidence: float = 0.95) -
     low = None if down is None else ratio * math.exp(-down)
     high = None if up is None or math.isinf(up) else ratio * math.exp(up)
     return Interval(low, high, confidence, "ratio of estimates")
-
-
-def paired_ratio_interval(ratios: ArrayLike, confidence: float = 0.95) -> tuple[float, Interval]:
-    """Return the geometric mean of paired `ratios`, all above 0, and its interval.
-
-    Student's t of their logarithms at `confidence`, which treats a / b and b / a alike (Fleming and
-    Wallace 1986). A single ratio has no interval. Raises NoValues, NotFinite, OutOfRange.
-    """
-    values = sorted_values(ratios)
-    require("ratio", float(values[0]), values[0] > 0.0, "above 0")
-    logs = np.log(values)
-    mean = float(logs.mean())
-    if values.size < 2:
-        return math.exp(mean), Interval(None, None, confidence, "too few values")
-    quantile = student_quantile((1.0 + confidence) / 2.0, values.size - 1)
-    reach = quantile * float(logs.std(ddof=1)) / math.sqrt(values.size)
-    interval = Interval(math.exp(mean - reach), math.exp(mean + reach), confidence, "paired ratios")
-    return math.exp(mean), interval
 
 
 def jackknife_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
@@ -246,11 +228,12 @@ def _log_reach(*ends: float | None) -> float | None:
 def _winsorised_interval(
     rising: NDArray[np.float64], fraction: float, confidence: float
 ) -> Interval:
-    """Return the normal interval of the trimmed mean of two or more values in order."""
+    """Return Student's t interval of the trimmed mean of two or more values in order."""
     dropped = trimmed_count(rising.size, fraction)
     winsorised = rising.clip(rising[dropped], rising[rising.size - 1 - dropped])
     share_used = (rising.size - 2 * dropped) / rising.size
     error = float(winsorised.std(ddof=1)) / (share_used * math.sqrt(rising.size))
-    reach = normal_quantile((1.0 + confidence) / 2.0) * error
+    freedom = max(rising.size - 2 * dropped - 1, 1)
+    reach = student_quantile((1.0 + confidence) / 2.0, freedom) * error
     middle = float(trimmed_means(rising, fraction))
-    return Interval(middle - reach, middle + reach, confidence, "normal")
+    return Interval(middle - reach, middle + reach, confidence, "winsorised variance")

@@ -79,35 +79,42 @@ def throughput(
     return Throughput(rate_hz, samples, Interval(low, high, confidence, "batch means"))
 
 
-def optimal_batch(throughput_by_batch: Mapping[int, Estimate], gain: float = GAIN) -> OptimalBatch:
+def optimal_batch(
+    throughput_by_batch: Mapping[int, Estimate | float], gain: float = GAIN
+) -> OptimalBatch:
     """Return the batch size from which doubling gains at most `gain` throughput (XSP III-D).
 
     This is the smallest batch size whose double was also measured and is not more than `gain`
-    better. `throughput_by_batch` is samples a second by batch size. If every measured doubling
+    better. `throughput_by_batch` is samples a second by batch size, a number for an estimate
+    without an interval. If every measured doubling
     gains more, it is the largest size of a doubling, unsettled. A further size is a candidate where
     the intervals of the gains allow it to be the answer. Raises NoValues, OutOfRange.
     """
     if not throughput_by_batch:
         raise NoValues
-    sizes = sorted(throughput_by_batch)
-    slowest = min(rate.value for rate in throughput_by_batch.values())
+    rates = {
+        size: rate if isinstance(rate, Estimate) else Estimate(float(rate))
+        for size, rate in throughput_by_batch.items()
+    }
+    sizes = sorted(rates)
+    slowest = min(rate.value for rate in rates.values())
     require("throughput", slowest, slowest > 0.0, "above 0")
-    pairs = [size for size in sizes if 2 * size in throughput_by_batch]
-    candidates = _candidates(throughput_by_batch, pairs, gain)
+    pairs = [size for size in sizes if 2 * size in rates]
+    candidates = _candidates(rates, pairs, gain)
     for size in pairs:
-        raised = throughput_by_batch[2 * size].value / throughput_by_batch[size].value - 1.0
+        raised = rates[2 * size].value / rates[size].value - 1.0
         # 1.05 / 1 - 1 is 0.050000000000000044, and exactly 5 % is not more than 5 %.
         if raised <= gain + _ROUNDING:
             # The first power-of-two multiple of the smallest size that was not measured, or 0.
             multiples = (sizes[0] << power for power in range(size.bit_length()))
-            gaps = (m for m in multiples if m < size and m not in throughput_by_batch)
+            gaps = (m for m in multiples if m < size and m not in rates)
             missing = next(gaps, 0)
             reason = f"doubling to {2 * size} changes throughput by {raised:+.1%}"
             reason += f"; {missing} was not measured" if missing else ""
             return OptimalBatch(size, not missing, reason, candidates)
     if not pairs:
         reason = "no batch size was measured together with its double"
-        fastest = best([throughput_by_batch[size] for size in sizes])
+        fastest = best([rates[size] for size in sizes])
         candidates = tuple(sizes[place] for place in (fastest.place, *fastest.rivals))
         return OptimalBatch(candidates[0], False, reason, candidates)
     largest = 2 * pairs[-1]

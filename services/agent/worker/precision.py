@@ -1,6 +1,7 @@
 """How well a run's result is known while it is measured: for stop rules `of: result`. Pure.
 
-The figures and their intervals are those of the analyzer's tables `latency` and `throughput`.
+The figures are those of the analyzer's tables `latency` and `throughput`, with intervals
+that need no resampling.
 """
 
 import math
@@ -79,7 +80,8 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
 
     The result is that of its `load`: of an open loop the 99th percentile, of `batched` the
     throughput, else the trimmed mean and the 90th percentile. Each of its figures needs a 95 %
-    interval that is at most `width` of it wide, and a percentile as many `answers` as certify it.
+    interval that reaches at most half of `width` to each side, and a percentile as many
+    `answers` as certify it.
     """
     count = sum(map(len, answers.latency_ns))
     if not count:
@@ -87,14 +89,14 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
     for figure in _figures(load, answers):
         if count < figure.needed:
             return f"its {figure.name} needs {figure.needed} answered queries, {count} were"
-        actual = _relative_width(figure)
-        if actual > width:
-            return f"its {figure.name} has {_width_text(actual)}, at most {width:.0%} is wanted"
+        reach = _relative_reach(figure)
+        if reach > width / 2:
+            return f"its {figure.name} has {_reach_text(reach)}, at most {width / 2:.0%} is wanted"
     return ""
 
 
-def _width_text(width: float) -> str:
-    return f"an interval {width:.0%} of it wide" if math.isfinite(width) else "no interval"
+def _reach_text(reach: float) -> str:
+    return f"an interval that reaches {reach:.0%}" if math.isfinite(reach) else "no interval"
 
 
 def _figures(load: Load, answers: Answers) -> Iterator[_Figure]:
@@ -116,8 +118,9 @@ def _percentile_figure(name: str, latencies: Ns, p: float) -> _Figure:
     return _Figure(name, percentile(latencies, p), interval, minimum_count(p))
 
 
-def _relative_width(figure: _Figure) -> float:
+def _relative_reach(figure: _Figure) -> float:
+    """Return how far a figure's interval reaches to its farther side, as a share of the figure."""
     low, high = figure.interval.low, figure.interval.high
     if low is None or high is None or figure.value <= 0:
         return math.inf
-    return (high - low) / figure.value
+    return max(high - figure.value, figure.value - low) / figure.value

@@ -17,12 +17,12 @@ from mlscope.statistics import (
     OutOfRange,
     Resampling,
     mean_interval,
-    paired_ratio_interval,
     percentile_interval,
     ratio_interval,
     trimmed_mean,
     trimmed_mean_interval,
     wilson,
+    winsorised_interval,
 )
 from mlscope.statistics.intervals import MAX_RESAMPLED, _resampled, jackknife_means
 from mlscope.statistics.summary import trimmed_count
@@ -71,7 +71,7 @@ def test_the_normal_interval_takes_over_where_the_bootstrap_ends(fraction: float
     values = np.random.default_rng(5).lognormal(0.0, 0.5, MAX_RESAMPLED + 1)
     normal = trimmed_mean_interval(values, fraction)
     resampled = trimmed_mean_interval(values[:-1], fraction)
-    assert (normal.method, resampled.method) == ("normal", "bootstrap BCa")
+    assert (normal.method, resampled.method) == ("winsorised variance", "bootstrap BCa")
     widths = [each.high - each.low for each in (normal, resampled) if each.high and each.low]
     assert widths[0] == pytest.approx(widths[1], rel=0.1)
 
@@ -229,22 +229,8 @@ def test_the_interval_of_a_ratio_covers_it_in_95_percent(seed: int) -> None:
     assert covered / 2000 == pytest.approx(0.95, abs=0.015)
 
 
-def test_paired_ratios_cancel_what_both_share() -> None:
-    mean, interval = paired_ratio_interval([2.0, 2.02, 1.98, 2.0])
-    assert mean == pytest.approx(2.0, rel=1e-3)
-    assert interval.low == pytest.approx(1.974, abs=0.002)
-    assert interval.high == pytest.approx(2.026, abs=0.002)
-
-
-def test_paired_ratios_are_the_same_upside_down() -> None:
-    mean, interval = paired_ratio_interval([2.0, 3.0, 5.0])
-    other_mean, other = paired_ratio_interval([1 / 2.0, 1 / 3.0, 1 / 5.0])
-    assert mean == pytest.approx(1 / other_mean)
-    assert interval.low == pytest.approx(1 / (other.high or 0.0))
-
-
-def test_one_ratio_has_no_interval_and_none_is_refused() -> None:
-    mean, interval = paired_ratio_interval([2.0])
-    assert (mean, interval.low, interval.high) == (2.0, None, None)
-    with pytest.raises(OutOfRange):
-        paired_ratio_interval([0.0, 1.0])
+def test_few_values_have_students_t() -> None:
+    interval = winsorised_interval([1.0, 2.0, 4.0], 0.0)
+    reach = 4.3027 * 1.52753 / 3**0.5
+    assert interval.low == pytest.approx(7 / 3 - reach, abs=1e-3)
+    assert interval.high == pytest.approx(7 / 3 + reach, abs=1e-3)

@@ -67,6 +67,13 @@ def test_doubling_stops_where_it_no_longer_pays() -> None:
     assert found.reason == "doubling to 8 changes throughput by +4.0%"
 
 
+def test_a_number_is_an_estimate_without_an_interval() -> None:
+    rates_by_size = {1: 100.0, 2: 110.0, 4: 111.0}
+    estimates = {size: Estimate(rate) for size, rate in rates_by_size.items()}
+    assert optimal_batch(rates_by_size) == optimal_batch(estimates)
+    assert optimal_batch(rates_by_size).batch_size == 2
+
+
 def test_a_gain_within_its_interval_leaves_both_sizes() -> None:
     rates_by_size = {
         1: Estimate(100.0, 99.0, 101.0),

@@ -100,7 +100,7 @@ def test_a_rule_of_the_result_goes_on_until_nothing_is_missing() -> None:
 
 def test_a_result_that_was_not_known_in_time_is_a_caveat() -> None:
     rule = Blocks(least=1, most=5, interval=0.1, budget_s=10.0, of="result")
-    missing = "its throughput has an interval 40% of it wide, at most 10% is wanted"
+    missing = "its throughput has an interval that reaches 20%, at most 5% is wanted"
     assert stop_caveat(rule, [1.0, 2.0], "budget", missing) == (
         f"ended at 2 blocks, its budget of 10 s spent: {missing}"
     )

@@ -76,3 +76,13 @@ def test_more_answers_make_a_result_known(seed: int) -> None:
     load = load_of("online")
     assert shortfall(load, answers_of(spent[:30]), 0.02)
     assert shortfall(load, answers_of(spent), 0.02) == ""
+
+
+def test_each_side_counts_of_a_lopsided_interval() -> None:
+    load = load_of("online")
+    # The p90 of 100 and its interval of 98 to 106 is 8 % wide, but reaches 6 % up.
+    spent = [98] * 84 + [100] * 8 + [106] * 8
+    assert "90th percentile has an interval that reaches 6%" in shortfall(
+        load, answers_of(spent), 0.1
+    )
+    assert shortfall(load, answers_of(spent), 0.13) == ""
