@@ -160,9 +160,16 @@ def result_of(run: Run, cells: dict[str, Any]) -> str:
     if run.is_open_loop:
         offered_hz = spaced_hz(run.queries, "due_ns")
         load = f" at {number(offered_hz)} queries/s offered" if offered_hz else ""
-        return f"99th percentile {estimate_text(cells, 'p99')}{load}"
+        return f"99th percentile {estimate_text(cells, 'p99')}{load}{_doubt(cells, 'p99')}"
     mean, p90 = estimate_text(cells, "trimmed_mean"), estimate_text(cells, "p90")
-    return f"trimmed mean {mean}, 90th percentile {p90}"
+    return f"trimmed mean {mean}, 90th percentile {p90}{_doubt(cells, 'p90')}"
+
+
+def _doubt(cells: dict[str, Any], percentile: str) -> str:
+    """Return that too few queries certify a percentile; '' where enough do."""
+    count = cells["count"]
+    is_certified = count >= _CERTIFIED[_PERCENTILES[percentile]]
+    return "" if is_certified else f", not certified by {many(count, 'query')}"
 
 
 ANALYSIS = Analysis(

@@ -98,11 +98,15 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
 
 def _offered_verdict(rows: list[dict[str, Any]]) -> str:
     """Return the verdict of open loops, whose rate is offered to the system."""
-    row = rows[0]
+    row = min(rows, key=lambda row: level_of(row["level"]))
+    loads = {
+        (row["agent"], row["scenario"], row["batch_size"], row["offered_per_s"]) for row in rows
+    }
+    more = f"; and {many(len(loads) - 1, 'more load')}" if len(loads) > 1 else ""
     return (
-        f"{_rate_text(row)} were answered of {number(row['offered_per_s'])} queries/s offered in "
-        f"{row['run']} ({row['scenario']}, batch {row['batch_size']}): an offered rate, not the "
-        "system's highest."
+        f"{estimate_text(row, 'queries_per_s', 'queries/s')} were answered of "
+        f"{number(row['offered_per_s'])} offered in {row['run']} ({row['scenario']}, batch "
+        f"{row['batch_size']}): an offered rate, not the system's highest{more}."
     )
 
 

@@ -1,5 +1,7 @@
 """Throughput: samples over the time of the run's own blocks."""
 
+from typing import Any
+
 import pytest
 
 from schemas.run import QUERIES_GUESSED
@@ -98,6 +100,18 @@ def test_rates_whose_intervals_overlap_are_not_told_apart() -> None:
 def test_an_offered_rate_is_not_called_the_highest() -> None:
     due = [query(n, n * MS, n * MS + 9, due=n * MS) for n in range(40)]
     verdict = table_of(ANALYSIS, {"run": "open", "scenario": "poisson", "queries": due}).verdict
-    assert "queries/s offered in open" in verdict
+    assert "queries/s (" in verdict
+    assert "were answered of 1000 offered in open" in verdict
     assert "an offered rate" in verdict
     assert "ighest throughput" not in verdict
+
+
+def test_an_offered_load_counts_queries_of_the_shallowest_level() -> None:
+    def of(run: str, level: int, gap_ns: int) -> dict[str, Any]:
+        due = [query(n, n * gap_ns, n * gap_ns + 9, due=n * gap_ns, size=4) for n in range(40)]
+        return {"run": run, "scenario": "poisson", "batch_size": 4, "level": level, "queries": due}
+
+    verdict = table_of(ANALYSIS, of("deep", 3, 2 * MS), of("plain", 1, MS)).verdict
+    assert verdict.startswith("1026 queries/s (")
+    assert "of 1000 offered in plain (poisson, batch 4)" in verdict
+    assert verdict.endswith("; and 1 more load.")
