@@ -5,6 +5,7 @@ import platform
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sam
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.outputs import check_outputs
 from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
-from services.agent.worker.queries.prepared import PreparedBatches, no_batches
-from services.agent.worker.queries.query import Query, Slot, bytes_of
+from services.agent.worker.queries.prepared import PreparedBatches, kept_output_bytes, no_batches
+from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.queries.streaming import workers_for
 from services.agent.worker.recorder import RunRecorder
@@ -317,26 +318,27 @@ def _begun_pool(
 
 
 def _room_for_batches(
-    inputs: Inputs, predictor: Predictor, output_bytes: int, allowances: Allowances
+    inputs: Inputs, predictor: Predictor, output_bytes: int | None, allowances: Allowances
 ) -> PreparedBatches:
     """Return the room for prepared batches of a model's `inputs`, within the `allowances`.
 
-    A `predictor` that binds arrays keeps `output_bytes` of outputs with each batch.
+    A `predictor` that binds arrays keeps `output_bytes` of outputs with each batch; None: unknown.
     """
     is_binding = isinstance(predictor, ArrayBinder)
-    batch_bytes = inputs.batch_bytes + (output_bytes if is_binding else 0)
+    batch_bytes = inputs.batch_bytes + (output_bytes or 0)
     # The slots of streamed runs are bound, too.
     limit_batches = MAX_BOUND - MOST_IN_FLIGHT if is_binding else MAX_QUERIES
     limit_bytes = ahead_limit_bytes(allowances.ahead_bytes, available_memory_bytes())
-    return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches)
+    kept_bytes = partial(kept_output_bytes, predictor) if output_bytes is None else None
+    return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches, kept_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
     """What a session learned when it was warmed up; 0 is unknown."""
 
-    #: of a batch's outputs
-    output_bytes: int = 0
+    #: that the predictor keeps for a batch's outputs; None unknown
+    output_bytes: int | None = None
     #: the least times of a batch after the first one, prepared by one thread and predicted
     prepare_ns: int = 0
     predict_ns: int = 0
@@ -351,7 +353,8 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
     """
     recorder = RunRecorder(_NO_ATTEMPT, lambda _: True)
     stages = Stages(supply, predictor.predict, recorder, Level.NONE, records_queries=False)
-    index = failed = output_bytes = 0
+    index = failed = 0
+    output_bytes: int | None = None
     times_ns = []
     while index - failed < queries:
         first = index * supply.batch_size
@@ -367,7 +370,8 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
             stages.predict(query)
         times_ns.append((prepared_ns - began_ns, now_ns() - prepared_ns))
         stages.finish(query)
-        output_bytes = max(output_bytes, bytes_of(query.outputs or {}))
+        if query.outputs is not None:
+            output_bytes = max(output_bytes or 0, kept_output_bytes(predictor, query.outputs))
         failed += query.outputs is None
         if failed >= _MOST_FAILED_WARMUP:
             raise PredictFailed(query.errors[-1].removeprefix("predict: "))

@@ -12,8 +12,8 @@ import numpy as np
 
 from mlscope.quantities import shown
 from services.agent.errors import CodeRaised
-from services.agent.predictors import Tensors
-from services.agent.worker.queries.query import Slot
+from services.agent.predictors import ArrayBinder, OverlappingPredictor, Predictor, Tensors
+from services.agent.worker.queries.query import Slot, bytes_of
 
 BatchName = tuple[int, ...]
 """The samples of a batch, by index into the dataset."""
@@ -45,10 +45,16 @@ class PreparedBatches:
         batch_bytes: int,
         limit_bytes: int,
         limit_batches: int,
+        kept_bytes: Callable[[Tensors], int] | None = None,
     ) -> None:
-        """Keep batches in slots of `make_slot`; each takes `batch_bytes` with its outputs."""
+        """Keep batches in slots of `make_slot`; each takes `batch_bytes`.
+
+        `kept_bytes` returns what a predictor keeps for the outputs of a batch; None: that is in
+        `batch_bytes`.
+        """
         self._make_slot, self.batch_bytes = make_slot, batch_bytes
         self._limit_bytes, self._limit_batches = limit_bytes, limit_batches
+        self._kept_bytes = kept_bytes
         self._batches: dict[BatchName, PreparedBatch] = {}
         self._slots = 0
         self._needed: set[BatchName] = set()
@@ -75,6 +81,17 @@ class PreparedBatches:
             )
         self._needed = needed
         return ""
+
+    def count_outputs(self, outputs: Tensors) -> str:
+        """Count the `outputs` of the first batch that a predictor keeps memory for.
+
+        Returns why the needed batches have no room with theirs, '' where they have.
+        """
+        if self._kept_bytes is None:
+            return ""
+        self.batch_bytes += self._kept_bytes(outputs)
+        self._kept_bytes = None
+        return self.need(())
 
     def get(self, name: BatchName) -> PreparedBatch | None:
         """Return a prepared batch; None where it is not prepared."""
@@ -103,6 +120,19 @@ class PreparedBatches:
         """Drop all batches and their slots, and prepare no more of them, for a `reason`."""
         self.refusal = reason
         self._batches.clear()
+
+
+def kept_output_bytes(predictor: Predictor, outputs: Tensors) -> int:
+    """Return the memory that a `predictor` keeps for the `outputs` of each batch that it binds.
+
+    One whose calls overlap has them twice. PyTorch's page-locked blocks are powers of two.
+    """
+    if not isinstance(predictor, ArrayBinder):
+        return 0
+    if not isinstance(predictor, OverlappingPredictor):
+        return bytes_of(outputs)
+    blocks = (1 << max(array.nbytes - 1, 0).bit_length() for array in outputs.values())
+    return 2 * sum(blocks)
 
 
 def no_batches() -> PreparedBatches:

@@ -251,6 +251,16 @@ def test_too_little_memory_streams_and_names_both_numbers_and_the_setting(tmp_pa
     )
 
 
+def test_outputs_that_no_warm_up_told_are_counted_where_they_are_known(tmp_path: Path) -> None:
+    subject = a_subject().model_copy(update={"warmup": 0})
+    session = open_session(subject, 1, MANIFESTS, tmp_path, allowances=Allowances(ahead_bytes=100))
+    recorded = Recorded(session, a_run("many", samples=AHEAD, queries=5)).perform()
+    session.close()
+    outcome = recorded.completed("many")
+    assert outcome.conditions.samples == STREAMED
+    assert "5 prepared batches need 160 B of memory, 100 B are allowed" in outcome.caveats[0]
+
+
 def test_batches_that_no_run_of_an_order_needs_make_room(tmp_path: Path) -> None:
     allowances = Allowances(ahead_bytes=100)
     session = open_session(a_subject(), 1, MANIFESTS, tmp_path, allowances=allowances)
@@ -458,6 +468,20 @@ def test_a_call_that_fails_before_the_clock_alone_is_a_caveat(tmp_path: Path) ->
     assert recorded.completed("r0").caveats == (
         "1 call failed before the clock and left no answer, first: predict: try again",
     )
+
+
+def test_a_call_that_fails_before_the_clock_fails_unusable_samples_alone(tmp_path: Path) -> None:
+    subject, manifests = pictures(tmp_path)
+    plain = open_session(subject, 5, manifests, tmp_path)
+    steady, flaky = (
+        Recorded(replace(plain, predictor=predictor), run, batch_size=5).perform()
+        for run in [a_run("r0", samples=AHEAD, queries=1)]
+        for predictor in (Changed(plain.predictor), Flaky(plain.predictor, raises_at=1))
+    )
+    plain.close()
+    assert flaky.queries("r0") == steady.queries("r0")
+    assert flaky.errors("r0") == steady.errors("r0") != []
+    assert any("failed before the clock" in note for note in flaky.completed("r0").caveats)
 
 
 def test_a_call_that_fails_in_the_clock_leaves_its_batch_as_it_is(tmp_path: Path) -> None:

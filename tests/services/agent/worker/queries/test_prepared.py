@@ -1,14 +1,20 @@
 """Room for prepared batches: kept while there is room, and slots taken over where there is none."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.agent.predictors import Tensors
 from services.agent.worker.queries.prepared import (
     BatchName,
     PreparedBatch,
     PreparedBatches,
     checksum_of,
+    kept_output_bytes,
 )
 from services.agent.worker.queries.query import Slot
 
@@ -105,3 +111,52 @@ def test_slots_are_within_the_limit_and_hold_their_batches(
         held = [int(batch.slot.arrays[0][0, 0]) for batch in batches if batch is not None]
         assert held == [sum(name) for name in names]
         assert len(room.made) <= limit
+
+
+class Binding:
+    """A predictor that holds the arrays of earlier calls."""
+
+    opened: Any = None
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the inputs."""
+        return inputs
+
+    def close(self) -> None:
+        """Close nothing."""
+
+    def forget_arrays(self) -> None:
+        """Hold none."""
+
+
+class Overlapping(Binding):
+    """One whose calls overlap."""
+
+    def begin(self, inputs: Any) -> Any:
+        """Begin nothing."""
+
+
+@pytest.mark.parametrize(
+    ("predictor", "kept_bytes"),
+    [
+        (object(), 0),
+        (Binding(), 3 * 8 + 5 * 8),
+        # Two sets, each block a power of two: 24 to 32, and 40 to 64.
+        (Overlapping(), 2 * (32 + 64)),
+    ],
+)
+def test_outputs_take_what_a_predictor_keeps_for_them(predictor: Any, kept_bytes: int) -> None:
+    outputs = {"a": np.zeros(3), "b": np.zeros(5)}
+    assert kept_output_bytes(predictor, outputs) == kept_bytes
+
+
+def test_outputs_that_become_known_are_counted_once() -> None:
+    outputs = {"a": np.zeros(1)}
+    batches = PreparedBatches(Room(0).make, 8, 32, 100, partial(kept_output_bytes, Binding()))
+    assert batches.need([(0,), (1,)]) == ""
+    assert batches.count_outputs(outputs) == ""
+    assert batches.count_outputs(outputs) == ""
+    assert "3 prepared batches need 48 B" in batches.need([(2,)])
+    large = PreparedBatches(Room(0).make, 8, 20, 100, partial(kept_output_bytes, Binding()))
+    assert large.need([(0,), (1,)]) == ""
+    assert "2 prepared batches need 32 B" in large.count_outputs(outputs)
