@@ -106,16 +106,15 @@ def _system_rows(source: Source) -> list[Cells]:
     rows = []
     for group in groups.values():
         online = min(group, key=lambda row: int(row["batch_size"]))
-        best = max(group, key=lambda row: float(row["samples_per_s"]))
-        # One batch size is no choice; of several, one that intervals leave open is none either.
-        only = best["batch_size"] if len(group) == 1 else None
-        optimal = next((row["batch_size"] for row in group if row["is_optimal"]), only)
+        fastest = leader(group, "samples_per_s")
+        best = fastest.row
+        optimal = next((row["batch_size"] for row in group if row["is_optimal"]), None)
         rate = {n: best[n] for n in ("samples_per_s", "samples_per_s_low", "samples_per_s_high")}
         of_online = ("run", "queries", "latency", "latency_low", "latency_high")
         place = [column.name for column in PLACE_COLUMNS]
         rate[_SCENARIO] = online[_SCENARIO]
         sizes = {
-            "best_batch_size": best["batch_size"],
+            "best_batch_size": None if fastest.rivals else best["batch_size"],
             "optimal_batch": optimal,
         }
         rows.append({**{n: online[n] for n in (*place, *of_online)}, **rate, **sizes})
@@ -138,9 +137,13 @@ COMPARISON = Comparison(
         *estimate_columns(
             "samples_per_s", "The highest throughput: samples answered per second.", "1/s"
         ),
-        int_column("best_batch_size", "The batch size with the highest throughput."),
         int_column(
-            "optimal_batch", "The optimal batch size by the 5 % rule; null where it is in doubt."
+            "best_batch_size",
+            "The batch size with the highest throughput; null where intervals leave it open.",
+        ),
+        int_column(
+            "optimal_batch",
+            "The optimal batch size by the 5 % rule; null where it is in doubt, or of one size.",
         ),
         *estimate_columns("relative_latency", "Latency relative to the first row.", "1"),
         *estimate_columns("relative_throughput", "Throughput relative to the first row.", "1"),

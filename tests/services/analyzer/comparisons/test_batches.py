@@ -142,3 +142,12 @@ def test_what_is_said_of_all_larger_batches_holds_for_each() -> None:
     assert falls.startswith("No larger batch certainly gains: ")
     none = _speedup_verdict((0.95, 0.92, 0.99), (0.9, 0.6, 0.99))
     assert none.startswith("Larger batches gain nothing: ")
+
+
+def test_a_system_has_a_best_batch_only_beyond_doubt() -> None:
+    one = source("one", batch(1, MS))
+    few = [batch(size, (9 + size) * MS, count=8) for size in (2, 4)]
+    rough = source("rough", batch(1, 10 * MS), *few)
+    sizes = [(row["best_batch_size"], row["optimal_batch"]) for row in rows(SYSTEMS, one, rough)]
+    assert sizes == [(1, None), (None, None)]
+    assert [row["best_batch_size"] for row in rows(SYSTEMS, FAST)] == [2]
