@@ -1,11 +1,12 @@
 """Copies: how long a call's inputs are copied to a device and its outputs back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import bars
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -14,7 +15,6 @@ from services.analyzer.building.table import (
     estimate_columns,
     float_column,
     format_share,
-    format_time,
     int_column,
     make_table,
     run_cells,
@@ -27,7 +27,7 @@ from services.analyzer.frames.evaluation import OPERATOR_LEVEL, Frames, Run
 PARTS = ("copy_in", "compute", "copy_out")
 _PAGEABLE = "pageable"
 MIN_COPIED = 0.05
-"""The share of a call above which the verdict names slow memory."""
+"""The share of a call above which the verdict names slow memory: certainly, by the intervals."""
 
 
 def copies(frames: Frames) -> Table:
@@ -40,15 +40,24 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "No call was divided into copies and computing."
     parts = {row["part"]: row for row in rows if row["run"] == rows[0]["run"]}
-    times = [f"{format_time(parts[name]['time'])} to {name.replace('_', ' ')}" for name in PARTS]
+    times = [f"{estimate_text(parts[name], 'time')} to {name.replace('_', ' ')}" for name in PARTS]
     copied = parts["copy_in"]["share"] + parts["copy_out"]["share"]
     memory = rows[0]["host_memory"]
     source = f" through {memory} memory" if memory else ""
-    advice = "" if memory != _PAGEABLE or copied < MIN_COPIED else "; page-locked memory is faster"
+    is_slow = memory == _PAGEABLE and _least_copied(parts) >= MIN_COPIED
+    advice = "; page-locked memory may be faster" if is_slow else ""
     return (
         f"A call of {rows[0]['run']} takes {', '.join(times[:-1])} and {times[-1]}: copies{source} "
         f"take {format_share(copied)} of it{advice}."
     )
+
+
+def _least_copied(parts: Mapping[str, dict[str, Any]]) -> float:
+    """Return the least share of a call that copies take by the intervals of its `parts`."""
+    copied = sum(parts[name]["time_low"] or 0.0 for name in ("copy_in", "copy_out"))
+    compute = parts["compute"]
+    longest = compute["time_high"] or compute["time"]
+    return copied / (copied + longest) if copied else 0.0
 
 
 def _run_rows(run: Run) -> Iterator[dict[str, Any]]:
