@@ -151,3 +151,11 @@ def test_a_system_has_a_best_batch_only_beyond_doubt() -> None:
     sizes = [(row["best_batch_size"], row["optimal_batch"]) for row in rows(SYSTEMS, one, rough)]
     assert sizes == [(1, None), (None, None)]
     assert [row["best_batch_size"] for row in rows(SYSTEMS, FAST)] == [2]
+
+
+def test_rivals_of_two_evaluations_of_one_model_are_named_apart() -> None:
+    both = [source(name, batch(1, MS)) for name in ("one", "two")]
+    place = "m:1 on a at batch 1"
+    told = f"{place} (evaluation one) or {place} (evaluation two)"
+    cost = table_of(COST, both, Terms(prices={"a": 1.0})).verdict
+    assert cost.startswith(f"The intervals do not tell which is the cheapest: {told}; about $")
