@@ -174,6 +174,7 @@ class Group:
                 capture = self._begin_capture(run)
                 with _without_garbage_collection(), run.collectors.block(), run.deadline:
                     work(run)
+                run.stages.settle_repeats()
         finally:
             if capture is not None:
                 _attach_layers(run, capture)

@@ -19,7 +19,11 @@ from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.queries.isolate_samples import (
     Retries,
 )
-from services.agent.worker.queries.kept_outputs import KeptOutputs, OutputAnswers
+from services.agent.worker.queries.kept_outputs import (
+    MOST_REPEATS,
+    KeptOutputs,
+    OutputAnswers,
+)
 from services.agent.worker.queries.non_finite import (
     are_finite,
     failed_positions,
@@ -43,6 +47,9 @@ from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
 from services.agent.worker.recorder import RunRecorder
+
+MOST_DEFERRED = 64
+"""Queries of a block whose differing outputs, 1 MiB at most each, wait for the clock to stop."""
 
 
 class Stages:
@@ -87,6 +94,8 @@ class Stages:
         self._level = level
         self._spans = recorder.spans
         self.kept_outputs = KeptOutputs(outputs, supply.truths, ImagePlacement.of(pipeline))
+        #: queries whose outputs differ from their batch's, with copies of them
+        self._differing: list[Query] = []
         self._records_queries = records_queries
         #: see `Supply`
         self.workers, self.pool = supply.workers, supply.pool
@@ -274,12 +283,26 @@ class Stages:
         if checksum_of(query.outputs) == outputs_checksum:
             self.kept_outputs.count_equal(query)
             return
-        answers: OutputAnswers | None = None
-        other = replace(query, errors=[])
-        if not self._keeps_output:
-            with self._untraced():
-                answers = self._post_processing.answers(other, query.outputs)
-        self._keep(other, answers)
+        alike = sum(other.samples == query.samples for other in self._differing)
+        if alike < MOST_REPEATS and len(self._differing) < MOST_DEFERRED:
+            outputs = {name: array.copy() for name, array in query.outputs.items()}
+            self._differing.append(replace(query, errors=[], outputs=outputs))
+
+    def settle_repeats(self) -> None:
+        """Keep the answers that differ from the first ones, once the clock has stopped.
+
+        Post-processing them takes long, and would delay the next queries.
+        """
+        differing, self._differing = self._differing, []
+        retries = replace(self._post_processing.retries)
+        for query in differing:
+            answers: OutputAnswers | None = None
+            if query.outputs is not None and not self._keeps_output:
+                with self._untraced():
+                    answers = self._post_processing.answers(query, query.outputs)
+            self._keep(query, answers)
+        # Samples tried one by one took no time of a timed query.
+        self._post_processing.retries = retries
 
     def _keep(self, query: Query, answers: OutputAnswers | None) -> None:
         if self.kept_outputs.has_room and query.outputs is not None:

@@ -23,6 +23,7 @@ from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.queries.ahead import TRACED_SAMPLES
+from services.agent.worker.queries.stages import Stages
 from services.agent.worker.session import Session, open_session
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -382,6 +383,19 @@ def test_an_answer_in_the_clock_that_differs_from_the_first_is_kept_too(tmp_path
     # Four calls prepare the batches, and four make the first block.
     assert [a[:2] for a in recorded.answers("r0")] == [(n, n % 4) for n in range(8)]
     assert recorded.completed("r0").conditions.repeats_compared == 8
+
+
+def test_answers_that_differ_are_post_processed_after_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stages, "settle_repeats", lambda _: None)
+    plain = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    session = replace(plain, predictor=Drifting(plain.predictor))
+    recorded = Recorded(session, a_run("r0", samples=AHEAD, queries=4)).perform()
+    plain.close()
+    # The equal ones of the first block are counted at once; those of the second still wait.
+    assert [a[:2] for a in recorded.answers("r0")] == [(n, n) for n in range(4)]
+    assert recorded.completed("r0").conditions.repeats_compared == 4
 
 
 class Stopping(Changed):
