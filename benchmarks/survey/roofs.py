@@ -14,7 +14,7 @@ from schemas.agent import Announcement
 from services.agent.host.roof_devices import gpu_number
 from services.agent.machine.datasheets import gpu_datasheet, with_datasheet_figures
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
-from services.analyzer.building.ceilings import ceilings_of
+from services.analyzer.building.roofs.ceilings import ceilings_of
 from services.analyzer.frames.evaluation import Frames, Run
 
 FILE = "roof.json"

@@ -15,8 +15,8 @@ from mlscope.statistics import percentile, trimmed_mean
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.analyzer.building.busy import busy_ns
-from services.analyzer.building.ceilings import ceilings_of
 from services.analyzer.building.rates import samples_rate
+from services.analyzer.building.roofs.ceilings import ceilings_of
 from services.analyzer.frames.evaluation import PREDICT, Frames, Run
 from services.analyzer.frames.layers import layers_of
 

@@ -23,7 +23,7 @@ from mlscope.manifests.variants import variant_for
 from schemas.manifest import Assets, ModelManifest, Port
 from services.agent.link.checked_files import source_of
 from services.agent.predictors import OpenRequest, Tensors, predictor_named
-from services.agent.worker.queries.non_finite import output_named
+from services.agent.worker.answers.non_finite import output_named
 from services.agent.worker.queries.pipeline import pipeline_of, steps_of
 from tests.catalog.answering import CATALOG, model_of
 from tests.catalog.torchvision_here import importable

@@ -32,6 +32,7 @@ from services.agent.predictors import (
 )
 from services.agent.predictors.options import usable_cores
 from services.agent.predictors.verified import unverified_caveat
+from services.agent.worker.answers.outputs import check_outputs
 from services.agent.worker.files.datasets import load_samples, truths_of
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from services.agent.worker.files.samples import first_readable
@@ -44,7 +45,6 @@ from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
 from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
-from services.agent.worker.queries.outputs import check_outputs
 from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
 from services.agent.worker.queries.prepared import PreparedBatches, kept_output_bytes, no_batches
 from services.agent.worker.queries.query import Query, Slot

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from mlscope.load.scenarios import COLD
-from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_note
-from services.analyzer.building.roof_position import MEMORY_BOUND_COLUMN
+from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_note
+from services.analyzer.building.roofs.roof_position import MEMORY_BOUND_COLUMN
 from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stacks_with_serialised
 from services.analyzer.building.table import (
     Row,

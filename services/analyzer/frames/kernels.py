@@ -14,8 +14,8 @@ import polars as pl
 
 from mlscope.counts import many, verb
 from schemas.batch import SpanKind
-from services.analyzer.building.ceilings import Ceilings
 from services.analyzer.building.grouped import numbered, trimmed, with_absent
+from services.analyzer.building.roofs.ceilings import Ceilings
 from services.analyzer.building.table import share
 from services.analyzer.frames.derived import once_a_run
 from services.analyzer.frames.evaluation import Run

@@ -7,7 +7,6 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.ceilings import roof_sentences
 from services.analyzer.building.charts import roofline
 from services.analyzer.building.kernel_sums import (
     TracedStack,
@@ -15,15 +14,16 @@ from services.analyzer.building.kernel_sums import (
     no_counters,
     traced_stacks,
 )
-from services.analyzer.building.roof_position import (
+from services.analyzer.building.roofs.ceilings import roof_sentences
+from services.analyzer.building.roofs.roof_position import (
     MEMORY_BOUND_COLUMN,
     ROOF_COLUMNS,
     above_roof_notes,
     bound_text,
     roof_cells,
 )
+from services.analyzer.building.roofs.static_points import kernel_points
 from services.analyzer.building.stacks import STACK_COLUMNS
-from services.analyzer.building.static_points import kernel_points
 from services.analyzer.building.table import (
     Analysis,
     estimate_columns,

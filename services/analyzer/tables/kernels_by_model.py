@@ -3,7 +3,6 @@
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.building.ceilings import roof_sentences
 from services.analyzer.building.charts import roofline
 from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
@@ -13,14 +12,15 @@ from services.analyzer.building.kernel_sums import (
     traced_stacks,
     without_counters,
 )
-from services.analyzer.building.roof_position import (
+from services.analyzer.building.roofs.ceilings import roof_sentences
+from services.analyzer.building.roofs.roof_position import (
     ROOF_COLUMNS,
     above_roof_notes,
     error_text,
     roof_cells,
 )
+from services.analyzer.building.roofs.static_points import model_point
 from services.analyzer.building.stacks import STACK_COLUMNS
-from services.analyzer.building.static_points import model_point
 from services.analyzer.building.table import (
     Analysis,
     bool_column,

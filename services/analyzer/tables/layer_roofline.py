@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.charts import roofline
 from services.analyzer.building.kernel_sums import TracedStack, kernel_warnings, traced_stacks
 from services.analyzer.building.layer_work import TIME_OF_COLUMN
-from services.analyzer.building.roof_position import (
+from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_sentences
+from services.analyzer.building.roofs.roof_position import (
     MEMORY_BOUND_COLUMN,
     ROOF_COLUMNS,
     above_roof_notes,

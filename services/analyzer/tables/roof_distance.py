@@ -5,18 +5,18 @@ from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
-from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import Margin, difference
-from services.analyzer.building.roof_position import (
+from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_sentences
+from services.analyzer.building.roofs.roof_position import (
     ABOVE,
     AT,
     ROOF_COLUMNS,
     above_roof_notes,
     position_cells,
 )
+from services.analyzer.building.roofs.static_points import WORK, missing_work_note, work_of
 from services.analyzer.building.stacks import STACK_COLUMNS, Stack, stacks_of
-from services.analyzer.building.static_points import WORK, missing_work_note, work_of
 from services.analyzer.building.table import (
     Analysis,
     counter_warnings,

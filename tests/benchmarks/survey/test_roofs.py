@@ -14,7 +14,7 @@ from cli.offline.bundle import read
 from schemas.agent import Accelerator
 from schemas.level import Level
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
-from services.analyzer.building.ceilings import Ceilings, ceilings_of
+from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of
 from tests.gpu.recordings import recorded, recorded_bundle
 
 DATASHEET = 67e12 / 4.8e12

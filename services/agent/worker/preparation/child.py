@@ -11,8 +11,8 @@ from typing import Any
 
 from mlscope.tracing.clock import now_ns
 from services.agent.steps import Operator
+from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.arena import PREPARED, Arena
-from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.queries.sample_steps import SampleSteps
 
 PREPARE = "prepare"

@@ -23,6 +23,7 @@ import msgpack
 from mlscope.datasets.errors import DatasetError
 from services.agent.errors import AgentError
 from services.agent.steps import Operator
+from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from services.agent.worker.files.samples import first_readable
@@ -30,7 +31,6 @@ from services.agent.worker.preparation.arena import Arena
 from services.agent.worker.preparation.child import Preparer, SampleSource
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
-from services.agent.worker.queries.isolate_samples import UNUSABLE
 from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
 from services.agent.worker.queries.sample_steps import SampleSteps
 

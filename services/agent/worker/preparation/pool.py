@@ -15,6 +15,7 @@ from typing import Self
 
 from mlscope.tracing.clock import now_ns
 from services.agent.errors import ProcessesUnavailable
+from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.arena import Arena, SlotMemory
 from services.agent.worker.preparation.batch import Batch, Order, PreparingProcess
 from services.agent.worker.preparation.child import ORDER, PREPARE
@@ -22,7 +23,6 @@ from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.processes import ForkedProcess, PreparingProcesses
 from services.agent.worker.preparation.shares import shares
-from services.agent.worker.queries.sample_failure import failure_of
 
 _POLL_S, _CANCEL_S = 0.05, 1.0
 _MOST_TRIES = 2

@@ -17,7 +17,7 @@ from mlscope.tracing.clock import now_ns
 from services.agent.errors import PredictFailed
 from services.agent.link.issued_load import shortened
 from services.agent.predictors import InputHolder, Pending
-from services.agent.worker.queries.isolate_samples import is_memory_failure
+from services.agent.worker.answers.isolate_samples import is_memory_failure
 from services.agent.worker.queries.issuing import Check
 from services.agent.worker.queries.predict_calls import BeginCall
 from services.agent.worker.queries.prepared import (

@@ -13,7 +13,7 @@ from services.agent.errors import OpenFailed
 from services.agent.predictors import TensorPlace
 from services.agent.predictors.page_locking import page_aligned
 from services.agent.steps import operator_of
-from services.agent.worker.queries.outputs import check_described
+from services.agent.worker.answers.outputs import check_described
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
 from services.agent.worker.queries.query import Slot, Tensor
 

@@ -11,10 +11,10 @@ from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import SampleUnusable
 from services.agent.steps import Operator
+from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.pipeline import ANSWER, PREDICT, PREPARE, QUERY, Pipeline
 from services.agent.worker.queries.query import Query
-from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.recorder import RunRecorder
 
 

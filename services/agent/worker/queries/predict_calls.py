@@ -6,7 +6,7 @@ from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import PredictFailed
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Layer, Pending, Tensors
-from services.agent.worker.queries.isolate_samples import (
+from services.agent.worker.answers.isolate_samples import (
     Retries,
     failing_samples,
     is_device_failure,

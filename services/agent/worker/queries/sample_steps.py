@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from services.agent.steps import Operator
-from services.agent.worker.queries.isolate_samples import UNUSABLE
+from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.queries.pipeline import Pipeline
 from services.agent.worker.queries.query import Tensor, put_sample
 

@@ -15,20 +15,22 @@ from services.agent.predictors import (
     Tensors,
 )
 from services.agent.steps import Operator
-from services.agent.worker.files.samples import CachedSamples
-from services.agent.worker.queries.isolate_samples import (
+from services.agent.worker.answers.isolate_samples import (
     Retries,
 )
-from services.agent.worker.queries.kept_outputs import (
+from services.agent.worker.answers.kept_outputs import (
     MOST_REPEATS,
     KeptOutputs,
     OutputAnswers,
 )
-from services.agent.worker.queries.non_finite import (
+from services.agent.worker.answers.non_finite import (
     are_finite,
     failed_positions,
     non_finite_outputs,
 )
+from services.agent.worker.answers.post_processing import PostProcessing
+from services.agent.worker.answers.scoring import ImagePlacement
+from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
 from services.agent.worker.queries.pipeline import (
     ANSWER,
@@ -39,13 +41,11 @@ from services.agent.worker.queries.pipeline import (
     spans_per_query,
     steps_before,
 )
-from services.agent.worker.queries.post_processing import PostProcessing
 from services.agent.worker.queries.predict_calls import BeginCall, PredictCalls, PredictParts
 from services.agent.worker.queries.prepared import checksum_of
 from services.agent.worker.queries.prepared_spans import PreparedBy, Stamps, prepared_rows
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
-from services.agent.worker.queries.scoring import ImagePlacement
 from services.agent.worker.recorder import RunRecorder
 
 MOST_DEFERRED = 64

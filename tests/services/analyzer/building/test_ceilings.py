@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.building.ceilings import ceilings_of, roof_note, roof_sentences
+from services.analyzer.building.roofs.ceilings import ceilings_of, roof_note, roof_sentences
 from services.analyzer.frames.evaluation import RunRow
 
 

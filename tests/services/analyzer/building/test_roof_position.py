@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.analysis import Table
-from services.analyzer.building.ceilings import Ceilings, ceilings_of
-from services.analyzer.building.roof_position import position_cells
+from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of
+from services.analyzer.building.roofs.roof_position import position_cells
 from services.analyzer.frames.evaluation import RunRow
 from services.analyzer.tables.kernel_roofline import ANALYSIS as A9
 from services.analyzer.tables.kernels_by_model import ANALYSIS as A15

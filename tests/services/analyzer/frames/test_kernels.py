@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from services.analyzer.building.ceilings import Ceilings
+from services.analyzer.building.roofs.ceilings import Ceilings
 from services.analyzer.frames.evaluation import Run
 from services.analyzer.frames.kernels import (
     answered_work,

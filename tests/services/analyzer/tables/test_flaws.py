@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from mlscope.statistics import trimmed_mean
-from services.analyzer.building.ceilings import ceilings_of
 from services.analyzer.building.kernel_sums import (
     COLD_KERNELS,
     NO_KERNELS,
     ONLY_COPIES,
     ONLY_REPLAY,
 )
+from services.analyzer.building.roofs.ceilings import ceilings_of
 from services.analyzer.building.table import Analysis
 from services.analyzer.frames.evaluation import RunRow
 from services.analyzer.frames.kernels import point_of

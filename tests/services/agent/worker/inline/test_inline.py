@@ -23,10 +23,10 @@ from services.agent.collectors.nvtx.collector import open_collector
 from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
 from services.agent.link.allowances import InlineLimits
 from services.agent.predictors import Opened
+from services.agent.worker.answers.isolate_samples import finish_code_by_sample
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.inline.process import spans_within_call
 from services.agent.worker.inline.system_calls import FilterMissing, filter_calls
-from services.agent.worker.queries.isolate_samples import finish_code_by_sample
 from tests.seccomp import needs_filter
 from tests.services.agent.builders import a_subject
 

@@ -17,6 +17,7 @@ from mlscope.tracing.clock import now_ns
 from schemas.plan import Subject
 from services.agent.errors import ProcessesUnavailable
 from services.agent.steps import Operator
+from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import pool as pool_module
@@ -24,7 +25,6 @@ from services.agent.worker.preparation import processes as processes_module
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
 from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
-from services.agent.worker.queries.sample_failure import failure_of
 from services.agent.worker.queries.sample_steps import SampleSteps
 from tests.services.agent.worker.preparation.pictures import (
     BATCH,

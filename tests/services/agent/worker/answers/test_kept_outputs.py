@@ -15,8 +15,8 @@ from mlscope.datasets.errors import BadRecord
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.batches import Attempt
 from services.agent.predictors import Tensors
-from services.agent.worker.queries import kept_outputs as kept
-from services.agent.worker.queries.kept_outputs import (
+from services.agent.worker.answers import kept_outputs as kept
+from services.agent.worker.answers.kept_outputs import (
     MOST_REPEATS,
     KeptOutputs,
     bounded_json,

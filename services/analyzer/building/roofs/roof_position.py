@@ -10,7 +10,7 @@ from typing import Any
 
 from mlscope.counts import be, many, verb
 from mlscope.quantities import number
-from services.analyzer.building.ceilings import Ceilings
+from services.analyzer.building.roofs.ceilings import Ceilings
 from services.analyzer.building.table import (
     Row,
     bool_column,

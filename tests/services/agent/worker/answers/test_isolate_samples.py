@@ -15,9 +15,9 @@ from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.link.batches import unpack_batch
 from services.agent.predictors import Layer, Tensors
 from services.agent.steps import Operator
+from services.agent.worker.answers.isolate_samples import is_device_failure, repeated_sample
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.queries.isolate_samples import is_device_failure, repeated_sample
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
 from services.agent.worker.queries.query import Query, Slot

@@ -15,8 +15,8 @@ from mlscope.datasets.errors import DatasetError
 from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.predictors import Tensors
 from services.agent.steps import Operator
+from services.agent.worker.answers.non_finite import output_named
 from services.agent.worker.device_loss import is_device_loss
-from services.agent.worker.queries.non_finite import output_named
 from services.agent.worker.queries.pipeline import PREDICT, PortOperators
 from services.agent.worker.queries.query import Slot
 

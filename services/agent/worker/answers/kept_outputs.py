@@ -17,8 +17,8 @@ import numpy.typing as npt
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.texts import json_text
 from services.agent.predictors import Tensors
-from services.agent.worker.queries.non_finite import output_named
-from services.agent.worker.queries.scoring import (
+from services.agent.worker.answers.non_finite import output_named
+from services.agent.worker.answers.scoring import (
     WHOLE_IMAGE,
     ImagePlacement,
     image_scores,

@@ -14,8 +14,8 @@ from mlscope.accuracy import psnr, ssim
 from mlscope.datasets.truth import Objects, Truth
 from schemas.manifest import Step, step_of
 from services.agent.steps import Operator, operator_of
+from services.agent.worker.answers.scoring import ImagePlacement, image_scores, truth_fields
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
-from services.agent.worker.queries.scoring import ImagePlacement, image_scores, truth_fields
 
 RANDOM = np.random.default_rng(3)
 

@@ -10,7 +10,7 @@ from schemas.manifest import ModelManifest, Port
 from services.agent.errors import OpenFailed
 from services.agent.predictors import TensorPlace
 from services.agent.steps import Operator
-from services.agent.worker.queries.outputs import check_outputs
+from services.agent.worker.answers.outputs import check_outputs
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
 from services.agent.worker.session import open_session
 from tests.services.agent.builders import MANIFESTS, a_subject, model_named, raw_port

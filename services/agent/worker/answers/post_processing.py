@@ -5,7 +5,7 @@ from typing import Any
 
 from services.agent.errors import CodeRaised
 from services.agent.predictors import Tensors
-from services.agent.worker.queries.isolate_samples import (
+from services.agent.worker.answers.isolate_samples import (
     UNUSABLE,
     IsolatedAnswers,
     Retries,
@@ -14,8 +14,8 @@ from services.agent.worker.queries.isolate_samples import (
     finish_steps_by_sample,
     outputs_by_sample,
 )
-from services.agent.worker.queries.kept_outputs import OutputAnswers
-from services.agent.worker.queries.non_finite import output_named
+from services.agent.worker.answers.kept_outputs import OutputAnswers
+from services.agent.worker.answers.non_finite import output_named
 from services.agent.worker.queries.operator_runner import OperatorRunner
 from services.agent.worker.queries.pipeline import PREDICT, Pipeline, PortOperators, steps_before
 from services.agent.worker.queries.query import Query

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from services.agent.worker.queries.non_finite import (
+from services.agent.worker.answers.non_finite import (
     are_finite,
     failed_positions,
     non_finite_outputs,

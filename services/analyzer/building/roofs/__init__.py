@@ -1,0 +1,1 @@
+"""A device's roof, and where rows stand to it."""
