@@ -107,11 +107,9 @@ SHORT = {
         "timm-test-resnet",
         *NETWORKS["pytorch"][:2],
     ],
-    "keras": ["keras-mobilenet:64"],
     "onnxruntime": ["efficientnet-lite0", "identity", "tiny-cnn", "magika"],
     "openvino": ["rapidocr-text-direction@openvino"],
     "litert": GROUPS["litert"][:2],
-    "jax": NETWORKS["jax"][:2],
 }
 """Of each group what every test run takes; the rest is run by `make test-all`."""
 

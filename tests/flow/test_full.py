@@ -73,6 +73,7 @@ async def test_a_full_stream_holds_the_agent_back_and_loses_nothing(
         assert_well(cluster)
 
 
+@pytest.mark.long
 async def test_a_run_larger_than_its_stream_is_stored_as_it_goes() -> None:
     settings = {"MLSCOPE_TRACES_MAX_BYTES": str(STREAM_BYTES), "MLSCOPE_PURGE_AFTER_S": "1"}
     with running(settings) as cluster, cluster.client() as client:

@@ -1,17 +1,25 @@
 """JAX on a GPU: large inputs and outputs go through page-locked memory, with the same answers."""
 
+import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax")
+from schemas.manifest import Assets, ModelManifest
+from services.agent.predictors import OpenRequest, Predictor, predictor_named
+from services.agent.predictors.page_locking import LOCKED, PAGEABLE, page_aligned
 
-from schemas.manifest import Assets, ModelManifest  # noqa: E402
-from services.agent.predictors import OpenRequest, Predictor, predictor_named  # noqa: E402
-from services.agent.predictors.page_locking import LOCKED, PAGEABLE, page_aligned  # noqa: E402
 
-pytestmark = pytest.mark.skipif(jax.default_backend() != "gpu", reason="NO GPU: JAX sees none")
+@pytest.fixture(autouse=True)
+def gpu() -> None:
+    """Skip where JAX sees no GPU; not on import, which would start JAX in other tests' process."""
+    if shutil.which("nvidia-smi") is None:
+        pytest.skip("NO GPU: there is no nvidia-smi")
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("NO GPU: JAX sees none")
+
 
 SHAPE = (256, 1024, 3)
 
