@@ -5,7 +5,8 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready-dev
 DEMO_READY = $(VENV)/.ready
 LINT_READY = $(VENV)/.ready-lint
-WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+# One worker more than cores: tests of clusters wait more than they compute.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
 PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 
 .PHONY: help demo up test test-all check format docs coverage bench test-faults test-compose test-gpu schemas clean

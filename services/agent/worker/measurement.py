@@ -139,12 +139,9 @@ class Measurement:
             level,
             outputs=order.subject.outputs,
             records_queries=plan.pacing == "local",
-            predict_parts=(
-                session.predictor.predict_parts
-                if isinstance(session.predictor, PartsSource)
-                else None
-            ),
         )
+        if isinstance(session.predictor, PartsSource):
+            stages.divide_calls_by(session.predictor.predict_parts)
         key = AttemptKey(order.evaluation, plan.run, order.attempt)
         roof = NO_ROOF
         if opener is not None and level >= Level.FRAMEWORK:

@@ -31,19 +31,19 @@ class PredictCalls:
         clock: PredictClock,
         runner: OperatorRunner,
         recorder: RunRecorder,
-        predict_parts: PredictParts | None = None,
     ) -> None:
-        """Call `predict`, and note in `clock` when; `runner` and `recorder` record the spans.
-
-        `predict_parts` is that of a predictor that can tell a call's copies from its computing.
-        """
-        self._predict, self._predict_parts = predict, predict_parts
+        """Call `predict`, and note in `clock` when; `runner` and `recorder` record the spans."""
+        self._predict = predict
+        self._predict_parts: PredictParts | None = None
         self._clock, self._runner, self._spans = clock, runner, recorder.spans
-        if predict_parts is not None:
-            runner.note_names(CALL, COPY_IN, COMPUTE, COPY_OUT)
         #: query, block and predict span of each call of a capture; None: a sample tried alone
         self._calls: list[tuple[int, int, int] | None] | None = None
         self.retries = Retries()
+
+    def divide_by(self, predict_parts: PredictParts) -> None:
+        """Let `trace_parts` use a predictor that tells a call's copies from its computing."""
+        self._predict_parts = predict_parts
+        self._runner.note_names(CALL, COPY_IN, COMPUTE, COPY_OUT)
 
     def predict_with(self, predict: Callable[[Tensors], Tensors]) -> None:
         """Predict the next queries with a capture, and note which query each call is of."""

@@ -71,13 +71,11 @@ class Stages:
         *,
         outputs: int = 0,
         records_queries: bool = True,
-        predict_parts: PredictParts | None = None,
     ) -> None:
         """Serve queries from a `supply`, with `predict`, and record them with a `recorder`.
 
         At most `outputs` samples keep their predictions. Without `records_queries` no rows of
-        queries are recorded: the issuer of a remote load does that. `predict_parts` is that of a
-        predictor that can tell a call's copies from its computing.
+        queries are recorded: the issuer of a remote load does that.
         """
         pipeline, samples = supply.pipeline, supply.samples
         self._steps_before = steps_before(pipeline)
@@ -102,9 +100,7 @@ class Stages:
         self.pool_refusal = supply.pool_refusal
         self.prepared_by = PreparedBy()
         self._runner = OperatorRunner(supply, recorder, level)
-        self._calls = PredictCalls(
-            predict, supply.predict_clock, self._runner, recorder, predict_parts
-        )
+        self._calls = PredictCalls(predict, supply.predict_clock, self._runner, recorder)
         #: see `PredictCalls`
         self.predict_with, self.attach_layers = self._calls.predict_with, self._calls.attach_layers
         self.trace_parts, self.end_calls = self._calls.trace_parts, self._calls.end_all
@@ -217,6 +213,10 @@ class Stages:
         if len(prepared.unusable) < len(query.samples):
             times_ns = self._calls.predict(query, slot)
         self._end_ahead(query, prepared, times_ns)
+
+    def divide_calls_by(self, predict_parts: PredictParts) -> None:
+        """Use a predictor that tells a call's copies from its computing, in `trace_parts`."""
+        self._calls.divide_by(predict_parts)
 
     def begin_ahead(self, query: Query, prepared: Query, begin: BeginCall) -> Pending | None:
         """Begin to predict the `prepared` batch of a `query` by `begin`; copies overlap others.
