@@ -36,6 +36,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mlscope")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let whoever runs the tests ask for pictures of pages."""
+    text = "take pictures of pages into this folder"
+    parser.addoption("--photographs", metavar="FOLDER", default="", help=text)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long."""
     items.sort(key=begins_late)

@@ -1,121 +1,97 @@
-"""A headless chromium spoken to over its debugging pipe: no driver, no socket, no package."""
+"""Debian's chromium, driven by playwright: a page that errs or reaches out fails its test."""
 
 import asyncio
-import itertools
-import json
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
 _FLAGS = (
-    "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--remote-debugging-pipe",
+    # No name is resolved: a page that needs another machine fails here as it would offline.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_LOCAL_SCHEMES = {"about", "blob", "data"}
+HEIGHT_PX = 900
 
 
 def find_chromium() -> str | None:
     """Return the program, None when this machine has none."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((program for name in names if (program := shutil.which(name))), None)
 
 
-class Page:
-    """One page; `trouble` collects what the browser complains of."""
+class Browsing:
+    """A browser; `trouble` collects what its pages complain of and where else they call."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: int) -> None:
+    def __init__(self, browser: Browser) -> None:
+        """Take a started `browser`."""
+        self.browser = browser
         self.trouble: list[str] = []
-        self._reader, self._writer = reader, writer
-        self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._session = ""
-        self._reading = asyncio.create_task(self._read())
+        self._tolerated: list[str] = []
 
-    async def open(self, url: str) -> None:
-        """Go to an address."""
-        if not self._session:
-            target = await self.call("Target.createTarget", url="about:blank")
-            attached = await self.call(
-                "Target.attachToTarget", targetId=target["targetId"], flatten=True
-            )
-            self._session = attached["sessionId"]
-            for domain in ("Page", "Runtime", "Log"):
-                await self.call(f"{domain}.enable")
-        await self.call("Page.navigate", url=url)
+    async def page(self, *, width: int = 1280, scheme: str = "light", **options: Any) -> Page:
+        """Open an empty page in a context of its own.
 
-    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call the browser and return its result."""
-        number = next(self._ids)
-        message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        self._waiting[number] = asyncio.get_running_loop().create_future()
-        os.write(self._writer, json.dumps(message).encode() + b"\0")
-        async with asyncio.timeout(30):
-            return await self._waiting[number]
+        `width`: of the window, in CSS pixels; below 600 it is a phone with a touch screen.
+        `scheme`: `light` or `dark`. `options` go to playwright's `new_context`.
+        """
+        is_phone = width < 600
+        context = await self.browser.new_context(
+            viewport={"width": width, "height": HEIGHT_PX},
+            color_scheme=scheme,
+            is_mobile=is_phone,
+            has_touch=is_phone,
+            **options,
+        )
+        context.on("request", self._check_address)
+        context.on("console", self._check_message)
+        context.on("weberror", lambda raised: self.trouble.append(str(raised.error)))
+        return await context.new_page()
 
-    async def value(self, script: str) -> Any:
-        """Return the value of an expression in the page."""
-        found = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
-        return found["result"].get("value")
+    def tolerate(self, text: str) -> None:
+        """Let console messages that contain `text` pass: the test brings them about."""
+        self._tolerated.append(text)
 
-    async def until(self, script: str, timeout_s: float = 20.0) -> None:
-        """Wait until an expression is true; the page's text is in the error."""
-        for _ in range(int(timeout_s / 0.05)):
-            if await self.value(f"Boolean({script})"):
-                return
-            await asyncio.sleep(0.05)
-        text = await self.value("document.body.innerText")
-        raise AssertionError(f"never: {script}\n{text}\n{self.trouble}")
+    def complaints(self) -> list[str]:
+        """Return the trouble that nobody tolerates."""
+        return [line for line in self.trouble if not any(text in line for text in self._tolerated)]
 
-    async def _read(self) -> None:
-        while message := await self._reader.readuntil(b"\0"):
-            told = json.loads(message[:-1])
-            if "id" in told:
-                future = self._waiting.pop(told["id"])
-                future.set_result(told.get("result", {"error": told.get("error")}))
-            elif told["method"] == "Log.entryAdded":
-                self.trouble.append(told["params"]["entry"]["text"])
-            elif told["method"] == "Runtime.exceptionThrown":
-                self.trouble.append(json.dumps(told["params"]["exceptionDetails"]))
+    def _check_address(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme not in _LOCAL_SCHEMES and address.hostname not in _LOOPBACK:
+            self.trouble.append(f"the page calls another machine: {request.url}")
 
-    async def close(self) -> None:
-        """Stop listening."""
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
+    def _check_message(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.trouble.append(f"{message.text} ({message.location.get('url', '')})")
 
 
 @asynccontextmanager
-async def browsing(program: str, profile: Path) -> AsyncIterator[Page]:
-    """Lend a page of a browser of its own."""
-    ours_out, theirs_in = os.pipe()[::-1]
-    theirs_out, ours_in = os.pipe()[::-1]
-    command = " ".join((program, *_FLAGS, f"--user-data-dir={profile}", "about:blank"))
-    process = await asyncio.create_subprocess_exec(
-        "bash",
-        "-c",
-        f"exec {command} 3<&{theirs_in} 4>&{theirs_out} 2>/dev/null",
-        pass_fds=(theirs_in, theirs_out),
-    )
-    os.close(theirs_in)
-    os.close(theirs_out)
-    reader = asyncio.StreamReader(limit=1 << 24)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb")
-    )
-    page = Page(reader, ours_out)
-    try:
-        yield page
-    finally:
-        await page.call("Browser.close")
-        await process.wait()
-        await page.close()
-        transport.close()
-        os.close(ours_out)
+async def browsing(program: str) -> AsyncIterator[Browsing]:
+    """Lend a headless browser, started from `program`."""
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=program, args=list(_FLAGS))
+        try:
+            yield Browsing(browser)
+        finally:
+            await browser.close()
+
+
+async def until(page: Page, script: str, timeout_s: float = 20.0) -> None:
+    """Wait until `script` is true in `page`, `timeout_s` at most.
+
+    The error shows the page's text.
+    """
+    for _ in range(int(timeout_s / 0.05)):
+        if await page.evaluate(f"Boolean({script})"):
+            return
+        await asyncio.sleep(0.05)
+    text = await page.evaluate("document.body.innerText")
+    raise AssertionError(f"never: {script}\n{text}")

@@ -1,20 +1,45 @@
-"""A page of a real browser, on a gateway over a memory bus."""
+"""Pages of a real browser, and a gateway over a memory bus to show in them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Page
 
-from tests.browser.chromium import Page, browsing, find_chromium
+from tests.browser.chromium import Browsing, browsing, find_chromium
+from tests.browser.modules import serving
+from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import bus, running, server, standing
 
 __all__ = ["bus", "running", "server", "standing"]
 
 
 @pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
+async def browser() -> AsyncIterator[Browsing]:
+    """Lend a browser; the test fails when a page calls another machine or logs an error."""
     program = find_chromium()
     if program is None:
         pytest.skip("NO BROWSER: pages were not tested; install chromium")
-    async with browsing(program, tmp_path) as page:
-        yield page
+    async with browsing(program) as browser:
+        yield browser
+    assert browser.complaints() == []
+
+
+@pytest.fixture
+async def page(browser: Browsing) -> Page:
+    """Open an empty page, 1280 pixels wide and light; `browser.page()` opens others."""
+    return await browser.page()
+
+
+@pytest.fixture(scope="session")
+def modules_url() -> Iterator[str]:
+    """Serve JavaScript modules and their tests."""
+    with serving() as address:
+        yield address
+
+
+@pytest.fixture
+def photographs(request: pytest.FixtureRequest) -> Photographs:
+    """Take pictures into the folder of `--photographs`."""
+    folder = request.config.getoption("photographs")
+    return Photographs(Path(folder) if folder else None)

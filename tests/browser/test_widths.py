@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from playwright.async_api import Page
 
 from schemas.analysis import Column, Table
 from services.analyzer.tables.latency import ANALYSIS
-from tests.browser.chromium import Page
+from tests.browser.chromium import Browsing
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, a_model, whole_story
 
@@ -25,39 +26,37 @@ def latency() -> Table:
     return Table(name="latency", title="Latency", columns=ANALYSIS.columns, rows=rows)
 
 
-async def _open(page: Page, url: str, width: int) -> None:
-    await page.open("about:blank")
-    sizes = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    await page.call("Emulation.setDeviceMetricsOverride", **sizes)
-    await page.open(url)
-    await page.until("document.readyState === 'complete' && document.querySelector('h1')")
+async def _open(browser: Browsing, url: str, width: int) -> Page:
+    page = await browser.page(width=width)
+    await page.goto(url)
+    await page.wait_for_selector("h1")
+    return page
 
 
 @pytest.mark.parametrize("path", [f"/evaluations/{E}", "/evaluations", "/models"])
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_no_page_is_wider_than_its_window(
-    page: Page, running: Running, standing: StandIns, width: int, path: str
+    browser: Browsing, running: Running, standing: StandIns, width: int, path: str
 ) -> None:
     standing.held = [latency()]
     await standing.tell(*whole_story())
-    await _open(page, f"{running.url}{path}", width)
-    assert await page.value("document.documentElement.scrollWidth") <= width
-    assert page.trouble == []
+    page = await _open(browser, f"{running.url}{path}", width)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 async def test_the_latency_table_fits_a_laptop(
-    page: Page, running: Running, standing: StandIns
+    browser: Browsing, running: Running, standing: StandIns
 ) -> None:
     standing.held = [latency()]
     await standing.tell(*whole_story())
-    await _open(page, f"{running.url}/evaluations/{E}", 1280)
+    page = await _open(browser, f"{running.url}/evaluations/{E}", 1280)
     table = "document.querySelector('[data-table=latency] .wide')"
-    assert await page.value(f"{table}.scrollWidth <= {table}.clientWidth")
-    assert await page.value(f"{table}.innerText.includes('service median')")
+    assert await page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+    assert await page.evaluate(f"{table}.innerText.includes('service median')")
 
 
 async def test_the_models_fit_a_laptop_whatever_they_say_of_their_accuracy(
-    page: Page, running: Running, standing: StandIns
+    browser: Browsing, running: Running, standing: StandIns
 ) -> None:
     """The longest names, frameworks and metrics of the catalog leave room for the last column."""
     model = a_model().model_copy(
@@ -72,7 +71,7 @@ async def test_the_models_fit_a_laptop_whatever_they_say_of_their_accuracy(
         }
     )
     standing.models = (model, a_model())
-    await _open(page, f"{running.url}/models", 1280)
+    page = await _open(browser, f"{running.url}/models", 1280)
     table = "document.querySelector('.models')"
-    assert await page.value(f"{table}.innerText.includes('mean average precision')")
-    assert await page.value(f"{table}.scrollWidth <= {table}.clientWidth")
+    assert await page.evaluate(f"{table}.innerText.includes('mean average precision')")
+    assert await page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
