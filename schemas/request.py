@@ -163,6 +163,12 @@ class Evaluate(Command):
         return value
 
 
+class Match(Evaluate):
+    """Ask who would run this evaluation, and with how many runs. Nothing is recorded or started."""
+
+    verb = "match"
+
+
 class Cancel(Command):
     """End an evaluation now; measured results are kept."""
 

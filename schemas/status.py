@@ -93,6 +93,39 @@ def framework_name(subject: Subject) -> str:
     return f"{subject.framework} {subject.framework_version}".strip()
 
 
+class FittingAgent(Message):
+    """An agent that can run a request, with the framework, version and device it would use."""
+
+    agent: Token
+    framework: str
+    version: str
+    device: str
+    #: the deepest level that it can trace, with its collectors
+    deepest_level: LevelField
+    #: unfinished runs that wait for it or run on it
+    waiting_runs: int = 0
+    #: whether the evaluation would run on it now: the best agent, or with `spread: all` every one
+    chosen: bool = False
+
+
+class Matched(Message):
+    """Answer to `match`: the request's names resolved, the agents that fit, and the work planned.
+
+    Without a fitting agent `runs` is 0 and `reasons` says why, agent by agent.
+    """
+
+    #: `name:version`
+    model: str
+    dataset: str
+    agents: tuple[FittingAgent, ...] = ()
+    reasons: tuple[AgentReason, ...] = ()
+    sessions: int = 0
+    runs: int = 0
+    #: most seconds that the loads of the busiest agent may take by the stop rule, without opening
+    #: the model and without the last blocks' ends; None where the rule has no budget
+    budget_s: float | None = None
+
+
 class EvaluationList(Message):
     """Answer to `evaluations`."""
 

@@ -36,12 +36,13 @@ from schemas.request import (
     Compare,
     Evaluate,
     ListEvaluations,
+    Match,
     Refused,
     ShowEvaluation,
     ShowTables,
 )
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunRecorded, Tally
-from schemas.status import Catalog, EvaluationList
+from schemas.status import Catalog, EvaluationList, FittingAgent, Matched
 from schemas.subjects import REQUEST, story_of
 
 E = "0123456789abcdef"
@@ -189,6 +190,8 @@ class StandIns:
         self.bus = bus
         self._others = others or {}
         self.cancelled: list[str] = []
+        #: what was asked before it would be sent
+        self.matched: list[Match] = []
         #: what was asked of the history
         self.listed: list[ListEvaluations] = []
         self.models: tuple[ModelManifest, ...] = (a_model(),)
@@ -214,6 +217,7 @@ class StandIns:
         """Answer requests from now on."""
         verbs: dict[str, Answerer] = {
             "evaluate": self._evaluate,
+            "match": self._match,
             "cancel": self._cancel,
             "evaluation": self._evaluation,
             "evaluations": self._evaluations,
@@ -244,6 +248,30 @@ class StandIns:
         await self.tell(EvaluationRequested(evaluation=evaluation, request=request, requested_ns=1))
         await self.tell(*self.then(evaluation))
         return encode_body(Accepted(evaluation=evaluation, address=f"/evaluations/{evaluation}"))
+
+    async def _match(self, asked: ReceivedCommand) -> bytes:
+        request = decode_body(Match, asked.body)
+        self.matched.append(request)
+        agent = FittingAgent(
+            agent=AGENT,
+            framework="onnxruntime",
+            version="1.31.0",
+            device="cpu",
+            deepest_level=Level.FRAMEWORK,
+            chosen=True,
+        )
+        reason = AgentReason(agent="edge", reason="memory 1.0 GiB, wanted 8.0 GiB")
+        return encode_body(
+            Matched(
+                model=f"{request.model}:1.0.0",
+                dataset="photos:1.0.0",
+                agents=(agent,),
+                reasons=(reason,),
+                sessions=1,
+                runs=2,
+                budget_s=20.0,
+            )
+        )
 
     async def _cancel(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Cancel, asked.body)

@@ -281,7 +281,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *_inboxes("scheduler"),
-                *_requests("evaluate", "cancel", "evaluations", "evaluation"),
+                *_requests("evaluate", "match", "cancel", "evaluations", "evaluation"),
                 *_entities("evaluation", "run", "analysis"),
                 *_keys("catalog", "leases"),
                 *_discovered("scheduler"),

@@ -32,12 +32,13 @@ from schemas.request import (
     Cancel,
     Evaluate,
     ListEvaluations,
+    Match,
     PublishManifest,
     ShowCatalog,
     ShowEvaluation,
     WithdrawManifest,
 )
-from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 
 
 class AsyncClient:
@@ -95,6 +96,13 @@ class AsyncClient:
         """Ask for an evaluation. Raises EvaluationRefused, NotAnswering, Denied."""
         accepted = await ask_for(self.bus, request, Accepted)
         return AsyncEvaluation(self, accepted.evaluation, accepted.address, accepted.repeated)
+
+    async def match(self, model: str | Mapping[str, Any], **request: Any) -> Matched:
+        """Return which agents could run an evaluation, why others cannot, and how many runs it has.
+
+        Arguments as for `run`; nothing is recorded or started. Raises EvaluationRefused.
+        """
+        return await ask_for(self.bus, command_of(Match, {"model": model, **request}), Matched)
 
     async def evaluation(self, evaluation: str) -> "AsyncEvaluation":
         """Return a handle on an evaluation that exists. Raises CommandRefused."""

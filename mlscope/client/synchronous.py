@@ -17,7 +17,7 @@ from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
 from schemas.manifest import Manifest
 from schemas.request import Evaluate
-from schemas.status import Catalog, EvaluationStatus
+from schemas.status import Catalog, EvaluationStatus, Matched
 
 T = TypeVar("T")
 
@@ -98,6 +98,13 @@ class Client:
     def evaluate(self, request: Evaluate) -> "Evaluation":
         """Ask for an evaluation. Raises as `run`."""
         return Evaluation(self, self.wait_for(self._client.evaluate(request)))
+
+    def match(self, model: str | Mapping[str, Any], **request: Any) -> Matched:
+        """Return which agents could run an evaluation, why others cannot, and how many runs it has.
+
+        Arguments as for `run`; nothing is recorded or started. Raises EvaluationRefused.
+        """
+        return self.wait_for(self._client.match(model, **request))
 
     def evaluation(self, evaluation: str) -> "Evaluation":
         """Return a handle on an evaluation that exists. Raises CommandRefused."""

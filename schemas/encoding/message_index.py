@@ -26,6 +26,7 @@ from schemas.request import (
     Compare,
     Evaluate,
     ListEvaluations,
+    Match,
     PublishManifest,
     ShowCatalog,
     ShowEvaluation,
@@ -74,6 +75,7 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
         c.verb: c
         for c in (
             Evaluate,
+            Match,
             Cancel,
             ListEvaluations,
             ShowEvaluation,

@@ -17,7 +17,7 @@ from schemas.message import VERSION, Envelope, Fact, Message
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
 from schemas.reference import ReferenceLog
 from schemas.request import Accepted, CatalogChanged, Refused
-from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.subjects import ROOT, agent_command, command_subject, subject_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -26,6 +26,7 @@ MANIFEST_FILE = "manifest.json"
 
 ANSWERS: Mapping[str, type[Message]] = {
     "evaluate": Accepted,
+    "match": Matched,
     "cancel": Accepted,
     "evaluations": EvaluationList,
     "evaluation": EvaluationStatus,

@@ -13,8 +13,8 @@ from schemas.analysis import Compared
 from schemas.encoding.codec import decode_body, parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.identity import Token
-from schemas.request import Accepted, Cancel, Evaluate, ShowCatalog
-from schemas.status import Catalog
+from schemas.request import Accepted, Cancel, Evaluate, Match, ShowCatalog
+from schemas.status import Catalog, Matched
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import evaluations, status_of, tables_of
 from services.gateway.live import live_response
@@ -61,6 +61,13 @@ async def evaluate(request: Request) -> Response:
     address = f"/api/evaluations/{accepted.evaluation}"
     status = 200 if accepted.repeated else 201
     return as_json(accepted.model_dump(mode="json"), status, {"Location": address})
+
+
+async def match(request: Request) -> Response:
+    """POST /api/match: a `Match`; who would run it, why others cannot, and the planned runs."""
+    command = decode_body(Match, await json_body(request))
+    matched = await ask_for(bus_of(request), command, Matched)
+    return as_json(matched.model_dump(mode="json"))
 
 
 async def show(request: Request) -> Response:

@@ -10,15 +10,18 @@ from schemas.request import (
     Accepted,
     CatalogChanged,
     Evaluate,
+    Match,
     PublishManifest,
     Refused,
 )
-from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from services.gateway.query_parameters import FIGURES, QUERY
 from services.gateway.table_files import FILES
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,
+    Match,
+    Matched,
     Accepted,
     Refused,
     EvaluationStatus,
@@ -67,6 +70,9 @@ def _evaluation_paths() -> dict[str, Any]:
         "/api/evaluations": {
             "get": _operation("the newest matching evaluations", EvaluationList, _query(*QUERY)),
             "post": _creating("evaluate a model", Evaluate, Accepted),
+        },
+        "/api/match": {
+            "post": _asking("agents that could run an evaluation, and its runs", Match, Matched)
         },
         address: {
             "get": _operation("status of an evaluation", EvaluationStatus, [evaluation]),
@@ -121,6 +127,12 @@ def _operation(
         "parameters": parameters,
         "responses": {code: success, "default": refused},
     }
+
+
+def _asking(summary: str, body: type[Message], answer: type[Message]) -> dict[str, Any]:
+    """Return an operation with a body that changes nothing."""
+    operation = _operation(summary, answer, [])
+    return {**operation, "requestBody": {"required": True, "content": _json(body)}}
 
 
 def _creating(summary: str, body: type[Message], answer: type[Message]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def build_app(
         Route("/openapi.json", api.openapi),
         Route("/catalog", api.catalog),
         Route("/compare", api.compare),
+        Route("/match", api.match, methods=["POST"]),
         Route("/models", manifests.show_models),
         Route("/models/{name:path}", manifests.show_model),
         Route("/manifests", manifests.publish, methods=["POST"]),

@@ -1,4 +1,4 @@
-"""Answers the commands `evaluate`, `cancel`, `evaluations` and `evaluation` (I/O)."""
+"""Answers the commands `evaluate`, `match`, `cancel`, `evaluations` and `evaluation` (I/O)."""
 
 import asyncio
 import contextlib
@@ -23,6 +23,7 @@ from schemas.request import (
     Cancel,
     Evaluate,
     ListEvaluations,
+    Match,
     Refused,
     ShowEvaluation,
 )
@@ -35,6 +36,7 @@ from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import check_plan
+from services.scheduler.placement.preview import preview
 from services.scheduler.placement.resolving import check_collectors
 
 _TIMEOUT_S = 4.0
@@ -81,6 +83,7 @@ class RequestAnswers:
         self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
             {
                 Evaluate.verb: self._evaluate,
+                Match.verb: self._match,
                 Cancel.verb: self._cancel,
                 ListEvaluations.verb: self._list,
                 ShowEvaluation.verb: self._show,
@@ -167,6 +170,13 @@ class RequestAnswers:
             found=request.key,
             allowed="a key of its own, or the request as it was first sent",
         )
+
+    async def _match(self, body: bytes) -> Message:
+        if len(body) > self._max_bytes:
+            raise await asyncio.to_thread(too_large, body, self._max_bytes)
+        request = with_stop_rule(decode_body(Match, body), self._budget_s)
+        fleet = self._fleet_source.fleet()
+        return await asyncio.to_thread(preview, request, fleet, time.time_ns())
 
     async def _cancel(self, body: bytes) -> Message:
         command = decode_body(Cancel, body)

@@ -21,7 +21,7 @@ from mlscope.bus.records import ServiceInfo
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.message import Fact
-from schemas.request import Cancel, Evaluate, ListEvaluations, ShowEvaluation
+from schemas.request import Cancel, Evaluate, ListEvaluations, Match, ShowEvaluation
 from schemas.subjects import ROOT, command_subject
 from services.scheduler.agent_commands import AgentCommands
 from services.scheduler.decision_log import DecisionLog
@@ -142,7 +142,7 @@ class Scheduler:
             max_bytes=self._max_bytes,
             budget_s=self._budget_s,
         )
-        commands = (Evaluate, Cancel, ListEvaluations, ShowEvaluation)
+        commands = (Evaluate, Match, Cancel, ListEvaluations, ShowEvaluation)
         for command in commands:
             await self._bus.answer(command_subject(command), answers.answer, queue="scheduler")
         endpoints = {command.verb: command_subject(command) for command in commands}

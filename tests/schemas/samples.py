@@ -32,7 +32,7 @@ def sample(kind: type[Message]) -> Any:
         name: _value(name, field.annotation, tuple(field.metadata))
         for name, field in kind.model_fields.items()
     }
-    if kind is Evaluate:
+    if issubclass(kind, Evaluate):
         values |= {"batch_sizes": (1, 8)}
     return kind(**values)
 

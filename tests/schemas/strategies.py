@@ -37,9 +37,9 @@ def messages(kind: type[Message]) -> st.SearchStrategy[Any]:
 def _field(kind: type[Message], name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     if kind is Blocks and name != "of":
         return st.just(5) if name == "most" else st.just(2) if name == "least" else st.just(0.5)
-    if kind is Evaluate and name == "batch_sizes":
+    if issubclass(kind, Evaluate) and name == "batch_sizes":
         return st.lists(st.integers(1, 65_536), min_size=1, max_size=5, unique=True).map(tuple)
-    if kind is Evaluate and name == "levels":
+    if issubclass(kind, Evaluate) and name == "levels":
         # Level none is no deeper than any that may be traced.
         return st.sampled_from([(), (Level.NONE,)])
     return _of(field.annotation, tuple(field.metadata))

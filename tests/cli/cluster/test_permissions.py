@@ -20,7 +20,16 @@ from mlscope.bus.permissions import (
 from tests.mlscope.bus.permission_trace import covers
 
 ROOT = "mlscope.v1"
-VERBS = ("evaluate", "cancel", "evaluations", "evaluation", "publish", "withdraw", "catalog")
+VERBS = (
+    "evaluate",
+    "match",
+    "cancel",
+    "evaluations",
+    "evaluation",
+    "publish",
+    "withdraw",
+    "catalog",
+)
 LIVE = ("evaluation", "run", "analysis", "query")
 
 

@@ -148,6 +148,7 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
         status = progress.status
     assert (status.state, len(status.runs)) == ("analyzed", 2), status
     assert any(each.evaluation == asked.id for each in await client.evaluations())
+    assert (await client.match("identity")).runs
     assert len(await client.tables(asked.id)) > 0
     with suppress(CommandRefused):
         await client.predictions(asked.id)
@@ -184,6 +185,7 @@ async def look_on(story: Story, _: AsyncClient) -> None:
         assert "evaluation.analyzed" in told
         lasting = (await http.post("/evaluations", json={**body, "scenarios": [LASTING]})).json()
         answers = [
+            await http.post("/match", json={"model": "identity"}),
             await http.get("/catalog"),
             await http.get("/evaluations"),
             await http.get(place),
@@ -193,7 +195,7 @@ async def look_on(story: Story, _: AsyncClient) -> None:
             await http.post("/manifests", json={"manifest": {"kind": "scenario", "name": "ours"}}),
             await http.delete("/manifests/scenario/ours/1.0.0"),
         ]
-    assert [each.status_code for each in answers] == [200] * 5 + [202, 201, 200]
+    assert [each.status_code for each in answers] == [200] * 6 + [202, 201, 200]
 
 
 async def lose_an_agent(story: Story, client: AsyncClient) -> None:

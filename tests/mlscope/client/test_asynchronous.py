@@ -63,6 +63,14 @@ async def test_what_is_known_is_listed(client: AsyncClient, standing: StandIns) 
     assert [model.name for model in (await client.catalog("model")).models] == ["tiny"]
 
 
+async def test_a_match_says_who_would_run_a_request(
+    client: AsyncClient, standing: StandIns
+) -> None:
+    matched = await client.match("tiny", scenarios=["online"])
+    assert [agent.agent for agent in matched.agents] == ["a1"]
+    assert [request.model for request in standing.matched] == ["tiny"]
+
+
 def test_a_client_is_used_inside_its_block() -> None:
     with pytest.raises(AssertionError, match="async with"):
         _ = AsyncClient().bus

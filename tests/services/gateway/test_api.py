@@ -42,6 +42,17 @@ async def test_a_known_key_is_no_new_evaluation(server: MemoryServer, bus: Bus) 
     assert response.headers["location"] == f"/api/evaluations/{E}"
 
 
+async def test_match_answers_before_anything_is_sent(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    response = await web.post("/api/match", json={"model": "tiny", "batch_sizes": [1, 2]})
+    assert response.status_code == 200
+    assert response.json()["runs"] == 2
+    assert [request.batch_sizes for request in standing.matched] == [(1, 2)]
+    refused = await web.post("/api/match", json={"model": "tiny", "batch_sizes": [0]})
+    assert (refused.status_code, refused.json()["field"]) == (400, "batch_sizes")
+
+
 async def test_an_ended_evaluations_events_end(web: httpx.AsyncClient, standing: StandIns) -> None:
     await standing.tell(*whole_story())
     response = await web.get(f"/api/evaluations/{E}/events")

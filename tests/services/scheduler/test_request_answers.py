@@ -16,7 +16,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import CollectorFacts
 from schemas.encoding.codec import encode_body, unpack
 from schemas.message import Command
-from schemas.request import Cancel, Evaluate, ListEvaluations, Refused, ShowEvaluation
+from schemas.request import Cancel, Evaluate, ListEvaluations, Match, Refused, ShowEvaluation
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import command_subject
 from services.scheduler.decision_log import DecisionLog
@@ -113,6 +113,15 @@ async def test_what_was_accepted_is_listed_and_shown(bus: Bus) -> None:
     assert (await asked(answers, ListEvaluations(state="failed")))["evaluations"] == []
     shown = await asked(answers, ShowEvaluation(evaluation=evaluation))
     assert (shown["state"], shown["request"]["model"]) == ("requested", "tiny")
+
+
+async def test_match_answers_who_would_run_it_and_records_nothing(bus: Bus) -> None:
+    answers = answers_over(bus)
+    matched = await asked(answers, Match.model_validate(a_request().model_dump()))
+    assert matched["model"] == "tiny:1.0.0"
+    assert [agent["chosen"] for agent in matched["agents"]] == [True]
+    assert matched["runs"] == 1
+    assert (await asked(answers, ListEvaluations()))["evaluations"] == []
 
 
 @pytest.mark.parametrize("command", [Cancel, ShowEvaluation])

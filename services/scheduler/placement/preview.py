@@ -1,0 +1,73 @@
+"""What would happen to a request now: who would run it, who cannot, how many runs. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from schemas.plan import Plan, SessionPlan
+from schemas.request import Evaluate
+from schemas.status import FittingAgent, Matched
+from services.scheduler.placement.fleet import Fleet
+from services.scheduler.placement.matching import match
+from services.scheduler.placement.planning import check_plan, plan
+from services.scheduler.placement.resolving import check_collectors
+
+
+def preview(request: Evaluate, fleet: Fleet, now_ns: int) -> Matched:
+    """Return who of the `fleet` would run a `request` at `now_ns` (epoch), and the work planned.
+
+    A request that no agent fits has an answer too: its `reasons`. Raises RequestRefused where the
+    request itself is at fault: an unknown model, a bad parameter.
+    """
+    matched = match(request, fleet.catalog, fleet.loads, now_ns)
+    check_collectors(request, fleet.catalog)
+    everywhere = request.model_copy(update={"spread": "all"})
+    fitting = match(everywhere, fleet.catalog, fleet.loads, now_ns).agents
+    chosen_agents = {candidate.agent for candidate in matched.agents}
+    agents = tuple(
+        FittingAgent(
+            agent=candidate.agent,
+            framework=candidate.framework,
+            version=candidate.version,
+            device=candidate.device,
+            deepest_level=max((candidate.deepest_level, *candidate.collected)),
+            waiting_runs=fleet.loads.get(candidate.agent, 0),
+            chosen=candidate.agent in chosen_agents,
+        )
+        for candidate in fitting
+    )
+    answer = Matched(
+        model=f"{matched.model.name}:{matched.model.version}",
+        dataset=f"{matched.dataset.name}:{matched.dataset.version}",
+        agents=agents,
+        reasons=matched.reasons,
+    )
+    if not matched.agents:
+        check_plan(request, matched, fleet.catalog, fleet.shapes)
+        return answer
+    planned = plan(request, matched, fleet.catalog, fleet.shapes)
+    return answer.model_copy(
+        update={
+            "sessions": len(planned.sessions),
+            "runs": sum(len(session.runs) for session in planned.sessions),
+            "budget_s": _budget_s(planned),
+        }
+    )
+
+
+def _budget_s(planned: Plan) -> float | None:
+    """Return the seconds that the loads of the busiest agent may take; None without a budget.
+
+    The runs of a group share one budget, as their blocks take turns. Agents work side by side.
+    """
+    budget_s = planned.subject.blocks.budget_s
+    if not budget_s:
+        return None
+    groups_by_agent = Counter(_agents_of_groups(planned.sessions))
+    return budget_s * max(groups_by_agent.values())
+
+
+def _agents_of_groups(sessions: Iterable[SessionPlan]) -> Iterable[str]:
+    """Yield the agent of each group of runs of each session."""
+    for session in sessions:
+        for _ in {run.group for run in session.runs}:
+            yield session.agent
