@@ -1,26 +1,26 @@
 """Every path of the gateway, and its responses to errors."""
 
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
-from services.gateway import api, manifests, site
 from services.gateway.errors import BodyTooLarge, TooManyViewers, WrongContentType
-from services.gateway.feeds import Feeds
 from services.gateway.guard import Guard
+from services.gateway.live.feeds import Feeds
 from services.gateway.responses import refusal, refused_by
-
-_STATIC = Path(__file__).with_name("static")
+from services.gateway.rest import catalog, evaluations, manifests, tables
+from services.gateway.site import evaluation, login, models
+from services.gateway.site import evaluations as evaluation_list
+from services.gateway.static_files import static_file
 
 
 def build_app(
@@ -36,37 +36,19 @@ def build_app(
     `bus`: where its requests go; `feeds`: the live streams; `most_bytes`: maximum size of a body;
     `token`: required by everything but the login, if set; `own_hosts`: further accepted host names.
     """
-    api_routes = [
-        Route("/openapi.json", api.openapi),
-        Route("/catalog", api.catalog),
-        Route("/compare", api.compare),
-        Route("/match", api.match, methods=["POST"]),
-        Route("/models", manifests.show_models),
-        Route("/models/{name:path}", manifests.show_model),
-        Route("/manifests", manifests.publish, methods=["POST"]),
-        Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),
-        Route("/evaluations", api.list_evaluations, methods=["GET"]),
-        Route("/evaluations", api.evaluate, methods=["POST"]),
-        Route("/evaluations/{evaluation}", api.show, methods=["GET"]),
-        Route("/evaluations/{evaluation}", api.cancel, methods=["DELETE"]),
-        Route("/evaluations/{evaluation}/events", api.events),
-        Route("/evaluations/{evaluation}/analyses", api.analyses),
-        Route("/evaluations/{evaluation}/tables", api.tables),
-        Route("/evaluations/{evaluation}/tables/{table}", api.show_table),
-    ]
+    pages = _pages()
     app = Starlette(
         routes=[
-            Route("/", site.front),
-            Route("/login", site.login, methods=["GET", "POST"]),
-            Route("/evaluations", site.evaluations),
-            Route("/evaluations/{evaluation}", site.evaluation),
-            Route("/models", site.models),
-            Route("/models/{name:path}/{version}", site.model),
-            Mount("/api", routes=api_routes),
-            Route("/healthz", api.healthy),
-            Mount("/static", StaticFiles(directory=_STATIC)),
+            *pages,
+            Route("/login", login.login, methods=["GET", "POST"]),
+            Mount("/api", routes=_rest()),
+            Route("/healthz", catalog.healthy),
+            Route("/static/{build}/{path:path}", static_file),
         ],
-        middleware=[Middleware(Guard, token=token, own_hosts=own_hosts)],
+        middleware=[
+            Middleware(Guard, token=token, own_hosts=own_hosts),
+            Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
+        ],
         exception_handlers={
             ClientError: _explain,
             MalformedMessage: _explain,
@@ -81,7 +63,41 @@ def build_app(
     app.state.feeds = feeds
     app.state.most_bytes = most_bytes
     app.state.token = token
+    app.state.page_paths = frozenset(route.path for route in pages)
     return app
+
+
+def _pages() -> list[Route]:
+    """Return the routes of pages; the navigation leads to those that it knows by their paths."""
+    return [
+        Route("/", evaluation_list.front),
+        Route("/evaluations", evaluation_list.evaluations),
+        Route("/evaluations/{evaluation}", evaluation.evaluation),
+        Route("/models", models.models),
+        Route("/models/{name:path}/{version}", models.model),
+    ]
+
+
+def _rest() -> list[Route]:
+    """Return the routes below `/api`."""
+    return [
+        Route("/openapi.json", catalog.openapi),
+        Route("/catalog", catalog.catalog),
+        Route("/compare", tables.compare),
+        Route("/match", evaluations.match, methods=["POST"]),
+        Route("/models", manifests.show_models),
+        Route("/models/{name:path}", manifests.show_model),
+        Route("/manifests", manifests.publish, methods=["POST"]),
+        Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),
+        Route("/evaluations", evaluations.list_evaluations, methods=["GET"]),
+        Route("/evaluations", evaluations.evaluate, methods=["POST"]),
+        Route("/evaluations/{evaluation}", evaluations.show, methods=["GET"]),
+        Route("/evaluations/{evaluation}", evaluations.cancel, methods=["DELETE"]),
+        Route("/evaluations/{evaluation}/events", evaluations.events),
+        Route("/evaluations/{evaluation}/analyses", tables.analyses),
+        Route("/evaluations/{evaluation}/tables", tables.tables),
+        Route("/evaluations/{evaluation}/tables/{table}", tables.show_table),
+    ]
 
 
 async def _explain(request: Request, error: Exception) -> Response:
@@ -90,7 +106,7 @@ async def _explain(request: Request, error: Exception) -> Response:
     if is_unknown_model and request.method == "POST":
         return refusal(refused, 422)
     if not request.url.path.startswith("/api/"):
-        return site.error_response(refused)
+        return login.error_response(request, refused)
     return refusal(refused)
 
 
@@ -122,7 +138,7 @@ async def _not_found(request: Request, _: Any) -> Response:
     refused = Refused(error="unknown", message=message)
     if request.url.path.startswith("/api/"):
         return refusal(refused)
-    return site.error_response(refused)
+    return login.error_response(request, refused)
 
 
 async def _wrong_method(request: Request, error: Any) -> Response:

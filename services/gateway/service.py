@@ -13,7 +13,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.settings import Settings
 from schemas.message import VERSION
-from services.gateway.feeds import Feeds
+from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 
 _log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""Pages as functions from messages to HTML. Pure; every text is escaped by `markup`."""
+"""Views: pure functions from messages to what a template shows. No HTML; no I/O."""

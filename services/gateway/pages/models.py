@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 import yaml
@@ -13,8 +13,7 @@ from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
 from schemas.manifest import ModelManifest
-from services.gateway.pages.frame import page, pairs, search_form
-from services.gateway.pages.markup import Markup, element
+from services.gateway.pages.forms import Choice, Field, SearchForm
 
 PAGE_SIZE = 100
 
@@ -93,7 +92,44 @@ def matching_models(models: Iterable[ModelManifest], search: Search) -> list[Mod
     return sorted(by_name, key=rank)
 
 
-def models_page(models: Sequence[ModelManifest], search: Search) -> str:
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column's heading: its name, and the address of the list sorted by it."""
+
+    name: str
+    address: str
+    is_number: bool
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A model in the list; figures as text, `accuracy_note` beside the accuracy."""
+
+    manifest: ModelManifest
+    address: str
+    frameworks: str
+    accuracy: str
+    accuracy_note: str
+    parameters: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsView:
+    """A page of models; `position` and `links` lead to the other pages, if there are any."""
+
+    form: SearchForm
+    note: str
+    heads: Sequence[Head]
+    rows: Sequence[ModelRow]
+    position: str
+    links: Sequence[tuple[str, str]]
+    template: ClassVar[str] = "models.html"
+    title: ClassVar[str] = "Models"
+
+
+def models_view(models: Sequence[ModelManifest], search: Search) -> ModelsView:
     """Return a page of the models that match `search`, at most `PAGE_SIZE`."""
     matching = matching_models(models, search)
     first = (search.page - 1) * PAGE_SIZE
@@ -101,53 +137,47 @@ def models_page(models: Sequence[ModelManifest], search: Search) -> str:
     visible = [model for model in models if not model.hidden]
     tasks = sorted({model.task for model in visible} - {""})
     frameworks = sorted(set(chain.from_iterable(map(_framework_names, visible))))
-    form = search_form(
-        "/models",
-        {"q": ("Search for", search.terms)},
-        {
-            "task": ("Task", search.task, tasks),
-            "framework": ("Framework", search.framework, frameworks),
-        },
-    )
-    heads = (_head(name, text, search) for name, text in _HEADS.items())
-    rows = element("tbody", *(_row(model) for model in shown_models))
-    table = element("table", element("thead", element("tr", *heads)), rows)
+    choices = [
+        Choice("task", "Task", search.task, tasks),
+        Choice("framework", "Framework", search.framework, frameworks),
+    ]
     last = first + len(shown_models)
     count = f"{first + 1} to {last} of {len(matching)}" if shown_models else "No model matches"
-    note = f"{count}. Figures are quoted from their sources, not measured by mlscope."
-    return page(
-        "Models",
-        element("h1", "Models"),
-        form,
-        element("p", note, class_="soft"),
-        element("div", table, class_="wide models") if shown_models else "",
-        _page_links(len(matching), search),
+    last_page = -(-len(matching) // PAGE_SIZE)
+    neighbours = (("Previous", search.page - 1), ("Next", search.page + 1))
+    return ModelsView(
+        form=SearchForm("/models", [Field("q", "Search for", search.terms)], choices),
+        note=f"{count}. Figures are quoted from their sources, not measured by mlscope.",
+        heads=[_head(name, text, search) for name, text in _HEADS.items()],
+        rows=[_row(model) for model in shown_models],
+        position=f"Page {search.page} of {last_page}" if last_page > 1 else "",
+        links=[
+            (text, search.address(page=number))
+            for text, number in neighbours
+            if 1 <= number <= last_page
+        ],
     )
 
 
-def _head(name: str, text: str, search: Search) -> Markup:
-    link = element("a", text, href=search.address(sort=name, page=1))
-    order = "descending" if name in _NUMBERS else "ascending"
-    return element(
-        "th",
-        link,
-        class_="number" if name in _NUMBERS else None,
-        aria_sort=order if name == search.sort else None,
-    )
+def _head(name: str, text: str, search: Search) -> Head:
+    is_number = name in _NUMBERS
+    order = "descending" if is_number else "ascending"
+    address = search.address(sort=name, page=1)
+    return Head(text, address, is_number, order if name == search.sort else "")
 
 
-def _row(model: ModelManifest) -> Markup:
+def _row(model: ModelManifest) -> ModelRow:
     figures = figures_of(model)
-    link = element("a", model.name, href=address_of(model))
     size = shown(figures.size_bytes, "By")
-    return element(
-        "tr",
-        element("td", link, element("small", model.version, class_="beside")),
-        element("td", model.task),
-        element("td", ", ".join(_framework_names(model))),
-        element("td", *_accuracy(model), class_="number"),
-        element("td", counted(figures.parameters), class_="number"),
-        element("td", f"≈ {size}" if figures.is_size_guessed else size, class_="number"),
+    accuracy, note = _accuracy(model)
+    return ModelRow(
+        manifest=model,
+        address=address_of(model),
+        frameworks=", ".join(_framework_names(model)),
+        accuracy=accuracy,
+        accuracy_note=note,
+        parameters=counted(figures.parameters),
+        size=f"≈ {size}" if figures.is_size_guessed else size,
     )
 
 
@@ -155,26 +185,13 @@ def _framework_names(model: ModelManifest) -> list[str]:
     return [need.name for need in frameworks_of(model)]
 
 
-def _accuracy(model: ModelManifest) -> tuple[str, Markup | str]:
+def _accuracy(model: ModelManifest) -> tuple[str, str]:
     """Return the accuracy and its source; for random weights that there is none."""
     figures = figures_of(model)
     if figures.accuracy is None:
         is_random = model.model.weights == "random"
-        return shown(None), element("small", "random weights") if is_random else ""
-    return f"{figures.accuracy:.4g}", element("small", figures.source())
-
-
-def _page_links(count: int, search: Search) -> Markup | str:
-    last = -(-count // PAGE_SIZE)
-    if last < 2:
-        return ""
-    links = [
-        element("a", text, href=search.address(page=number))
-        for text, number in (("Previous", search.page - 1), ("Next", search.page + 1))
-        if 1 <= number <= last
-    ]
-    position = f"Page {search.page} of {last} "
-    return element("p", position, *((link, " ") for link in links), class_="pages")
+        return shown(None), "random weights" if is_random else ""
+    return f"{figures.accuracy:.4g}", figures.source()
 
 
 def address_of(model: ModelManifest) -> str:
@@ -182,31 +199,33 @@ def address_of(model: ModelManifest) -> str:
     return f"/models/{quote(model.name, safe='')}/{quote(model.version, safe='')}"
 
 
-def model_page(model: ModelManifest) -> str:
-    """Return the page of one model: its properties, how to run it, and its manifest."""
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """One model: its properties, how to run it, and its manifest."""
+
+    row: ModelRow
+    frameworks: str
+    manifest: str
+    template: ClassVar[str] = "model.html"
+
+    @property
+    def model(self) -> ModelManifest:
+        """The manifest itself."""
+        return self.row.manifest
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        return f"{self.model.name} {self.model.version}"
+
+
+def model_view(model: ModelManifest) -> ModelView:
+    """Return the page of one model."""
     manifest = yaml.safe_dump(
         {"kind": model.kind, **model.model_dump(mode="json", exclude_defaults=True)},
         sort_keys=False,
         allow_unicode=True,
         width=100,
     )
-    name = quote(model.name, safe="")
     frameworks = ", ".join(f"{need.name} {need.version}" for need in frameworks_of(model))
-    evaluations = element("a", "evaluations of this model", href=f"/evaluations?model={name}")
-    return page(
-        f"{model.name} {model.version}",
-        element("h1", f"{model.name} {model.version}"),
-        element("p", model.description) if model.description else "",
-        pairs(
-            ("Task", model.task),
-            ("Frameworks", frameworks),
-            ("Accuracy", _accuracy(model)),
-            ("Parameters", counted(figures_of(model).parameters)),
-            ("Licence", model.license),
-            ("Run it", element("code", f"mlscope run {model.name}:{model.version}")),
-            ("Evaluations", evaluations),
-        ),
-        element("h2", "Manifest"),
-        element("p", element("a", "as JSON", href=f"/api/models/{name}")),
-        element("pre", manifest),
-    )
+    return ModelView(_row(model), frameworks, manifest)

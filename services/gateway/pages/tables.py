@@ -4,13 +4,13 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
 from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Column, Table, Tables
-from services.gateway.pages.markup import Markup, element
 
 _LONG = 40
 _DECIMAL_POINT = re.compile(r"(?<=\d)_(?=\d)")
@@ -35,68 +35,124 @@ _MAIN_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The columns that fit the width of a page; all columns follow below them."""
 
 
-def sections_of(tables: Tables) -> Iterator[Markup]:
-    """Yield the caveats that tables share, then each table, the conditions last."""
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column's heading; `kind` is its class."""
+
+    text: str
+    description: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell's text; `interval` has the ends of its estimate, '' without an estimate."""
+
+    text: str
+    kind: str
+    interval: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A value that is equal in all rows."""
+
+    name: str
+    value: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows under headings; `has_run` if a column names the run."""
+
+    heads: Sequence[Head]
+    rows: Sequence[Sequence[Cell]]
+    has_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table: what a reader sees first, and all its columns if those are more."""
+
+    name: str
+    title: str
+    verdict: str
+    notes: Sequence[str]
+    files: Sequence[tuple[str, str]]
+    grid: Grid | None = None
+    alike: str = ""
+    constant: Sequence[Pair] = ()
+    all_columns: Grid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TablesView:
+    """The caveats that tables share, then each table, the conditions last."""
+
+    caveats: Sequence[str]
+    sections: Sequence[Section]
+
+
+def tables_view(tables: Tables) -> TablesView:
+    """Return the view of an evaluation's tables."""
     ordered = sorted(tables.tables, key=lambda table: table.name == _CONDITIONS)
     shared, own = parted_caveats(ordered)
-    if shared:
-        caveats = (element("li", line) for line in caveat_lines(shared))
-        yield element(
-            "section",
-            element("h2", "Caveats"),
-            element("ul", *caveats, class_="notes"),
-            id="caveats",
-        )
+    sections = []
     for table in ordered:
+        notes = list(caveat_lines(own[table.name]))
         total_rows = tables.total_rows.get(table.name, 0)
-        cut = f"The first {len(table.rows)} of {total_rows} rows; the files have all rows."
+        if total_rows > len(table.rows):
+            cut = f"The first {len(table.rows)} of {total_rows} rows; the files have all rows."
+            notes.append(cut)
         address = f"/api/evaluations/{tables.evaluation}/tables/{table.name}"
-        links = [element("a", name, href=f"{address}{suffix}") for name, suffix in _FILES]
-        yield element(
-            "section",
-            element("h2", table.title or table.name),
-            element("p", table.verdict, class_="verdict") if table.verdict else "",
-            *_bodies(table),
-            *(element("p", line, class_="note") for line in caveat_lines(own[table.name])),
-            element("p", cut, class_="note") if total_rows > len(table.rows) else "",
-            element("p", *((link, " ") for link in links), class_="files"),
-            data_table=table.name,
+        section = Section(
+            name=table.name,
+            title=table.title or table.name,
+            verdict=table.verdict,
+            notes=notes,
+            files=[(name, f"{address}{suffix}") for name, suffix in _FILES],
         )
+        sections.append(_with_body(section, table))
+    return TablesView(list(caveat_lines(shared)) if shared else [], sections)
 
 
-def _bodies(table: Table) -> Iterator[Markup]:
-    """Yield a table completely, or its main columns and then all, or without constant columns.
+def _with_body(section: Section, table: Table) -> Section:
+    """Add a table completely, or its main columns and then all, or without constant columns.
 
     A table without rows has no body. The columns of `_PLACES` are omitted when they are constant.
     """
     if not table.rows:
-        return
+        return section
     all_columns = _without_bounds(table.columns)
     differing = [column for column in all_columns if _differs(table, column)]
     if table.name == _CONDITIONS and len(table.rows) > 1:
         constant = [column for column in all_columns if column not in differing]
-        yield _drawn(table, differing)
-        yield _constant_values(table, constant)
-        return
+        pairs = [
+            Pair(head, text, column.description)
+            for column, head, text in _named_values(table, constant)
+        ]
+        return replace(section, grid=_grid(table, differing), constant=pairs)
     columns = [c for c in all_columns if c.name not in _PLACES or c in differing]
     main = _MAIN_COLUMNS.get(table.name, ())
     if not main:
-        yield from _body_of_differing(table, columns)
-        return
+        return _with_differing(section, table, columns)
     selected = [
         column
         for column in columns
         if column.name in (_RUN, *main) and (column.name != "failed" or any(_values(table, column)))
     ]
-    yield _drawn(table, selected or columns)
-    yield element("details", element("summary", "All columns"), _drawn(table, all_columns))
+    return replace(
+        section,
+        grid=_grid(table, selected or columns),
+        all_columns=_grid(table, all_columns),
+    )
 
 
-def _body_of_differing(table: Table, columns: Sequence[Column]) -> Iterator[Markup]:
-    """Yield a table; of many rows, values that are equal in all of them are listed above it."""
+def _with_differing(section: Section, table: Table, columns: Sequence[Column]) -> Section:
+    """Add a table; of many rows, values that are equal in all of them are said above it."""
     if len(table.rows) < _MANY_ROWS:
-        yield _drawn(table, columns)
-        return
+        return replace(section, grid=_grid(table, columns))
     names = {column.name for column in table.columns}
     constant = [
         column
@@ -105,10 +161,13 @@ def _body_of_differing(table: Table, columns: Sequence[Column]) -> Iterator[Mark
     ]
     if len(constant) == len(columns):
         constant = []
-    if values := _named_values(table, constant):
-        text = ", ".join(f"{head} {value}" for _, head, value in values)
-        yield element("p", f"In every row: {text}.", class_="alike")
-    yield _drawn(table, [column for column in columns if column not in constant])
+    values = _named_values(table, constant)
+    texts = ", ".join(f"{head} {value}" for _, head, value in values)
+    return replace(
+        section,
+        alike=f"In every row: {texts}." if values else "",
+        grid=_grid(table, [column for column in columns if column not in constant]),
+    )
 
 
 def _values(table: Table, column: Column) -> list[Any]:
@@ -131,29 +190,13 @@ def _named_values(table: Table, columns: Sequence[Column]) -> list[tuple[Column,
     ]
 
 
-def _constant_values(table: Table, columns: Sequence[Column]) -> Markup:
-    pairs = [
-        (element("dt", head, title=column.description or None), element("dd", text))
-        for column, head, text in _named_values(table, columns)
-    ]
-    return element(
-        "details",
-        element("summary", "The same in every run"),
-        element("dl", *(part for pair in pairs for part in pair)),
-        open=True,
-    )
-
-
-def _drawn(table: Table, columns: Sequence[Column]) -> Markup:
+def _grid(table: Table, columns: Sequence[Column]) -> Grid:
     heads = [
-        element("th", text, title=column.description or None, class_=_class_of(column, ""))
+        Head(text, column.description, _kind_of(column, ""))
         for column, text in zip(columns, _heads(columns), strict=True)
     ]
-    rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
-    has_run = any(column.name == _RUN for column in columns)
-    kind = "wide named" if has_run else "wide"
-    head = element("thead", element("tr", *heads))
-    return element("div", element("table", head, rows), class_=kind)
+    rows = [list(_cells(table, columns, row)) for row in table.rows]
+    return Grid(heads, rows, has_run=any(column.name == _RUN for column in columns))
 
 
 def _without_bounds(columns: Sequence[Column]) -> list[Column]:
@@ -171,19 +214,18 @@ def _heads(columns: Sequence[Column]) -> list[str]:
     return [_DECIMAL_POINT.sub(".", head).replace("_", " ") for head in heads]
 
 
-def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
+def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Cell]:
     values = {column.name: value for column, value in zip(table.columns, row, strict=False)}
     for column in columns:
         text = _text(values.get(column.name), column)
         low, high = values.get(f"{column.name}_low"), values.get(f"{column.name}_high")
         if low is None or high is None:
-            yield element("td", text, "", class_=_class_of(column, text))
+            yield Cell(text, _kind_of(column, text))
             continue
         first, last = shown(low, unit_of(column)), shown(high, unit_of(column))
         if first.partition(" ")[2] == last.partition(" ")[2]:
             first = first.partition(" ")[0]
-        interval = element("small", f"{first} … {last}")
-        yield element("td", text, interval, class_=_class_of(column, text))
+        yield Cell(text, _kind_of(column, text), f"{first} … {last}")
 
 
 def _text(value: Any, column: Column) -> str:
@@ -195,11 +237,11 @@ def _text(value: Any, column: Column) -> str:
     return shown(value, unit_of(column))
 
 
-def _class_of(column: Column, text: str) -> str | None:
+def _kind_of(column: Column, text: str) -> str:
     is_number = column.type in ("int", "float")
     classes = {
         "number": is_number,
         "long": not is_number and len(text) > _LONG,
         "in-name": column.name in _IN_RUN_NAME,
     }
-    return " ".join(name for name, applies in classes.items() if applies) or None
+    return " ".join(name for name, applies in classes.items() if applies)

@@ -12,7 +12,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
-from services.gateway.feeds import Feeds
+from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.service import serve
 from tests.standing import server, standing

@@ -7,7 +7,7 @@ import pytest
 from starlette.routing import Mount, Route
 
 from mlscope.bus.bus import Bus
-from services.gateway.feeds import Feeds
+from services.gateway.live.feeds import Feeds
 from services.gateway.openapi import document
 from services.gateway.routes import build_app
 

@@ -4,7 +4,8 @@ from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of
 from schemas.analysis import Column, Table, Tables
 from schemas.status import EvaluationStatus
-from services.gateway.pages.evaluation import evaluation_page
+from services.gateway.pages.evaluation import evaluation_view
+from services.gateway.rendering import html_of
 from tests.stories import E, beginning, whole_story
 
 
@@ -20,7 +21,7 @@ def _table(name: str, *columns: str, row: tuple[object, ...] = (), **more: objec
 def _page(*tables: Table, ended: bool = True, note: str = "") -> str:
     total = {table.name: 5 for table in tables}
     found = Tables(evaluation=E, tables=tables, total_rows=total)
-    return evaluation_page(_status(ended=ended), found, note)
+    return html_of(evaluation_view(_status(ended=ended), found, note))
 
 
 def test_it_is_live_until_it_has_ended() -> None:

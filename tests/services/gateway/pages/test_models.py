@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from schemas.manifest import ModelManifest
-from services.gateway.pages.models import Search, matching_models, model_page, models_page
+from services.gateway.pages.models import Search, matching_models, model_view, models_view
+from services.gateway.rendering import html_of
 from tests.stories import StandIns, a_model
 
 
@@ -58,7 +59,7 @@ def test_models_are_sought_and_sorted(search: dict[str, Any], found: list[str]) 
 
 
 def test_figures_stand_beside_their_source() -> None:
-    shown = models_page(MODELS, Search())
+    shown = html_of(models_view(MODELS, Search()))
     assert "76.1<small>top-1 on ImageNet-1K</small>" in shown
     assert "74.83<small>top-1 on ImageNet</small>" in shown
     assert "≈ 100 MB" in shown
@@ -70,21 +71,21 @@ def test_figures_stand_beside_their_source() -> None:
 
 def test_a_page_holds_a_hundred_and_leads_to_the_next() -> None:
     many = [a_named(f"m{number:03}") for number in range(250)]
-    shown = models_page(many, Search(terms="onnxruntime", page=2))
+    shown = html_of(models_view(many, Search(terms="onnxruntime", page=2)))
     assert "101 to 200 of 250" in shown
     assert ">m100</a>" in shown
     assert ">m099</a>" not in shown
     assert 'href="/models?q=onnxruntime"' in shown
     assert 'href="/models?q=onnxruntime&amp;page=3"' in shown
-    assert "No model matches" in models_page(many, Search(page=9))
+    assert "No model matches" in html_of(models_view(many, Search(page=9)))
 
 
 def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
-    shown = model_page(MODELS[1])
+    shown = html_of(model_view(MODELS[1]))
     assert "For small &lt;devices&gt;." in shown
     assert "mlscope run lite0:1.0.0" in shown
     assert 'href="/evaluations?model=lite0"' in shown
-    text = shown[shown.index("<pre>") + 5 : shown.index("</pre>")].replace("&#x27;", "'")
+    text = shown[shown.index("<pre>") + 5 : shown.index("</pre>")].replace("&#39;", "'")
     assert (
         ModelManifest.model_validate(yaml.safe_load(text.replace("&lt;", "<").replace("&gt;", ">")))
         == MODELS[1]

@@ -3,12 +3,16 @@
 import re
 
 from schemas.analysis import Column, Table, Tables
-from services.gateway.pages.tables import sections_of
+from services.gateway.pages.tables import tables_view
+from services.gateway.rendering import environment
 from tests.stories import E
 
 
 def shown(*tables: Table) -> str:
-    return "".join(sections_of(Tables(evaluation=E, tables=tables)))
+    template = environment().from_string(
+        '{% from "parts/tables.html" import sections %}{{ sections(view) }}'
+    )
+    return template.render(view=tables_view(Tables(evaluation=E, tables=tables)))
 
 
 def a_table(

@@ -21,8 +21,8 @@ from schemas.encoding.errors import SchemaError
 from schemas.status import EvaluationStatus
 from schemas.subjects import ROOT, story_of
 from services.gateway.errors import TooManyViewers
-from services.gateway.events import Event, event_of, tick_of
-from services.gateway.viewer import Viewer
+from services.gateway.live.events import Event, event_of, tick_of
+from services.gateway.live.viewer import Viewer
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from services.gateway.events import end_of
-from services.gateway.feeds import Feeds
+from services.gateway.live.events import end_of
+from services.gateway.live.feeds import Feeds
 
 _PING_S = 15.0
 _HEADERS = {

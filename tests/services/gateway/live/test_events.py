@@ -8,7 +8,7 @@ from mlscope.client.meter import Reading
 from mlscope.evaluation.fold import EvaluationRecord, evolve, fold
 from mlscope.evaluation.status import status_of
 from schemas.message import Envelope, Fact
-from services.gateway.events import Event, end_of, event_of, tick_of
+from services.gateway.live.events import Event, end_of, event_of, tick_of
 from tests.stories import a_run, beginning, ending
 
 

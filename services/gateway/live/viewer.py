@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from services.gateway.events import Event, Tick
+from services.gateway.live.events import Event, Tick
 
 
 class Viewer:

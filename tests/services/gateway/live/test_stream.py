@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 
 from mlscope.bus.bus import Bus
-from services.gateway.events import Event, Tick
-from services.gateway.feeds import Feeds
-from services.gateway.live import live_events
-from services.gateway.viewer import Viewer
+from services.gateway.live.events import Event, Tick
+from services.gateway.live.feeds import Feeds
+from services.gateway.live.stream import live_events
+from services.gateway.live.viewer import Viewer
 from tests.services.gateway.conftest import Running
 from tests.stories import (
     E,

@@ -32,7 +32,7 @@ async def test_a_page_without_its_tables_says_so(bus: Bus) -> None:
 
 
 async def test_without_a_token_there_is_no_login(web: httpx.AsyncClient) -> None:
-    assert (await web.get("/login")).headers["location"] == "/evaluations"
+    assert (await web.get("/login")).headers["location"] == "/"
 
 
 async def test_the_login_takes_the_token_and_nothing_longer(bus: Bus) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from services.gateway.errors import TooManyViewers
-from services.gateway.feeds import Feeds
+from services.gateway.live.feeds import Feeds
 from tests.stories import E, StandIns, whole_story
 
 

@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.events import Event, Tick
-from services.gateway.viewer import Viewer
+from services.gateway.live.events import Event, Tick
+from services.gateway.live.viewer import Viewer
 
 
 def _story(count: int) -> list[Event]:

@@ -11,9 +11,9 @@ from schemas.encoding.codec import decode_body, parse
 from schemas.manifest import ModelManifest
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import Catalog
-from services.gateway.api import bus_of
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import models
+from services.gateway.request_values import bus_of
 from services.gateway.responses import as_json
 
 

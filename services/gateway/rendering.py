@@ -1,0 +1,107 @@
+"""Views as HTML: the template environment, and what every template may use."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from mlscope.quantities import counted, estimated, shown
+from services.gateway.static_files import shipped_files
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+NAVIGATION = (
+    ("Home", "/"),
+    ("Evaluations", "/evaluations"),
+    ("New", "/new"),
+    ("Compare", "/compare"),
+    ("Models", "/models"),
+    ("Agents", "/agents"),
+    ("Datasets", "/datasets"),
+    ("Scenarios", "/scenarios"),
+)
+"""Name and path of the main pages; those without a route are left out of the navigation."""
+
+
+class View(Protocol):
+    """What a page shows: the name of its template, its title, and fields for the template."""
+
+    @property
+    def template(self) -> str:
+        """The template's file name."""
+
+    @property
+    def title(self) -> str:
+        """The document's title, without the name of the product."""
+
+
+def rendered(request: Request, view: View, status: int = 200) -> HTMLResponse:
+    """Return a `view` as the response to a `request`, with the code `status`."""
+    return HTMLResponse(html_of(view, request.app.state.page_paths, request.url.path), status)
+
+
+def html_of(view: View, page_paths: Collection[str] = (), path: str = "") -> str:
+    """Return a `view` as a document; `page_paths` exist on this gateway, `path` is its own."""
+    template = environment().get_template(view.template)
+    links = [(name, address) for name, address in NAVIGATION if address in page_paths]
+    return template.render(page=view, links=links, section=_section_of(path, links))
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates: autoescaping, and an unknown name is an error."""
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., str]] = {
+        "bytes": lambda size_bytes: shown(size_bytes, "By"),
+        "count": counted,
+        "duration": lambda duration_ns: shown(duration_ns, "ns"),
+        "interval": interval_text,
+        "rate": lambda per_second: shown(per_second, "1/s"),
+        "share": lambda value: shown(value, "share"),
+        "shown": shown,
+        "time": time_element,
+    }
+    made.filters |= filters
+    made.globals |= {
+        "modules_of": lambda path: shipped_files().modules_of(path),
+        "static": lambda path: shipped_files().address(path),
+        "version": version("mlscope"),
+    }
+    return made
+
+
+def interval_text(estimate: tuple[float, float | None, float | None], unit: str = "") -> str:
+    """Return an `estimate` (value, low, high), which are in `unit`, as text."""
+    value, low, high = estimate
+    return estimated(value, low, high, unit)
+
+
+def time_element(epoch_ns: int) -> Markup:
+    """Return a time as UTC to the second, which a script may show in another way; '' for 0."""
+    if not epoch_ns:
+        return Markup()
+    moment = datetime.fromtimestamp(epoch_ns // 10**9, UTC)
+    return Markup('<time datetime="{:%Y-%m-%dT%H:%M:%SZ}">{:%Y-%m-%d %H:%M:%S} UTC</time>').format(
+        moment, moment
+    )
+
+
+def _section_of(path: str, links: list[tuple[str, str]]) -> str:
+    """Return the address in the navigation to which a page belongs, '' if to none."""
+    matching = [
+        address for _, address in links if path == address or path.startswith(f"{address}/")
+    ]
+    return max(matching, key=len, default="")

@@ -1,0 +1,1 @@
+"""REST: handlers of the paths below `/api`, which answer JSON and files."""

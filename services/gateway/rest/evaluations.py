@@ -1,0 +1,58 @@
+"""REST for evaluations: match, list, start, show, cancel, and their live events."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mlscope.client.asking import ask, ask_for
+from schemas.encoding.codec import decode_body
+from schemas.request import Accepted, Cancel, Evaluate, Match
+from schemas.status import Matched
+from services.gateway.bodies import json_body
+from services.gateway.bus_requests import evaluations, status_of
+from services.gateway.live.stream import live_response
+from services.gateway.query_parameters import check_is_plain, list_of
+from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.responses import as_json
+
+
+async def list_evaluations(request: Request) -> Response:
+    """GET /api/evaluations: the newest that match, newest first."""
+    command = list_of(request.query_params.multi_items())
+    return as_json((await evaluations(bus_of(request), command)).model_dump(mode="json"))
+
+
+async def evaluate(request: Request) -> Response:
+    """POST /api/evaluations: an `Evaluate`; 201 with the id, 200 when its key is known."""
+    command = decode_body(Evaluate, await json_body(request))
+    accepted = await ask_for(bus_of(request), command, Accepted)
+    address = f"/api/evaluations/{accepted.evaluation}"
+    status = 200 if accepted.repeated else 201
+    return as_json(accepted.model_dump(mode="json"), status, {"Location": address})
+
+
+async def match(request: Request) -> Response:
+    """POST /api/match: a `Match`; who would run it, why others cannot, and the planned runs."""
+    command = decode_body(Match, await json_body(request))
+    matched = await ask_for(bus_of(request), command, Matched)
+    return as_json(matched.model_dump(mode="json"))
+
+
+async def show(request: Request) -> Response:
+    """GET /api/evaluations/{id}: its status."""
+    check_is_plain(request.query_params.multi_items())
+    status = await status_of(bus_of(request), evaluation_of(request))
+    return as_json(status.model_dump(mode="json"))
+
+
+async def cancel(request: Request) -> Response:
+    """DELETE /api/evaluations/{id}: cancel it now; completed measurements are kept."""
+    reason = request.query_params.get("reason", "")
+    command = Cancel(evaluation=evaluation_of(request), reason=reason)
+    return as_json(await ask(bus_of(request), command), 202)
+
+
+async def events(request: Request) -> Response:
+    """GET /api/evaluations/{id}/events: server-sent events."""
+    evaluation = evaluation_of(request)
+    await status_of(bus_of(request), evaluation)
+    return live_response(request.app.state.feeds, request, evaluation)

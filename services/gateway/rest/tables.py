@@ -1,0 +1,61 @@
+"""REST for results: an evaluation's tables as JSON and files, and figures of several."""
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mlscope.client.asking import ask_for
+from mlscope.client.errors import NoSuchTable
+from schemas.analysis import Compared
+from services.gateway.bus_requests import tables_of
+from services.gateway.query_parameters import JSON, check_is_plain, figures_of, form_of
+from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.responses import as_file, as_json
+
+
+async def tables(request: Request) -> Response:
+    """GET /api/evaluations/{id}/tables: all tables."""
+    check_is_plain(request.query_params.multi_items())
+    answer = await tables_of(bus_of(request), evaluation_of(request))
+    return as_json(answer.model_dump(mode="json"))
+
+
+async def analyses(request: Request) -> Response:
+    """GET /api/evaluations/{id}/analyses: every table without its rows, but with their number."""
+    check_is_plain(request.query_params.multi_items())
+    answer = await tables_of(bus_of(request), evaluation_of(request))
+    summaries = [
+        {
+            **table.model_dump(mode="json", exclude={"rows"}),
+            "rows": answer.total_rows.get(table.name, len(table.rows)),
+        }
+        for table in answer.tables
+    ]
+    return as_json({"evaluation": answer.evaluation, "analyses": summaries})
+
+
+async def show_table(request: Request) -> Response:
+    """GET /api/evaluations/{id}/tables/{name}: a table by name or number, as JSON or as a file.
+
+    The format comes from a suffix (one of `FILES`), `?format=` or `Accept: text/csv`.
+    """
+    name, dot, suffix = str(request.path_params["table"]).rpartition(".")
+    if not dot:
+        name, suffix = suffix, ""
+    query = request.query_params.multi_items()
+    form = form_of(suffix, query, request.headers.get("accept", ""))
+    answer = await tables_of(bus_of(request), evaluation_of(request), name)
+    matching = [table for table in answer.tables if name in (table.name, table.id)]
+    if not matching:
+        raise NoSuchTable(name, tuple(table.name for table in answer.tables))
+    if form != JSON:
+        return await asyncio.to_thread(as_file, matching[0], form)
+    return as_json(matching[0].model_dump(mode="json"))
+
+
+async def compare(request: Request) -> Response:
+    """GET /api/compare?evaluation=ID&evaluation=ID: the figures of several evaluations."""
+    command = figures_of(request.query_params.multi_items())
+    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
+    return as_json(compared.model_dump(mode="json"))

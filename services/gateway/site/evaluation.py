@@ -1,0 +1,25 @@
+"""The page of one evaluation: live during the evaluation, then its record."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mlscope.client.errors import ClientError
+from schemas.analysis import Tables
+from services.gateway.bus_requests import first_rows_of, status_of
+from services.gateway.pages.evaluation import evaluation_view
+from services.gateway.rendering import rendered
+from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.responses import refused_by
+
+
+async def evaluation(request: Request) -> Response:
+    """GET /evaluations/{id}: its state, request, runs and tables."""
+    status = await status_of(bus_of(request), evaluation_of(request))
+    tables = Tables(evaluation=status.evaluation, tables=())
+    note = ""
+    if status.tables:
+        try:
+            tables = await first_rows_of(bus_of(request), status.evaluation)
+        except ClientError as error:
+            note = refused_by(error).message
+    return rendered(request, evaluation_view(status, tables, note))

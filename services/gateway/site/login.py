@@ -1,0 +1,44 @@
+"""The login, which exchanges the bearer token for a cookie, and the page of an error."""
+
+import hmac
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from schemas.request import Refused
+from services.gateway.guard import COOKIE, session_of
+from services.gateway.pages.plain import ErrorView, LoginView
+from services.gateway.rendering import rendered
+
+_STATUS_CODES = {"malformed": 400, "invalid": 400, "unknown": 404, "busy": 503, "unavailable": 503}
+_FORM_BYTES = 4096
+
+
+async def login(request: Request) -> Response:
+    """GET and POST /login: exchanges the bearer token for a cookie."""
+    token: str | None = request.app.state.token
+    if token is None:
+        return RedirectResponse("/", 303)
+    if request.method == "GET":
+        return rendered(request, LoginView())
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _FORM_BYTES:
+            body = b""
+            break
+    typed = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+    if not hmac.compare_digest(typed.encode(), token.encode()):
+        return rendered(request, LoginView("This is not the gateway's token."), 401)
+    response = RedirectResponse("/", 303)
+    is_https = request.url.scheme == "https"
+    response.set_cookie(
+        COOKIE, session_of(token), httponly=True, samesite="strict", secure=is_https
+    )
+    return response
+
+
+def error_response(request: Request, refused: Refused) -> Response:
+    """Return a page that explains why a request was refused."""
+    return rendered(request, ErrorView(refused), _STATUS_CODES.get(refused.error, 500))
