@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -170,11 +170,10 @@ class Cache:
             if time.monotonic() >= end_s:
                 raise StillBusy(address, wait_s)
             time.sleep(_POLL_S)
-        try:
+        with ExitStack() as undo:
+            undo.callback(partial.close)
             existing = look()
-        except BaseException:
-            partial.close()
-            raise
+            undo.pop_all()
         if existing is not None:
             partial.discard()
             return existing

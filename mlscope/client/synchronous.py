@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Generator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -69,11 +70,10 @@ class Client:
         """
         self._loop = _Loop()
         self._client = AsyncClient(url=url, seed_file=seed_file, data=data, bus=bus)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._loop.close)
             self._loop.run(self._client.__aenter__())
-        except BaseException:
-            self._loop.close()
-            raise
+            undo.pop_all()
 
     def __enter__(self) -> Self:
         """Return the client."""

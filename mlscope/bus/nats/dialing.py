@@ -3,6 +3,7 @@
 import json
 import socket
 import ssl
+from contextlib import ExitStack
 from urllib.parse import SplitResult, urlsplit
 
 from mlscope.bus.nats.wire import PING, Parser, connect_line
@@ -34,7 +35,8 @@ def dial(urls: str, seed: str | None, name: str) -> tuple[socket.socket, Parser]
 def _dial_one(address: SplitResult, seed: str | None, name: str) -> tuple[socket.socket, Parser]:
     endpoint = (address.hostname or "127.0.0.1", address.port or _PORT)
     connection = socket.create_connection(endpoint, timeout=_TIMEOUT_S)
-    try:
+    with ExitStack() as undo:
+        undo.callback(lambda: connection.close())  # TLS makes another of it
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         parser = Parser()
         greeting = _await(connection, parser, "INFO")
@@ -50,9 +52,7 @@ def _dial_one(address: SplitResult, seed: str | None, name: str) -> tuple[socket
         connection.sendall(connect_line(greeting, seed, name) + PING)
         _await(connection, parser, "PONG")
         connection.settimeout(None)
-    except BaseException:
-        connection.close()
-        raise
+        undo.pop_all()
     return connection, parser
 
 

@@ -27,7 +27,12 @@ from typing import Any, Protocol, cast
 
 from mlscope.tracing.collected import Collected, CollectedSpan
 from schemas.level import Level
-from services.agent.collectors.errors import CollectorUnavailable, UnknownCollector
+from services.agent.collectors.errors import (
+    CollectorError,
+    CollectorUnavailable,
+    UnknownCollector,
+    calling_collector,
+)
 from services.agent.predictors import Opened
 
 GROUP = "mlscope.collectors"
@@ -164,8 +169,7 @@ def collector_named(name: str) -> CollectorSource:
 def availability_of(name: str) -> Availability:
     """Return what a collector collects here; no level where it can't be loaded."""
     try:
-        return collector_named(name).availability()
-    except (CollectorUnavailable, UnknownCollector) as error:
+        with calling_collector(name):
+            return collector_named(name).availability()
+    except CollectorError as error:
         return Availability((), error.reason)
-    except Exception as error:  # noqa: BLE001 - foreign code must not keep an agent from starting
-        return Availability((), str(error) or type(error).__name__)

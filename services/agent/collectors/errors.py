@@ -1,6 +1,7 @@
 """What can go wrong with a collector: it never fails a run, it always leaves a note."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from services.agent.errors import AgentError
 
@@ -32,3 +33,17 @@ class UnknownCollector(CollectorError):
         self.collector, self.names = collector, tuple(sorted(names))
         self.reason = f"unknown; known: {', '.join(self.names)}"
         super().__init__(f"collector {collector}: {self.reason}")
+
+
+@contextmanager
+def calling_collector(name: str) -> Iterator[None]:
+    """Call a collector's code, which may be foreign; raise CollectorUnavailable for what it raises.
+
+    `name` is the collector's. Errors that are a CollectorError already pass as they are.
+    """
+    try:
+        yield
+    except CollectorError:
+        raise
+    except Exception as error:  # a binding raises exceptions of its own, a plug-in what it likes
+        raise CollectorUnavailable(name, str(error) or type(error).__name__) from error

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.agent.collectors import collector_named
-from services.agent.collectors.errors import CollectorError
+from services.agent.collectors.errors import CollectorError, calling_collector
 
 _log = logging.getLogger(__name__)
 
@@ -19,9 +19,8 @@ def prepare_collectors(switches: Mapping[str, bool | dict[str, Any]]) -> None:
         if switch is False:
             continue
         try:
-            prepare = getattr(collector_named(name), "prepare", lambda _: None)
-            prepare(switch if isinstance(switch, dict) else {})
+            with calling_collector(name):
+                prepare = getattr(collector_named(name), "prepare", lambda _: None)
+                prepare(switch if isinstance(switch, dict) else {})
         except CollectorError as error:
-            _log.warning("%s", error)
-        except Exception as error:  # noqa: BLE001 - foreign code must not keep a model closed
-            _log.warning("collector %s could not prepare: %s", name, error)
+            _log.warning("collector %s could not prepare: %s", name, error.reason)

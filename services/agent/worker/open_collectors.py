@@ -25,6 +25,7 @@ from services.agent.collectors.errors import (
     CollectorError,
     CollectorForOtherDevices,
     CollectorUnavailable,
+    calling_collector,
 )
 from services.agent.collectors.nesting import selected
 from services.agent.predictors import Opened
@@ -91,7 +92,7 @@ class CollectorContext:
         """
         switch = self.switches.get(name)
         options = switch if isinstance(switch, dict) else {}
-        try:
+        with calling_collector(name):
             source = collector_named(name)
             known_options = getattr(source, "OPTIONS", options)
             unknown = [option for option in options if option not in known_options]
@@ -103,10 +104,6 @@ class CollectorContext:
                 self.opened, self.deepest, options, self.scratch, self.reopening
             )
             return source.open_collector(request)
-        except CollectorError:
-            raise
-        except Exception as error:
-            raise CollectorUnavailable(name, str(error) or type(error).__name__) from error
 
 
 class OpenCollectors:
@@ -214,11 +211,11 @@ class OpenCollectors:
         The run does not pay any longer for what it holds (descriptors, CUPTI, a thread).
         """
         try:
-            return method()
-        except Exception as error:  # noqa: BLE001 - foreign code must not end the run
-            _log.warning("collector %s failed: %s", collector.name, error)
-            reason = error.reason if isinstance(error, CollectorError) else str(error)
-            self._note(f"collector {collector.name} failed: {reason or type(error).__name__}")
+            with calling_collector(collector.name):
+                return method()
+        except CollectorError as error:
+            _log.warning("collector %s failed: %s", collector.name, error.reason)
+            self._note(f"collector {collector.name} failed: {error.reason}")
             if collector not in self._collectors:
                 return None
             self._collectors.remove(collector)

@@ -36,7 +36,7 @@ from services.agent.collectors.cupti.records import (
     spans_of,
 )
 from services.agent.collectors.cupti.threads import native_threads
-from services.agent.collectors.errors import CollectorUnavailable
+from services.agent.collectors.errors import CollectorUnavailable, calling_collector
 from services.agent.predictors.xla.graphs import GRAPHS, Graphs
 
 OPTIONS: tuple[str, ...] = ()
@@ -69,12 +69,11 @@ def open_collector(request: CollectorRequest) -> "CuptiCollector":  # noqa: ARG0
         reason = "torch is loaded, and its Kineto takes CUPTI's records: use the collector kineto"
         raise CollectorUnavailable("cupti", reason)
     collector = CuptiCollector(_subscription())
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(collector.close)
         collector.begin()
         collector.end()
-    except BaseException:
-        collector.close()
-        raise
+        undo.pop_all()
     return collector
 
 
@@ -92,11 +91,10 @@ class CuptiCollector:
     def begin(self) -> None:
         """Enable the activities. Raises CollectorUnavailable."""
         self._claim.take(self.name)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._claim.release, self.name)
             self._subscription.enable()
-        except BaseException:
-            self._claim.release(self.name)
-            raise
+            undo.pop_all()
         self._is_on = True
         self._began = paired(self._subscription.clock_ns)
 
@@ -105,15 +103,13 @@ class CuptiCollector:
         if not self._is_on:
             return Collected()
         self._is_on = False
-        try:
+        with contextlib.ExitStack() as release, contextlib.ExitStack() as undo:
+            release.callback(self._claim.release, self.name)
+            undo.callback(self._subscription.disable)
             self._subscription.wait()
             clock = ClockMap(self._began, paired(self._subscription.clock_ns))
             records = self._subscription.take()
-        except BaseException:
-            self._subscription.disable()
-            raise
-        finally:
-            self._claim.release(self.name)
+            undo.pop_all()
         device_work = with_graph_layers(records.device_work, GRAPHS)
         return spans_of(replace(records, device_work=device_work), clock, native_threads())
 
@@ -174,12 +170,11 @@ class Subscription:
         self._calls.clear()
         self._device_work.clear()
         self._register()
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.disable)
             for kind in self._kinds:
                 self._cupti.activity_enable(kind)
-        except BaseException:
-            self.disable()
-            raise
+            undo.pop_all()
         # Reading the count resets it: what another client lost before is not of this block.
         self._dropped()
 
@@ -261,7 +256,5 @@ def _subscription() -> Subscription:
         cupti = import_module("cupti.cupti")
     except ImportError as error:
         raise CollectorUnavailable("cupti", str(error)) from error
-    try:
+    with calling_collector("cupti"):
         return Subscription(cupti)
-    except Exception as error:  # the binding raises exceptions of its own
-        raise CollectorUnavailable("cupti", str(error)) from error

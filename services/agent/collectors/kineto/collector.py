@@ -7,6 +7,7 @@ after the first block, for the layers of their kernels.
 """
 
 import sys
+from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -78,12 +79,11 @@ class KinetoCollector:
     def begin(self) -> None:
         """Start a session, and have CUPTI allocate its buffers. Raises CollectorUnavailable."""
         self._claim.take(self.name)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._claim.release, self.name)
             self._profiler.watch_device()
             self._fill_first_buffer()
-        except BaseException:
-            self._claim.release(self.name)
-            raise
+            undo.pop_all()
         self._is_on = True
         self._began = paired()
 

@@ -12,10 +12,11 @@ of the library.
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from time import time_ns
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from schemas.run import Ceiling
 from services.agent.machine.roofline.ceilings import (
@@ -85,6 +86,7 @@ class GpuLibrary(Protocol):
         ...
 
 
+Subject = TypeVar("Subject")
 OpenLibrary = Callable[[int], GpuLibrary]
 LIBRARIES: tuple[OpenLibrary, ...] = (WithTorch, WithJax, CudaCopy)
 
@@ -110,16 +112,15 @@ def measure_watched(
 
 def measure_gpu(number: int, libraries: Sequence[OpenLibrary] = LIBRARIES) -> Roof:
     """Measure GPU `number` with the first of the `libraries` that sees it; else return a note."""
-    refusals = []
+    refusals: dict[OpenLibrary, str] = {}
     for open_library in libraries:
-        try:
+        with _errors_noted(refusals, open_library):
             library = open_library(number)
-        # Libraries raise errors of any class: RuntimeError, ImportError, their own.
-        except Exception as error:  # noqa: BLE001
-            refusals.append(f"{open_library.__name__}: {_first_line(error)}")
-            continue
-        return measure_with(library)
-    return Roof(note=f"no roof of the GPU was measured: {'; '.join(refusals)}")
+            break
+    else:
+        reasons = "; ".join(f"{tried.__name__}: {reason}" for tried, reason in refusals.items())
+        return Roof(note=f"no roof of the GPU was measured: {reasons}")
+    return measure_with(library)
 
 
 def measure_with(library: GpuLibrary) -> Roof:
@@ -135,14 +136,10 @@ def measure_with(library: GpuLibrary) -> Roof:
             capability = ".".join(map(str, library.capability))
             missing[precision] = f"compute capability {capability} has none"
             continue
-        try:
+        with _errors_noted(missing, precision):  # out of memory, or no such kernel
             peaks[precision] = {ALL_THREADS: product_peak(library, precision)}
-        except Exception as error:  # noqa: BLE001  # out of memory, or no such kernel
-            missing[precision] = _first_line(error)
-    try:
+    with _errors_noted(missing, "copy"):
         bandwidths[ALL_THREADS] = copy_bandwidth(library)
-    except Exception as error:  # noqa: BLE001
-        missing["copy"] = _first_line(error)
     return Roof("gpu", library.device, peaks, bandwidths, missing)
 
 
@@ -191,9 +188,17 @@ def _tries_s(work: TimedWork, work_s: float) -> list[float]:
     return [work(times) / times for _ in range(TRIES)]
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:_MOST_REASON_CHARACTERS]
+@contextmanager
+def _errors_noted(reasons: dict[Subject, str], subject: Subject) -> Iterator[None]:
+    """Run a library's code; where it fails, the first line of its error is the subject's reason.
+
+    Libraries raise errors of any class: RuntimeError, ImportError, their own.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        lines = str(error).strip().splitlines()
+        reasons[subject] = (lines[0] if lines else type(error).__name__)[:_MOST_REASON_CHARACTERS]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -123,8 +123,11 @@ def _opened(uuid: str) -> tuple[Any, Any]:
     """Return NVML and its handle of a GPU; (None, None) where there is none."""
     try:
         nvml: Any = import_module("pynvml")
+    except ImportError:
+        return None, None
+    try:
         nvml.nvmlInit()
-    except Exception:  # noqa: BLE001  # no binding, or no driver: NVMLError is the binding's own
+    except nvml.NVMLError:  # there is no driver
         return None, None
     try:
         return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)

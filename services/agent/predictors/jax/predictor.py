@@ -18,7 +18,6 @@ from jax.sharding import SingleDeviceSharding
 
 from schemas.level import Level
 from services.agent.errors import (
-    AgentError,
     BadOption,
     BatchSizeUnsupported,
     OpenFailed,
@@ -32,6 +31,7 @@ from services.agent.predictors import (
     TensorPlace,
     Tensors,
 )
+from services.agent.predictors.boundary import PREDICTING, opening_model
 from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.jax.layers import ProfiledCapture
 from services.agent.predictors.jax.options import Options, options_of
@@ -70,16 +70,11 @@ def open_model(request: OpenRequest) -> "JaxPredictor":
     options = options_of(request.options, request.device, exported=exported)
     device = _set_up_device(options)
     opening = Opening(request)
-    try:
-        with jax.default_device(device):
-            program = (
-                exported_program(request) if exported else built_program(request, options.precision)
-            )
-            predictor = JaxPredictor(request, options, program, device)
-    except AgentError:
-        raise
-    except Exception as error:  # builders and traced functions raise what they like
-        raise OpenFailed(request.model.name, first_line(error)) from error
+    with opening_model(request.model.name), jax.default_device(device):
+        program = (
+            exported_program(request) if exported else built_program(request, options.precision)
+        )
+        predictor = JaxPredictor(request, options, program, device)
     opening.mark_loaded()
     predictor.settle(opening.run_first(predictor, predictor.filled))
     return predictor
@@ -145,7 +140,7 @@ class JaxPredictor:
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
-        try:
+        with PREDICTING:
             for name, (shape, dtype) in self._expected.items():
                 array = inputs.get(name)
                 if array is None:
@@ -170,10 +165,6 @@ class JaxPredictor:
             return {
                 name: self._fetched(leaf) for name, leaf in zip(self._names, leaves, strict=True)
             }
-        except PredictFailed:
-            raise
-        except Exception as error:  # XLA's errors share no root
-            raise PredictFailed(first_line(error)) from error
 
     def _lock(self, inputs: Tensors) -> None:
         """Page-lock the arrays of a batch, in place of the oldest's where there are too many."""

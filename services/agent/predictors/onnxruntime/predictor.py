@@ -16,7 +16,7 @@ import onnxruntime as ort
 from mlscope.importing.onnxruntime.events import bodies_note
 from mlscope.tracing.clock import epoch_offset_ns
 from schemas.level import Level
-from services.agent.errors import BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.errors import BatchSizeUnsupported
 from services.agent.predictors import (
     MAX_BOUND,
     Layer,
@@ -26,13 +26,14 @@ from services.agent.predictors import (
     TensorPlace,
     Tensors,
 )
+from services.agent.predictors.boundary import PREDICTING, opening_model
 from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.onnxruntime.graph import graph_of
 from services.agent.predictors.onnxruntime.layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime.options import Options, options_of
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.page_locking import PageLocks, page_aligned
-from services.agent.predictors.shapes import first_line, is_batched
+from services.agent.predictors.shapes import is_batched
 
 _ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their sums are slightly low"
 _FULL_NOTE = (
@@ -187,13 +188,11 @@ class BoundSession:
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
-        try:
+        with PREDICTING:
             bound = self._bindings.get(id(inputs)) or self._bind(inputs)
             for name, value in bound.on_device.items():
                 value.update_inplace(inputs[name])
             self._run(bound.binding)
-        except Exception as error:  # ORT's errors share no root
-            raise PredictFailed(first_line(error)) from error
         if bound.outputs is not None:
             return bound.outputs
         names = [place.name for place in self.session.get_outputs()]
@@ -363,7 +362,5 @@ def _session(
     Raises OpenFailed.
     """
     source = str(request.graph_path) if request.weights_path else request.graph
-    try:
+    with opening_model(request.model.name):
         return ort.InferenceSession(source, settings, providers=[options.provider])
-    except Exception as error:  # ORT's errors share no root
-        raise OpenFailed(request.model.name, first_line(error)) from error

@@ -1,17 +1,15 @@
 """PyTorch on a GPU: copies in, compute and copies out, one call at a time or overlapped."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 
 from mlscope.tracing.clock import now_ns
-from services.agent.errors import PredictFailed
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Tensors
+from services.agent.predictors.boundary import PREDICTING
 from services.agent.predictors.pytorch.opened import PyTorchPredictor
-from services.agent.predictors.shapes import first_line
 
 
 class GpuPredictor(PyTorchPredictor):
@@ -23,7 +21,7 @@ class GpuPredictor(PyTorchPredictor):
         Events on the GPU bound the parts, so compute includes gaps between launches.
         """
         marks = self._marks
-        with _predict_failed(), torch.inference_mode():
+        with PREDICTING, torch.inference_mode():
             feed = self.feed_of(inputs)
             marks[0].record()
             tensors = feed.moved()
@@ -42,7 +40,7 @@ class GpuPredictor(PyTorchPredictor):
 
         At most two calls with the same arrays may be under way.
         """
-        with _predict_failed(), torch.inference_mode():
+        with PREDICTING, torch.inference_mode():
             feed = self.feed_of(inputs)
             computing = torch.cuda.current_stream(self.device)
             copying_in, copying_out = self._copy_streams
@@ -74,7 +72,7 @@ class GpuPredictor(PyTorchPredictor):
 
     def hold(self, inputs: Tensors) -> None:
         """Copy the arrays to the device, where later calls read them. Raises PredictFailed."""
-        with _predict_failed(), torch.inference_mode():
+        with PREDICTING, torch.inference_mode():
             self.feed_of(inputs).hold()
 
     def release(self, inputs: Tensors) -> None:
@@ -104,18 +102,9 @@ class PendingCall:
 
     def wait(self) -> Tensors:
         """Return the outputs once they are in the host's memory. Raises PredictFailed."""
-        with _predict_failed():
+        with PREDICTING:
             self._arrived.synchronize()
         return {name: buffer.numpy() for name, buffer in self._buffers.items()}
-
-
-@contextmanager
-def _predict_failed() -> Iterator[None]:
-    """Raise PredictFailed for whatever a model's own code raises."""
-    try:
-        yield
-    except Exception as error:  # a model's own code raises what it likes
-        raise PredictFailed(first_line(error)) from error
 
 
 def _parts_until(ended_ns: int, marks: Sequence[Any]) -> list[CallPart]:

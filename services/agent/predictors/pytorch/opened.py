@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from schemas.level import Level
-from services.agent.errors import PredictFailed
 from services.agent.predictors import (
     MAX_BOUND,
     LayerCapture,
@@ -20,6 +19,7 @@ from services.agent.predictors import (
     TensorPlace,
     Tensors,
 )
+from services.agent.predictors.boundary import PREDICTING
 from services.agent.predictors.pytorch.feed import Feed
 from services.agent.predictors.pytorch.host_memory import cuda_page_locks
 from services.agent.predictors.pytorch.models import caller_of, precision_of
@@ -27,7 +27,6 @@ from services.agent.predictors.pytorch.options import Options
 from services.agent.predictors.pytorch.outputs import leaves_of, single_output_name
 from services.agent.predictors.pytorch.tracing.capturing import LayerCaptures, ModelCalls
 from services.agent.predictors.pytorch.tracing.events import MODEL_CALL
-from services.agent.predictors.shapes import first_line
 
 
 class PyTorchPredictor:
@@ -106,14 +105,11 @@ class PyTorchPredictor:
         graph: "_CapturedGraph | None",
         call: Callable[[list[torch.Tensor]], Any] | None = None,
     ) -> Tensors:
-        try:
-            with torch.inference_mode():
-                feed = self.feed_of(inputs)
-                model_call = call or self._call
-                answer = graph.replay(feed.sources) if graph else model_call(feed.moved())
-                return feed.fetched(self.outputs_of(answer))
-        except Exception as error:  # a model's own code raises what it likes
-            raise PredictFailed(first_line(error)) from error
+        with PREDICTING, torch.inference_mode():
+            feed = self.feed_of(inputs)
+            model_call = call or self._call
+            answer = graph.replay(feed.sources) if graph else model_call(feed.moved())
+            return feed.fetched(self.outputs_of(answer))
 
     def answer(self, tensors: list[torch.Tensor]) -> Any:
         """Return what the model returns for input tensors; a captured graph copies them."""

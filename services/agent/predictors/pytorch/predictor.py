@@ -4,6 +4,7 @@ import torch
 
 from services.agent.errors import OpenFailed
 from services.agent.predictors import OpenRequest
+from services.agent.predictors.boundary import opening_model
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.pytorch.gpu import GpuPredictor
 from services.agent.predictors.pytorch.models import load, prepared
@@ -27,12 +28,8 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
     torch.backends.cuda.matmul.allow_tf32 = options.allow_tf32
     torch.backends.cudnn.allow_tf32 = options.allow_tf32
     opening, watch = Opening(request), WeightWatch(is_on=request.traces_first)
-    try:
+    with opening_model(request.model.name):
         module = prepared(load(request, watch), options, watch)
-    except OpenFailed:
-        raise
-    except Exception as error:  # builders and loaders raise what they like
-        raise OpenFailed(request.model.name, first_line(error)) from error
     predictor_type = GpuPredictor if options.device.startswith("cuda") else PyTorchPredictor
     predictor = predictor_type(request, options, module)
     opening.mark_loaded(watch.moves)

@@ -16,8 +16,9 @@ from typing import Any
 import tensorflow as tf
 
 from schemas.level import Level
-from services.agent.errors import AgentError, OpenFailed, PredictFailed
+from services.agent.errors import OpenFailed, PredictFailed
 from services.agent.predictors import LayerCapture, Opened, OpenRequest, Tensors
+from services.agent.predictors.boundary import PREDICTING, opening_model
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line, without_bfloat16
 from services.agent.predictors.tensorflow.layers import NodeNames, TracedCapture, Twin
@@ -37,13 +38,8 @@ def open_model(request: OpenRequest) -> "TensorFlowPredictor":
     options = options_of(request.options, request.device, form, devices)
     _set_up_process(options)
     opening = Opening(request)
-    try:
-        with tf.device(f"/{options.device}"):
-            model = load(request, form, options)
-    except AgentError:
-        raise
-    except Exception as error:  # TensorFlow, Keras and builders raise what they like
-        raise OpenFailed(request.model.name, first_line(error)) from error
+    with opening_model(request.model.name), tf.device(f"/{options.device}"):
+        model = load(request, form, options)
     predictor = TensorFlowPredictor(options, model, request.scratch)
     opening.mark_loaded()
     opening.run_first(predictor)
@@ -104,7 +100,7 @@ class TensorFlowPredictor:
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture of layers. Raises OpenFailed, PredictFailed."""
-        try:
+        with opening_model("layers"):
             if self._model.twin is None:
                 program = program_of("", "XLA")  # nothing is compiled before the first run
                 if warmed_with and self._program is None and self._model.hlo_text is not None:
@@ -118,10 +114,6 @@ class TensorFlowPredictor:
                 with tf.device(f"/{self._options.device}"):
                     self._twin = self._model.twin()
                 self._names = NodeNames(self._options.device, self._twin.details)
-        except AgentError:
-            raise
-        except Exception as error:  # freezing and loading raise what they like
-            raise OpenFailed("layers", first_line(error)) from error
         call = self._twin.call
 
         def predict_traced(inputs: Tensors, options: Any, metadata: Any) -> Tensors:
@@ -140,7 +132,7 @@ class TensorFlowPredictor:
         gc.collect()
 
     def _predict(self, call: Any, inputs: Tensors, *trace_arguments: Any) -> Tensors:
-        try:
+        with PREDICTING:
             arrays = [self._checked_input(inputs, name) for name in self._inputs]
             with self._device_context:
                 outputs = call(arrays, *trace_arguments)
@@ -148,10 +140,6 @@ class TensorFlowPredictor:
                 name: without_bfloat16(output)
                 for name, output in zip(self._outputs, outputs, strict=True)
             }
-        except PredictFailed:
-            raise
-        except Exception as error:  # a session raises ValueError, TypeError and OpError
-            raise PredictFailed(first_line(error)) from error
 
     def _checked_input(self, inputs: Tensors, name: str) -> Any:
         """Return an input's array, of the model's type: a session would silently cast another."""

@@ -68,15 +68,13 @@ class _Child:
         os.set_blocking(trace_fd, False)
         descriptors = (child_channel.fileno(), child_trace_fd)
         command = [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *map(str, descriptors)]
-        try:
+        with contextlib.ExitStack() as of_child, contextlib.ExitStack() as undo:
+            of_child.callback(child_channel.close)
+            of_child.callback(os.close, child_trace_fd)
+            undo.callback(channel.close)
+            undo.callback(os.close, trace_fd)
             process = spawn(command, descriptors, environment, has_ended)
-        except BaseException:
-            channel.close()
-            os.close(trace_fd)
-            raise
-        finally:
-            child_channel.close()
-            os.close(child_trace_fd)
+            undo.pop_all()
         return cls(process, channel, trace_fd, has_ended)
 
     def exit_code(self) -> int | None:

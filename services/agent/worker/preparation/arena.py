@@ -7,6 +7,7 @@ limit for it, and it is gone with the last process that maps it, however that pr
 import errno
 import mmap
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -89,13 +90,13 @@ class Arena:
         if available_bytes and layout.reserved_bytes > _MOST_SHARE * available_bytes:
             raise OSError(errno.ENOMEM, f"{layout.reserved_bytes} bytes are not available")
         fd = os.memfd_create("mlscope-preparation", os.MFD_CLOEXEC)
-        try:
+        with ExitStack() as undo:
+            undo.callback(os.close, fd)
             os.ftruncate(fd, layout.size_bytes)
             os.posix_fallocate(fd, 0, layout.reserved_bytes)
-            return cls(fd, layout), fd
-        except BaseException:
-            os.close(fd)
-            raise
+            arena = cls(fd, layout)
+            undo.pop_all()
+        return arena, fd
 
     def _slot(self, offsets: SlotOffsets) -> SlotMemory:
         layout, count = self.layout, self.layout.batch_size

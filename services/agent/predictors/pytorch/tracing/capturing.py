@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from services.agent.errors import PredictFailed
 from services.agent.predictors import LayerCapture, Tensors
+from services.agent.predictors.boundary import PREDICTING
 from services.agent.predictors.pytorch.options import Options
 from services.agent.predictors.pytorch.tracing.events import EventNames, KinetoCapture
 from services.agent.predictors.pytorch.tracing.kernels import Provenance
@@ -16,7 +16,6 @@ from services.agent.predictors.pytorch.tracing.plan import LayerPlan, plan_of
 from services.agent.predictors.pytorch.tracing.probe import ModelTrace, Operator, probe, wrappable
 from services.agent.predictors.pytorch.tracing.profiler import PROFILER, SharedProfiler
 from services.agent.predictors.pytorch.tracing.programs import operator_names
-from services.agent.predictors.shapes import first_line
 
 _NAMED_KERNELS = {"cpp.enable_kernel_profile": True, "trace.provenance_tracking_level": 1}
 _CUDA_GRAPHS = "triton.cudagraphs"
@@ -93,11 +92,8 @@ class LayerCaptures:
     ) -> LayerCapture:
         if self._plan is None and self._names is None:
             # One uncounted call shows the layers.
-            try:
-                with torch.inference_mode():
-                    trace = probe(self._module, lambda: self._calls.call(warmed_with[0]))
-            except Exception as error:  # a model's own code raises what it likes
-                raise PredictFailed(first_line(error)) from error
+            with PREDICTING, torch.inference_mode():
+                trace = probe(self._module, lambda: self._calls.call(warmed_with[0]))
             names = operator_names(self._module)
             plan = None
             if wrappable(self._module) and not names:

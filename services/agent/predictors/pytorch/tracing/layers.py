@@ -8,6 +8,7 @@ uncounted call showed there.
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from mlscope.tracing.clock import now_ns
@@ -53,12 +54,11 @@ class EagerCapture:
         ]
         if plan.times_root:
             self._undo.append(wrap(plan.model, timed(ROOT, plan.model.forward, append)))
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._unwrap)
             for inputs in warmed_with:
                 predict(inputs)
-        except BaseException:
-            self._unwrap()
-            raise
+            undo.pop_all()
         self._spans.clear()
 
     @property
