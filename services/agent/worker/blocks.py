@@ -72,13 +72,12 @@ def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str, missing: st
     if rule.of == "result":
         return f"{ENDED_EARLY} {count}, {bound}: {missing}" if missing else ""
     width = relative_interval(medians)
-    interval = (
-        f"an interval {_percent(width)} of it wide" if math.isfinite(width) else "no interval"
+    precision = (
+        f"the interval of the median is {_percent(width)} of its value wide"
+        if math.isfinite(width)
+        else "the median has no interval"
     )
-    return (
-        f"{ENDED_EARLY} {count}, {bound}: the median has {interval}, "
-        f"{_percent(rule.interval)} was requested"
-    )
+    return f"{ENDED_EARLY} {count}, {bound}: {precision}; {_percent(rule.interval)} was requested"
 
 
 def _percent(share: float) -> str:

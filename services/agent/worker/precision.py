@@ -91,12 +91,13 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
             return f"its {figure.name} needs {figure.needed} answered queries, {count} were"
         reach = _relative_reach(figure)
         if reach > width / 2:
-            return f"its {figure.name} has {_reach_text(reach)}, at most {width / 2:.0%} is wanted"
+            precision = (
+                f"is known to within {reach:.0%} (95 % interval)"
+                if math.isfinite(reach)
+                else "has no interval"
+            )
+            return f"its {figure.name} {precision}; the goal is within {width / 2:.0%}"
     return ""
-
-
-def _reach_text(reach: float) -> str:
-    return f"an interval that reaches {reach:.0%}" if math.isfinite(reach) else "no interval"
 
 
 def _figures(load: Load, answers: Answers) -> Iterator[_Figure]:

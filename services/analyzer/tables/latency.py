@@ -69,7 +69,7 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
         row = representative(runs).row
         mode = f"samples {row.prepared_text}" if row.prepared else ""
         place = ", ".join(filter(None, [row.run, mode, behind_others(row)]))
-        early = ", not known as well as wanted" if _ended_early(row) else ""
+        early = ", less precise than requested" if _ended_early(row) else ""
         load = f"{row.scenario} at batch {row.batch_size}"
         sentences.append(f"{load} {results[row.run]} ({place}{early})")
     omitted = len(groups) - len(sentences)

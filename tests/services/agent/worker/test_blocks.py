@@ -63,7 +63,8 @@ def test_an_interval_that_was_not_reached_is_told() -> None:
     rule = Blocks(least=2, most=2, interval=0.01, budget_s=60)
     noisy = [100.0, 110.0]
     told = (
-        f"the median has an interval {relative_interval(noisy):.1%} of it wide, 1.0% was requested"
+        f"the interval of the median is {relative_interval(noisy):.1%} of its value wide; "
+        "1.0% was requested"
     )
     assert stop_caveat(rule, noisy, "most") == f"ended at 2 blocks, the most allowed: {told}"
     assert stop_caveat(rule, noisy, "budget").startswith("ended at 2 blocks, its budget of 60 s")
@@ -72,7 +73,7 @@ def test_an_interval_that_was_not_reached_is_told() -> None:
     assert stop_caveat(rule, noisy, "interval") == ""
     fine = Blocks(least=2, most=2, interval=0.0001)
     still = [100_000.0, 100_001.0]
-    told = "an interval 0.013% of it wide, 0.01% was requested"
+    told = "the median is 0.013% of its value wide; 0.01% was requested"
     assert told in stop_caveat(fine, still, "most")
     assert stop_caveat(Blocks(), noisy, "most") == ""
 
@@ -100,7 +101,7 @@ def test_a_rule_of_the_result_goes_on_until_nothing_is_missing() -> None:
 
 def test_a_result_that_was_not_known_in_time_is_a_caveat() -> None:
     rule = Blocks(least=1, most=5, interval=0.1, budget_s=10.0, of="result")
-    missing = "its throughput has an interval that reaches 20%, at most 5% is wanted"
+    missing = "its throughput is known to within 20% (95 % interval); the goal is within 5%"
     assert stop_caveat(rule, [1.0, 2.0], "budget", missing) == (
         f"ended at 2 blocks, its budget of 10 s spent: {missing}"
     )

@@ -107,5 +107,5 @@ def test_a_result_has_its_interval_and_says_where_the_budget_ended_first() -> No
     assert "trimmed mean 5.50 ms (5.35 … 5.69), 90th percentile 6.00 ms (6.00 … 6.00)" in (
         table.verdict
     )
-    assert table.verdict.endswith("(a, not known as well as wanted).")
+    assert table.verdict.endswith("(a, less precise than requested).")
     assert f"a: {early}" in table.caveats
