@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mlscope.statistics import are_told_apart
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_in
-from services.analyzer.building.charts import points
+from services.analyzer.building.charts import Axis, points
 from services.analyzer.building.table import (
     bool_column,
     estimate_columns,
@@ -95,10 +95,10 @@ COMPARISON = Comparison(
     ),
     compute=accuracy,
     chart=points(
-        ("latency", "Latency of a query (ns)"),
-        ("accuracy", "Accuracy"),
+        Axis("latency", "Latency of a query", "ns"),
+        Axis("accuracy", "Accuracy"),
         "model",
         ("agent", "samples_per_s", "on_front"),
-        size=("size_bytes", "Published size (bytes)"),
+        size=("size_bytes", "Published size"),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, leader
-from services.analyzer.building.charts import points
+from services.analyzer.building.charts import Axis, points
 from services.analyzer.building.margins import UNKNOWN, margin_in
 from services.analyzer.building.table import (
     bool_column,
@@ -129,8 +129,8 @@ COMPARISON = Comparison(
     ),
     compute=choice,
     chart=points(
-        ("latency", "Latency of a query (ns)"),
-        ("samples_per_s", "Samples per second"),
+        Axis("latency", "Latency of a query", "ns"),
+        Axis("samples_per_s", "Samples per second"),
         "meets",
         ("agent", "model", "batch_size", "cost", "misses"),
     ),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import lines
+from services.analyzer.building.charts import Axis, curves
 from services.analyzer.building.table import estimate_columns, float_column, make_table, text_column
 from services.analyzer.comparisons.source import (
     PLACE_COLUMNS,
@@ -78,6 +78,6 @@ COMPARISON = Comparison(
         *estimate_columns("cost", "Cost of a million inferences.", "USD"),
     ),
     compute=cost,
-    chart=lines(("batch_size", "Batch size"), ("cost", "$ a million"), "evaluation", "agent"),
+    chart=curves(("batch_size", "Batch size"), Axis("cost", "$ a million"), "evaluation", "agent"),
 )
 _NAMES = tuple(column.name for column in COMPARISON.columns)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import heat
+from services.analyzer.building.charts import Axis, heat
 from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
     estimate_columns,
@@ -97,5 +97,7 @@ COMPARISON = Comparison(
         *estimate_columns("speedup", "Throughput relative to the smallest batch size.", "1"),
     ),
     compute=speedup,
-    chart=heat(("batch_size", "Batch size"), ("evaluation", "Evaluation"), ("speedup", "Speed-up")),
+    chart=heat(
+        ("batch_size", "Batch size"), ("evaluation", "Evaluation"), Axis("speedup", "Speed-up")
+    ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import lines
+from services.analyzer.building.charts import Axis, curves
 from services.analyzer.building.table import bool_column, estimate_columns, make_table, text_column
 from services.analyzer.comparisons.source import (
     PLACE_COLUMNS,
@@ -55,9 +55,9 @@ COMPARISON = Comparison(
         bool_column("is_optimal", "Whether this is the optimal batch size of its evaluation."),
     ),
     compute=throughput,
-    chart=lines(
+    chart=curves(
         ("batch_size", "Batch size"),
-        ("samples_per_s", "Samples per second"),
+        Axis("samples_per_s", "Samples per second"),
         "evaluation",
         "agent",
         "model",

@@ -12,6 +12,7 @@ from typing import Any
 from mlscope.accuracy import AccuracyError
 from mlscope.counts import be, many, verb
 from schemas.analysis import Table
+from services.analyzer.building.charts import Axis, amounts
 from services.analyzer.building.table import (
     Analysis,
     bool_column,
@@ -223,4 +224,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=accuracy,
+    chart=amounts(("metric", "Metric"), Axis("value", "Value"), "n", "dataset", facet="agent"),
 )

@@ -7,7 +7,7 @@ import polars as pl
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, series
 from services.analyzer.building.grouped import trimmed
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -84,5 +84,7 @@ ANALYSIS = Analysis(
         float_column("median", "Median."),
     ),
     compute=blocks,
-    chart=bars(("block", "Block"), ("trimmed_mean", "Latency (ns)"), "count", "median"),
+    chart=series(
+        ("block", "Block"), Axis("trimmed_mean", "Latency", "ns"), "run", "count", "median"
+    ),
 )

@@ -8,7 +8,7 @@ from mlscope.quantities import shown
 from mlscope.tracing.weights import LOAD, PLACE
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.margins import UNKNOWN, difference, trimmed_margins_by_key
 from services.analyzer.building.openings import Openings, layer_times, matching_layers, openings_of
 from services.analyzer.building.stacks import SYSTEM_LEVEL
@@ -175,5 +175,5 @@ ANALYSIS = Analysis(
         float_column("times", "First divided by warm.", "1"),
     ),
     compute=cold_layers,
-    chart=bars(("layer", "Layer"), ("extra", "First minus warm (ns)"), "times"),
+    chart=layer_bars(Axis("extra", "First minus warm", "ns"), "times", color=""),
 )

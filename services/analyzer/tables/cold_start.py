@@ -10,7 +10,7 @@ from mlscope.quantities import number
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from services.analyzer.building.best import estimate_text
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, dumbbells
 from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
@@ -145,6 +145,15 @@ def _cells(
     }
 
 
+_CHART = dumbbells(
+    ("place", "Part"),
+    (("warm", "warm"), ("cold", "cold")),
+    Axis("", "Time", "ns"),
+    "part",
+    "times",
+)
+_CHART["transform"] = [{"calculate": "datum.layer ? datum.layer : datum.part", "as": "place"}]
+
 ANALYSIS = Analysis(
     name="cold_start",
     title="Cold start against warm",
@@ -166,5 +175,5 @@ ANALYSIS = Analysis(
         *estimate_columns("times", "Cold divided by warm.", "1"),
     ),
     compute=cold_start,
-    chart=bars(("layer", "Layer"), ("extra", "Cold minus warm (ns)"), "part", "times"),
+    chart=_CHART,
 )

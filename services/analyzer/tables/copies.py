@@ -7,7 +7,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, amounts
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -101,5 +101,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=copies,
-    chart=bars(("batch_size", "Batch size"), ("time", "Time (ns)"), "part", "share"),
+    chart=amounts(("part", "Part"), Axis("time", "Time per call", "ns"), "share", color="part"),
 )

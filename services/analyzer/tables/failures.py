@@ -5,6 +5,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.reasons import reasons_of
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -91,4 +92,7 @@ ANALYSIS = Analysis(
         text_column("first_queries", "Numbers of the first of them."),
     ),
     compute=failures,
+    chart=ranked(
+        ("reason", "Reason"), Axis("queries", "Failed queries"), "status", has_interval=False
+    ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 from mlscope.counts import many
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import stacked
+from services.analyzer.building.charts import Axis, stacked
 from services.analyzer.building.kernel_sums import (
     TracedStack,
     kernel_warnings,
@@ -182,6 +182,11 @@ ANALYSIS = Analysis(
     ),
     compute=gpu_and_rest,
     chart=stacked(
-        ("index", "Layer"), {"gpu": "GPU", "non_gpu": "non-GPU"}, "Share of latency", "name", "type"
+        ("index", "Layer"),
+        {"gpu": "GPU", "non_gpu": "not GPU"},
+        Axis("", "Share of latency"),
+        "name",
+        "type",
+        is_normalised=True,
     ),
 )

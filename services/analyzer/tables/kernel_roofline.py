@@ -115,5 +115,5 @@ ANALYSIS = Analysis(
         MEMORY_BOUND_COLUMN,
     ),
     compute=kernel_roofline,
-    chart=roofline("name", "layer_name", "time", "of_roof"),
+    chart=roofline("name", "layer_name", "time", "of_roof", size="time"),
 )

@@ -5,7 +5,7 @@ from typing import Any
 from mlscope.counts import many, verb
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
     TracedStack,
@@ -94,5 +94,11 @@ ANALYSIS = Analysis(
         float_column("share", "Share of the trimmed mean of predict in the same run.", "1"),
     ),
     compute=kernels,
-    chart=bars(("layer", "Layer"), ("time", "Time per query (ns)"), "name", "layer_name"),
+    chart=layer_bars(
+        Axis("time", "Kernel time per query", "ns"),
+        "layer_name",
+        x=("layer", "Layer"),
+        color="name",
+        has_interval=False,
+    ),
 )

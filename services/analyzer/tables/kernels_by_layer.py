@@ -5,7 +5,7 @@ from typing import Any
 from mlscope.counts import counted, many
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
     TracedStack,
@@ -108,5 +108,5 @@ ANALYSIS = Analysis(
         *SUM_COLUMNS,
     ),
     compute=kernels_by_layer,
-    chart=bars(("layer", "Layer"), ("time", "Kernel time per query (ns)"), "name", "type"),
+    chart=layer_bars(Axis("time", "Kernel time per query", "ns"), "name", x=("layer", "Layer")),
 )

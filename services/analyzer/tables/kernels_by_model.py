@@ -129,5 +129,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=kernels_by_model,
-    chart=roofline("batch_size", "model", "agent", "latency", "of_roof"),
+    chart=roofline("batch_size", "model", "agent", "latency", "of_roof", color="run"),
 )

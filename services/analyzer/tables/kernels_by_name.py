@@ -2,7 +2,7 @@
 
 from mlscope.counts import counted, many
 from schemas.analysis import Table
-from services.analyzer.building.charts import pie
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
     kernel_warnings,
@@ -65,5 +65,5 @@ ANALYSIS = Analysis(
         float_column("share", "Share of the trimmed mean of predict in the same run.", "1"),
     ),
     compute=kernels_by_name,
-    chart=pie(("time", "Time per query (ns)"), "name"),
+    chart=ranked(("name", "Kernel"), Axis("time", "Time per query", "ns"), "calls", "share"),
 )

@@ -9,7 +9,7 @@ from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
 from schemas.run import ENDED_EARLY
 from services.analyzer.building.best import estimate_text
-from services.analyzer.building.charts import percentiles
+from services.analyzer.building.charts import Axis, spreads
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
     PREPARED_COLUMN,
@@ -205,20 +205,19 @@ ANALYSIS = Analysis(
         text_column("result", "The scenario's final performance result."),
     ),
     compute=latency,
-    chart=percentiles(
+    chart=spreads(
         ("run", "Run"),
         {
-            "min": "minimum",
-            "trimmed_mean": "trimmed mean",
             "median": "median",
             "p90": "90th percentile",
             "p99": "99th percentile",
-            "max": "maximum",
         },
-        "Latency (ns)",
+        Axis("", "Latency", "ns"),
         "scenario",
         "batch_size",
         "level",
         "count",
+        extremes=("min", "max"),
+        is_logarithmic=True,
     ),
 )

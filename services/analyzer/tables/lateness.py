@@ -7,7 +7,7 @@ the query waits behind others, is in the columns `begun`.
 from mlscope.counts import be, many
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import percentiles
+from services.analyzer.building.charts import Axis, spreads
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -88,17 +88,16 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=lateness,
-    chart=percentiles(
+    chart=spreads(
         ("run", "Run"),
         {
             "p50": "issued: median",
             "p90": "issued: 90th percentile",
             "p99": "issued: 99th percentile",
-            "max": "issued: maximum",
             "begun_p50": "started: median",
             "begun_p99": "started: 99th percentile",
         },
-        "Behind the due time (ns)",
+        Axis("", "Behind the due time", "ns"),
         "scenario",
         "pacing",
         "count",

@@ -2,7 +2,7 @@
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.charts import side_by_side
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.kernel_sums import (
     kernel_warnings,
     layer_label,
@@ -72,12 +72,14 @@ ANALYSIS = Analysis(
         float_column("counted", "Share of the kernel time whose kernels have all counters.", "1"),
     ),
     compute=layer_counters,
-    chart=side_by_side(
-        ("layer", "Layer"),
-        {
-            "flops": "FLOP per query",
-            "dram_read_bytes": "DRAM reads per query (bytes)",
-            "dram_write_bytes": "DRAM writes per query (bytes)",
-        },
+    chart=layer_bars(
+        [
+            Axis("flops", "FLOP per query", "FLOP"),
+            Axis("dram_read_bytes", "DRAM reads", "By"),
+            Axis("dram_write_bytes", "DRAM writes", "By"),
+        ],
+        "name",
+        x=("layer", "Layer"),
+        has_interval=False,
     ),
 )

@@ -2,7 +2,7 @@
 
 from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.building.charts import boxes
+from services.analyzer.building.charts import Axis, boxes
 from services.analyzer.building.stacks import (
     depth_warnings,
     launch_warnings,
@@ -82,5 +82,5 @@ ANALYSIS = Analysis(
         float_column("max", "Maximum."),
     ),
     compute=layer_latency,
-    chart=boxes(("index", "Layer"), "Time per query (ns)", "name", "type"),
+    chart=boxes(("index", "Layer"), Axis("", "Time per query", "ns"), "type", "name"),
 )

@@ -3,7 +3,7 @@
 from mlscope.counts import many, verb
 from mlscope.quantities import shown
 from schemas.analysis import Table
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.stacks import layered_runs
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -77,5 +77,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=layer_memory,
-    chart=bars(("index", "Layer"), ("memory_bytes", "Allocated (bytes)"), "name", "shape"),
+    chart=layer_bars(Axis("memory_bytes", "Allocated", "By"), "name", "shape", has_interval=False),
 )

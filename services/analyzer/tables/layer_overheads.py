@@ -18,7 +18,7 @@ import polars as pl
 from mlscope.counts import many, verb
 from schemas.analysis import Table
 from services.analyzer.building.best import Leader, leader
-from services.analyzer.building.charts import estimates
+from services.analyzer.building.charts import Axis, estimates
 from services.analyzer.building.grouped import CONFIDENCE
 from services.analyzer.building.level_differences import (
     BEYOND_WHOLE,
@@ -164,7 +164,7 @@ ANALYSIS = Analysis(
     compute=layer_overheads,
     chart=estimates(
         ("index", "Layer"),
-        ("overhead", "Overhead of the deeper level (ns)"),
+        Axis("overhead", "Overhead of the deeper level", "ns"),
         "deeper",
         "name",
         "run",

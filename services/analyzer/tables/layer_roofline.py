@@ -139,5 +139,5 @@ ANALYSIS = Analysis(
         MEMORY_BOUND_COLUMN,
     ),
     compute=layer_roofline,
-    chart=roofline("name", "type", "time", "of_roof", "source"),
+    chart=roofline("name", "time", "of_roof", "source", color="type", size="time"),
 )

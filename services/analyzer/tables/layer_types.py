@@ -4,7 +4,7 @@ import polars as pl
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.charts import pie
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.layer_work import own_work
 from services.analyzer.building.stacks import (
     depth_warnings,
@@ -65,5 +65,7 @@ ANALYSIS = Analysis(
         *time_columns("type", "Type of the layers."),
     ),
     compute=layer_types,
-    chart=pie(("time", "Time per query (ns)"), "type"),
+    chart=ranked(
+        ("type", "Type"), Axis("time", "Time per query", "ns"), "layers", "share", color="type"
+    ),
 )

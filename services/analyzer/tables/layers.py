@@ -5,7 +5,7 @@ from typing import Any
 from mlscope.counts import many
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.stacks import (
     SERIALISED,
     VARIANT_COLUMN,
@@ -129,5 +129,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=layers,
-    chart=bars(("index", "Layer"), ("time", "Time per query (ns)"), "name", "type", "shape"),
+    chart=layer_bars(Axis("time", "Time per query", "ns"), "name", "shape"),
 )

@@ -27,7 +27,7 @@ from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.building.best import estimate_text, overhead_text
-from services.analyzer.building.charts import estimates
+from services.analyzer.building.charts import Axis, amounts
 from services.analyzer.building.level_differences import (
     BEYOND_WHOLE,
     UNTIMED,
@@ -248,6 +248,19 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, reason: str = "") 
     }
 
 
+_CHART = amounts(
+    ("part", "Part"),
+    Axis("median", "Time per query", "ns"),
+    "run",
+    "share",
+    "doubt",
+    "variant",
+    color="level",
+    beside="run",
+    facet="session",
+)
+_CHART["transform"].insert(0, {"filter": "datum.kind == 'measured'"})
+
 ANALYSIS = Analysis(
     name="levels",
     title="Where the time went, by level",
@@ -279,16 +292,5 @@ ANALYSIS = Analysis(
         text_column("variant", "Variant of the process: serialised, cold; empty for a plain one."),
     ),
     compute=levels,
-    chart=estimates(
-        ("part", "Part"),
-        ("median", "Time per query (ns)"),
-        "session",
-        "run",
-        "level",
-        "share",
-        "doubt",
-        "variant",
-        row_filter="datum.kind == 'measured'",
-        is_in_order=True,
-    ),
+    chart=_CHART,
 )

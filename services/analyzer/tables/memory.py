@@ -6,7 +6,7 @@ import polars as pl
 
 from mlscope.quantities import shown
 from schemas.analysis import Table
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, grouped_bars
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -102,5 +102,15 @@ ANALYSIS = Analysis(
         text_column("largest", "The layer that allocates the most."),
     ),
     compute=memory,
-    chart=bars(("run", "Run"), ("process_bytes", "Resident memory (bytes)"), facet="agent"),
+    chart=grouped_bars(
+        ("run", "Run"),
+        {
+            "process_bytes": "process",
+            "device_bytes": "device",
+            "layers_bytes": "layers",
+            "model_bytes": "model",
+        },
+        Axis("", "Memory", "By"),
+        facet="agent",
+    ),
 )

@@ -4,7 +4,7 @@ import polars as pl
 
 from mlscope.quantities import shown
 from schemas.analysis import Table
-from services.analyzer.building.charts import pie
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.stacks import layered_runs
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -55,5 +55,11 @@ ANALYSIS = Analysis(
         float_column("share", "Share of the bytes that all layers allocate.", "1"),
     ),
     compute=memory_by_type,
-    chart=pie(("memory_bytes", "Allocated (bytes)"), "type"),
+    chart=ranked(
+        ("type", "Type"),
+        Axis("memory_bytes", "Allocated", "By"),
+        "layers",
+        color="type",
+        has_interval=False,
+    ),
 )

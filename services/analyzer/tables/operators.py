@@ -8,6 +8,7 @@ from mlscope.load.load import AHEAD
 from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, leader
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -107,4 +108,7 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=operators,
+    chart=ranked(
+        ("operator", "Operator"), Axis("time", "Time per query", "ns"), "calls", "share_of_query"
+    ),
 )

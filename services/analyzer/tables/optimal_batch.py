@@ -11,7 +11,7 @@ from mlscope.quantities import estimated, number
 from mlscope.statistics import Estimate, OptimalBatch, Throughput, best, ratio_interval
 from mlscope.statistics import optimal_batch as optimum
 from schemas.analysis import Table
-from services.analyzer.building.charts import lines
+from services.analyzer.building.charts import Axis, curves
 from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.rates import samples_rate
 from services.analyzer.building.stacks import HARDWARE_LEVEL, SERIALISED
@@ -208,11 +208,13 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=optimal_batch,
-    chart=lines(
+    chart=curves(
         ("batch_size", "Batch size"),
-        ("samples_per_s", "Samples per second"),
+        Axis("samples_per_s", "Samples per second"),
         "agent",
         "latency",
-        "is_optimal",
+        best="is_optimal",
+        detail="scenario",
+        has_interval=True,
     ),
 )

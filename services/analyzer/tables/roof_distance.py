@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.margins import Margin, difference
 from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.roofs.roof_position import (
@@ -215,6 +215,15 @@ def _sum_uncertainty(rows: list[dict[str, Any]]) -> float | None:
 
 _COMBINED = "{}; by the time's 95 % interval and how much higher the roof may be."
 
+_CHART = ranked(
+    ("name", "Layer"),
+    Axis("lost", "Time above the least", "ns"),
+    "layer",
+    "of_roof",
+    color="type",
+)
+_CHART["transform"].insert(0, {"filter": "datum.name != '(all layers)'"})
+
 ANALYSIS = Analysis(
     name="roof_distance",
     title="Distance from the roof",
@@ -248,5 +257,5 @@ ANALYSIS = Analysis(
         float_column("of_datasheet", "Least time of the datasheet divided by time.", "1"),
     ),
     compute=roof_distance,
-    chart=bars(("layer", "Layer"), ("lost", "Time above the least (ns)"), "name", "of_roof"),
+    chart=_CHART,
 )

@@ -6,7 +6,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import heat
+from services.analyzer.building.charts import Axis, grouped_bars
 from services.analyzer.building.layer_work import (
     KERNELS,
     TIME_OF_COLUMN,
@@ -136,5 +136,15 @@ ANALYSIS = Analysis(
         TIME_OF_COLUMN,
     ),
     compute=stages,
-    chart=heat(("stage", "Stage"), ("run", "Run"), ("share_of_time", "Share of time")),
+    chart=grouped_bars(
+        ("stage", "Stage"),
+        {
+            "share_of_time": "time",
+            "share_of_memory": "memory",
+            "share_of_flops": "FLOP",
+            "share_of_moved": "memory access",
+        },
+        Axis("", "Share of the model", "share"),
+        "layers",
+    ),
 )

@@ -7,7 +7,7 @@ import polars as pl
 from mlscope.counts import many
 from mlscope.quantities import shown
 from schemas.analysis import Table
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, layer_bars
 from services.analyzer.building.stacks import layered_runs
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -94,5 +94,5 @@ ANALYSIS = Analysis(
         float_column("share", "Share of all layers' FLOP.", "1"),
     ),
     compute=static_work,
-    chart=bars(("index", "Layer"), ("flops", "FLOP per query"), "name", "type"),
+    chart=layer_bars(Axis("flops", "FLOP per query", "FLOP"), "name", has_interval=False),
 )

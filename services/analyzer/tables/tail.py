@@ -7,7 +7,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import bars
+from services.analyzer.building.charts import Axis, amounts
 from services.analyzer.building.margins import Margin, difference, mean_margin
 from services.analyzer.building.pipeline import STAGES, has_overlapping_stages, stage_times
 from services.analyzer.building.table import (
@@ -198,5 +198,7 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=tail,
-    chart=bars(("part", "Part"), ("excess", "Slow minus typical (ns)"), "kind", "share"),
+    chart=amounts(
+        ("part", "Part"), Axis("excess", "Slow minus typical", "ns"), "share", color="kind"
+    ),
 )

@@ -4,7 +4,7 @@ import polars as pl
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.charts import pie
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.stacks import layered_runs
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -51,5 +51,5 @@ ANALYSIS = Analysis(
         float_column("share", "Share of all layers.", "1"),
     ),
     compute=type_distribution,
-    chart=pie(("layers", "Layers"), "type"),
+    chart=ranked(("type", "Type"), Axis("layers", "Layers"), color="type", has_interval=False),
 )

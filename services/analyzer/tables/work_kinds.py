@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.building.charts import pie
+from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.kernel_sums import MOST_UNATTRIBUTED
 from services.analyzer.building.layer_work import (
     KERNELS,
@@ -147,5 +147,7 @@ ANALYSIS = Analysis(
         TIME_OF_COLUMN,
     ),
     compute=work_kinds,
-    chart=pie(("time", "Time per query (ns)"), "kind"),
+    chart=ranked(
+        ("kind", "Kind"), Axis("time", "Time per query", "ns"), "layers", "share", color="kind"
+    ),
 )

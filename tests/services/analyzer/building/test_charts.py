@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.building.charts import bars, estimates, fields_of, stacked
+from services.analyzer.building.charts import Axis, amounts, estimates, fields_of, stacked
 from services.analyzer.building.table import Analysis
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import CHARTS, chart_text
@@ -62,7 +62,9 @@ def test_what_was_measured_has_a_chart(name: str) -> None:
 
 
 def test_an_estimate_is_drawn_with_its_interval() -> None:
-    chart = estimates(("part", "Part"), ("median", "ns"), "run", row_filter="datum.kind == 'x'")
+    chart = estimates(
+        ("part", "Part"), Axis("median", "Time", "ns"), "run", row_filter="datum.kind == 'x'"
+    )
     assert fields_of(chart) == {"part", "median", "median_low", "median_high", "run", "kind"}
     line, point = chart["layer"]
     assert (line["encoding"]["y"]["field"], line["encoding"]["y2"]) == (
@@ -72,7 +74,34 @@ def test_an_estimate_is_drawn_with_its_interval() -> None:
 
 
 def test_a_strange_field_is_found_in_channels_folds_and_expressions() -> None:
-    assert fields_of(bars(("a", "A"), ("b", "B"), "c")) == {"a", "b", "c", "run"}
-    parts = fields_of(stacked(("a", "A"), {"b": "B", "c": "C"}, "title"))
+    chart = amounts(("a", "A"), Axis("b", "B"), "c", has_interval=False)
+    assert fields_of(chart) == {"a", "b", "c", "run"}
+    parts = fields_of(stacked(("a", "A"), {"b": "B", "c": "C"}, Axis("", "title")))
     assert parts == {"a", "b", "c", "run"}
     assert fields_of({"transform": [{"filter": "datum.x > 0"}]}) == {"x"}
+
+
+def test_a_label_reads_its_axis_and_no_column() -> None:
+    assert fields_of({"axis": {"labelExpr": "datum.value"}, "field": "a"}) == {"a"}
+
+
+@pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
+def test_columns_with_a_unit_have_axes_in_prefixed_units(analysis: Analysis) -> None:
+    units = {column.name: column.unit for column in analysis.columns}
+    for encoding in _parts(analysis.chart, "encoding"):
+        for name in ("x", "y"):
+            channel = encoding.get(name, {})
+            if units.get(channel.get("field")) == "ns":
+                assert "' ms'" in channel["axis"]["labelExpr"]
+
+
+@pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
+def test_estimates_have_their_intervals_drawn(analysis: Analysis) -> None:
+    names = {column.name for column in analysis.columns}
+    drawn = fields_of(dict(analysis.chart or {}))
+    is_without = {"kernels", "kernels_by_name", "kernel_roofline", "layer_roofline"}
+    is_without |= {"kernels_by_model", "gpu_and_rest", "cold_start", "layer_latency", "stages"}
+    for encoding in _parts(analysis.chart, "encoding"):
+        for name in {encoding.get(axis, {}).get("field") for axis in ("x", "y")}:
+            if f"{name}_low" in names and analysis.name not in is_without:
+                assert {f"{name}_low", f"{name}_high"} <= drawn
