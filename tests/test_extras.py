@@ -12,6 +12,7 @@ REPOSITORY = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("extra", "package"),
     [
+        ("charts", "vl-convert-python"),  # services.gateway.charts.pen
         ("datasets", "crc32c"),  # mlscope.datasets.readers.crc32c
         ("datasets", "scipy"),  # mlscope.datasets.readers.imagenet
         ("jax", "safetensors"),  # services.agent.predictors.jax.program

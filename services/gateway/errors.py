@@ -17,6 +17,10 @@ class TooManyViewers(GatewayError):
         )
 
 
+class CannotDraw(GatewayError):
+    """A chart has no picture; its text says why, for people."""
+
+
 class BodyTooLarge(GatewayError):
     """A request's body is too large."""
 

@@ -1,0 +1,234 @@
+"""A table's chart fitted to its rows: what is drawn, how large, in which colours. Pure.
+
+A specification says what a chart shows; how many runs, types and names there are is in the rows.
+"""
+
+import copy
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlscope.counts import many
+from schemas.analysis import Table
+from services.gateway.charts.colouring import coloured
+from services.gateway.charts.theme import Theme, config_of
+from services.gateway.pages.colours import hash_of
+
+Spec = dict[str, Any]
+Row = Mapping[str, Any]
+
+MOST_FACETS = 12
+MOST_NAMES = 30
+MOST_ROWS = 5000
+MOST_LETTERS = 42
+_WORD = re.compile(r"\w+")
+_CHARACTER_PX = 6.2
+_LONGEST_LABEL_PX = 280
+_LEGEND_PX = 40
+_VEGA_TEST = re.compile(
+    r"(isValid\(datum\.(\w+)\)|datum\.(\w+) (>|==|!=|===) ('[^']*'|true|[\d.]+))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Where a chart is drawn: its width in pixels, and whether that is narrow."""
+
+    width: int
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is as narrow as a telephone."""
+        return self.width < 500
+
+
+WIDE, NARROW = Size(900), Size(360)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A specification with its rows, None if there is nothing to draw; `notes` say what is not."""
+
+    spec: Spec | None
+    notes: tuple[str, ...] = ()
+
+
+def fitted(table: Table, theme: Theme, size: Size = WIDE) -> Fitted:
+    """Return the chart of a `table` with its rows, in the colours of `theme`, as wide as `size`."""
+    if table.chart is None:
+        return Fitted(None)
+    spec: Spec = copy.deepcopy(dict(table.chart))
+    rows = rows_of(table, spec)
+    drawn: list[Row] = [row for row in rows if _passes(row, spec)]
+    if not drawn:
+        return Fitted(None, ("Nothing to draw: no row has the values of this chart.",))
+    notes: list[str] = []
+    plots = spec.get("vconcat", [spec])
+    drawn = _first_facets(drawn, plots[0], notes)
+    drawn = _largest_names(drawn, plots[0], notes)
+    if len(drawn) > MOST_ROWS:
+        notes.append(f"The chart shows the first {MOST_ROWS} of {many(len(drawn), 'row')}.")
+        drawn = drawn[:MOST_ROWS]
+    plots = [_sized(coloured(plot, rows, drawn), drawn, size) for plot in plots]
+    spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
+    values = {"data": {"values": [dict(row) for row in drawn]}}
+    return Fitted(
+        {**spec, **values, "config": config_of(theme, is_narrow=size.is_narrow)}, tuple(notes)
+    )
+
+
+def rows_of(table: Table, spec: Spec) -> list[dict[str, Any]]:
+    """Return a table's rows with the columns that its chart mentions."""
+    words = {*_WORD.findall(json.dumps(spec))}
+    used = [(n, column.name) for n, column in enumerate(table.columns) if column.name in words]
+    return [{name: _shortened(row[number]) for number, name in used} for row in table.rows]
+
+
+def _shortened(value: Any) -> Any:
+    """Return a cell; of a long text its beginning and end, and a number that keeps it apart.
+
+    Kernels of templates have names of thousands of letters, which take seconds to measure.
+    """
+    if not isinstance(value, str) or len(value) <= MOST_LETTERS:
+        return value
+    mark = f"{hash_of(value.encode('ascii', 'replace').decode()):08x}"[:4]
+    return f"{value[: MOST_LETTERS - 18]}…{value[-11:]} #{mark}"
+
+
+def _passes(row: Row, spec: Spec) -> bool:
+    """Tell whether the specification's own filters keep a row, as far as they can be read."""
+    for transform in spec.get("transform", ()):
+        text = transform.get("filter")
+        if not isinstance(text, str):
+            continue
+        for test in text.split(" && "):
+            parts = _VEGA_TEST.fullmatch(test)
+            if parts and (parts[2] or parts[3]) in row and not _holds(row, parts):
+                return False
+    return True
+
+
+def _holds(row: Row, parts: re.Match[str]) -> bool:
+    if parts[2]:
+        return row[parts[2]] is not None
+    value, sign, literal = row[parts[3]], parts[4], parts[5]
+    if sign == ">":
+        return isinstance(value, int | float) and value > float(literal)
+    wanted = True if literal == "true" else literal.strip("'")
+    return (value == wanted) is (sign != "!=")
+
+
+def _facet_of(plot: Spec) -> str:
+    return str(plot.get("facet", {}).get("row", {}).get("field", ""))
+
+
+def _first_facets(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Row]:
+    """Return the rows of the first few facets, and note how many there are."""
+    facet = _facet_of(plot)
+    values = list(dict.fromkeys(row.get(facet) for row in rows))
+    if not facet or len(values) <= MOST_FACETS:
+        return list(rows)
+    shown = set(values[:MOST_FACETS])
+    notes.append(f"The chart shows the first {MOST_FACETS} of {len(values)} by {facet}.")
+    return [row for row in rows if row.get(facet) in shown]
+
+
+def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Row]:
+    """Return the rows of the names with the longest bars, and note how many there are."""
+    for encoding in encodings_of(plot):
+        place = encoding.get("y", {})
+        field, order = place.get("field"), place.get("sort")
+        if not isinstance(order, Mapping) or "field" not in order:
+            continue
+        totals: dict[Any, float] = {}
+        for row in rows:
+            totals[row.get(field)] = max(
+                totals.get(row.get(field), 0.0), _amount(row, order["field"])
+            )
+        if len(totals) <= MOST_NAMES:
+            break
+        largest = {*sorted(totals, key=lambda name: -totals[name])[:MOST_NAMES]}
+        notes.append(
+            f"The chart shows the {MOST_NAMES} largest of {len(totals)}; the table has all."
+        )
+        return [row for row in rows if row.get(field) in largest]
+    return list(rows)
+
+
+def _amount(row: Row, field: str) -> float:
+    value = row.get(field)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def encodings_of(plot: Spec) -> list[Spec]:
+    """Return the encodings of a plot and its layers."""
+    inner = plot.get("spec", plot)
+    parts = [inner, *inner.get("layer", ())]
+    return [part["encoding"] for part in parts if "encoding" in part]
+
+
+def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
+    """Return a plot with its size; split into facets only where there are several."""
+    facet = _facet_of(plot)
+    is_split = bool(facet) and len({row.get(facet) for row in rows}) > 1
+    inner = dict(plot.get("spec", plot))
+    columns = [encoding.get("y", {}) for encoding in encodings_of(plot)]
+    named = next((y for y in columns if y.get("type") in ("nominal", "ordinal")), None)
+    labels_px = _label_px(rows, named, size) if named else 62
+    _tick_batches(inner, rows)
+    if named:
+        _join_offsets(inner, rows, facet)
+        axis = {**named["axis"], "labelLimit": labels_px}
+        for y in columns:
+            y["axis"] = axis
+        has_offset = any("yOffset" in encoding for encoding in encodings_of(plot))
+        inner["height"] = {"step": 13, "for": "offset"} if has_offset else {"step": 22}
+    else:
+        inner.setdefault("height", 150 if is_split else 200 if size.is_narrow else 300)
+    figure_px = 70 if any("text" in encoding for encoding in encodings_of(plot)) and named else 16
+    room = size.width - labels_px - figure_px - 24
+    inner["width"] = room
+    if is_split:
+        return {**plot, "spec": inner}
+    count = len({row.get(_x_field(inner)) for row in rows})
+    if not named and _x_field(inner) and count < 12:
+        inner["width"] = min(room, 70 * count + 60)
+    outer = {key: value for key, value in plot.items() if key not in ("facet", "spec", "resolve")}
+    return {
+        **outer,
+        **inner,
+        **({"resolve": plot["resolve"]} if not facet and "resolve" in plot else {}),
+    }
+
+
+def _x_field(plot: Spec) -> str:
+    """Return the column of the places along the chart; '' for a chart of numbers along it."""
+    along: Spec = next((encoding["x"] for encoding in encodings_of(plot) if "x" in encoding), {})
+    return str(along["field"]) if along.get("type") == "ordinal" else ""
+
+
+def _tick_batches(plot: Spec, rows: Sequence[Row]) -> None:
+    """Have an axis of batch sizes, which are logarithmic to base 2, labelled at these sizes."""
+    for encoding in encodings_of(plot):
+        along = encoding.get("x", {})
+        if along.get("scale", {}).get("base") == 2:
+            values = sorted({row[along["field"]] for row in rows if row.get(along["field"])})
+            along["axis"] = {**along["axis"], "values": values, "labelOverlap": True}
+
+
+def _join_offsets(plot: Spec, rows: Sequence[Row], facet: str) -> None:
+    """Draw bars in the middle of their places where no place has several."""
+    for encoding in encodings_of(plot):
+        field = encoding.get("y", {}).get("field")
+        places = [(row.get(facet), row.get(field)) for row in rows]
+        is_column = encoding.get("yOffset", {}).get("field") in (rows[0] if rows else {})
+        if is_column and len(places) == len(set(places)):
+            del encoding["yOffset"]
+
+
+def _label_px(rows: Sequence[Row], place: Spec, size: Size) -> int:
+    longest = max((len(str(row.get(place["field"], ""))) for row in rows), default=0)
+    limit = 120 if size.is_narrow else _LONGEST_LABEL_PX
+    return min(limit, int(longest * _CHARACTER_PX) + 10) if longest else limit // 2
