@@ -17,7 +17,7 @@ from mlscope.counts import be, many, verb
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.noise import NOISY
 from services.analyzer.building.table import (
@@ -246,7 +246,7 @@ COMPARISON = Comparison(
         text_column("result", "Result: slower, faster, same, unknown (no interval) or refused."),
     ),
     compute=regressions,
-    chart=amounts(
+    chart=bars(
         ("second_run", "Run"),
         Axis("change", "Change of latency", "share"),
         "result",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
     bool_column,
@@ -150,7 +150,7 @@ COMPARISON = Comparison(
         bool_column("is_base", "Whether this is the first row."),
     ),
     compute=systems,
-    chart=amounts(
+    chart=bars(
         ("agent", "System"),
         Axis("relative_latency", "Relative latency"),
         facet="framework",

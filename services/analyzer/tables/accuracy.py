@@ -12,7 +12,7 @@ from typing import Any
 from mlscope.accuracy import AccuracyError
 from mlscope.counts import be, many, verb
 from schemas.analysis import Table
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.table import (
     Analysis,
     bool_column,
@@ -224,5 +224,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=accuracy,
-    chart=amounts(("metric", "Metric"), Axis("value", "Value"), "n", "dataset", facet="agent"),
+    chart=bars(("metric", "Metric"), Axis("value", "Value"), "n", "dataset", facet="agent"),
 )

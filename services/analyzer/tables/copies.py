@@ -7,7 +7,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -101,5 +101,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=copies,
-    chart=amounts(("part", "Part"), Axis("time", "Time per call", "ns"), "share", color="part"),
+    chart=bars(("part", "Part"), Axis("time", "Time per call", "ns"), "share", color="part"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.level_differences import UNTIMED
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -121,7 +121,7 @@ def _device_condition_rows(run: Run) -> Iterator[_Cells]:
         }
 
 
-_CHART = amounts(
+_CHART = bars(
     ("run", "Run"),
     Axis("median", ""),
     "min",

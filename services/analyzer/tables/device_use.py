@@ -7,7 +7,7 @@ import polars as pl
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from services.analyzer.building.busy import busy_ns
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.grouped import trimmed
 from services.analyzer.building.kernel_sums import (
     TracedStack,
@@ -205,7 +205,7 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=device_use,
-    chart=amounts(
+    chart=bars(
         ("run", "Run"),
         Axis("busy_share", "Busy share of predict", "share"),
         "bound",

@@ -15,7 +15,7 @@ import polars as pl
 from mlscope.counts import many
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.level_differences import UNTIMED
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -245,7 +245,7 @@ ANALYSIS = Analysis(
         float_column("per_sample", "Energy per sample, which is one inference.", "J"),
     ),
     compute=energy,
-    chart=amounts(
+    chart=bars(
         ("run", "Run"),
         Axis("per_sample", "Energy per sample", "J"),
         "power",

@@ -27,7 +27,7 @@ from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.building.best import estimate_text, overhead_text
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.level_differences import (
     BEYOND_WHOLE,
     UNTIMED,
@@ -248,7 +248,7 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, reason: str = "") 
     }
 
 
-_CHART = amounts(
+_CHART = bars(
     ("part", "Part"),
     Axis("median", "Time per query", "ns"),
     "run",

@@ -12,7 +12,7 @@ import polars as pl
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import UNKNOWN, Margin, ratio, trimmed_margin
 from services.analyzer.building.pipeline import (
     STAGES,
@@ -165,7 +165,7 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=pipeline_stages,
-    chart=amounts(
+    chart=bars(
         ("stage", "Stage"),
         Axis("busy_share", "Busy share", "share"),
         "alone",

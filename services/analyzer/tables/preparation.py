@@ -8,7 +8,7 @@ import polars as pl
 from mlscope.load.load import AHEAD
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import Margin, mean_margin
 from services.analyzer.building.table import (
     PREPARED_COLUMN,
@@ -196,7 +196,7 @@ ANALYSIS = Analysis(
         float_column("share", "Share of the part's time.", "1"),
     ),
     compute=preparation,
-    chart=amounts(
+    chart=bars(
         ("step", "Step"),
         Axis("time", "Time for one sample", "ns"),
         "part",

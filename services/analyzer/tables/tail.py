@@ -7,7 +7,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import Margin, difference, mean_margin
 from services.analyzer.building.pipeline import STAGES, has_overlapping_stages, stage_times
 from services.analyzer.building.table import (
@@ -198,7 +198,5 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=tail,
-    chart=amounts(
-        ("part", "Part"), Axis("excess", "Slow minus typical", "ns"), "share", color="kind"
-    ),
+    chart=bars(("part", "Part"), Axis("excess", "Slow minus typical", "ns"), "share", color="kind"),
 )

@@ -8,7 +8,7 @@ from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
 from schemas.level import level_of
 from services.analyzer.building.best import capitalised, estimate_text, leader
-from services.analyzer.building.charts import Axis, amounts
+from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.rates import is_for_counters, samples_rate
 from services.analyzer.building.table import (
     PREPARED_COLUMN,
@@ -136,7 +136,7 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=throughput,
-    chart=amounts(
+    chart=bars(
         ("run", "Run"),
         Axis("samples_per_s", "Samples per second"),
         "scenario",

@@ -6,7 +6,7 @@ prefixed ones. A type of layer has its colour from whoever draws, by its name.
 """
 
 from services.analyzer.building.charts.bars import (
-    amounts,
+    bars,
     grouped_bars,
     layer_bars,
     ranked,
@@ -29,7 +29,7 @@ __all__ = [
     "SCHEMA",
     "Axis",
     "Chart",
-    "amounts",
+    "bars",
     "boxes",
     "curves",
     "dumbbells",

@@ -81,7 +81,7 @@ def ranked(
     return _horizontal(place, x, (category[0], *tooltip_fields), color, facet, has_interval)
 
 
-def amounts(
+def bars(
     category: tuple[str, str],
     x: Axis,
     *tooltip_fields: str,
@@ -92,8 +92,9 @@ def amounts(
 ) -> Chart:
     """Return horizontal bars in the order of the table, with their values and 95 % intervals.
 
-    Rows of the same `category` are side by side, by the column `beside`; the other parameters are
-    those of `ranked`.
+    Rows of the same `category` (a column and its title) are side by side, by the column `beside`.
+    `x` is a column of numbers, `color` and `facet` are columns, `tooltip_fields` further ones in
+    the tooltip; without `has_interval` the column has no bounds.
     """
     place = {"y": names(*category, sort=None, axis=_LABELS)}
     if beside:
@@ -142,8 +143,8 @@ def stacked(
     """Return vertical bars of parts that add up; `parts` maps columns to their labels.
 
     `category` (ordinal) is a column and its title, `x` the title and unit of the amounts;
-    normalised bars are shares of 1. `facet` splits the chart into rows, `tooltip_fields` are
-    further columns in the tooltip.
+    bars that are shares of 1 have `is_normalised`. `facet` splits the chart into rows,
+    `tooltip_fields` are further columns in the tooltip.
     """
     stack = "normalize" if is_normalised else "zero"
     amount = Axis("amount", x.title, "share" if is_normalised else x.unit)
@@ -168,7 +169,11 @@ def grouped_bars(
     *tooltip_fields: str,
     facet: str = "run",
 ) -> Chart:
-    """Return horizontal bars side by side for each name; its parameters are those of `stacked`."""
+    """Return horizontal bars side by side for each name; `parts` maps columns to their labels.
+
+    `category` is a column and its title, `x` the title and unit of the amounts. `facet` splits the
+    chart into rows, `tooltip_fields` are further columns in the tooltip.
+    """
     amount = Axis("amount", x.title, x.unit)
     row = {"y": names(*category, sort=None, axis=_LABELS)}
     beside = {**row, "yOffset": {"field": "what", "sort": list(parts.values())}}

@@ -52,7 +52,8 @@ def spreads(
     """Return a row for each name with the points of its `parts`, each with its 95 % interval.
 
     `category` is a column and its title; `parts` maps columns with bounds to their labels; `x` is
-    the title and unit of the values; a thin line joins the two columns of `extremes`.
+    the title and unit of the values; a thin line joins the two columns of `extremes`;
+    the axis is logarithmic with `is_logarithmic`.
     `facet` splits the chart into rows, `tooltip_fields` are further columns in the tooltip.
     """
     row = {"y": names(*category, sort=None, axis=_LABELS)}

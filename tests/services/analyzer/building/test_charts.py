@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.building.charts import Axis, amounts, estimates, fields_of, stacked
+from services.analyzer.building.charts import Axis, bars, estimates, fields_of, stacked
 from services.analyzer.building.table import Analysis
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import CHARTS, chart_text
@@ -74,7 +74,7 @@ def test_an_estimate_is_drawn_with_its_interval() -> None:
 
 
 def test_a_strange_field_is_found_in_channels_folds_and_expressions() -> None:
-    chart = amounts(("a", "A"), Axis("b", "B"), "c", has_interval=False)
+    chart = bars(("a", "A"), Axis("b", "B"), "c", has_interval=False)
     assert fields_of(chart) == {"a", "b", "c", "run"}
     parts = fields_of(stacked(("a", "A"), {"b": "B", "c": "C"}, Axis("", "title")))
     assert parts == {"a", "b", "c", "run"}
