@@ -118,6 +118,18 @@ def _ends_text(low: str | None, high: str | None) -> str:
     return f"{low} … {high}"
 
 
+_AGES = ((86_400.0, "day", "days"), (3600.0, "hour", "hours"), (60.0, "minute", "minutes"))
+
+
+def age_text(age_s: float) -> str:
+    """Return how long ago something was: `3 minutes ago`; below a minute `just now`."""
+    for length_s, one, many in _AGES:
+        if age_s >= length_s:
+            count = int(age_s / length_s)
+            return f"{count} {one if count == 1 else many} ago"
+    return "just now"
+
+
 def counted(count: int | None) -> str:
     """Return a count of parameters as text: `4.65 M`."""
     if count is None:

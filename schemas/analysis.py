@@ -43,6 +43,38 @@ class Tables(Message):
     total_rows: dict[str, int] = Field(default_factory=dict)
 
 
+Statistic = Literal["trimmed_mean", "median", "p99"]
+"""The statistics of latency that a scenario's result may name."""
+
+
+class Estimate(Message):
+    """An estimated value and the ends of its 95 % interval, None where unknown."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Headline(Message):
+    """The main figures of one load: those of its completed run that was traced least.
+
+    `latency_ns` is the statistic that the scenario's result names; a figure without a value is
+    None. Two loads are alike if agent, scenario, parameters and batch size are equal.
+    """
+
+    run: Token
+    agent: str = ""
+    scenario: str
+    #: the scenario's parameters as JSON, keys sorted
+    parameters: str = "{}"
+    batch_size: int = 1
+    statistic: Statistic = "trimmed_mean"
+    latency_ns: Estimate | None = None
+    samples_per_s: Estimate | None = None
+    #: queries/s that were due, of an open loop
+    offered_per_s: float | None = None
+
+
 class TracedRun(Message):
     """A run with spans: its load and system, and the epoch of its clock's origin (0 unknown)."""
 
@@ -152,6 +184,7 @@ class AnalysisCompleted(Fact):
     evaluation: Token
     tables: tuple[str, ...]
     digest: str = ""
+    headlines: tuple[Headline, ...] = ()
 
 
 class AnalysisFailed(Fact):

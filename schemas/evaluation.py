@@ -5,6 +5,7 @@ Only the scheduler publishes them, one at a time, guarded by the log's sequence 
 
 from typing import Literal
 
+from schemas.analysis import Headline
 from schemas.identity import Token
 from schemas.message import Fact, Message
 from schemas.plan import Plan
@@ -112,6 +113,7 @@ class EvaluationAnalyzed(Fact):
     happened = "analyzed"
     evaluation: Token
     tables: tuple[str, ...]
+    headlines: tuple[Headline, ...] = ()
 
 
 class EvaluationFailed(Fact):

@@ -177,8 +177,12 @@ class Cancel(Command):
     reason: str = ""
 
 
+ListOrder = Literal["newest", "oldest", "model", "state", "throughput", "latency"]
+"""Orders of a list: `throughput` descending, `latency` ascending, by the best load of each."""
+
+
 class ListEvaluations(Command):
-    """List the newest evaluations that match, newest first; constraints are as in requests.
+    """List the evaluations that match, newest first; constraints are as in requests.
 
     A value that the log does not have yet (the model's version before planning) matches none.
     """
@@ -196,6 +200,12 @@ class ListEvaluations(Command):
     agents: tuple[Token, ...] = Field(default=(), max_length=64)
     #: all of these labels in the request
     labels: dict[str, str] = Field(default_factory=dict)
+    #: words that all occur, in any case, in model, framework, device, agents, labels, state or id
+    search: str = Field(default="", max_length=400)
+    #: how many matching evaluations to leave out, for the pages of a list
+    offset: int = Field(default=0, ge=0)
+    #: evaluations without the figure come last; equal ones are newest first
+    sort: ListOrder = "newest"
 
 
 class ShowEvaluation(Command):

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.agent import Announcement
+from schemas.analysis import Headline
 from schemas.identity import Token
 from schemas.level import LevelField
 from schemas.manifest import (
@@ -84,6 +85,8 @@ class EvaluationStatus(Message):
     runs: tuple[RunStatus, ...] = ()
     refusals: tuple[AgentReason, ...] = ()
     tables: tuple[str, ...] = ()
+    #: main figures of each load; empty before the analysis and for evaluations of release 0.1
+    headlines: tuple[Headline, ...] = ()
     cause: str = ""
     address: str = ""
 
@@ -127,9 +130,10 @@ class Matched(Message):
 
 
 class EvaluationList(Message):
-    """Answer to `evaluations`."""
+    """Answer to `evaluations`; `total` counts all that match, None from a release 0.1."""
 
     evaluations: tuple[EvaluationStatus, ...]
+    total: int | None = None
 
 
 class AgentStatus(Message):

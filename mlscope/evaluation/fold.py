@@ -20,6 +20,7 @@ from mlscope.evaluation.run import (
     start_run,
     store_run,
 )
+from schemas.analysis import Headline
 from schemas.evaluation import (
     EvaluationAnalyzed,
     EvaluationCancelled,
@@ -57,6 +58,7 @@ class EvaluationRecord:
     runs: Mapping[str, RunRecord] = field(default_factory=lambda: MappingProxyType({}))
     refusals: tuple[AgentReason, ...] = ()
     tables: tuple[str, ...] = ()
+    headlines: tuple[Headline, ...] = ()
     cause: str = ""
 
     @property
@@ -172,7 +174,7 @@ def measure_evaluation(record: E, _: EvaluationMeasured) -> E:
 
 def analyze_evaluation(record: E, fact: EvaluationAnalyzed) -> E:
     """Return the record that has tables."""
-    return replace(record, state="analyzed", tables=fact.tables)
+    return replace(record, state="analyzed", tables=fact.tables, headlines=fact.headlines)
 
 
 def fail_evaluation(record: E, fact: EvaluationFailed) -> E:

@@ -40,6 +40,7 @@ def status_of(
         runs=tuple(map(run_status_of, visible.runs.values())),
         refusals=visible.refusals,
         tables=record.tables,
+        headlines=record.headlines,
         cause=record.cause,
         address=address,
     )
@@ -86,6 +87,7 @@ def record_of(status: EvaluationStatus) -> EvaluationRecord:
         runs={run.run: run_record_of(run) for run in status.runs},
         refusals=status.refusals,
         tables=status.tables,
+        headlines=status.headlines,
         cause=status.cause,
     )
 

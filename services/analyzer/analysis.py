@@ -11,7 +11,7 @@ import polars as pl
 
 from mlscope.counts import many, verb
 from mlscope.image_geometry import geometry_steps_of
-from schemas.analysis import Table
+from schemas.analysis import Headline, Table
 from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import CODE_FIELDS
@@ -20,6 +20,7 @@ from schemas.plan import Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
+from services.analyzer.headlines import headlines_of
 from services.analyzer.tables import ANALYSES
 
 MOST_SPANS_IN_TREE = 100_000
@@ -38,6 +39,7 @@ class Analyzed:
     tables: tuple[Table, ...]
     digest: str
     trees: dict[int, pl.DataFrame]
+    headlines: tuple[Headline, ...] = ()
 
 
 def analyze(frames: Frames) -> Analyzed:
@@ -59,7 +61,7 @@ def analyze(frames: Frames) -> Analyzed:
             first = in_order["span"].head(MOST_SPANS_IN_TREE).to_frame()
             tree = first.join(tree, on="span", how="left", maintain_order="left")
         trees[run.row.run_key] = tree
-    return Analyzed(tables, digest_of(tables), trees)
+    return Analyzed(tables, digest_of(tables), trees, headlines_of(frames.measured, tables))
 
 
 def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:

@@ -153,6 +153,7 @@ class Analyzer:
                 evaluation=measured.evaluation,
                 tables=tuple(table.name for table in analyzed.tables),
                 digest=analyzed.digest,
+                headlines=analyzed.headlines,
             )
             self.analyzed += 1
         except BusError as error:

@@ -1,5 +1,6 @@
 """Views as HTML: the template environment, and what every template may use."""
 
+import time
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import cache
@@ -12,7 +13,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from mlscope.quantities import counted, estimated, shown
+from mlscope.quantities import age_text, counted, estimated, shown
 from services.gateway.static_files import shipped_files
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -65,6 +66,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Callable[..., str]] = {
+        "age": age_element,
         "bytes": lambda size_bytes: shown(size_bytes, "By"),
         "count": counted,
         "duration": lambda duration_ns: shown(duration_ns, "ns"),
@@ -97,6 +99,17 @@ def time_element(epoch_ns: int) -> Markup:
     return Markup('<time datetime="{:%Y-%m-%dT%H:%M:%SZ}">{:%Y-%m-%d %H:%M:%S} UTC</time>').format(
         moment, moment
     )
+
+
+def age_element(epoch_ns: int, now_ns: int | None = None) -> Markup:
+    """Return how long ago a time was, now or at `now_ns`, with the time itself as a tooltip."""
+    if not epoch_ns:
+        return Markup()
+    moment = datetime.fromtimestamp(epoch_ns // 10**9, UTC)
+    age_s = ((time.time_ns() if now_ns is None else now_ns) - epoch_ns) / 1e9
+    return Markup(
+        '<time datetime="{:%Y-%m-%dT%H:%M:%SZ}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>'
+    ).format(moment, moment, age_text(age_s))
 
 
 def _section_of(path: str, links: list[tuple[str, str]]) -> str:

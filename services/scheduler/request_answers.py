@@ -27,7 +27,6 @@ from schemas.request import (
     Refused,
     ShowEvaluation,
 )
-from schemas.status import EvaluationList
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import RequestRefused, Undecided, unsatisfiable
 from services.scheduler.evaluation.decide import decide_cancel
@@ -198,8 +197,7 @@ class RequestAnswers:
 
     async def _list(self, body: bytes) -> Message:
         command = decode_body(ListEvaluations, body)
-        statuses = self._index.listed(command, self._fleet_source.fleet().catalog)
-        return EvaluationList(evaluations=tuple(statuses))
+        return self._index.listed(command, self._fleet_source.fleet().catalog)
 
     async def _show(self, body: bytes) -> Message:
         command = decode_body(ShowEvaluation, body)

@@ -1,6 +1,7 @@
 """Latency of each run: from when a query was due (closed loop: issued) to its answer."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from mlscope.counts import many
@@ -57,15 +58,12 @@ def latency(frames: Frames) -> Table:
 
 def _verdict(frames: Frames, results: dict[str, str]) -> str:
     """Return the result of each load; open and closed loops are never compared."""
-    groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
-    answered = [run for run in frames.measured if run.answered.height]
-    for run in answered:
-        if not is_for_counters(run):
-            groups[run.row.agent, run.row.scenario, run.row.parameters_text].append(run)
+    groups = runs_by_load(frames.measured)
     if not groups:
-        return ONLY_COUNTERS if answered else "No query was answered."
+        has_answers = any(run.answered.height for run in frames.measured)
+        return ONLY_COUNTERS if has_answers else "No query was answered."
     sentences = []
-    for runs in list(groups.values())[:MOST_IN_VERDICT]:
+    for runs in groups[:MOST_IN_VERDICT]:
         row = representative(runs).row
         mode = f"samples {row.prepared_text}" if row.prepared else ""
         place = ", ".join(filter(None, [row.run, mode, behind_others(row)]))
@@ -75,6 +73,18 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
     omitted = len(groups) - len(sentences)
     omission = f"; and {omitted} more" if omitted else ""
     return f"Final performance result: {'; '.join(sentences)}{omission}."
+
+
+def runs_by_load(runs: Iterable[Run]) -> list[list[Run]]:
+    """Return the runs that answered queries, those of each agent, scenario and parameters apart.
+
+    Runs for hardware counters are left out: a profiler replays their kernels.
+    """
+    groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.answered.height and not is_for_counters(run):
+            groups[run.row.agent, run.row.scenario, run.row.parameters_text].append(run)
+    return list(groups.values())
 
 
 def _ended_early(row: RunRow) -> bool:

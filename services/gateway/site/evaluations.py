@@ -4,12 +4,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from services.gateway.bus_requests import evaluations as ask_evaluations
-from services.gateway.pages.evaluations import evaluations_view
+from services.gateway.pages.evaluations import evaluations_view, search_of
 from services.gateway.query_parameters import list_of
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of
-
-_LIST_LIMIT = 100
 
 
 async def front(_: Request) -> Response:
@@ -18,7 +16,14 @@ async def front(_: Request) -> Response:
 
 
 async def evaluations(request: Request) -> Response:
-    """GET /evaluations: the newest that match the query, as in `/api/evaluations`."""
-    command = list_of([("limit", str(_LIST_LIMIT)), *request.query_params.multi_items()])
+    """GET /evaluations: those that match the query, as in `/api/evaluations`, page by page."""
+    search = search_of(request.query_params.multi_items())
+    own = {"search": search.search, "state": search.state, "sort": search.sort}
+    window = {"limit": str(search.limit), "offset": str((search.page - 1) * search.limit)}
+    command = list_of([*search.filters, *own.items(), *window.items()])
     answer = await ask_evaluations(bus_of(request), command)
-    return rendered(request, evaluations_view(answer.evaluations, dict(request.query_params)))
+    paths = request.app.state.page_paths
+    view = evaluations_view(
+        answer, search, can_compare="/compare" in paths, can_start="/new" in paths
+    )
+    return rendered(request, view)

@@ -87,7 +87,13 @@ def _end_of_analysis(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[
         cause = f"analysis failed: {state.analysis_failed}"
         return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
     if state.analyzed is not None:
-        return [EvaluationAnalyzed(evaluation=state.evaluation, tables=state.analyzed)]
+        return [
+            EvaluationAnalyzed(
+                evaluation=state.evaluation,
+                tables=state.analyzed,
+                headlines=state.found_headlines,
+            )
+        ]
     wait_s = fleet.limits.analysis_wait_s
     if now_ns >= state.measured_ns + int(wait_s * S_NS):
         cause = f"analysis failed: the analyzer did not report for {wait_s:g} s"

@@ -13,7 +13,7 @@ from mlscope.bus.records import Recorded
 from mlscope.evaluation.status import status_of
 from schemas.evaluation import EvaluationRequested
 from schemas.request import ListEvaluations
-from schemas.status import Catalog, EvaluationStatus
+from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.list_filters import filters_of, row_of
 from services.scheduler.evaluation.listing import Listing
@@ -128,26 +128,25 @@ class EvaluationIndex:
         """Return the number of unfinished runs, by agent."""
         return dict(self._loads)
 
-    def listed(
-        self, command: ListEvaluations, catalog: Catalog | None = None
-    ) -> list[EvaluationStatus]:
-        """Return the newest evaluations that a list asks for, newest first.
+    def listed(self, command: ListEvaluations, catalog: Catalog | None = None) -> EvaluationList:
+        """Return the evaluations that a list asks for, and how many match in all.
 
         Constraints on the system are checked against the agents of `catalog`, as they are now.
         Raises RequestRefused.
         """
-        names = self._listing.newest(
-            command.limit,
+        names = self._listing.matching(
             command.model.partition(":")[0].strip(),
             command.state,
             filters_of(command, catalog or Catalog()),
+            command.sort,
         )
-        return [
+        statuses = [
             status_of(self.open[name], f"{self.pages}{name}", runs=False)
             if name in self.open
             else self.ended[name]
-            for name in names
+            for name in names[command.offset : command.offset + command.limit]
         ]
+        return EvaluationList(evaluations=tuple(statuses), total=len(names))
 
 
 def digest_of_log(log: Iterable[Recorded]) -> str:

@@ -1,6 +1,6 @@
 """Which evaluations a list shows: the constraints of `ListEvaluations` as filters of rows. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
@@ -8,6 +8,7 @@ from packaging.specifiers import SpecifierSet
 from mlscope.evaluation.status import model_name
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint
+from schemas.analysis import Estimate
 from schemas.manifest import FrameworkNeed
 from schemas.request import ListEvaluations, SystemNeed
 from schemas.status import Catalog
@@ -31,16 +32,34 @@ def row_of(state: EvaluationState) -> Row:
         state=state.state,
         agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
         labels=frozenset(request.labels.items()) if request else frozenset(),
+        samples_per_s=_best(max, (headline.samples_per_s for headline in state.headlines)),
+        latency_ns=_best(min, (headline.latency_ns for headline in state.headlines)),
     )
     if plan is None:
-        return row
-    return replace(
+        return _with_text(row, state.evaluation)
+    row = replace(
         row,
         version=plan.subject.model.version,
         framework=plan.subject.framework,
         framework_version=plan.subject.framework_version,
         device=plan.subject.device,
     )
+    return _with_text(row, state.evaluation)
+
+
+def _with_text(row: Row, evaluation: str) -> Row:
+    """Return the row with the text that a search looks at."""
+    labels = (f"{name}={value}" for name, value in sorted(row.labels))
+    parts = (evaluation, row.model, row.version, row.framework, row.framework_version)
+    words = (*parts, row.device, row.state, *sorted(row.agents), *labels)
+    return replace(row, text=" ".join(words).lower())
+
+
+def _best(
+    choose: Callable[[list[float]], float], estimates: Iterable[Estimate | None]
+) -> float | None:
+    values = [estimate.value for estimate in estimates if estimate is not None]
+    return choose(values) if values else None
 
 
 def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
@@ -69,6 +88,8 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     if command.labels:
         labels = frozenset(command.labels.items())
         filters.append(lambda row: labels <= row.labels)
+    if words := command.search.lower().split():
+        filters.append(lambda row: all(word in row.text for word in words))
     return filters
 
 

@@ -1,13 +1,17 @@
 """Evaluations in the order of their requests, by model and state. Mutable, without I/O.
 
-There is a sorted list for each model and state that can be asked for, so that a list of the newest
-costs what is in it, however many evaluations there are.
+There is a sorted list for each model and state that can be asked for, so that a list of one model
+costs what there is of it, however many evaluations there are.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from schemas.request import ListOrder
 
 _OrderKey = tuple[str, str]
 """Model in lower case and state; '' is any."""
@@ -29,6 +33,11 @@ class Row:
     device: str = ""
     agents: frozenset[str] = frozenset()
     labels: frozenset[tuple[str, str]] = frozenset()
+    #: the best of all loads, None before the analysis
+    samples_per_s: float | None = None
+    latency_ns: float | None = None
+    #: what a search looks at, in lower case
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -58,26 +67,42 @@ class Listing:
             if not order:
                 del self._orders[key]
 
-    def newest(
+    def matching(
         self,
-        limit: int,
         model: str = "",
         state: str = "",
         filters: Iterable[Callable[[Row], bool]] = (),
+        order: ListOrder = "newest",
     ) -> list[str]:
-        """Return at most `limit` evaluations that pass all `filters`, newest first.
+        """Return all evaluations that pass all `filters`, in an `order`.
 
         `model` is a model's name, or the name as requests give it, in any case; '' is any, as for
-        `state`. Rows are checked until there are enough, so rows that fail cost time as well.
+        `state`. The cost is a few microseconds for each evaluation of that model and state.
         """
         checks = tuple(filters)
-        order = reversed(self._orders.get((model.lower(), state), []))
-        passing = (
-            evaluation
-            for _, evaluation in order
-            if all(check(self._rows[evaluation]) for check in checks)
-        )
-        return list(islice(passing, limit))
+        names = [name for _, name in reversed(self._orders.get((model.lower(), state), []))]
+        if checks:
+            names = [name for name in names if all(check(self._rows[name]) for check in checks)]
+        if order == "oldest":
+            return names[::-1]
+        if key := _SORT_KEYS.get(order):
+            names.sort(key=lambda name: key(self._rows[name]))
+        return names
+
+
+def _figure_key(figure: float | None, sign: int) -> tuple[bool, float]:
+    return figure is None, sign * (figure or 0.0)
+
+
+_SORT_KEYS: Mapping[str, Callable[[Row], Any]] = MappingProxyType(
+    {
+        "model": lambda row: (row.model.lower(), row.version),
+        "state": lambda row: row.state,
+        "throughput": lambda row: _figure_key(row.samples_per_s, -1),
+        "latency": lambda row: _figure_key(row.latency_ns, 1),
+    }
+)
+"""Sort keys of orders other than by time; sorting is stable, so equal rows stay newest first."""
 
 
 def _order_keys(row: Row) -> set[_OrderKey]:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from mlscope.bus.records import Recorded
 from mlscope.evaluation.fold import ENDED, FOLDED, REPORTS, EvaluationRecord
 from mlscope.evaluation.fold import evolve as evolve_record
-from schemas.analysis import AnalysisCompleted, AnalysisFailed
+from schemas.analysis import AnalysisCompleted, AnalysisFailed, Headline
 from schemas.evaluation import (
     EvaluationMeasured,
     EvaluationPlanned,
@@ -53,8 +53,9 @@ class EvaluationState(EvaluationRecord):
     measured_ns: int = 0
     #: when a postponed evaluation fails
     until_ns: int = 0
-    #: what the analyzer reported: its tables, or the cause of its failure
+    #: what the analyzer reported: its tables and main figures, or the cause of its failure
     analyzed: tuple[str, ...] | None = None
+    found_headlines: tuple[Headline, ...] = ()
     analysis_failed: str = ""
     #: sequence of the last fact, of the last decision, and the id of the last fact
     sequence: int = 0
@@ -111,7 +112,7 @@ def _schedule(
         case EvaluationMeasured() if after is not before:
             return replace(after, measured_ns=time_ns)
         case AnalysisCompleted() if before.state == "measured":
-            return replace(after, analyzed=fact.tables)
+            return replace(after, analyzed=fact.tables, found_headlines=fact.headlines)
         case AnalysisFailed() if before.state == "measured":
             return replace(after, analysis_failed=fact.cause)
     if not isinstance(fact, _RunFact):

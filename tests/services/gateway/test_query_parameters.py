@@ -10,6 +10,9 @@ from tests.stories import StandIns
 
 ASKED = (
     ("limit", "3"),
+    ("offset", "6"),
+    ("sort", "latency"),
+    ("search", "res cpu"),
     ("model", "tiny:>=1"),
     ("state", ""),
     ("framework", "onnxruntime:>=1.16"),
@@ -24,6 +27,9 @@ ASKED = (
 WANTED = ListEvaluations.model_validate(
     {
         "limit": 3,
+        "offset": 6,
+        "sort": "latency",
+        "search": "res cpu",
         "model": "tiny:>=1",
         "framework": "onnxruntime:>=1.16",
         "agents": ["a1", "a2"],
@@ -58,7 +64,8 @@ def test_a_wrong_part_is_named(name: str, value: str, field: str) -> None:
 async def test_pages_and_rest_ask_the_same(
     web: httpx.AsyncClient, standing: StandIns, path: str
 ) -> None:
-    response = await web.get(path, params=list(ASKED))
+    page = [("page", "3")] if path == "/evaluations" else []
+    response = await web.get(path, params=[*ASKED, *page])
     assert response.status_code == 200
     assert standing.listed == [WANTED]
 

@@ -95,26 +95,30 @@ def test_lists_go_by_request_time_and_show_states_as_they_are(log: Log) -> None:
     log.request("e2", "other:1.0", at_ns=10)
     log.request("e3", at_ns=20)
     log.cancel("e3")
-    listed = log.board.listed(ListEvaluations(limit=10))
+    listed = log.board.listed(ListEvaluations(limit=10)).evaluations
     assert [(each.evaluation, each.state) for each in listed] == [
         ("e1", "requested"),
         ("e3", "cancelled"),
         ("e2", "requested"),
     ]
     assert [
-        each.evaluation for each in log.board.listed(ListEvaluations(limit=1, state="requested"))
+        each.evaluation
+        for each in log.board.listed(ListEvaluations(limit=1, state="requested")).evaluations
     ] == ["e1"]
-    assert [each.address for each in log.board.listed(ListEvaluations(model="other"))] == [
-        "http://here/e2"
-    ]
-    assert log.board.listed(ListEvaluations(model="tiny", state="running")) == []
+    assert [
+        each.address for each in log.board.listed(ListEvaluations(model="other")).evaluations
+    ] == ["http://here/e2"]
+    assert log.board.listed(ListEvaluations(model="tiny", state="running")).total == 0
 
 
 def test_ended_ones_beyond_the_bound_leave_the_lists(log: Log) -> None:
     for number in range(4):
         log.request(f"e{number}", at_ns=number)
         log.cancel(f"e{number}")
-    assert [each.evaluation for each in log.board.listed(ListEvaluations())] == ["e3", "e2"]
+    assert [each.evaluation for each in log.board.listed(ListEvaluations()).evaluations] == [
+        "e3",
+        "e2",
+    ]
 
 
 def test_a_fact_of_an_evaluation_nobody_requested_is_passed_over(log: Log) -> None:

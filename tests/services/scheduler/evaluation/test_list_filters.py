@@ -46,7 +46,7 @@ def found(
 ) -> list[str]:
     command = ListEvaluations.model_validate(wish)
     catalog = a_catalog(*known, hardware=(BOX,)) if known else Catalog()
-    return [each.evaluation for each in board.listed(command, catalog)]
+    return [each.evaluation for each in board.listed(command, catalog).evaluations]
 
 
 @pytest.mark.parametrize(
@@ -131,3 +131,24 @@ def test_a_row_tells_what_was_planned(board: EvaluationIndex) -> None:
     row = row_of(board.open[E])
     assert (row.version, row.framework, row.framework_version) == ("1.0.0", "onnxruntime", "1.20.0")
     assert (row.device, row.agents) == ("cpu", frozenset({"a1"}))
+
+
+@pytest.mark.parametrize(
+    ("search", "names"),
+    [
+        ("INY", ["later", E]),
+        ("onnx 1.20", [E]),
+        ("build=7 a1 cpu", [E]),
+        (E[:6], [E]),
+        ("tiny nothing", []),
+    ],
+)
+def test_a_search_finds_parts_of_every_field(
+    board: EvaluationIndex, search: str, names: list[str]
+) -> None:
+    assert found(board, search=search) == names
+
+
+def test_a_list_says_how_many_match_beyond_its_page(board: EvaluationIndex) -> None:
+    answer = board.listed(ListEvaluations(limit=1, offset=1))
+    assert ([each.evaluation for each in answer.evaluations], answer.total) == ([E], 2)

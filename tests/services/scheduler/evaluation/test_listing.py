@@ -35,7 +35,8 @@ def test_a_list_is_what_its_definition_says(seed: int) -> None:
             rows[name] = Row(known.requested_ns, known.model, dice.choice(STATES))
             listing.put(name, rows[name])
         asked = dice.randrange(1, 8), dice.choice([*MODELS, "none"]), dice.choice([*STATES, ""])
-        assert listing.newest(*asked) == plainly(rows, *asked)
+        limit, model, state = asked
+        assert listing.matching(model, state)[:limit] == plainly(rows, *asked)
 
 
 def test_nothing_is_kept_of_what_is_listed_no_more() -> None:
@@ -45,3 +46,15 @@ def test_nothing_is_kept_of_what_is_listed_no_more() -> None:
         listing.put(f"e{number}", Row(number, f"m{number}", "analyzed"))
         listing.drop(f"e{number}")
     assert (listing._orders, listing._rows) == ({}, {})
+
+
+def test_figures_sort_with_unknown_ones_last_and_equal_ones_newest_first() -> None:
+    listing = Listing()
+    figures = {"a": None, "b": 10.0, "c": 30.0, "d": 10.0}
+    for number, (name, figure) in enumerate(figures.items()):
+        row = Row(number, name, "analyzed", samples_per_s=figure, latency_ns=figure)
+        listing.put(name, row)
+    assert listing.matching(order="throughput") == ["c", "d", "b", "a"]
+    assert listing.matching(order="latency") == ["d", "b", "c", "a"]
+    assert listing.matching(order="oldest") == ["a", "b", "c", "d"]
+    assert listing.matching(order="model") == ["a", "b", "c", "d"]

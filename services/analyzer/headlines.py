@@ -1,0 +1,60 @@
+"""The main figures of an evaluation: of each load one latency and one throughput. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas.analysis import Estimate, Headline, Statistic, Table
+from services.analyzer.frames.evaluation import Run
+from services.analyzer.tables.latency import MOST_IN_VERDICT, representative, runs_by_load
+
+Cells = Mapping[str, Any]
+
+
+def headlines_of(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[Headline, ...]:
+    """Return the figures of each load, in the order of the runs; at most as many as a verdict.
+
+    They are those of the run that represents the load in the verdict of `latency`, as the tables
+    have them.
+    """
+    latency, throughput = _rows(tables, "latency"), _rows(tables, "throughput")
+    headlines = []
+    for group in runs_by_load(runs)[:MOST_IN_VERDICT]:
+        run = representative(group)
+        name = run.row.run
+        if name in latency:
+            headlines.append(_headline(run, latency[name], throughput.get(name, {})))
+    return tuple(headlines)
+
+
+def _headline(run: Run, latency: Cells, throughput: Cells) -> Headline:
+    statistic: Statistic = "p99" if run.is_open_loop else "trimmed_mean"
+    if latency["count"] == 1:
+        statistic = "median"
+    return Headline(
+        run=run.row.run,
+        agent=run.row.agent,
+        scenario=run.row.scenario,
+        parameters=run.row.parameters_text,
+        batch_size=run.row.batch_size,
+        statistic=statistic,
+        latency_ns=_estimate(latency, statistic),
+        samples_per_s=_estimate(throughput, "samples_per_s"),
+        offered_per_s=throughput.get("offered_per_s"),
+    )
+
+
+def _estimate(cells: Cells, name: str) -> Estimate | None:
+    value = cells.get(name)
+    if value is None:
+        return None
+    return Estimate(value=value, low=cells.get(f"{name}_low"), high=cells.get(f"{name}_high"))
+
+
+def _rows(tables: Sequence[Table], name: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of a table by their run."""
+    for table in tables:
+        if table.name == name:
+            columns = [column.name for column in table.columns]
+            rows = (dict(zip(columns, row, strict=True)) for row in table.rows)
+            return {row["run"]: row for row in rows}
+    return {}
