@@ -29,6 +29,15 @@ class NotAnswering(ClientError):
         super().__init__(f"{verb}: {reason}; `mlscope status` shows which services run")
 
 
+class TraceChanged(ClientError):
+    """More spans of a run were stored while a window of it was read."""
+
+    def __init__(self, evaluation: str, run: str) -> None:
+        """Name the evaluation and its run."""
+        self.evaluation, self.run = evaluation, run
+        super().__init__(f"spans of {run or evaluation} were stored meanwhile; ask again")
+
+
 class Denied(ClientError):
     """The key in use may not ask this."""
 

@@ -37,6 +37,7 @@ from schemas.request import (
     WithdrawManifest,
 )
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
+from schemas.trace import ShowSpan, ShowTrace, ShowWindow
 
 _FACTS: tuple[type[Fact], ...] = (
     EvaluationRequested,
@@ -87,6 +88,9 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
             Compare,
             ShowSpans,
             ShowFlow,
+            ShowTrace,
+            ShowWindow,
+            ShowSpan,
         )
     }
 )

@@ -19,6 +19,7 @@ from schemas.reference import ReferenceLog
 from schemas.request import Accepted, CatalogChanged, Refused
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.subjects import ROOT, agent_command, command_subject, subject_of
+from schemas.trace import SpanDetails, TraceOverview, TraceWindow
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ASYNCAPI_FILE = "asyncapi.yaml"
@@ -38,6 +39,9 @@ ANSWERS: Mapping[str, type[Message]] = {
     "compare": Compared,
     "spans": Spans,
     "flow": Flow,
+    "trace": TraceOverview,
+    "trace_window": TraceWindow,
+    "trace_span": SpanDetails,
 }
 """Answer to each command, unless it is refused."""
 

@@ -27,6 +27,15 @@ class NotAlike(AnalyzerError):
         super().__init__(reason)
 
 
+class NoSuchSpan(AnalyzerError):
+    """A run has no span with this id."""
+
+    def __init__(self, run: str, span: int) -> None:
+        """Name the run and the requested span."""
+        self.run, self.span = run, span
+        super().__init__(f"run {run} has no span {span}")
+
+
 class NoSuchRun(AnalyzerError):
     """The database holds no such run, or none with stored answers."""
 

@@ -21,10 +21,12 @@ from schemas.evaluation import EvaluationMeasured
 from schemas.message import Command, Fact, derived_id
 from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpans, ShowTables
 from schemas.subjects import command_subject, decisions_of
+from schemas.trace import ShowSpan, ShowTrace, ShowWindow
 from services.analyzer.analysis import analyze, samples_of, scoring_context_of
 from services.analyzer.answering.predictions import Questions
 from services.analyzer.answering.refusals import answer_or_refusal
 from services.analyzer.answering.tables import answer_of
+from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
 from services.analyzer.errors import DatabaseAway
 from services.analyzer.frames.bounds import Bounds
@@ -189,12 +191,16 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     bounds = Bounds(spans=settings.analysis_max_spans)
     analyzer = Analyzer(bus, settings.database_conninfo(), bounds)
     questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
+    timelines = Timelines(settings.database_conninfo())
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,
         Compare: questions.compare,
         ShowSpans: traces.spans,
         ShowFlow: traces.flow,
+        ShowTrace: timelines.trace,
+        ShowWindow: timelines.window,
+        ShowSpan: timelines.span,
     }
     for command, answerer in answerers.items():
         await bus.answer(command_subject(command), answerer, queue="analyzer")
@@ -208,6 +214,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     finally:
         analyzer.close()
         traces.close()
+        timelines.close()
 
 
 async def _until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

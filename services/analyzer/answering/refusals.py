@@ -6,7 +6,7 @@ from typing import TypeVar
 from mlscope.bus.errors import BusError
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
-from services.analyzer.errors import DatabaseAway, NoSuchRun, NotAlike
+from services.analyzer.errors import DatabaseAway, NoSuchRun, NoSuchSpan, NotAlike
 
 T = TypeVar("T")
 
@@ -24,6 +24,8 @@ async def answer_or_refusal(answer: Awaitable[T]) -> T | Refused:
             field="run" if error.run else "evaluation",
             found=error.run or error.evaluation,
         )
+    except NoSuchSpan as error:
+        return Refused(error="unknown", message=str(error), field="span", found=str(error.span))
     except NotAlike as error:
         return Refused(
             error="invalid", message=f"not comparable: {error.reason}", field=error.subject

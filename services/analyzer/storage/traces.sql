@@ -1,0 +1,113 @@
+-- traced_runs --
+-- Runs of an evaluation that have spans: of a run's attempts the one that counts.
+SELECT counted.*, (
+    SELECT coalesce(sum(count), 0)::int8 FROM batch
+    WHERE batch.run_key = counted.run_key AND batch.kind = 0
+) AS stored
+FROM (
+    SELECT DISTINCT ON (run)
+        run, run_key, ts, attempt, agent, model, framework, device, batch_size, level, spans,
+        coalesce(epoch_start_ns, 0) AS epoch_ns, dropped_batches, dropped_records, trace_batches,
+        caveats
+    FROM run
+    WHERE evaluation = %(evaluation)s
+    ORDER BY run, (outcome = 'completed') DESC, attempt DESC
+) AS counted
+WHERE counted.spans > 0
+ORDER BY counted.run;
+
+-- span_page --
+-- The spans of an attempt after one of them by start and id, each column a byte string of
+-- big-endian integers; -1 is null.
+SELECT
+    string_agg(int8send(span), ''::bytea) AS span,
+    string_agg(int8send(coalesce(parent, -1)), ''::bytea) AS parent,
+    string_agg(int2send(level), ''::bytea) AS level,
+    string_agg(int4send(name), ''::bytea) AS name,
+    string_agg(int8send(start_ns), ''::bytea) AS start_ns,
+    string_agg(int8send(duration_ns), ''::bytea) AS duration_ns,
+    string_agg(int4send(thread), ''::bytea) AS thread,
+    string_agg(int4send(query), ''::bytea) AS query,
+    string_agg(int2send(kind), ''::bytea) AS kind,
+    string_agg(int8send(coalesce(correlation, -1)), ''::bytea) AS correlation,
+    string_agg(int4send(
+        CASE
+            WHEN kind IN (2, 3, 4, 6) AND jsonb_typeof(attributes -> 'device') = 'number'
+                THEN (attributes ->> 'device')::numeric::int4
+            ELSE -1
+        END
+    ), ''::bytea) AS device
+FROM (
+    SELECT
+        span, parent, level, name, start_ns, duration_ns, thread, query, attributes, kind,
+        correlation
+    FROM span
+    WHERE run_key = %(run_key)s AND ts = %(ts)s
+        AND (start_ns, span) > (%(after_ns)s, %(after_span)s)
+    ORDER BY start_ns, span
+    LIMIT %(limit)s
+) AS taken;
+
+-- span_names --
+-- Names of an attempt's spans by number.
+SELECT name, text FROM span_name WHERE run_key = %(run_key)s;
+
+-- sample_columns --
+-- The values of an attempt's sampled series, each column a byte string of big-endian numbers.
+SELECT
+    string_agg(int8send(span), ''::bytea) AS span,
+    string_agg(float8send((attributes ->> 'value')::numeric::float8), ''::bytea) AS value
+FROM span
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind = 6
+    AND jsonb_typeof(attributes -> 'value') = 'number';
+
+-- units --
+-- The unit of each sampled series of an attempt, by the number of its name.
+SELECT DISTINCT ON (name) name, coalesce(attributes ->> 'unit', '') AS unit
+FROM span
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind = 6
+ORDER BY name;
+
+-- query_columns --
+-- The queries of an attempt, each column a byte string of big-endian integers; -1 is null.
+SELECT
+    string_agg(int4send(query), ''::bytea) AS query,
+    string_agg(int8send(coalesce(due_ns, -1)), ''::bytea) AS due_ns,
+    string_agg(int8send(issued_ns), ''::bytea) AS issued_ns,
+    string_agg(int8send(started_ns), ''::bytea) AS started_ns,
+    string_agg(int8send(ended_ns), ''::bytea) AS ended_ns,
+    string_agg(int2send(status), ''::bytea) AS status
+FROM (
+    SELECT query, due_ns, issued_ns, started_ns, ended_ns, status
+    FROM query
+    WHERE run_key = %(run_key)s AND ts = %(ts)s
+    ORDER BY query
+    LIMIT %(limit)s
+) AS taken;
+
+-- missing_batches --
+-- Stretches of batches of spans that are not stored, with the batches before and after each.
+SELECT last + 1 AS first, next - 1 AS last
+FROM (
+    SELECT sequence AS last, lead(sequence, 1, %(batches)s) OVER (ORDER BY sequence) AS next
+    FROM (
+        SELECT -1 AS sequence
+        UNION ALL
+        SELECT sequence FROM batch WHERE run_key = %(run_key)s AND kind = 0
+    ) AS stored
+) AS stretch
+WHERE next > last + 1
+ORDER BY last
+LIMIT 1000;
+
+-- batch_range --
+-- When the spans of a batch began and ended.
+SELECT min(start_ns) AS start_ns, max(start_ns + greatest(duration_ns, 0)) AS end_ns
+FROM span
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND batch = %(batch)s;
+
+-- span_attributes --
+-- What else is stored of one span.
+SELECT block, coalesce(attributes::text, '') AS attributes
+FROM span
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND start_ns = %(start_ns)s AND span = %(span)s;

@@ -1,0 +1,111 @@
+"""One span of a prepared trace: its ancestors, children, device work and namesakes. Pure."""
+
+import json
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from schemas.batch import SpanKind
+from schemas.trace import SameName, SpanDetails, TraceLane, TraceSpan
+from services.analyzer.traces.prepared import Prepared
+
+_MOST_ANCESTORS = 256
+_MOST_CHILDREN = 500
+_DEVICE_KINDS = [int(SpanKind.KERNEL), int(SpanKind.COPY), int(SpanKind.SET)]
+
+
+def row_of(trace: Prepared, span: int) -> int | None:
+    """Return the row of a span by its id, None where there is none."""
+    rows = np.flatnonzero(trace.frame["id"].to_numpy() == span)
+    return int(rows[0]) if len(rows) else None
+
+
+def details_of(
+    evaluation: str, run: str, trace: Prepared, row: int, stored: tuple[int, str] = (-1, "")
+) -> SpanDetails:
+    """Return what is known of the span in a `row` of the `trace` of `run`, of `evaluation`.
+
+    `stored` are its block and its attributes as a JSON text.
+    """
+    frame = trace.frame
+    values = frame.row(row, named=True)
+    lane = trace.lanes[values["lane"]]
+    children = frame.filter(pl.col("parent") == values["id"]).sort("start", "id")
+    launched, launched_by = _linked(frame, values)
+    block, attributes = stored
+    return SpanDetails(
+        evaluation=evaluation,
+        run=run,
+        span=_span(values),
+        level=lane.level,
+        thread=lane.thread,
+        block=block,
+        correlation=values["correlation"],
+        attributes=json.loads(attributes) if attributes else {},
+        ancestors=_ancestors(trace, values),
+        children=tuple(map(_span, children.head(_MOST_CHILDREN).iter_rows(named=True))),
+        total_children=children.height,
+        launched=launched,
+        launched_by=launched_by,
+        same_name=_same_name(trace, values, lane),
+    )
+
+
+def _span(values: dict[str, Any]) -> TraceSpan:
+    names = ("id", "name", "lane", "depth", "kind", "query")
+    times = {"start_ns": int(values["start"]), "duration_ns": int(values["duration"])}
+    return TraceSpan(**{name: values[name] for name in names}, **times)
+
+
+def _ancestors(trace: Prepared, values: dict[str, Any]) -> tuple[TraceSpan, ...]:
+    ancestors: list[TraceSpan] = []
+    seen = {values["id"]}
+    while values["parent"] not in seen and len(ancestors) < _MOST_ANCESTORS:
+        row = None if values["parent"] < 0 else row_of(trace, values["parent"])
+        if row is None:
+            break
+        values = trace.frame.row(row, named=True)
+        seen.add(values["id"])
+        ancestors.append(_span(values))
+    return tuple(ancestors)
+
+
+def _linked(
+    frame: pl.DataFrame, values: dict[str, Any]
+) -> tuple[tuple[TraceSpan, ...], TraceSpan | None]:
+    """Return the device work that a call started, and the call that started device work."""
+    if values["correlation"] < 0:
+        return (), None
+    linked = frame.filter(pl.col("correlation") == values["correlation"]).sort("start", "id")
+    if values["kind"] == SpanKind.LAUNCH:
+        launched = linked.filter(pl.col("kind").is_in(_DEVICE_KINDS)).head(_MOST_CHILDREN)
+        return tuple(map(_span, launched.iter_rows(named=True))), None
+    calls = linked.filter(pl.col("kind") == int(SpanKind.LAUNCH))
+    return (), _span(calls.row(0, named=True)) if calls.height else None
+
+
+def _same_name(trace: Prepared, values: dict[str, Any], lane: TraceLane) -> SameName:
+    """Return statistics of the spans with this name in lanes of the same group and level."""
+    alike = [
+        other.lane
+        for other in trace.lanes
+        if (other.group, other.level) == (lane.group, lane.level)
+    ]
+    spans = trace.frame.lazy().filter(pl.col("name") == values["name"], pl.col("lane").is_in(alike))
+    chosen = spans.select("start", "duration", "id").sort("start", "id").collect()
+    duration = chosen["duration"].to_numpy()
+    place = int(np.flatnonzero(chosen["id"].to_numpy() == values["id"])[0])
+    least, median, p90, p99, most = np.quantile(duration, [0, 0.5, 0.9, 0.99, 1]).tolist()
+    return SameName(
+        count=chosen.height,
+        least_ns=least,
+        median_ns=median,
+        p90_ns=p90,
+        p99_ns=p99,
+        most_ns=most,
+        total_ns=float(duration.sum()),
+        rank=float(np.mean(duration <= values["duration"])),
+        previous=chosen["id"][place - 1] if place else None,
+        next=chosen["id"][place + 1] if place + 1 < chosen.height else None,
+    )

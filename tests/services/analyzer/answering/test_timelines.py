@@ -1,0 +1,138 @@
+"""Timelines from the database over the bus's own messages: lanes, windows in parts, spans."""
+
+from collections.abc import AsyncIterator
+from contextlib import closing
+from io import BytesIO
+from typing import Any
+
+import polars as pl
+import psycopg
+import pytest
+
+from mlscope.bus.records import ReceivedCommand
+from mlscope.tracing.batches import trace_batch
+from schemas.encoding.codec import encode_body, unpack
+from schemas.message import Command
+from schemas.request import Refused
+from schemas.trace import ShowSpan, ShowTrace, ShowWindow
+from services.analyzer.answering import timelines
+from services.analyzer.answering.timelines import Timelines
+from services.collector import store as collector
+from services.collector.saving import prepared_of
+from tests.services.collector.builders import REQUESTED_NS, an_attempt
+from tests.traced import store_traced_run
+
+
+@pytest.fixture
+async def answering(database_url: str) -> AsyncIterator[Timelines]:
+    """Return what answers from a database with a traced run."""
+    store_traced_run(database_url)
+    with closing(Timelines(database_url)) as answering:
+        yield answering
+
+
+def _command(command: Command, *, json_text: bool = False) -> ReceivedCommand:
+    body = encode_body(command, json_text=json_text)
+    return ReceivedCommand(
+        subject=f"mlscope.v1.request.{command.verb}", body=body, wants_answer=True
+    )
+
+
+async def _window(answering: Timelines, **fields: Any) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    parts: list[dict[str, Any]] = []
+    stream = b""
+    while not parts or len(stream) < parts[0]["total_bytes"]:
+        request = ShowWindow(evaluation="e1", offset=len(stream), **fields)
+        parts.append(unpack(await answering.window(_command(request))))
+        stream += parts[-1]["part"]
+    return pl.read_ipc_stream(BytesIO(stream)), parts
+
+
+async def test_a_run_has_lanes_a_range_and_gaps(answering: Timelines) -> None:
+    trace = unpack(await answering.trace(_command(ShowTrace(evaluation="e1"))))
+    assert (trace["run"], trace["spans"], trace["unread"]) == ("r0", trace["spans"], 0)
+    groups = [lane["group"] for lane in trace["lanes"]]
+    assert groups == sorted(groups, key=["load", "host", "device", "counter"].index)
+    assert {"load", "host", "device"} <= set(groups)
+    assert sum(lane["spans"] for lane in trace["lanes"]) == trace["spans"]
+    (gap,) = trace["gaps"]
+    assert (gap["lane"], gap["count"]) == (None, 8)
+    assert gap["reason"] == "1 batch of spans not stored"
+
+
+async def test_a_window_comes_in_parts_that_belong_together(
+    answering: Timelines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, (head,) = await _window(answering)
+    assert whole.height == head["rows"] == head["spans"]
+    assert whole.filter(pl.col("name") == "predict").height == 10
+    monkeypatch.setattr(timelines, "_PART_BYTES", 100)
+    again, parts = await _window(answering)
+    assert len(parts) > 3
+    assert {part["digest"] for part in parts} == {head["digest"]}
+    assert again.equals(whole)
+
+
+async def test_a_span_has_attributes_and_the_call_that_started_it(answering: Timelines) -> None:
+    request = ShowSpan(evaluation="e1", run="r0", span=2)
+    details = unpack(await answering.span(_command(request)))
+    assert (details["span"]["name"], details["attributes"]) == ("gemm", {"device": 1})
+    assert details["launched_by"]["name"] == "cudaLaunchKernel"
+    launch = unpack(await answering.span(_command(ShowSpan(evaluation="e1", run="r0", span=1))))
+    assert [span["id"] for span in launch["launched"]] == [2]
+
+
+async def test_clients_that_speak_json_get_base64(answering: Timelines) -> None:
+    request = ShowWindow(evaluation="e1", columns=("id",))
+    answer = unpack(await answering.window(_command(request, json_text=True)))
+    assert answer["part"].startswith("_____")
+
+
+async def test_spans_that_came_later_are_shown(answering: Timelines, database_url: str) -> None:
+    first = unpack(await answering.trace(_command(ShowTrace(evaluation="e1"))))
+    await _window(answering, run="r0")
+    late = [(40, -1, 2, 7, 950, 5, 0, 9, 0, b"")]
+    with closing(collector.Store(database_url)) as stored:
+        batch = trace_batch(an_attempt(), 1, late, {"predict": 7})
+        stored.save([prepared_of(batch, REQUESTED_NS)])
+    second = unpack(await answering.trace(_command(ShowTrace(evaluation="e1"))))
+    assert (second["spans"], second["gaps"]) == (first["spans"] + 1, [])
+    whole, _ = await _window(answering, run="r0")
+    assert 40 in whole["id"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (ShowTrace(evaluation="e2"), "evaluation"),
+        (ShowTrace(evaluation="e1", run="r9"), "run"),
+        (ShowSpan(evaluation="e1", span=999), "span"),
+        (ShowWindow(evaluation="e1", run="r9"), "run"),
+    ],
+)
+async def test_what_is_not_there_is_refused(
+    answering: Timelines, request_: Command, field: str
+) -> None:
+    answerers = {
+        ShowTrace: answering.trace,
+        ShowSpan: answering.span,
+        ShowWindow: answering.window,
+    }
+    refused = Refused(**unpack(await answerers[type(request_)](_command(request_))))
+    assert (refused.error, refused.field) == ("unknown", field)
+
+
+async def test_a_wrong_field_is_named(answering: Timelines) -> None:
+    body = encode_body(ShowTrace(evaluation="e1")).replace(b"run", b"rum")
+    refused = Refused(
+        **unpack(await answering.trace(ReceivedCommand("s", body, wants_answer=True)))
+    )
+    assert (refused.error, refused.field) == ("malformed", "rum")
+
+
+async def test_without_tables_the_database_is_away(database_url: str) -> None:
+    with closing(Timelines(database_url)) as answering:
+        answer = unpack(await answering.trace(_command(ShowTrace(evaluation="e1"))))
+    assert answer["error"] == "unavailable"
+    with psycopg.connect(database_url) as session:
+        assert session.execute("SELECT 1").fetchone() == (1,)
