@@ -3,32 +3,17 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
-from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO
 
 from cli import exits
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.reference_logs import log_of
 from mlscope.counts import many, verb
+from mlscope.exchange.formats import write_spans
 from mlscope.exchange.traces import Trace
 from mlscope.reproducing.logs import file_text
-
-SPAN_FORMATS: Mapping[str, str] = MappingProxyType(
-    {
-        "chrome": "chrome",
-        "perfetto": "perfetto",
-        "speedscope": "speedscope",
-        "otlp": "otlp",
-        "parquet": "parquet",
-        "flamegraph": "folded",
-    }
-)
-"""Formats of spans, and the module of mlscope.exchange that writes each."""
 
 
 async def export(arguments: argparse.Namespace) -> int:
@@ -67,11 +52,6 @@ def _write(out: Path | None, content: bytes, summary: str) -> None:
         return
     out.write_bytes(content)
     print(f"{out}: {summary}")
-
-
-def write_spans(trace: Trace, form: str, file: IO[bytes]) -> None:
-    """Write `trace` to `file` in the `form` that is a name in `SPAN_FORMATS`."""
-    import_module(f"mlscope.exchange.{SPAN_FORMATS[form]}").write(trace, file)
 
 
 def trace_summary(trace: Trace) -> str:

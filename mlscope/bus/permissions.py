@@ -57,8 +57,6 @@ from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
-_NOT_ON_PAGES = frozenset({"predictions", "spans", "flow"})
-"""Commands for which the gateway has no page or address."""
 CURATOR = "curator"
 """The connection that adds and removes artifacts."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -319,12 +317,13 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             subscribe=(
                 *_inboxes("analyzer"),
                 *_requests("tables", "predictions", "compare", "spans", "flow"),
+                *_requests("trace", "trace_window", "trace_span"),
                 *_discovered("analyzer"),
             ),
         ),
         "gateway": Permission(
             publish=(
-                *_requests(*(verb for verb in COMMANDS if verb not in _NOT_ON_PAGES)),
+                *_requests(*COMMANDS),
                 *_batches("EVALUATIONS"),
                 *_fetch(OBJECTS),
                 *_inboxes("requester"),

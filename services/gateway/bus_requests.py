@@ -5,9 +5,16 @@ from mlscope.client.asking import ask_for, whole_tables
 from mlscope.client.errors import CommandRefused, NotAnswering
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of as status_of_record
-from schemas.analysis import Tables
+from schemas.analysis import Predictions, Tables
 from schemas.manifest import ModelManifest
-from schemas.request import ListEvaluations, Refused, ShowCatalog, ShowEvaluation, ShowTables
+from schemas.request import (
+    ListEvaluations,
+    Refused,
+    ShowCatalog,
+    ShowEvaluation,
+    ShowPredictions,
+    ShowTables,
+)
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from schemas.subjects import story_of
 
@@ -43,6 +50,14 @@ async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:
 async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
     """Return complete tables: all, or the named ones. Raises CommandRefused, NotAnswering."""
     return await whole_tables(bus, evaluation, names)
+
+
+async def predictions_of(bus: Bus, command: ShowPredictions) -> Predictions:
+    """Return as many answers of a model as one message holds.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    return await ask_for(bus, command, Predictions, timeout_s=60.0)
 
 
 async def first_rows_of(bus: Bus, evaluation: str) -> Tables:

@@ -4,7 +4,8 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from schemas.analysis import Compared, Table, Tables
+from mlscope.exchange.formats import SPAN_FORMATS
+from schemas.analysis import Compared, Predictions, Table, Tables
 from schemas.message import VERSION, Message
 from schemas.request import (
     Accepted,
@@ -15,8 +16,10 @@ from schemas.request import (
     Refused,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
+from schemas.trace import SpanDetails, TraceOverview
 from services.gateway.query_parameters import FIGURES, QUERY
 from services.gateway.table_files import FILES
+from services.gateway.window_parameters import WINDOW
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,
@@ -32,6 +35,9 @@ _MODELS: tuple[type[Message], ...] = (
     Catalog,
     PublishManifest,
     CatalogChanged,
+    TraceOverview,
+    SpanDetails,
+    Predictions,
 )
 _TABLE_HELP = (
     "a name; the suffixes " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " give files"
@@ -49,7 +55,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "mlscope", "version": f"{VERSION}"},
         "security": [{}, {"bearer": []}],
-        "paths": {**_evaluation_paths(), **_catalog_paths()},
+        "paths": {**_evaluation_paths(), **_trace_paths(), **_catalog_paths()},
         "components": {
             "schemas": definitions["$defs"],
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -82,6 +88,45 @@ def _evaluation_paths() -> dict[str, Any]:
         f"{address}/analyses": {"get": _operation("tables without rows", None, [evaluation])},
         f"{address}/tables": {"get": _operation("all tables", Tables, [evaluation])},
         f"{address}/tables/{{table}}": {"get": table_operation},
+    }
+
+
+def _trace_paths() -> dict[str, Any]:
+    address = "/api/evaluations/{evaluation}"
+    run_address = f"{address}/runs/{{run}}"
+    evaluation, run = _path_parameter("evaluation"), _path_parameter("run")
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    spans = _operation("spans of a window, or tiles of them", None, [evaluation, run])
+    spans["parameters"] += [
+        {**_path_parameter(name), "in": "query", "required": False, "description": text}
+        for name, text in WINDOW.items()
+    ]
+    spans["responses"]["200"]["content"] = {
+        "application/vnd.apache.arrow.stream": binary,
+        "application/json": {"schema": {"type": "object"}},
+    }
+    form = {**_path_parameter("format"), "schema": {"type": "string", "enum": [*SPAN_FORMATS]}}
+    exported = _operation("a run's spans as a file", None, [evaluation, run, form])
+    media_types = dict.fromkeys(kind.media_type for kind in SPAN_FORMATS.values())
+    exported["responses"]["200"]["content"] = dict.fromkeys(media_types, binary)
+    overview = "lanes, range and gaps of a run"
+    span = [evaluation, run, _path_parameter("span")]
+    answers = _operation(
+        "the model's answers", Predictions, [evaluation, *_query("run", "offset", "limit")]
+    )
+    return {
+        path: {"get": operation}
+        for path, operation in {
+            f"{address}/trace": _operation(f"{overview}, the deepest", TraceOverview, [evaluation]),
+            f"{run_address}/trace": _operation(overview, TraceOverview, [evaluation, run]),
+            f"{run_address}/spans": spans,
+            f"{run_address}/spans/{{span}}": _operation("one span", SpanDetails, span),
+            f"{run_address}/series": _operation("sampled counters", None, [evaluation, run]),
+            f"{run_address}/exports/{{format}}": exported,
+            f"{address}/exports/flow": _operation("its facts as JSON lines", None, [evaluation]),
+            f"{address}/exports/log": _operation("its reference log", None, [evaluation]),
+            f"{address}/predictions": answers,
+        }.items()
     }
 
 

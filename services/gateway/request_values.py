@@ -1,4 +1,4 @@
-"""What handlers read from a request: the gateway's bus, and the evaluation in the path."""
+"""What handlers read from a request: the gateway's bus, and what stands in the path."""
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
@@ -18,10 +18,28 @@ def bus_of(request: Request) -> Bus:
 
 def evaluation_of(request: Request) -> str:
     """Return the evaluation in the path. Raises MalformedMessage."""
-    text = str(request.path_params["evaluation"])
+    return _token_of(request, "evaluation")
+
+
+def run_of(request: Request) -> str:
+    """Return the run in the path, '' where it has none. Raises MalformedMessage."""
+    return _token_of(request, "run") if "run" in request.path_params else ""
+
+
+def integer_of(request: Request, name: str) -> int:
+    """Return the part `name` of the path of a `request` as an integer. Raises MalformedMessage."""
+    text = str(request.path_params[name])
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise MalformedMessage(field=name, found=text[:80], expected="an integer")
+    return int(text)
+
+
+def _token_of(request: Request, name: str) -> str:
+    text = str(request.path_params[name])
     try:
         return _TOKEN.validate_python(text)
     except ValidationError as error:
         raise MalformedMessage(
-            field="evaluation", found=text[:80], expected="1 to 64 of A-Z a-z 0-9 _ -"
+            field=name, found=text[:80], expected="1 to 64 of A-Z a-z 0-9 _ -"
         ) from error

@@ -17,7 +17,7 @@ from services.gateway.errors import BodyTooLarge, TooManyViewers, WrongContentTy
 from services.gateway.guard import Guard
 from services.gateway.live.feeds import Feeds
 from services.gateway.responses import refusal, refused_by
-from services.gateway.rest import catalog, evaluations, manifests, tables
+from services.gateway.rest import catalog, evaluations, exports, manifests, tables, trace
 from services.gateway.site import evaluation, login, models
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.static_files import static_file
@@ -97,6 +97,24 @@ def _rest() -> list[Route]:
         Route("/evaluations/{evaluation}/analyses", tables.analyses),
         Route("/evaluations/{evaluation}/tables", tables.tables),
         Route("/evaluations/{evaluation}/tables/{table}", tables.show_table),
+        *_traces(),
+    ]
+
+
+def _traces() -> list[Route]:
+    """Return the routes of traces and downloads."""
+    evaluation = "/evaluations/{evaluation}"
+    run = f"{evaluation}/runs/{{run}}"
+    return [
+        Route(f"{evaluation}/trace", trace.trace),
+        Route(f"{evaluation}/predictions", exports.predictions),
+        Route(f"{evaluation}/exports/flow", exports.facts),
+        Route(f"{evaluation}/exports/log", exports.reference_log),
+        Route(f"{run}/trace", trace.trace),
+        Route(f"{run}/spans", trace.spans),
+        Route(f"{run}/spans/{{span}}", trace.span),
+        Route(f"{run}/series", trace.series),
+        Route(f"{run}/exports/{{format}}", exports.spans_as),
     ]
 
 

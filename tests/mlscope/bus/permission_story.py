@@ -22,6 +22,7 @@ from mlscope.bus.records import ReceivedCommand
 from mlscope.client import AsyncClient
 from mlscope.client.asynchronous import request_of
 from mlscope.client.errors import CommandRefused
+from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, Lease
@@ -32,6 +33,7 @@ from schemas.message import Fact
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
 from schemas.subjects import agent_command
+from schemas.trace import ShowWindow
 from services.agent.host.announcing import announcement
 from services.analyzer.store import migrate as migrate_analyzer
 from services.collector.store import migrate as migrate_collector
@@ -155,6 +157,12 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
     with suppress(CommandRefused):
         await client.compare(asked.id, asked.id)
     assert (await client.trace(asked.id)).spans
+    trace = await overview_of(client.bus, asked.id)
+    window = ShowWindow(evaluation=asked.id, run=trace.run)
+    parts = [part async for part in window_of(client.bus, window)]
+    assert sum(len(part.part) for part in parts) == parts[0].total_bytes
+    with suppress(CommandRefused):
+        await span_of(client.bus, asked.id, trace.run, 1)
     assert (await client.flow(asked.id))[-1]["schema"] == "evaluation.analyzed"
     with suppress(CommandRefused):
         await client.run("nothing-is-called-this")
@@ -191,11 +199,28 @@ async def look_on(story: Story, _: AsyncClient) -> None:
             await http.get(place),
             await http.get(f"{place}/tables"),
             await http.get("/compare", params={"evaluation": [asked["evaluation"]] * 2}),
+            *await look_at_a_trace(http, place),
             await http.delete(f"/evaluations/{lasting['evaluation']}"),
             await http.post("/manifests", json={"manifest": {"kind": "scenario", "name": "ours"}}),
             await http.delete("/manifests/scenario/ours/1.0.0"),
         ]
-    assert [each.status_code for each in answers] == [200] * 6 + [202, 201, 200]
+    assert [each.status_code for each in answers] == [200] * 13 + [202, 201, 200]
+
+
+async def look_at_a_trace(http: httpx.AsyncClient, place: str) -> list[httpx.Response]:
+    """Read the trace of an evaluation, its answers and its downloads."""
+    trace = await http.get(f"{place}/trace")
+    run = f"{place}/runs/{trace.json()['run']}"
+    spans = await http.get(f"{run}/spans", params={"format": "json", "columns": "id"})
+    span = spans.json()["columns"]["id"][0]
+    paths = (
+        f"{run}/spans/{span}",
+        f"{run}/exports/chrome",
+        f"{place}/exports/flow",
+        f"{place}/exports/log",
+        f"{place}/predictions",
+    )
+    return [trace, spans, *[await http.get(path) for path in paths]]
 
 
 async def lose_an_agent(story: Story, client: AsyncClient) -> None:
