@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 from mlscope.redaction import redact
 from mlscope.settings.errors import InvalidSetting
-from mlscope.settings.fields import made_setting, setting
+from mlscope.settings.fields import made_setting, setting, values_in
 from mlscope.settings.hosts import is_loopback, with_password
 from mlscope.settings.values import (
     LEVELS,
-    Unusable,
     bytes_of,
     bytes_or_none,
     bytes_up_to,
@@ -224,6 +223,13 @@ class Settings:
         GIB,
         "size limit of the batches on an agent's disk; further ones are dropped and counted",
     )
+    live_interval_s: float = setting(
+        "LIVE_INTERVAL_S",
+        seconds_of,
+        1.0,
+        "interval at which an agent publishes the rows of a run that is being measured; what "
+        "follows may use the cores of the model, so that a shorter one lengthens latencies",
+    )
     worker_memory_bytes: int = setting(
         "WORKER_MEMORY_BYTES",
         bytes_or_none,
@@ -348,17 +354,7 @@ class Settings:
 
         Other variables are ignored. Raises InvalidSetting, which names the variable.
         """
-        values: dict[str, Any] = {}
-        for declared in fields(cls):
-            variable = declared.metadata["variable"]
-            text = environ.get(variable, "").strip()
-            if not text:
-                continue
-            try:
-                values[declared.name] = declared.metadata["parse"](text)
-            except Unusable as unusable:
-                raise InvalidSetting(variable, text, str(unusable)) from None
-        return cls(**values)
+        return cls(**values_in(environ, fields(cls)))
 
     @property
     def gateway_address(self) -> str:

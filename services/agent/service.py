@@ -80,6 +80,7 @@ class Agent:
                 settings.ring_bytes,
                 settings.spool_max_bytes,
                 settings.worker_memory_bytes,
+                settings.live_interval_s,
             )
         )
         self._sink = BusSink(bus)

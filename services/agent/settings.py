@@ -53,6 +53,11 @@ class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
         ...
 
     @property
+    def live_interval_s(self) -> float:
+        """Seconds between the takes of a worker's batches while it measures."""
+        ...
+
+    @property
     def heartbeat_s(self) -> float:
         """Seconds between renewals of the lease."""
         ...

@@ -165,12 +165,9 @@ class Execution:
         while not is_last_round:
             # Read before the batches: those of a run are handed over before its outcome.
             is_last_round, outcomes = listening.done(), tuple(self._outcomes.values())
-            try:
-                while not self._is_ring_broken and (fact := next(self._worker.batches(), None)):
-                    await self.publisher.publish_batch(fact)
-            except RingBroken as damage:
-                self._is_ring_broken = True
-                self._end_worker(damage)
+            has_ended = is_last_round or any(one.run not in self._published for one in outcomes)
+            if self._worker.has_due_batches(has_ended=has_ended):
+                await self._publish_batches()
             if not self._is_ring_broken:
                 for outcome in outcomes:
                     self._publish_outcome(outcome)
@@ -184,6 +181,15 @@ class Execution:
             for run in self.publisher.open_runs:
                 cause = self._stop_of(run, error) or error
                 self._publish_outcome(self.publisher.failure(run, cause))
+
+    async def _publish_batches(self) -> None:
+        """Publish every batch that waits."""
+        try:
+            while not self._is_ring_broken and (fact := next(self._worker.batches(), None)):
+                await self.publisher.publish_batch(fact)
+        except RingBroken as damage:
+            self._is_ring_broken = True
+            self._end_worker(damage)
 
     def _publish_outcome(self, outcome: Outcome) -> None:
         """Begin to publish an outcome; only the end of the order waits for it."""

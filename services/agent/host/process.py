@@ -18,12 +18,14 @@ from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
 from services.agent.errors import WorkerDied, WorkerTooLarge
 from services.agent.fetching.fetching import FetchedAssets
+from services.agent.host.batch_taking import BatchTaking
 from services.agent.link.batches import unpack_batch
 from services.agent.link.channel import HostChannel
 from services.agent.link.messages import CloseSession
 from services.agent.link.ring import RUNNING, Handover
 from services.agent.machine.process_memory import process_memory_bytes
 
+LIVE_INTERVAL_S = 1.0
 _STDERR_TAIL_BYTES = 2000
 _MOST_LINE_CHARACTERS = 500
 _CLOSE_S = 5.0
@@ -40,6 +42,8 @@ class WorkerLimits:
     spool_bytes: int
     #: of the worker's own process; 0 is no bound
     memory_bytes: int = 0
+    #: between the takes of its batches while it measures; 0: as they come
+    live_interval_s: float = LIVE_INTERVAL_S
 
 
 class WorkerProcess:
@@ -51,14 +55,16 @@ class WorkerProcess:
         channel: HostChannel,
         handover: Handover,
         scratch: Path,
-        memory_bytes: int = 0,
+        limits: WorkerLimits,
     ) -> None:
         """Take a started `process`, and this side of its `channel` and of its `handover`.
 
-        `scratch` is its own folder; it may hold `memory_bytes`, 0 is no bound.
+        `scratch` is its own folder; it was started within `limits`.
         """
         self._process, self._channel = process, channel
-        self._memory_bytes = memory_bytes
+        self._memory_bytes = limits.memory_bytes
+        #: when its batches are taken
+        self.taking = BatchTaking(limits.live_interval_s)
         self._handover, self._scratch = handover, scratch
         self._is_closed = False
         #: the files fetched for its session; they stay in the cache until the worker is closed
@@ -98,7 +104,7 @@ class WorkerProcess:
                 )
             undo.callback(process.kill)
             channel = await HostChannel.over(host_end)
-            worker = cls(process, channel, handover, scratch, limits.memory_bytes)
+            worker = cls(process, channel, handover, scratch, limits)
             undo.pop_all()
             return worker
 
@@ -111,6 +117,10 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         """Whether it still runs."""
         return self._process.returncode is None
+
+    def has_due_batches(self, *, has_ended: bool) -> bool:
+        """Whether to take its batches now; `has_ended` says that a run of it has ended."""
+        return self.taking.is_due(self._handover.filled, has_ended=has_ended)
 
     def batches(self, limit: int = 64) -> Iterator[Batch]:
         """Yield up to `limit` batches handed over; also after its death. Raises RingBroken."""

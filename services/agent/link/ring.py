@@ -66,6 +66,16 @@ class ByteQueue:
         self._slots, self._written, self._read = slots, first_slot, first_slot + 1
         self._store = store
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of the records that are not read yet."""
+        return self._slots[self._written] - self._slots[self._read]
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The most bytes that may wait."""
+        return self._store.capacity
+
     def push(self, body: bytes) -> bool:
         """Add a record; False when there is no room, or the disk has none."""
         record = _RECORD.pack(len(body), zlib.crc32(body)) + body
@@ -143,6 +153,11 @@ class Handover:
     def push(self, body: bytes) -> bool:
         """Hand over a batch, through the spool when the ring is full; False when both are."""
         return self._ring.push(body) or self._spool.push(body)
+
+    @property
+    def filled(self) -> float:
+        """The share of the ring that waiting batches take, above 1 with those of the spool."""
+        return (self._ring.waiting_bytes + self._spool.waiting_bytes) / self._ring.capacity_bytes
 
     def pop(self) -> bytes | None:
         """Return a handed-over batch, or None. Raises RingBroken."""

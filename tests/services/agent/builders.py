@@ -182,9 +182,10 @@ class Kept:
         return outcome
 
 
-def limits(folder: Path, **changes: int) -> WorkerLimits:
-    """Limits of a test's worker."""
-    return WorkerLimits(folder, **{"ring_bytes": 1 << 20, "spool_bytes": 1 << 20, **changes})
+def limits(folder: Path, **changes: Any) -> WorkerLimits:
+    """Limits of a test's worker, whose batches are taken as they come."""
+    defaults = {"ring_bytes": 1 << 20, "spool_bytes": 1 << 20, "live_interval_s": 0.0}
+    return WorkerLimits(folder, **{**defaults, **changes})
 
 
 async def carried_out(
@@ -193,7 +194,7 @@ async def carried_out(
     *,
     manifests: Path = MANIFESTS,
     silence_s: float = 30.0,
-    **changes: int,
+    **changes: Any,
 ) -> Kept:
     """Do an order in a real worker and return what is said of it."""
     kept = Kept()

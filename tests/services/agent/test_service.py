@@ -62,6 +62,7 @@ class Small:
     remote_hosts: tuple[str, ...] = ()
     ring_bytes: int = 1 << 20
     spool_max_bytes: int = 1 << 20
+    live_interval_s: float = 1.0
     worker_memory_bytes: int = 0
     ahead_bytes: int | None = None
     heartbeat_s: float = 0.2

@@ -18,6 +18,7 @@ from schemas.level import Level
 from schemas.manifest import Port, Step
 from schemas.plan import Subject, WorkOrder
 from schemas.request import Blocks
+from schemas.run import RunFailed
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
@@ -382,6 +383,35 @@ async def test_batches_come_while_the_run_goes_on(tmp_path: Path) -> None:
     said = await carried_out(order, tmp_path)
     assert len(said.of(QueriesAnswered)) > 2
     assert isinstance(said.facts[-1], type(said.completed()))
+
+
+async def test_rows_wait_in_the_ring_while_queries_are_timed(tmp_path: Path) -> None:
+    """Publishing may use the model's cores, so nothing is taken before the run has ended."""
+    worker = await WorkerProcess.start("w", limits(tmp_path, live_interval_s=3600.0))
+    kept, order = Kept(), an_order(a_sleepy_subject(predict_ms=5), (a_run(queries=100_000),))
+    execution = Execution(OutcomePublisher(order, kept), worker, MANIFESTS, 30.0)
+    doing = asyncio.create_task(execution.carry_out())
+    try:
+        while worker._handover.filled < 0.01:
+            assert not doing.done()
+            await asyncio.sleep(0.01)
+        before_kill = list(kept.facts)
+        worker.kill()
+        await doing
+    finally:
+        await worker.close()
+    assert before_kill == []
+    assert "SIGKILL" in kept.failed().message
+    assert sum(fact.count for fact in kept.of(QueriesAnswered)) > 0
+    assert isinstance(kept.facts[-1], RunFailed)
+
+
+async def test_rows_that_fill_the_ring_are_taken_before_the_run_ends(tmp_path: Path) -> None:
+    order = an_order(a_sleepy_subject(predict_ms=0.1), (a_run(queries=20_000),))
+    said = await carried_out(
+        order, tmp_path, live_interval_s=3600.0, ring_bytes=256_000, spool_bytes=0
+    )
+    assert said.completed().tally.dropped_batches == 0
 
 
 async def test_what_finds_no_room_is_counted_and_marked(tmp_path: Path) -> None:
