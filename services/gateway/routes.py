@@ -20,6 +20,7 @@ from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, evaluations, exports, manifests, tables, trace
 from services.gateway.site import evaluation, login, models
 from services.gateway.site import evaluations as evaluation_list
+from services.gateway.site import trace as trace_page
 from services.gateway.static_files import static_file
 
 
@@ -73,6 +74,7 @@ def _pages() -> list[Route]:
         Route("/", evaluation_list.front),
         Route("/evaluations", evaluation_list.evaluations),
         Route("/evaluations/{evaluation}", evaluation.evaluation),
+        Route("/evaluations/{evaluation}/trace", trace_page.trace),
         Route("/models", models.models),
         Route("/models/{name:path}/{version}", models.model),
     ]

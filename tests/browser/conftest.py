@@ -9,9 +9,10 @@ from playwright.async_api import Page
 from tests.browser.chromium import Browsing, browsing, find_chromium
 from tests.browser.modules import serving
 from tests.browser.photographs import Photographs
-from tests.services.gateway.conftest import bus, running, server, standing
+from tests.services.gateway.conftest import Running, bus, server, standing
+from tests.services.gateway.conftest import running as served
 
-__all__ = ["bus", "running", "server", "standing"]
+__all__ = ["bus", "served", "server", "standing"]
 
 
 @pytest.fixture
@@ -29,6 +30,14 @@ async def browser() -> AsyncIterator[Browsing]:
 async def page(browser: Browsing) -> Page:
     """Open an empty page, 1280 pixels wide and light; `browser.page()` opens others."""
     return await browser.page()
+
+
+@pytest.fixture
+async def running(browser: Browsing, served: Running) -> AsyncIterator[Running]:
+    """Run a gateway until the pages that talk to it are closed."""
+    yield served
+    for context in browser.browser.contexts:
+        await context.close()
 
 
 @pytest.fixture(scope="session")

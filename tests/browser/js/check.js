@@ -1,8 +1,11 @@
 /** Assertions for tests of modules. */
 
 function text(value) {
-  if (ArrayBuffer.isView(value)) return text([...value]);
-  return JSON.stringify(value, (_, part) => (typeof part === "bigint" ? `${part}n` : Number.isNaN(part) ? "NaN" : part));
+  return JSON.stringify(value, (_, part) => {
+    if (ArrayBuffer.isView(part)) return [...part];
+    if (typeof part === "bigint") return `${part}n`;
+    return Number.isNaN(part) ? "NaN" : part;
+  });
 }
 
 /** Throw unless two values have the same JSON; typed arrays count as arrays. */

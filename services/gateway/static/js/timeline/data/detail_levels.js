@@ -1,0 +1,73 @@
+/**
+ * Which spans are held: all of them up to two million, above that tiles of the whole run and finer
+ * tiles of the window, which are asked for again whenever the window shows more than they say.
+ */
+
+import { batchOf } from "./arrow.js";
+import { Store } from "./store.js";
+
+export const MOST_WHOLE = 2_000_000;
+const MOST_TILES = 200_000;
+const SETTLED_MS = 150;
+
+export class DetailLevels {
+  /** @param {import("./source.js").Source} source @param {() => void} onChange called when finer spans arrived */
+  constructor(source, onChange) {
+    this.source = source;
+    this.onChange = onChange;
+    this.overview = new Store();
+    /** @type {{store: Store, from: number, to: number, least: number} | null} */
+    this.finer = null;
+    this.isTiled = false;
+    this.isLoading = false;
+  }
+
+  /** Load the run: all spans, or tiles no shorter than a pixel of `width`. */
+  async load(trace, width) {
+    const [from, to] = trace.range_ns;
+    this.isTiled = trace.spans > MOST_WHOLE;
+    const least = this.isTiled ? (to - from) / width : 0;
+    const buffer = await this.source.spans(this.isTiled ? { least, limit: MOST_TILES } : {});
+    const batch = batchOf(buffer, (text) => this.overview.nameOf(text));
+    if (batch.size) this.overview.append(batch);
+    this.least = least;
+  }
+
+  /** The store that shows a window best. */
+  storeFor(window) {
+    const { finer } = this;
+    return finer && window.from >= finer.from && window.to <= finer.to ? finer.store : this.overview;
+  }
+
+  /** Ask for finer tiles if the window rests where they are missing. */
+  rest(window, width, limits) {
+    clearTimeout(this.timer);
+    if (!this.isTiled) return;
+    const wanted = (window.to - window.from) / width;
+    const held = this.storeFor(window) === this.overview ? this.least : this.finer.least;
+    if (held <= wanted * 2) return;
+    this.timer = setTimeout(() => this.#refine(window, wanted, limits), SETTLED_MS);
+  }
+
+  async #refine(window, wanted, limits) {
+    const length = window.to - window.from;
+    const from = Math.max(limits.from, window.from - length), to = Math.min(limits.to, window.to + length);
+    this.abort?.abort();
+    this.abort = new AbortController();
+    this.isLoading = true;
+    try {
+      const buffer = await this.source.spans({ from, to, least: wanted, limit: MOST_TILES }, this.abort.signal);
+      const store = new Store();
+      const batch = batchOf(buffer, (text) => this.overview.nameOf(text));
+      store.names = this.overview.names;
+      if (batch.size) store.append(batch);
+      this.finer = { store, from, to, least: wanted };
+    } catch (error) {
+      if (error.name !== "AbortError") throw error;
+      return;
+    } finally {
+      this.isLoading = false;
+    }
+    this.onChange();
+  }
+}

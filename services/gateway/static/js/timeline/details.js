@@ -1,0 +1,161 @@
+/** The panel below the lanes: what is known of the selected span, or of the marked range. */
+
+import { count, duration, percent, shortened } from "./format.js";
+import { ancestorsOf, childrenOf, composition, sameName } from "./data/selection.js";
+
+const NAME_LETTERS = 160;
+const MOST_PARTS = 100;
+const SHOWN_CHILDREN = 20;
+
+/** An element with properties and children. */
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/** A table with a heading, from rows of cells; numbers stand to the right. */
+function table(caption, heads, rows) {
+  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col", textContent: text })));
+  const body = rows.map((cells) => element("tr", {}, ...cells.map((cell, at) => element("td", { className: at ? "number" : "" }, cell))));
+  return element("table", {}, element("caption", { textContent: caption }), element("thead", {}, head), element("tbody", {}, ...body));
+}
+
+export class Details {
+  /**
+   * @param {HTMLElement} panel
+   * @param {{select: (place: object) => void, details: (id: number, signal: AbortSignal) => Promise<any>, links: (level: string, name: string) => [string, string][]}} actions
+   */
+  constructor(panel, actions) {
+    this.panel = panel;
+    this.actions = actions;
+  }
+
+  /** Say that nothing is selected. */
+  clear() {
+    this.abort?.abort();
+    this.panel.replaceChildren(element("p", { className: "soft", textContent: "Click a span for its details. Shift and drag, or m and drag, marks a range and says what it is made of. Double click zooms to a span; ? lists the keys." }));
+  }
+
+  /** One sentence for who hears the page. */
+  sentence(store, lanes, place) {
+    const { row, span } = place;
+    const name = shortened(store.names[row.name[span]], NAME_LETTERS);
+    const { total } = childrenOf(store, place);
+    const [above] = ancestorsOf(store, place);
+    const part = above ? `, ${percent(row.duration[span] / above.row.duration[above.span])} of ${shortened(store.names[above.row.name[above.span]], 60)}` : "";
+    return `${name}, ${lanes.get(row.lane)?.level ?? ""}, ${duration(row.duration[span])}, ${count(total)} children${part}`;
+  }
+
+  /** Show a span: at once what the page knows, then what the server adds. */
+  show(store, lanes, place) {
+    this.abort?.abort();
+    this.abort = new AbortController();
+    const { row, span } = place;
+    const name = store.names[row.name[span]];
+    const title = element("h3", { textContent: shortened(name, NAME_LETTERS), title: name.slice(0, 2000) });
+    const own = element("div", { className: "own" }, title, this.#facts(store, lanes, place));
+    this.panel.replaceChildren(own, this.#children(store, place), this.#alike(store, lanes, place));
+    if (row.id[span] >= 0 && row.count[span] <= 1) this.#ask(row.id[span], own, this.abort.signal);
+  }
+
+  #button(store, place) {
+    const name = store.names[place.row.name[place.span]];
+    const button = element("button", { type: "button", className: "link", textContent: shortened(name, 60), title: name.slice(0, 500) });
+    button.addEventListener("click", () => this.actions.select(place));
+    return button;
+  }
+
+  #facts(store, lanes, place) {
+    const { row, span } = place;
+    const lane = lanes.get(row.lane);
+    const { places, total } = childrenOf(store, place);
+    const below = places.reduce((sum, child) => sum + (lanes.get(child.row.lane)?.group === lane?.group ? child.row.duration[child.span] : 0), 0);
+    const facts = [["Duration", duration(row.duration[span])], ["Start", duration(row.start[span])], ["Lane", lane?.title ?? "–"]];
+    if (row.count[span] > 1) facts.push(["Stands for", `${count(row.count[span])} spans, ${percent(row.busy[span])} busy; zoom in to see them apart`]);
+    if (total && total <= places.length) facts.push(["Own time", duration(Math.max(row.duration[span] - below, 0))]);
+    if (row.query[span] >= 0) facts.push(["Query", String(row.query[span])]);
+    const list = element("dl", { className: "pairs" }, ...facts.flatMap(([term, text]) => [element("dt", { textContent: term }), element("dd", { textContent: text })]));
+    const above = ancestorsOf(store, place);
+    if (above.length) {
+      const path = above.reverse().flatMap((ancestor) => [this.#button(store, ancestor), " › "]).slice(0, -1);
+      list.append(element("dt", { textContent: "Inside" }), element("dd", {}, ...path));
+    }
+    for (const [text, address] of this.actions.links(lane?.level ?? "", store.names[row.name[span]])) list.append(element("dt", { textContent: "See" }), element("dd", {}, element("a", { href: address, textContent: text })));
+    return list;
+  }
+
+  #children(store, place) {
+    const { places, total } = childrenOf(store, place);
+    const box = element("div", { className: "children" });
+    if (total === 0) {
+      box.append(element("p", { className: "soft", textContent: "No spans inside." }));
+      return box;
+    }
+    const whole = place.row.duration[place.span] || 1;
+    const longest = [...places].sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]).slice(0, SHOWN_CHILDREN);
+    const rows = longest.map((child) => [this.#button(store, child), duration(child.row.duration[child.span]), percent(child.row.duration[child.span] / whole)]);
+    const caption = total > longest.length ? `Inside: the longest ${longest.length} of ${count(total)}` : `Inside (${total})`;
+    box.append(table(caption, ["Name", "Duration", "Share"], rows));
+    return box;
+  }
+
+  #alike(store, lanes, place) {
+    const same = sameName(store, lanes, place);
+    const box = element("div", { className: "alike-spans" });
+    const title = element("h4", { textContent: `Same name: ${count(same.count)}` });
+    const rank = Math.round(same.rank * 100);
+    const verdict = same.count > 1 ? `median ${duration(same.median)}, this one ${duration(place.row.duration[place.span])}: longer than or as long as ${rank} % of them` : "the only one";
+    box.append(title, element("p", { textContent: verdict }));
+    if (same.count > 1) {
+      box.append(histogram(same, place.row.duration[place.span]));
+      const facts = [["least", same.least], ["90th percentile", same.p90], ["99th", same.p99], ["longest", same.most], ["all together", same.total]];
+      box.append(element("dl", { className: "pairs" }, ...facts.flatMap(([term, ns]) => [element("dt", { textContent: term }), element("dd", { textContent: duration(ns) })])));
+    }
+    return box;
+  }
+
+  async #ask(id, own, signal) {
+    const answer = await this.actions.details(id, signal).catch(() => null);
+    if (!answer || signal.aborted) return;
+    const attributes = Object.entries(answer.attributes ?? {});
+    if (attributes.length === 0) return;
+    const text = (value) => shortened(typeof value === "string" ? value : JSON.stringify(value), 2000);
+    const pairs = attributes.flatMap(([term, value]) => [element("dt", { textContent: term }), element("dd", { textContent: text(value) })]);
+    own.append(element("h4", { textContent: "Attributes" }), element("dl", { className: "pairs attributes" }, ...pairs));
+  }
+
+  /** Show what a range is made of. */
+  showRange(store, lanes, { from, to }) {
+    this.abort?.abort();
+    const parts = composition(store, lanes, from, to);
+    const rows = parts.slice(0, MOST_PARTS).map((part) => [
+      shortened(store.names[part.name], NAME_LETTERS), part.level, count(part.count), duration(part.busy), percent(part.share),
+    ]);
+    const heads = ["Name", "Level", "Count", "Busy", "Share of the range"];
+    const title = element("h3", { textContent: `Range of ${duration(to - from)}` });
+    const note = element("p", { className: "soft", textContent: "Busy is time inside the range, summed over lanes; a share above 100 % means that spans overlap." });
+    const caption = parts.length > MOST_PARTS ? `The busiest ${MOST_PARTS} of ${count(parts.length)} names` : `${count(parts.length)} names`;
+    const wide = element("div", { className: "wide", tabIndex: 0 }, table(caption, heads, rows));
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", "What the range is made of");
+    this.panel.replaceChildren(element("div", { className: "range" }, title, note, wide));
+  }
+}
+
+/** Counts of durations as bars; the bin of the own duration stands out. */
+function histogram({ histogram: { low, high, width, counts } }, own) {
+  const canvas = element("canvas", { width: 2 * 12 * counts.length, height: 96, className: "histogram" });
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `Durations from ${duration(low)} to ${duration(high)} (99th percentile)`);
+  const pen = canvas.getContext("2d");
+  const most = Math.max(...counts);
+  const bin = Math.min(counts.length - 1, Math.max(0, Math.floor((own - low) / width)));
+  counts.forEach((number, at) => {
+    const height = number ? Math.max(3, (number / most) * 92) : 0;
+    pen.fillStyle = at === bin ? "#b96a00" : "#748196";
+    pen.fillRect(at * 24 + 1, 96 - height, 22, height);
+  });
+  const ends = element("p", { className: "ends" }, element("span", { textContent: duration(low) }), element("span", { textContent: duration(high) }));
+  return element("figure", {}, canvas, ends);
+}

@@ -1,0 +1,105 @@
+/** Where lanes stand on the screen. Pure; lengths are CSS pixels. */
+
+export const ROW = 18;
+export const FOLDED = 8;
+export const COUNTER = 34;
+export const HEADING = 24;
+export const LANE_LEAST = 24;
+const PADDING = 3;
+
+/**
+ * What the server says of a lane.
+ * @typedef {{lane: number, key: string, group: string, level: string, title: string, thread?: number,
+ *   device?: number, stream?: number, depth_max: number, spans: number}} Lane
+ * @typedef {{depth: number, y: number, height: number}} Line
+ * @typedef {{kind: "group" | "lane", key: string, title: string, y: number, height: number,
+ *   isFolded: boolean, isPinned: boolean, lanes: Lane[], lane: Lane | null, lines: Line[]}} Block
+ * @typedef {{folded: Set<string>, pinned: Set<string>}} Folding
+ */
+
+const GROUP_TITLES = { load: "Load", host: "Host", counter: "Counters" };
+
+/** The group that a lane stands in: each device has its own. */
+export function groupOf(lane) {
+  return lane.group === "device" ? `device ${lane.device ?? 0}` : lane.group;
+}
+
+function titleOf(group) {
+  return GROUP_TITLES[group] ?? group.replace(/^d/, "D");
+}
+
+/** Lanes that are shown folded at first: all but the outermost row, where there are many. */
+export function foldedAtFirst(lanes) {
+  const many = lanes.length > 24;
+  return lanes.filter((lane) => many && lane.level === "system").map((lane) => lane.key);
+}
+
+/** The lines of a lane: one for each nesting depth, or one low line. */
+function linesOf(lane, isFolded, y) {
+  if (lane.group === "counter") return [{ depth: 0, y: y + PADDING, height: isFolded ? FOLDED : COUNTER }];
+  if (isFolded) return [{ depth: 0, y: y + PADDING, height: FOLDED }];
+  return Array.from({ length: lane.depth_max + 1 }, (_, depth) => ({ depth, y: y + PADDING + depth * ROW, height: ROW }));
+}
+
+function laneBlock(lane, folding, y) {
+  const isFolded = folding.folded.has(lane.key);
+  const lines = linesOf(lane, isFolded, y);
+  const used = lines.at(-1).y + lines.at(-1).height + PADDING - y;
+  const height = Math.max(used, LANE_LEAST);
+  const isPinned = folding.pinned.has(lane.key);
+  return { kind: "lane", key: lane.key, title: lane.title, y, height, isFolded, isPinned, lanes: [lane], lane, lines };
+}
+
+/**
+ * Stack lanes below each other: pinned ones first, then each group below its heading.
+ * @param {Lane[]} lanes @param {Folding} folding
+ * @returns {{blocks: Block[], height: number, pinnedHeight: number}}
+ */
+export function layoutOf(lanes, folding) {
+  const blocks = [];
+  let y = 0;
+  const add = (block) => {
+    blocks.push(block);
+    y += block.height;
+  };
+  for (const lane of lanes) if (folding.pinned.has(lane.key)) add(laneBlock(lane, folding, y));
+  const pinnedHeight = y;
+  const groups = Map.groupBy ? Map.groupBy(lanes, groupOf) : grouped(lanes);
+  for (const [group, all] of groups) {
+    const isFolded = folding.folded.has(group);
+    const own = all.filter((lane) => !folding.pinned.has(lane.key));
+    if (own.length === 0) continue;
+    add({ kind: "group", key: group, title: titleOf(group), y, height: HEADING, isFolded, isPinned: false, lanes: own, lane: null, lines: [] });
+    if (!isFolded) for (const lane of own) add(laneBlock(lane, folding, y));
+  }
+  return { blocks, height: y, pinnedHeight };
+}
+
+function grouped(lanes) {
+  const groups = new Map();
+  for (const lane of lanes) {
+    const group = groupOf(lane);
+    if (!groups.has(group)) groups.set(group, []);
+    groups.get(group).push(lane);
+  }
+  return groups;
+}
+
+/** Where the top of a block is on the screen: pinned blocks do not scroll. */
+export function topOf(block, scrolled) {
+  return block.isPinned ? block.y : block.y - scrolled;
+}
+
+/** The block and line at a height of the screen. @returns {{block: Block, line: Line | null} | null} */
+export function blockAt(layout, y, scrolled) {
+  const at = y < layout.pinnedHeight ? y : y + scrolled;
+  const block = layout.blocks.find((candidate) => at >= candidate.y && at < candidate.y + candidate.height);
+  if (!block) return null;
+  const line = block.lines.find((candidate) => at >= candidate.y && at < candidate.y + candidate.height);
+  return { block, line: line ?? null };
+}
+
+/** The block that shows a lane, null while its group is folded. */
+export function blockOf(layout, lane) {
+  return layout.blocks.find((block) => block.lane?.lane === lane) ?? null;
+}

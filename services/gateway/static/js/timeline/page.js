@@ -1,0 +1,138 @@
+/** The page of a trace: loads a run's spans, stored or live, and shows them in its timeline. */
+
+import { DetailLevels } from "./data/detail_levels.js";
+import { LiveFeed } from "./data/live.js";
+import { Source } from "./data/source.js";
+import { count, duration } from "./format.js";
+import { Timeline } from "./timeline.js";
+
+const RELAYOUT_MS = 500;
+const LIVE_SPAN_NS = 5e9;
+const AGAIN_MS = 1500;
+
+const root = document.getElementById("timeline");
+
+/** Tables of the evaluation that know a span of a level. */
+function links(level, name) {
+  const evaluation = root.dataset.page;
+  const layer = encodeURIComponent(name.slice(0, 200));
+  if (level === "layer") return [["this layer in A2", `${evaluation}/analyses/A2?q=${layer}`], ["its point on the roofline, A14", `${evaluation}/analyses/A14?q=${layer}`]];
+  if (level === "kernel") return [["kernels by name, A10", `${evaluation}/analyses/A10?q=${layer}`]];
+  return [];
+}
+
+/** Say in the status line what is shown, of how much. */
+function showCount(timeline, trace) {
+  const { overview, isTiled } = timeline.levels;
+  const parts = [`${count(overview.spans)} of ${count(Math.max(trace.spans, overview.spans))} spans`];
+  if (isTiled) parts.push(`shown as ${count(timeline.store.size)} tiles: zoom in for single spans`);
+  if (trace.unread) parts.push(`${count(trace.unread)} not read`);
+  if (trace.dropped) parts.push(`${count(trace.dropped)} dropped while measuring`);
+  const gaps = timeline.gaps.length;
+  if (gaps) parts.push(`${count(gaps)} gaps (hatched)`);
+  parts.push(duration(timeline.view.limits.to - timeline.view.limits.from));
+  timeline.parts.count.textContent = parts.join(" · ");
+}
+
+function show(state, text = "") {
+  root.dataset.state = state;
+  root.querySelector("[data-part=state]").textContent = text;
+}
+
+/** Load a run that is measured, and show it. */
+async function openStored(source, timeline) {
+  const trace = await source.overview();
+  if (trace.spans === 0) {
+    show("empty", "This run has no spans. A deeper trace is asked for with --trace-level, such as framework.");
+    return;
+  }
+  show("loading", `Loading ${count(trace.spans)} spans…`);
+  await timeline.levels.load(trace, root.clientWidth);
+  const [from, to] = trace.range_ns;
+  timeline.setLanes(trace.lanes, trace.gaps);
+  show("shown");
+  timeline.arrived({ from, to: Math.max(to, timeline.levels.overview.end) }, true);
+  timeline.levels.onChange = () => {
+    timeline.refined();
+    showCount(timeline, trace);
+  };
+  showCount(timeline, trace);
+}
+
+/** Show a run while it goes on; when the evaluation has ended, the stored spans take over. */
+async function openLive(source, timeline) {
+  const trace = await source.overview().catch(() => null);
+  const state = { trace: trace ?? { spans: 0, dropped: 0, lanes: [], gaps: [] }, lanes: trace?.lanes ?? [], isNew: true };
+  const store = timeline.levels.overview;
+  const arrived = () => {
+    const limits = { from: Math.min(0, store.start), to: Math.max(store.end, LIVE_SPAN_NS) };
+    if (state.isNew) {
+      show("shown");
+      timeline.setLanes(state.lanes, state.trace.gaps);
+      timeline.arrived(limits, true);
+      timeline.advance(store.end);
+      timeline.setFollowing(true);
+    }
+    timeline.view.limits = limits;
+    timeline.advance(store.end);
+    state.isNew = false;
+  };
+  const feed = new LiveFeed(`${root.dataset.api}/events`, (text) => store.nameOf(text), {
+    onLanes: ({ lanes }) => {
+      state.lanes = mergedLanes(state.lanes, lanes);
+      if (!state.isNew) timeline.setLanes(state.lanes, timeline.gaps);
+    },
+    onBatch: (run, batch) => {
+      if (run !== root.dataset.run || batch.size === 0) return;
+      if (batch.lanes) state.lanes = mergedLanes(state.lanes, batch.lanes);
+      store.append(batch);
+      arrived();
+    },
+    onGap: (gap) => {
+      timeline.gaps = [...timeline.gaps, { lane: null, ...gap }];
+      timeline.invalidate();
+    },
+    onState: ({ connection }) => connection && showConnection(connection),
+    onEnd: () => setTimeout(() => location.reload(), AGAIN_MS),
+  });
+  timeline.feed = feed;
+  timeline.live = setInterval(() => refresh(timeline, state), RELAYOUT_MS);
+  show("waiting", "Waiting for the first spans of this run…");
+  feed.open();
+}
+
+/** What need not happen with each batch: layout, table, count. */
+function refresh(timeline, { trace, isNew, lanes }) {
+  if (isNew) return;
+  for (const lane of lanes) lane.spans = timeline.levels.overview.rowsOf(lane.lane).reduce((sum, row) => sum + row.spans, 0);
+  timeline.setLanes(lanes, timeline.gaps);
+  timeline.refined();
+  const { received, dropped } = timeline.feed;
+  showCount(timeline, { ...trace, spans: Math.max(trace.spans, received + dropped), dropped });
+}
+
+function mergedLanes(before, added) {
+  const lanes = new Map(before.map((lane) => [lane.lane, lane]));
+  for (const lane of added) lanes.set(lane.lane, { depth_max: 0, spans: 0, ...lane });
+  return [...lanes.values()];
+}
+
+function showConnection(connection) {
+  const note = connection === "live" ? "" : "Connection lost: trying again. What is shown is not current.";
+  root.querySelector("[data-part=connection]").textContent = note;
+}
+
+async function open() {
+  const { api, run, live } = root.dataset;
+  root.hidden = false;
+  const source = new Source(api, run);
+  const timeline = new Timeline(root, new DetailLevels(source, () => {}), { details: (id, signal) => source.details(id, signal), links });
+  root.querySelector("[data-do=follow]").hidden = live !== "yes";
+  try {
+    await (live === "yes" ? openLive : openStored)(source, timeline);
+  } catch (error) {
+    show("failed", `The spans could not be loaded: ${error.message}`);
+  }
+}
+
+if (root) open();

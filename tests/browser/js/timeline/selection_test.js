@@ -1,0 +1,99 @@
+import { close, equal, ok } from "/js/check.js";
+import { Store } from "/static/js/timeline/data/store.js";
+import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
+import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
+import { hitColumns } from "/static/js/timeline/data/hit.js";
+
+const LANES = new Map([
+  [0, { lane: 0, level: "layer", group: "host" }],
+  [1, { lane: 1, level: "kernel", group: "device" }],
+]);
+
+/** predict around two convs; the second launches a kernel on lane 1. */
+function traced() {
+  const store = new Store();
+  const [predict, conv, kernel] = ["predict", "conv", "gemm"].map((text) => store.nameOf(text));
+  store.append({
+    size: 4, lane: [0, 0, 0, 1], depth: [0, 1, 1, 0], start: [0, 10, 60, 70], duration: [100, 30, 35, 20],
+    name: [predict, conv, conv, kernel], id: [1, 2, 3, 4], parent: [-1, 1, 1, 3], kind: [0, 0, 1, 2], correlation: [-1, -1, 7, 7],
+  });
+  return store;
+}
+
+const ids = (places) => places.map(({ row, span }) => row.id[span]);
+
+export function test_ancestors_and_children_are_found_across_lanes() {
+  const store = traced();
+  equal(ids(ancestorsOf(store, store.locate(4))), [3, 1]);
+  const { places, total } = childrenOf(store, store.locate(1));
+  equal([ids(places), total], [[2, 3], 2]);
+  equal(childrenOf(store, store.locate(4)).total, 0);
+}
+
+export function test_a_parent_that_is_its_own_ancestor_ends() {
+  const store = new Store();
+  store.append({ size: 1, lane: [0], depth: [0], start: [0], duration: [1], name: [store.nameOf("a")], id: [5], parent: [5] });
+  ok(ancestorsOf(store, store.locate(5)).length <= 64);
+}
+
+export function test_a_launch_and_its_kernel_know_each_other() {
+  const store = traced();
+  equal(ids(flowOf(store, store.locate(3))), [4]);
+  equal(ids(flowOf(store, store.locate(4))), [3]);
+  equal(flowOf(store, store.locate(2)), []);
+}
+
+export function test_durations_of_one_name_are_summed_up() {
+  const store = traced();
+  const same = sameName(store, LANES, store.locate(3));
+  equal([same.count, same.total, same.least, same.most, same.rank], [2, 65, 30, 35, 1]);
+  equal(sameName(store, LANES, store.locate(2)).rank, 0.5);
+}
+
+export function test_a_histogram_counts_each_duration_once() {
+  const sorted = Float64Array.from({ length: 1000 }, (_, at) => at);
+  const { counts } = histogramOf(sorted);
+  equal(counts.reduce((sum, number) => sum + number), 1000);
+  equal(histogramOf(Float64Array.of(5, 5, 5)).counts, [3]);
+}
+
+export function test_the_next_of_a_name_is_the_next_in_time() {
+  const store = traced();
+  equal(ids([neighbourOf(store, LANES, store.locate(2), 1)]), [3]);
+  equal(ids([neighbourOf(store, LANES, store.locate(3), -1)]), [2]);
+  equal(neighbourOf(store, LANES, store.locate(3), 1), null);
+}
+
+export function test_a_range_is_made_of_what_lies_inside_it() {
+  const parts = composition(traced(), LANES, 20, 80);
+  const conv = parts.find((part) => part.name === 1);
+  equal([conv.count, conv.busy], [2, 40]);
+  close(parts.find((part) => part.name === 0).share, 1);
+}
+
+export function test_the_longest_spans_of_a_window_come_first() {
+  const store = new Store();
+  const size = 5000;
+  const numbers = Array.from({ length: size }, (_, at) => at);
+  store.append({ size, lane: numbers.map(() => 0), depth: numbers.map(() => 0), start: numbers.map((at) => at * 100), duration: numbers.map((at) => (at * 31) % 97), name: numbers.map(() => store.nameOf("s")), id: numbers });
+  const window = { from: 100_000, to: 200_000 };
+  const expected = numbers.filter((at) => at * 100 <= window.to && at * 100 + ((at * 31) % 97) >= window.from).map((at) => (at * 31) % 97).sort((a, b) => b - a).slice(0, 50);
+  equal(longestSpans(store.rows.values(), window, 50).map(({ row, span }) => row.duration[span]), expected);
+}
+
+export function test_a_search_ignores_case_and_goes_round() {
+  const store = traced();
+  const hits = hitsOf(store, "CON");
+  equal(hits.count, 2);
+  equal(ids([hitAfter(hits, 10, 1)]), [3]);
+  equal(ids([hitAfter(hits, 60, 1)]), [2]);
+  equal(hitsOf(store, "  "), null);
+}
+
+export function test_hits_on_one_pixel_are_one() {
+  const store = new Store();
+  const numbers = Array.from({ length: 10_000 }, (_, at) => at);
+  store.append({ size: 10_000, lane: numbers.map(() => 0), depth: numbers.map(() => 0), start: numbers, duration: numbers.map(() => 1), name: numbers.map(() => store.nameOf("s")) });
+  const hits = Uint32Array.from(numbers);
+  equal(hitColumns(store.row(0, 0), hits, { from: 0, to: 10_000 }, 100).length, 100);
+}

@@ -1,0 +1,283 @@
+"""The trace of a run on its timeline, as a person sees and moves it."""
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing, until
+from tests.browser.photographs import Photographs
+from tests.browser.traces import Trace, inference, recursion, serve
+from tests.services.gateway.conftest import Running
+from tests.stories import E, StandIns, whole_story
+
+DETAILS = {"attributes": {"type": "Conv", "shape": [1, 64, 56, 56], "flops": 231211008}}
+TIMELINE = "globalThis.__timeline"
+SELECTED = f"((t) => t.selected && t.store.names[t.selected.row.name[t.selected.span]])({TIMELINE})"
+
+
+async def open_trace(
+    page: Page, running: Running, standing: StandIns, trace: Trace, query: str = ""
+) -> None:
+    """Open a `page` with a `trace` of run r0; `query` says the view."""
+    await standing.tell(*whole_story())
+    await serve(page, trace, DETAILS)
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0{query}")
+    await page.wait_for_selector("#timeline:not([data-state=loading])", state="attached")
+
+
+async def window_of(page: Page) -> tuple[float, float]:
+    """Return the window that the timeline of a `page` goes to, in ns."""
+    goal: dict[str, Any] = await page.evaluate(f"{TIMELINE}.view.goal")
+    return goal["from"], goal["to"]
+
+
+async def point_of(page: Page, name: str) -> tuple[float, float]:
+    """Return where on the screen the longest span called `name` in the window of a `page` is."""
+    found: tuple[float, float] = await page.evaluate(
+        """(name) => {
+          const t = globalThis.__timeline, canvas = t.parts.canvas.getBoundingClientRect();
+          for (const block of t.layout.blocks) for (const line of block.lines) {
+            const row = t.store.row(block.lane.lane, line.depth);
+            for (let at = 0; at < (row?.size ?? 0); at += 1) {
+              if (t.store.names[row.name[at]] !== name) continue;
+              if (row.end(at) < t.view.window.from) continue;
+              const middle = Math.max(row.start[at], t.view.window.from) + row.duration[at] / 2;
+              const share = (middle - t.view.window.from) / (t.view.window.to - t.view.window.from);
+              return [canvas.x + share * canvas.width, canvas.y + 22 + line.y + line.height / 2];
+            }
+          }
+        }""",
+        name,
+    )
+    return found
+
+
+async def test_a_stored_run_is_shown_whole(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    trace = inference()
+    await open_trace(page, running, standing, trace)
+    await expect(page.locator("[data-part=count]")).to_contain_text("4 022 of 4 022 spans")
+    assert await page.evaluate(f"{TIMELINE}.stats().spans") == len(trace.rows)
+    assert await page.locator(".gutter .lane").count() == 6
+    await expect(page.locator(".window tbody tr")).to_have_count(50)
+    await assert_accessible(page)
+    await photographs.take(page, "trace-whole")
+
+
+async def test_a_click_selects_a_span_and_shows_what_is_known_of_it(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await open_trace(page, running, standing, inference(), "&t=2ms,5ms")
+    await page.mouse.click(*await point_of(page, "conv_3"))
+    details = page.locator("[data-part=details]")
+    await expect(details.locator("h3")).to_have_text("conv_3")
+    await expect(details).to_contain_text("predict")
+    await expect(details).to_contain_text("Same name: 40")
+    await expect(details).to_contain_text("231211008")
+    await expect(page.locator("[data-part=spoken]")).to_contain_text("conv_3, layer,")
+    await until(page, "location.search.includes('sel=')")
+    await assert_accessible(page)
+    await photographs.take(page, "trace-selected")
+
+
+async def test_keys_walk_to_children_parents_and_namesakes(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference())
+    await page.locator("[data-part=lanes]").focus()
+    await page.keyboard.press("Enter")
+    await until(page, f"({SELECTED}).startsWith('query')")
+    await page.evaluate(f"{TIMELINE}.selectId(3)")
+    await page.keyboard.press("Enter")
+    await until(page, f"({SELECTED}).startsWith('batchnorm')")
+    before = await page.evaluate(f"{TIMELINE}.selectedId")
+    await page.keyboard.press("]")
+    assert await page.evaluate(f"{TIMELINE}.selectedId") > before
+    await page.keyboard.press("[")
+    assert await page.evaluate(f"{TIMELINE}.selectedId") == before
+    await page.keyboard.press("Backspace")
+    await until(page, f"({SELECTED}) === 'predict'")
+    await page.keyboard.press("f")
+    start, end = await window_of(page)
+    assert end - start < 2_000_000
+    await page.keyboard.press("0")
+    assert await window_of(page) == tuple(
+        await page.evaluate(f"Object.values({TIMELINE}.view.limits)")
+    )
+    await page.keyboard.press("Escape")
+    assert await page.evaluate(f"{TIMELINE}.selected") is None
+
+
+async def test_keys_and_wheel_zoom_and_a_drag_pans(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference(), "&t=20ms,30ms")
+    await page.keyboard.press("w")
+    start, end = await window_of(page)
+    assert end - start == pytest.approx(6e6)
+    await page.keyboard.press("d")
+    assert (await window_of(page))[0] == pytest.approx(start + 1.5e6)
+    await page.wait_for_timeout(400)
+    box = await page.locator("[data-part=canvas]").bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + box["width"] / 2 + 100, box["y"] + 60, steps=4)
+    await page.mouse.up()
+    moved = (await window_of(page))[0] - start
+    assert moved == pytest.approx(1.5e6 - 100 / box["width"] * 6e6, rel=0.01)
+    await page.keyboard.down("Control")
+    await page.mouse.wheel(0, -300)
+    await page.keyboard.up("Control")
+    await until(page, f"{TIMELINE}.view.goal.to - {TIMELINE}.view.goal.from < 5e6")
+
+
+async def test_a_marked_range_says_what_it_is_made_of(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await open_trace(page, running, standing, inference(), "&t=0ms,10ms")
+    box = await page.locator("[data-part=canvas]").bounding_box()
+    assert box is not None
+    await page.keyboard.press("m")
+    await page.mouse.move(box["x"] + 100, box["y"] + 100)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + 500, box["y"] + 100, steps=3)
+    await page.mouse.up()
+    details = page.locator("[data-part=details]")
+    await expect(details).to_contain_text("Range of")
+    await expect(details.locator("tbody tr").first).to_contain_text("predict")
+    await assert_accessible(page)
+    await photographs.take(page, "trace-range")
+
+
+async def test_a_search_counts_its_hits_and_goes_from_one_to_the_next(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await open_trace(page, running, standing, inference())
+    await page.keyboard.press("/")
+    await page.keyboard.type("SoftMax_")
+    await expect(page.locator("[data-part=hits]")).to_have_text("360 hits")
+    await page.keyboard.press("Enter")
+    await until(page, f"({SELECTED}).startsWith('softmax')")
+    await until(page, "location.search.includes('q=SoftMax_')")
+    await photographs.take(page, "trace-search")
+
+
+async def test_an_address_brings_the_view_back(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    query = "&t=2ms,5ms&sel=3&q=gemm&lanes=device/0/7&fold=counter"
+    await open_trace(page, running, standing, inference(), query)
+    assert await window_of(page) == (2e6, 5e6)
+    assert await page.evaluate(SELECTED) == "predict"
+    await expect(page.locator("[data-part=hits]")).to_contain_text("hits")
+    await expect(page.locator(".gutter .pinned .name")).to_have_text("device 0 · stream 7")
+    await expect(page.locator(".gutter .group .fold").last).to_have_attribute(
+        "aria-expanded", "false"
+    )
+    await page.wait_for_timeout(300)
+    assert query.removeprefix("&") in await page.evaluate("location.search")
+
+
+async def test_lanes_fold_and_groups_fold(page: Page, running: Running, standing: StandIns) -> None:
+    await open_trace(page, running, standing, inference())
+    height = await page.evaluate(f"{TIMELINE}.layout.height")
+    await page.get_by_role("button", name="layer · thread 1", exact=True).click()
+    assert await page.evaluate(f"{TIMELINE}.layout.height") < height
+    await page.get_by_role("button", name="Host", exact=True).click()
+    assert await page.locator(".gutter .lane").count() == 3
+
+
+async def test_the_keys_are_listed(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await open_trace(page, running, standing, inference(queries=2))
+    await page.keyboard.press("?")
+    dialog = page.locator("dialog[data-part=help]")
+    await expect(dialog).to_be_visible()
+    await expect(dialog).to_contain_text("previous span of the same name")
+    await assert_accessible(page)
+    await photographs.take(page, "trace-keys", is_whole=False)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_trace_is_accessible_and_as_wide_as_its_window(
+    browser: Browsing, running: Running, standing: StandIns, width: int, scheme: str
+) -> None:
+    page = await browser.page(width=width, scheme=scheme)
+    await open_trace(page, running, standing, inference(queries=4), "&sel=3")
+    await expect(page.locator("[data-part=details] h3")).to_have_text("predict")
+    await assert_accessible(page)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_run_without_spans_says_what_to_do(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await open_trace(page, running, standing, Trace())
+    await expect(page.locator("[data-part=state]")).to_contain_text("--trace-level")
+    await assert_accessible(page)
+    await photographs.take(page, "trace-empty")
+
+
+async def test_one_span_fills_the_window(page: Page, running: Running, standing: StandIns) -> None:
+    trace = Trace()
+    trace.add(1, "predict", 0, 1_000_000)
+    await open_trace(page, running, standing, trace)
+    await expect(page.locator("[data-part=count]")).to_contain_text("1 of 1 spans")
+    await page.mouse.click(*await point_of(page, "predict"))
+    await expect(page.locator("[data-part=details]")).to_contain_text("the only one")
+
+
+async def test_recursion_and_names_of_any_length_and_script_are_shown(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await open_trace(page, running, standing, recursion())
+    assert await page.evaluate(f"{TIMELINE}.layout.blocks.at(-1).lines.length") == 10
+    await page.mouse.click(*await point_of(page, "畳み込み層 · свёртка · التفاف"))
+    await expect(page.locator("[data-part=details] h3")).to_have_text(
+        "畳み込み層 · свёртка · التفاف"
+    )
+    await page.evaluate(f"{TIMELINE}.selectId(1)")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
+    await assert_accessible(page)
+    await photographs.take(page, "trace-recursion")
+
+
+async def test_gaps_and_dropped_spans_are_said(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    trace = inference(queries=10)
+    trace.gaps = [{"lane": None, "from_ns": 4e6, "to_ns": 9e6, "count": 1234}]
+    trace.dropped = 1234
+    await open_trace(page, running, standing, trace)
+    text = page.locator("[data-part=count]")
+    await expect(text).to_contain_text("1 234 dropped while measuring")
+    await expect(text).to_contain_text("1 gaps (hatched)")
+    await photographs.take(page, "trace-gaps")
+
+
+async def test_an_answer_that_is_refused_is_said(
+    browser: Browsing, page: Page, running: Running, standing: StandIns
+) -> None:
+    browser.tolerate("Failed to load resource")
+    await standing.tell(*whole_story())
+    refused = {"error": "unavailable", "message": "no analyzer answers"}
+    await page.route("**/api/**/runs/**", lambda route: route.fulfill(status=503, json=refused))
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
+    await expect(page.locator("[data-part=state]")).to_contain_text("no analyzer answers")
+
+
+async def test_another_run_is_chosen_and_an_unknown_one_is_said(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference(queries=1))
+    await page.select_option("#run", "r1")
+    await page.click("text=Show")
+    await expect(page.locator("h1")).to_have_text("Trace of r1")
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=gone")
+    await expect(page.locator(".note")).to_contain_text("no run gone")

@@ -1,0 +1,50 @@
+"""Which run the page of a trace shows."""
+
+from schemas.level import Level
+from schemas.status import EvaluationStatus, RunStatus
+from services.gateway.pages.trace import trace_view
+
+E = "0123456789abcdef"
+
+
+def status(*spans: int, state: str = "analyzed") -> EvaluationStatus:
+    """Return an evaluation whose runs r0, r1, … have so many spans."""
+    runs = tuple(
+        RunStatus(
+            run=f"r{n}",
+            session="s0",
+            agent="a1",
+            scenario="online",
+            level=Level.FRAMEWORK,
+            batch_size=1,
+            queries=1,
+            spans=count,
+        )
+        for n, count in enumerate(spans)
+    )
+    fields = {"evaluation": E, "state": state, "model": "tiny", "requested_ns": 0, "runs": runs}
+    return EvaluationStatus.model_validate(fields)
+
+
+def test_the_run_with_most_spans_is_shown_unless_one_is_named() -> None:
+    assert trace_view(status(1, 9, 3), "").run == status(1, 9, 3).runs[1]
+    assert trace_view(status(1, 9, 3), "r0").run == status(1, 9, 3).runs[0]
+
+
+def test_a_run_that_does_not_exist_is_said_so() -> None:
+    view = trace_view(status(1), "gone")
+    assert view.run is None
+    assert view.note == "This evaluation has no run gone; choose one of the list."
+    assert trace_view(status(1), "r0").note == ""
+
+
+def test_an_evaluation_without_runs_has_nothing_to_show() -> None:
+    view = trace_view(status(), "")
+    assert view.run is None
+    assert view.note == ""
+    assert view.title == "Trace tiny"
+
+
+def test_a_trace_is_live_until_its_evaluation_ends() -> None:
+    assert trace_view(status(1, state="running"), "").is_live
+    assert not trace_view(status(1), "").is_live
