@@ -42,7 +42,7 @@ from schemas.request import (
     ShowTables,
 )
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunRecorded, Tally
-from schemas.status import Catalog, EvaluationList, FittingAgent, Matched
+from schemas.status import AgentStatus, Catalog, EvaluationList, FittingAgent, Matched
 from schemas.subjects import REQUEST, story_of
 
 E = "0123456789abcdef"
@@ -195,6 +195,9 @@ class StandIns:
         #: what was asked of the history
         self.listed: list[ListEvaluations] = []
         self.models: tuple[ModelManifest, ...] = (a_model(),)
+        self.agents: tuple[AgentStatus, ...] = ()
+        #: evaluations whose requests were told, in their order
+        self.requested: list[str] = []
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
         self.held = [LATENCY]
@@ -207,6 +210,8 @@ class StandIns:
     async def tell(self, *facts: Fact) -> None:
         """Publish facts in order."""
         for fact in facts:
+            if isinstance(fact, EvaluationRequested):
+                self.requested.append(fact.evaluation)
             await self._speaker(fact).publish(fact, id=f"{id(self)}-{next(self._ids)}")
 
     def _speaker(self, fact: Fact) -> Bus:
@@ -288,11 +293,18 @@ class StandIns:
         return encode_body(status_of(fold(recorded.fact for recorded in story)))
 
     async def _evaluations(self, asked: ReceivedCommand) -> bytes:
-        self.listed.append(decode_body(ListEvaluations, asked.body))
-        return encode_body(EvaluationList(evaluations=(unrequested_status(E),)))
+        command = decode_body(ListEvaluations, asked.body)
+        self.listed.append(command)
+        stories = [await self.bus.read(story_of(name)) for name in reversed(self.requested)]
+        records = [fold(recorded.fact for recorded in story) for story in stories]
+        statuses = [status_of(record, runs=False) for record in records]
+        if not (statuses or command.state):
+            statuses = [unrequested_status(E)]
+        matching = tuple(each for each in statuses if command.state in ("", each.state))
+        return encode_body(EvaluationList(evaluations=matching[: command.limit]))
 
     async def _catalog(self, _: ReceivedCommand) -> bytes:
-        return encode_body(Catalog(models=self.models))
+        return encode_body(Catalog(models=self.models, agents=self.agents))
 
     async def _compare(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Compare, asked.body)

@@ -1,8 +1,10 @@
 """The gateway: a client of the bus, for browsers and other HTTP clients.
 
+    GET  /                                        what runs, the fleet, the latest results; live
     GET  /evaluations, /evaluations/{id}          pages; live during the evaluation, then its record
     /api/…                                        REST; `/api/openapi.json` describes it
     GET  /api/evaluations/{id}/events             server-sent events, resumed by Last-Event-ID
+    GET  /api/events                              the same for all evaluations
     GET  /static/{build-id}/…                     styles and scripts, cached for ever
 
     rest/       handlers of `/api`                live/       streams of server-sent events

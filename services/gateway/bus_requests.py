@@ -1,5 +1,7 @@
 """Requests of the gateway to the other services, over the bus."""
 
+import asyncio
+
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, whole_tables
 from mlscope.client.errors import CommandRefused, NotAnswering
@@ -15,8 +17,13 @@ from schemas.request import (
     ShowPredictions,
     ShowTables,
 )
-from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.status import Catalog, EvaluationList, EvaluationStatus, State
 from schemas.subjects import story_of
+from services.gateway.pages.home import MOST_SHOWN, Overview
+
+_OPEN_STATES: tuple[State, ...] = ("running", "measured", "planned", "postponed", "requested")
+_HISTORY = 200
+"""How many evaluations back regressions are looked for."""
 
 
 async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
@@ -37,6 +44,25 @@ async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
 async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:
     """Return the newest evaluations. Raises NotAnswering."""
     return await ask_for(bus, command, EvaluationList)
+
+
+async def overview_of(bus: Bus) -> Overview:
+    """Return what runs now, the newest evaluations and the agents. Raises NotAnswering."""
+    lists = [
+        ask_for(bus, ListEvaluations(state=state, limit=MOST_SHOWN, sort="oldest"), EvaluationList)
+        for state in _OPEN_STATES
+    ]
+    history = ask_for(bus, ListEvaluations(limit=_HISTORY), EvaluationList)
+    catalog = ask_for(bus, ShowCatalog(kind="agent"), Catalog)
+    newest, fleet, answers = await asyncio.gather(history, catalog, asyncio.gather(*lists))
+    listed = [status for answer in answers for status in answer.evaluations]
+    full = await asyncio.gather(
+        *(status_of(bus, status.evaluation) for status in listed[:MOST_SHOWN])
+    )
+    total = sum(
+        len(answer.evaluations) if answer.total is None else answer.total for answer in answers
+    )
+    return Overview(full, total - len(full), newest.evaluations, fleet.agents)
 
 
 async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:

@@ -43,6 +43,7 @@ _TABLE_HELP = (
     "a name; the suffixes " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " give files"
 )
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
+_LAST_DIGEST = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}
 
 
 def document() -> dict[str, Any]:
@@ -68,6 +69,11 @@ def _evaluation_paths() -> dict[str, Any]:
     table = {**_path_parameter("table"), "description": _TABLE_HELP}
     events = _operation("live events", None, [evaluation, _LAST_ID])
     events["description"] = "Events: state, run (with ids), progress, gap, end."
+    all_events = _operation("live events of all evaluations", None, [_LAST_DIGEST])
+    all_events["description"] = (
+        "Events: changed (with a digest of what an overview shows as its id), progress (columns "
+        "with an entry for each run), trouble."
+    )
     table_operation = _operation("a table", Table, [evaluation, table, *_query("format")])
     binary = {"schema": {"type": "string", "format": "binary"}}
     content = table_operation["responses"]["200"]["content"]
@@ -77,6 +83,7 @@ def _evaluation_paths() -> dict[str, Any]:
             "get": _operation("the newest matching evaluations", EvaluationList, _query(*QUERY)),
             "post": _creating("evaluate a model", Evaluate, Accepted),
         },
+        "/api/events": {"get": all_events},
         "/api/match": {
             "post": _asking("agents that could run an evaluation, and its runs", Match, Matched)
         },

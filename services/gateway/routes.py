@@ -18,7 +18,7 @@ from services.gateway.guard import Guard
 from services.gateway.live.feeds import Feeds
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, evaluations, exports, manifests, tables, trace
-from services.gateway.site import evaluation, login, models
+from services.gateway.site import evaluation, home, login, models
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.site import trace as trace_page
 from services.gateway.static_files import static_file
@@ -71,7 +71,7 @@ def build_app(
 def _pages() -> list[Route]:
     """Return the routes of pages; the navigation leads to those that it knows by their paths."""
     return [
-        Route("/", evaluation_list.front),
+        Route("/", home.home),
         Route("/evaluations", evaluation_list.evaluations),
         Route("/evaluations/{evaluation}", evaluation.evaluation),
         Route("/evaluations/{evaluation}/trace", trace_page.trace),
@@ -86,6 +86,7 @@ def _rest() -> list[Route]:
         Route("/openapi.json", catalog.openapi),
         Route("/catalog", catalog.catalog),
         Route("/compare", tables.compare),
+        Route("/events", evaluations.all_events),
         Route("/match", evaluations.match, methods=["POST"]),
         Route("/models", manifests.show_models),
         Route("/models/{name:path}", manifests.show_model),

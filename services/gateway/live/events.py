@@ -17,15 +17,17 @@ _CHANGE_ALL_RUNS = (EvaluationPlanned, EvaluationMeasured, EvaluationCancelled)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A server-sent event; with `sequence` 0 it has no id and a client cannot resume from it."""
+    """A server-sent event; without `sequence` or `identity` a client cannot resume from it."""
 
     name: str
     data: str
     sequence: int = 0
+    identity: str = ""
 
     def encoded(self) -> bytes:
         """Return the bytes of the event; `data` is one line of JSON."""
-        head = f"id: {self.sequence}\n" if self.sequence else ""
+        identity = self.identity or self.sequence
+        head = f"id: {identity}\n" if identity else ""
         return f"{head}event: {self.name}\ndata: {self.data}\n\n".encode()
 
 

@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
@@ -22,6 +21,8 @@ from schemas.status import EvaluationStatus
 from schemas.subjects import ROOT, story_of
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, event_of, tick_of
+from services.gateway.live.overview import OverviewFeed, OverviewViewer
+from services.gateway.live.tasks import background_task
 from services.gateway.live.viewer import Viewer
 
 _log = logging.getLogger(__name__)
@@ -69,8 +70,8 @@ class Feed:
                     stack.push_async_callback(messages.aclose)
                     await messages.ready()
                     listening = self._listen(entity, messages)
-                    await stack.enter_async_context(_background_task(listening))
-                await stack.enter_async_context(_background_task(self._send_ticks()))
+                    await stack.enter_async_context(background_task(listening))
+                await stack.enter_async_context(background_task(self._send_ticks()))
                 await self._follow_log()
         except BusError as error:
             _log.warning("feed ended: %s", error)
@@ -146,17 +147,6 @@ class Feed:
                 viewer.push(tick)
 
 
-@asynccontextmanager
-async def _background_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `work` as a task while the context is open."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 class Feeds:
     """The feeds of watched evaluations; a feed ends with its last viewer."""
 
@@ -165,12 +155,14 @@ class Feeds:
         self._bus = bus
         self._limit = limit
         self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
+        self._overview = OverviewFeed(bus)
         self.is_closing = False
 
     @property
     def viewers(self) -> int:
         """The number of open streams."""
-        return sum(len(feed.viewers) for feed, _ in self._feeds.values())
+        viewers = sum(len(feed.viewers) for feed, _ in self._feeds.values())
+        return viewers + len(self._overview.viewers)
 
     def check_limit(self) -> None:
         """Raise TooManyViewers if no further stream may be opened."""
@@ -200,9 +192,23 @@ class Feeds:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
 
+    @asynccontextmanager
+    async def viewing_overview(
+        self, *, digest: str
+    ) -> AsyncIterator[tuple[OverviewFeed, OverviewViewer]]:
+        """View all evaluations while the context is open; `digest` is the page's own.
+
+        Raises TooManyViewers.
+        """
+        self.check_limit()
+        async with self._overview.viewing(digest=digest) as viewer:
+            yield self._overview, viewer
+
     def close(self) -> None:
         """End every stream soon, without an `end` event: its client reconnects elsewhere."""
         self.is_closing = True
         for feed, _ in self._feeds.values():
             for viewer in feed.viewers:
                 viewer.wake()
+        for overview_viewer in self._overview.viewers:
+            overview_viewer.wake()

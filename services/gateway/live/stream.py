@@ -1,4 +1,4 @@
-"""The stream of an evaluation: story events with ids, progress without, a ping when idle."""
+"""Streams of server-sent events: of one evaluation, and of all; a ping when idle."""
 
 from collections.abc import AsyncIterator
 
@@ -49,5 +49,32 @@ async def live_events(
             if is_over:
                 yield end_of(feed.scene.status).encoded()
                 return
+            if not await viewer.wait(ping_s):
+                yield b": ping\n\n"
+
+
+def overview_response(feeds: Feeds, request: Request) -> StreamingResponse:
+    """Return the stream of all evaluations, for the page whose digest the `request` names.
+
+    `feeds` has the feed. Raises TooManyViewers.
+    """
+    feeds.check_limit()
+    text = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return StreamingResponse(overview_events(feeds, digest=text[:64]), headers=_HEADERS)
+
+
+async def overview_events(
+    feeds: Feeds, *, digest: str, ping_s: float = _PING_S
+) -> AsyncIterator[bytes]:
+    """Yield events about all evaluations until the gateway stops.
+
+    `feeds` has the feed, `digest` is of the client's page; a ping is sent after `ping_s` seconds
+    without an event.
+    """
+    async with feeds.viewing_overview(digest=digest) as (feed, viewer):
+        yield b"retry: 1000\n\n"
+        while not (feeds.is_closing or feed.is_broken):
+            for event in viewer.take():
+                yield event.encoded()
             if not await viewer.wait(ping_s):
                 yield b": ping\n\n"

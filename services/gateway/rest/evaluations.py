@@ -9,7 +9,7 @@ from schemas.request import Accepted, Cancel, Evaluate, Match
 from schemas.status import Matched
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import evaluations, status_of
-from services.gateway.live.stream import live_response
+from services.gateway.live.stream import live_response, overview_response
 from services.gateway.query_parameters import check_is_plain, list_of
 from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import as_json
@@ -56,3 +56,8 @@ async def events(request: Request) -> Response:
     evaluation = evaluation_of(request)
     await status_of(bus_of(request), evaluation)
     return live_response(request.app.state.feeds, request, evaluation)
+
+
+async def all_events(request: Request) -> Response:
+    """GET /api/events: server-sent events about all evaluations, for an overview."""
+    return overview_response(request.app.state.feeds, request)

@@ -1,18 +1,13 @@
 """The page with the list of evaluations."""
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from services.gateway.bus_requests import evaluations as ask_evaluations
 from services.gateway.pages.evaluations import evaluations_view, search_of
 from services.gateway.query_parameters import list_of
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of
-
-
-async def front(_: Request) -> Response:
-    """GET /: the list of evaluations."""
-    return RedirectResponse("/evaluations", 302)
 
 
 async def evaluations(request: Request) -> Response:

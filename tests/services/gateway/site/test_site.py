@@ -8,8 +8,7 @@ from tests.services.gateway.conftest import web_over
 from tests.stories import E, StandIns, whole_story
 
 
-async def test_the_front_leads_to_the_list(web: httpx.AsyncClient) -> None:
-    assert (await web.get("/")).headers["location"] == "/evaluations"
+async def test_the_list_leads_to_its_evaluations(web: httpx.AsyncClient) -> None:
     page = await web.get("/evaluations")
     assert page.headers["content-type"].startswith("text/html")
     assert f'href="/evaluations/{E}"' in page.text

@@ -1,0 +1,206 @@
+"""What all evaluations do, for the first page: read once for all who look at it.
+
+The page is asked for again when an event says that it changed; progress comes as numbers. A viewer
+that is slow gets the newest event of each kind, so nothing piles up.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.envelopes import decode_live
+from mlscope.bus.errors import BusError
+from mlscope.bus.live import LiveMessages
+from mlscope.client.errors import ClientError
+from mlscope.client.meter import Meter, Reading
+from schemas.batch import QueriesAnswered
+from schemas.encoding.errors import SchemaError
+from schemas.subjects import ROOT
+from services.gateway.bus_requests import overview_of
+from services.gateway.live.events import Event
+from services.gateway.live.tasks import background_task
+
+_log = logging.getLogger(__name__)
+_DECISIONS = ("evaluation", "run", "analysis")
+_TICK_S = 0.5
+_REFRESH_S = 5.0
+"""How often agents are looked at, which say nothing that the gateway hears."""
+_RATE_TICKS = 6
+
+
+class OverviewViewer:
+    """The newest event of each kind that one client has not received yet."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, Event] = {}
+        self._has_news = asyncio.Event()
+
+    def push(self, event: Event) -> None:
+        """Replace an unsent event of the same kind."""
+        self._events[event.name] = event
+        self._has_news.set()
+
+    def wake(self) -> None:
+        """Have the stream look whether it should end."""
+        self._has_news.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Tell whether there is news within `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._has_news.wait()
+        except TimeoutError:
+            return False
+        self._has_news.clear()
+        return True
+
+    def take(self) -> list[Event]:
+        """Return the events to send now."""
+        events = list(self._events.values())
+        self._events.clear()
+        return events
+
+
+class RunRates:
+    """Queries a second of each run over the last ticks."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, int], deque[tuple[float, int]]] = {}
+
+    def rate_hz(self, evaluation: str, reading: Reading, now_s: float) -> float:
+        """Count a run's answers at `now_s`, and return its rate; 0 at first.
+
+        `evaluation` and `reading` say which run it is, and how many queries it answered.
+        """
+        key = (evaluation, reading.run, reading.attempt)
+        counts = self._counts.setdefault(key, deque(maxlen=_RATE_TICKS))
+        counts.append((now_s, reading.answered))
+        (first_s, first), (last_s, last) = counts[0], counts[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+    def forget_all_but(self, evaluations: set[str]) -> None:
+        """Forget the runs of other evaluations."""
+        self._counts = {key: value for key, value in self._counts.items() if key[0] in evaluations}
+
+
+class OverviewFeed:
+    """Events about all evaluations: `changed` with the page's digest, `progress`, `trouble`."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.viewers: set[OverviewViewer] = set()
+        self.digest = ""
+        self.is_broken = False
+        self._bus = bus
+        self._meters: dict[str, Meter] = {}
+        self._rates = RunRates()
+        self._open: set[str] = set()
+        self._has_decisions = True
+        self._has_progress = False
+        self._running: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def viewing(self, *, digest: str) -> AsyncIterator[OverviewViewer]:
+        """Lend a viewer for a page of this `digest`; the first one starts the feed."""
+        viewer = OverviewViewer()
+        if self.digest and digest != self.digest:
+            viewer.push(_changed(self.digest))
+        self.viewers.add(viewer)
+        self._has_decisions = True
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run())
+            self.is_broken = False
+        try:
+            yield viewer
+        finally:
+            self.viewers.discard(viewer)
+            if not self.viewers and self._running:
+                self._running.cancel()
+                await asyncio.gather(self._running, return_exceptions=True)
+                self._running, self.digest = None, ""
+
+    async def _run(self) -> None:
+        """Listen, and tell the viewers, until cancelled or the bus fails."""
+        try:
+            await self._follow()
+        except BusError as error:
+            _log.warning("overview ended: %s", error)
+            self.is_broken = True
+            for viewer in self.viewers:
+                viewer.wake()
+
+    async def _follow(self) -> None:
+        async with AsyncExitStack() as stack:
+            for entity in (*_DECISIONS, "query"):
+                messages = self._bus.subscribe(f"{ROOT}.{entity}.>")
+                stack.push_async_callback(messages.aclose)
+                await messages.ready()
+                await stack.enter_async_context(background_task(self._listen(entity, messages)))
+            refreshed_s = 0.0
+            while True:
+                if self._has_decisions or time.monotonic() - refreshed_s > _REFRESH_S:
+                    self._has_decisions = False
+                    refreshed_s = time.monotonic()
+                    await self._refresh()
+                if self._has_progress:
+                    self._has_progress = False
+                    self._push(self._progress())
+                await asyncio.sleep(_TICK_S)
+
+    async def _listen(self, entity: str, messages: LiveMessages) -> None:
+        """Count queries; for a decision, have the overview asked for."""
+        async for subject, body in messages:
+            if entity != "query":
+                self._has_decisions = True
+                continue
+            with contextlib.suppress(SchemaError, KeyError, TypeError):
+                if isinstance(fact := decode_live(subject, body)[1], QueriesAnswered):
+                    self._meters.setdefault(fact.evaluation, Meter()).count_queries(fact)
+                    self._has_progress = True
+
+    async def _refresh(self) -> None:
+        """Ask for the overview and tell viewers if their page is another one."""
+        try:
+            overview = await overview_of(self._bus)
+        except (ClientError, BusError) as error:
+            _log.warning("overview not refreshed: %s", error)
+            self._push(Event("trouble", json.dumps({"message": str(error)})))
+            return
+        self._open = {status.evaluation for status in overview.open}
+        self._meters = {name: meter for name, meter in self._meters.items() if name in self._open}
+        self._rates.forget_all_but(self._open)
+        if overview.digest != self.digest:
+            self.digest = overview.digest
+            self._push(_changed(self.digest))
+
+    def _progress(self) -> Event:
+        """Return the readings of every open evaluation's runs as columns."""
+        now_s = time.monotonic()
+        rows = [
+            (evaluation, reading, self._rates.rate_hz(evaluation, reading, now_s))
+            for evaluation, meter in self._meters.items()
+            for reading in meter.read().values()
+        ]
+        columns = {
+            "evaluation": [evaluation for evaluation, _, _ in rows],
+            "run": [reading.run for _, reading, _ in rows],
+            "answered": [reading.answered for _, reading, _ in rows],
+            "failed": [reading.failed for _, reading, _ in rows],
+            "queries_per_s": [round(rate_hz, 3) for _, _, rate_hz in rows],
+            "p50_ns": [reading.p50_ns for _, reading, _ in rows],
+            "p99_ns": [reading.p99_ns for _, reading, _ in rows],
+        }
+        return Event("progress", json.dumps(columns, separators=(",", ":")))
+
+    def _push(self, event: Event) -> None:
+        for viewer in self.viewers:
+            viewer.push(event)
+
+
+def _changed(digest: str) -> Event:
+    return Event("changed", json.dumps({"digest": digest}), identity=digest)

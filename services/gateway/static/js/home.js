@@ -1,0 +1,98 @@
+// Keeps the first page up to date: progress as numbers, everything else by asking for the page
+// again when the server says that it is another one. Without JavaScript the page is static.
+
+import { duration, rate } from "./quantities.js";
+
+const SECTIONS = ["now", "regressions", "fleet", "latest"];
+const home = document.getElementById("home");
+let source = null;
+let isAsking = false;
+
+/** Say that figures are not live, and why; '' when they are. */
+function showConnection(text) {
+  const note = document.getElementById("connection");
+  note.hidden = !text;
+  note.textContent = text;
+  home.classList.toggle("stale", Boolean(text));
+}
+
+/** Show an evaluation's live figures: those of the run that answered most recently started. */
+function showProgress(event) {
+  showConnection("");
+  const update = JSON.parse(event.data);
+  for (const item of home.querySelectorAll("[data-evaluation]")) {
+    const started = new Map([...item.querySelectorAll("[data-run]")].map((run) => [run.dataset.run, Number(run.dataset.queries)]));
+    update.evaluation.forEach((evaluation, index) => {
+      if (evaluation === item.dataset.evaluation && started.has(update.run[index])) showRun(item, update, index, started.get(update.run[index]));
+    });
+  }
+}
+
+function showRun(item, update, index, planned) {
+  const set = (field, text) => {
+    item.querySelector(`[data-field=${field}]`).textContent = text;
+  };
+  set("rate", rate(update.queries_per_s[index]));
+  set("p50", duration(update.p50_ns[index]));
+  set("p99", duration(update.p99_ns[index]));
+  const bar = item.querySelector("progress");
+  const { runs, over } = bar.dataset;
+  const share = planned ? Math.min(1, update.answered[index] / planned) : 0;
+  if (runs > 0) bar.value = (Number(over) + share) / runs;
+}
+
+/** Replace the sections that differ by those of the server's page; the focus stays where it was. */
+async function showChange(event) {
+  const { digest } = JSON.parse(event.data);
+  if (digest === home.dataset.digest || isAsking) return;
+  isAsking = true;
+  try {
+    const response = await fetch(location.href);
+    if (!response.ok) throw new Error(`the server answered ${response.status}`);
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("home");
+    const focused = document.activeElement?.getAttribute("href");
+    replaceSections(fresh);
+    home.dataset.digest = fresh.dataset.digest;
+    if (focused && document.activeElement === document.body) home.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    showConnection("");
+  } catch (error) {
+    showConnection(`This page may be out of date: ${error.message}.`);
+  } finally {
+    isAsking = false;
+  }
+}
+
+function replaceSections(fresh) {
+  const order = [...fresh.children];
+  for (const id of SECTIONS) {
+    const now = document.getElementById(id);
+    const next = order.find((section) => section.id === id);
+    if (now && !next) now.remove();
+    else if (now && next && now.innerHTML !== next.innerHTML) now.replaceWith(next);
+    else if (!now && next) home.append(next);
+  }
+  for (const id of SECTIONS) {
+    const section = document.getElementById(id);
+    if (section) home.append(section);
+  }
+}
+
+function open() {
+  if (source || document.hidden) return;
+  source = new EventSource(`/api/events?after=${home.dataset.digest}`);
+  source.addEventListener("open", () => showConnection(""));
+  source.addEventListener("progress", showProgress);
+  source.addEventListener("changed", showChange);
+  source.addEventListener("trouble", (event) => showConnection(`Not up to date: ${JSON.parse(event.data).message}.`));
+  source.addEventListener("error", () => showConnection("The connection is lost; figures are not live. Trying again."));
+}
+
+function close() {
+  source?.close();
+  source = null;
+}
+
+if (home) {
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  open();
+}

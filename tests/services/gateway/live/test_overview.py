@@ -1,0 +1,81 @@
+"""The stream of all evaluations: what changed, progress, and nothing that piles up."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from services.gateway.errors import TooManyViewers
+from services.gateway.live.events import Event
+from services.gateway.live.feeds import Feeds
+from services.gateway.live.overview import OverviewViewer
+from services.gateway.live.stream import overview_events
+from tests.stories import E, StandIns, a_run, beginning, ending, queries
+
+
+async def following(events: AsyncIterator[bytes], name: str) -> tuple[str, dict[str, object]]:
+    """Return id and data of the next event called `name`."""
+    async for block in events:
+        lines = dict(line.split(": ", 1) for line in block.decode().splitlines() if ": " in line)
+        if lines.get("event") == name:
+            return lines.get("id", ""), json.loads(lines["data"])
+    raise AssertionError(f"the stream ended without {name}")
+
+
+async def test_a_page_is_told_when_it_is_another_one_and_the_progress(
+    bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    events = overview_events(Feeds(bus, limit=1), digest="")
+    first, data = await following(events, "changed")
+    assert data == {"digest": first}
+    started, *rest = a_run("r0")
+    await standing.tell(started, queries([5_000_000] * 40))
+    second, _ = await following(events, "changed")
+    assert second != first
+    await standing.tell(queries([5_000_000] * 10, sequence=1))
+    _, progress = await following(events, "progress")
+    assert (progress["evaluation"], progress["run"]) == ([E], ["r0"])
+    assert progress["answered"] in ([40], [50])
+    await standing.tell(*rest, *a_run("r1"), *ending())
+    third, _ = await following(events, "changed")
+    assert third not in (first, second)
+    await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_who_resumes_with_the_page_s_digest_is_told_nothing_old(
+    bus: Bus, standing: StandIns
+) -> None:
+    feeds = Feeds(bus, limit=2)
+    watching = overview_events(feeds, digest="")
+    digest, _ = await following(watching, "changed")
+    same = overview_events(feeds, digest=digest, ping_s=0.01)
+    assert [await anext(same), await anext(same)] == [b"retry: 1000\n\n", b": ping\n\n"]
+    with pytest.raises(TooManyViewers):
+        await anext(overview_events(feeds, digest=""))
+    await same.aclose()  # type: ignore[attr-defined]
+    other = overview_events(feeds, digest="old")
+    assert (await following(other, "changed"))[0] == digest
+    await other.aclose()  # type: ignore[attr-defined]
+    await watching.aclose()  # type: ignore[attr-defined]
+    assert feeds.viewers == 0
+
+
+async def test_without_a_scheduler_it_says_so(bus: Bus) -> None:
+    events = overview_events(Feeds(bus, limit=1), digest="")
+    _, data = await following(events, "trouble")
+    assert data["message"]
+    await events.aclose()  # type: ignore[attr-defined]
+
+
+def test_a_slow_viewer_gets_the_newest_of_each_kind() -> None:
+    viewer = OverviewViewer()
+    for number in range(1000):
+        viewer.push(Event("progress", str(number)))
+    viewer.push(Event("changed", "x"))
+    assert [(event.name, event.data) for event in viewer.take()] == [
+        ("progress", "999"),
+        ("changed", "x"),
+    ]
+    assert viewer.take() == []

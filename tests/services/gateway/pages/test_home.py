@@ -1,0 +1,115 @@
+"""The first page: what runs, the fleet, what became slower, and what to do first."""
+
+from mlscope.evaluation.fold import fold
+from mlscope.evaluation.status import status_of
+from schemas.agent import Accelerator, Announcement, Hardware, Runtime
+from schemas.analysis import Estimate, Headline
+from schemas.status import AgentStatus, EvaluationStatus
+from services.gateway.pages.agents import hardware_text
+from services.gateway.pages.home import HomeView, Overview
+from services.gateway.pages.regressions import regressions_in
+from services.gateway.rendering import html_of
+from tests.stories import E, a_run, beginning, whole_story
+
+
+def an_agent(name: str = "a1", *, state: str = "live", **hardware: object) -> AgentStatus:
+    machine = Hardware(
+        **{"hostname": "h", "architecture": "x86_64", "cores": 8, "memory_bytes": 16 << 30}
+        | hardware
+    )
+    announcement = Announcement(
+        agent=name,
+        incarnation="i",
+        hardware=machine,
+        runtimes=(Runtime(framework="onnxruntime", version="1.31.1"),),
+    )
+    return AgentStatus(announcement=announcement, state=state, since_ns=1)
+
+
+def shown(
+    *history: EvaluationStatus,
+    under_way: tuple[EvaluationStatus, ...] = (),
+    agents: tuple[AgentStatus, ...] = (),
+    can_start: bool = False,
+) -> str:
+    overview = Overview(under_way, 0, history, agents)
+    view = HomeView(overview, can_compare=True, can_start=can_start, shows_agents=True)
+    return html_of(view)
+
+
+def running() -> EvaluationStatus:
+    """Return an evaluation of which one run is over and one under way."""
+    return status_of(fold([*beginning(), *a_run("r0"), a_run("r1")[0]]))
+
+
+def measured(evaluation: str, low: float, value: float, high: float) -> EvaluationStatus:
+    headline = Headline(
+        run="r0",
+        agent="a1",
+        scenario="online",
+        latency_ns=Estimate(value=value, low=low, high=high),
+    )
+    status = status_of(fold(whole_story(evaluation)), runs=False)
+    return status.model_copy(update={"headlines": (headline,)})
+
+
+def test_an_empty_home_says_what_to_do_first() -> None:
+    assert "mlscope run efficientnet-lite0" in shown()
+    assert 'href="/new"' not in shown()
+    assert '<a class="button" href="/new">Start the first one</a>' in shown(can_start=True)
+    assert "mlscope agent" in shown()
+
+
+def test_what_runs_is_shown_with_its_progress_and_its_agent() -> None:
+    html = shown(under_way=(running(),), agents=(an_agent(),))
+    assert f'href="/evaluations/{E}">tiny:1.0.0</a>' in html
+    assert 'value="0.5" data-runs="2" data-over="1"' in html
+    assert '<span class="current">r1 on a1</span>' in html
+    assert '<span data-run="r1" data-queries="100"></span>' in html
+    assert '<li class="busy">' in html
+
+
+def test_agents_are_shown_with_what_they_are_and_those_that_are_gone_last() -> None:
+    html = shown(agents=(an_agent("gone", state="lost"), an_agent("here")))
+    assert "1 idle, 1 gone" in html
+    assert html.index('href="/agents/here"') < html.index('href="/agents/gone"')
+    assert "8 cores of x86_64, 16 GiB" in html
+    assert "onnxruntime 1.31.1" in html
+
+
+def test_accelerators_come_first_and_are_counted() -> None:
+    gpus = (Accelerator(name="H200"), Accelerator(name="H200"))
+    machine = Hardware(hostname="h", architecture="x", cpu_model="EPYC", accelerators=gpus)
+    assert hardware_text(machine) == "2 x H200, 1 core of EPYC"
+
+
+def test_a_load_that_became_slower_for_certain_is_told_with_both_figures() -> None:
+    newer, older = measured("e2", 6e6, 6.2e6, 6.4e6), measured("e1", 4.9e6, 5e6, 5.1e6)
+    html = shown(newer, older)
+    assert "+24.0%" in html
+    assert ">5.00 ms</a> → 6.20 ms" in html
+    assert 'href="/compare?evaluation=e1&amp;evaluation=e2"' in html
+
+
+def test_what_is_uncertain_small_faster_or_of_another_load_is_no_regression() -> None:
+    older = measured("e1", 4.9e6, 5e6, 5.1e6)
+    for low, value, high in ((5.0e6, 6e6, 7e6), (5.11e6, 5.12e6, 5.13e6), (1e6, 2e6, 3e6)):
+        assert regressions_in([measured("e2", low, value, high), older]) == []
+    other = measured("e2", 6e6, 6.2e6, 6.4e6)
+    load = other.headlines[0].model_copy(update={"batch_size": 8})
+    assert regressions_in([other.model_copy(update={"headlines": (load,)}), older]) == []
+
+
+def test_only_the_two_newest_measurements_of_a_load_are_compared() -> None:
+    figures = [(5e6, 5e6, 5e6), (6e6, 6e6, 6e6), (5e6, 5e6, 5e6)]
+    history = [measured(f"e{number}", *each) for number, each in enumerate(figures)]
+    assert regressions_in(history) == []
+
+
+def test_the_digest_changes_with_what_is_shown() -> None:
+    agents = (an_agent(),)
+    one = Overview((running(),), 0, (), agents).digest
+    assert one == Overview((running(),), 0, (), agents).digest
+    later = status_of(fold([*beginning(), *a_run("r0"), *a_run("r1")]))
+    assert one != Overview((later,), 0, (), agents).digest
+    assert one != Overview((running(),), 0, (), (an_agent(state="lost"),)).digest
