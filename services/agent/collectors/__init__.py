@@ -20,7 +20,6 @@ is called just before the timed part and `end` just after; slow work belongs in 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast
@@ -33,6 +32,7 @@ from services.agent.collectors.errors import (
     UnknownCollector,
     calling_collector,
 )
+from services.agent.plug_ins import plug_ins
 from services.agent.predictors import Opened
 
 GROUP = "mlscope.collectors"
@@ -151,13 +151,13 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
 
 def collector_names() -> tuple[str, ...]:
     """Return the names of all collectors, importing none."""
-    return tuple(sorted({*SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*SHIPPED, *plug_ins(GROUP)}))
 
 
 def collector_named(name: str) -> CollectorSource:
     """Return a collector's source by name. Raises UnknownCollector, CollectorUnavailable."""
     try:
-        for point in entry_points(group=GROUP, name=name):
+        if point := plug_ins(GROUP).get(name):
             return cast("CollectorSource", point.load())
         if name in SHIPPED:
             return cast("CollectorSource", import_module(SHIPPED[name]))

@@ -8,7 +8,6 @@ also has a method `layers`, see `LayerSource`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
@@ -20,6 +19,7 @@ from schemas.level import Level
 from schemas.manifest import ModelManifest
 from services.agent.default_builders import BUILDERS
 from services.agent.errors import PackageMissing, UnknownFramework
+from services.agent.plug_ins import plug_ins
 
 GROUP = "mlscope.predictors"
 
@@ -287,7 +287,7 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
 
 def predictor_names() -> tuple[str, ...]:
     """Return the frameworks that have a predictor, without importing any."""
-    return tuple(sorted({*SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*SHIPPED, *plug_ins(GROUP)}))
 
 
 def predictor_named(framework: str) -> OpenModel:
@@ -296,7 +296,7 @@ def predictor_named(framework: str) -> OpenModel:
     Raises UnknownFramework, PackageMissing.
     """
     try:
-        for point in entry_points(group=GROUP, name=framework):
+        if point := plug_ins(GROUP).get(framework):
             return cast("OpenModel", point.load())
         if framework in SHIPPED:
             module, _, function = SHIPPED[framework].partition(":")
