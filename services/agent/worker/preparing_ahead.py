@@ -15,7 +15,8 @@ from services.agent.worker.queries.ahead import (
     distinct_batches,
 )
 from services.agent.worker.queries.operator_runner import Supply
-from services.agent.worker.session import Session, warm_up
+from services.agent.worker.session import Session
+from services.agent.worker.warming_up import warm_up
 
 DEFAULT = AHEAD
 """When samples are prepared, of a request that does not say it."""

@@ -1,9 +1,9 @@
-"""One opened model in a worker: files, samples, pipeline, predictor, warm-up."""
+"""One opened model in a worker: files, samples, pipeline, predictor."""
 
 import contextlib
 import platform
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,12 +11,10 @@ from typing import Any
 
 from mlscope.load.parameters import MAX_QUERIES
 from mlscope.manifests.figures import figures_of
-from mlscope.tracing.batches import Attempt
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from schemas.plan import Subject
 from schemas.run import Conditions
-from services.agent.errors import MemoryExhausted, PredictFailed
+from services.agent.errors import MemoryExhausted
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances, ahead_limit_bytes
 from services.agent.link.fetched_file import NO_FILES, FetchedFile
 from services.agent.link.messages import IssueQuery
@@ -47,10 +45,9 @@ from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sam
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
 from services.agent.worker.queries.prepared import PreparedBatches, kept_output_bytes, no_batches
-from services.agent.worker.queries.query import Query, Slot
-from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.query import Slot
 from services.agent.worker.queries.streaming import workers_for
-from services.agent.worker.recorder import RunRecorder
+from services.agent.worker.warming_up import bind_further, warm_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +229,7 @@ def _open(
         pool = _begun_pool(subject, folder, environment)
         if pool is not None:
             undo.callback(pool.close)
-        observing: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        collectors: OpenCollectors | None = None
-        if environment.collectors is not None:
-            collectors = open_collectors(environment.collectors)
-            undo.callback(collectors.close)
-            observing = collectors.observe_opening()
-        with observing:
-            predictor = open_model(request)
-        undo.callback(predictor.close)
+        predictor, collectors = _opened(partial(open_model, request), environment.collectors, undo)
         opened = predictor.opened
         inputs = inputs_of(model, opened.inputs, dataset, batch_size)
         names = [tensor.name for tensor in inputs.supplied]
@@ -300,6 +289,27 @@ def _open(
     )
 
 
+def _opened(
+    open_model: Callable[[], Predictor],
+    context: CollectorContext | None,
+    undo: contextlib.ExitStack,
+) -> tuple[Predictor, OpenCollectors | None]:
+    """Open a model; return the predictor, and the collectors of a `context` that observed that.
+
+    Where the session fails after all, `undo` closes both.
+    """
+    observing: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    collectors: OpenCollectors | None = None
+    if context is not None:
+        collectors = open_collectors(context)
+        undo.callback(collectors.close)
+        observing = collectors.observe_opening()
+    with observing:
+        predictor = open_model()
+    undo.callback(predictor.close)
+    return predictor, collectors
+
+
 def _begun_pool(
     subject: Subject, folder: AssetFolder, environment: SessionEnvironment
 ) -> SessionPool | None:
@@ -333,65 +343,4 @@ def _room_for_batches(
     return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches, kept_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class WarmUp:
-    """What a session learned when it was warmed up; 0 is unknown."""
-
-    #: that the predictor keeps for a batch's outputs; None unknown
-    output_bytes: int | None = None
-    #: the least times of a batch after the first one, prepared by one thread and predicted
-    prepare_ns: int = 0
-    predict_ns: int = 0
-
-
-def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> WarmUp:
-    """Run `queries` from a `supply` that leave nothing behind, through each of the `slots`.
-
-    The `predictor` computes them as it does later ones.
-    A query all of whose samples make the model raise is replaced by the next one: bad samples at
-    the front do not prevent opening. Raises PredictFailed after `_MOST_FAILED_WARMUP` such queries.
-    """
-    recorder = RunRecorder(_NO_ATTEMPT, lambda _: True)
-    stages = Stages(supply, predictor.predict, recorder, Level.NONE, records_queries=False)
-    index = failed = 0
-    output_bytes: int | None = None
-    times_ns = []
-    while index - failed < queries:
-        first = index * supply.batch_size
-        samples = [(first + offset) % len(supply.samples) for offset in range(supply.batch_size)]
-        query, slot = Query(index, samples, 0), slots[index % len(slots)]
-        index += 1
-        began_ns = now_ns()
-        stages.prepare(query, slot)
-        prepared_ns = now_ns()
-        if len(query.unusable) == len(samples):
-            query.outputs = predictor.predict(slot.inputs)
-        else:
-            stages.predict(query)
-        times_ns.append((prepared_ns - began_ns, now_ns() - prepared_ns))
-        stages.finish(query)
-        if query.outputs is not None:
-            output_bytes = max(output_bytes or 0, kept_output_bytes(predictor, query.outputs))
-        failed += query.outputs is None
-        if failed >= _MOST_FAILED_WARMUP:
-            raise PredictFailed(query.errors[-1].removeprefix("predict: "))
-    if len(times_ns) < 2:
-        return WarmUp(output_bytes)
-    return WarmUp(output_bytes, *map(min, zip(*times_ns[1:], strict=True)))
-
-
-def bind_further(predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
-    """Have a `predictor` bind the `slots` that a warm-up of so many `queries` did not reach.
-
-    They get the batch of the first slot. Without a warm-up nothing is bound.
-    """
-    for slot in slots[max(queries, LEAST_SLOTS) :] if queries else ():
-        for array, warm_array in zip(slot.arrays, slots[0].arrays, strict=True):
-            array[:] = warm_array
-        predictor.predict(slot.inputs)
-
-
 _NOT_EXPECTED = "no processes were begun, because none of the runs was expected to stream"
-_NO_ATTEMPT = Attempt("none", "none", 0, "none")
-_MOST_FAILED_WARMUP = 8
-"""Queries that may fail while a model is warmed up."""

@@ -19,7 +19,8 @@ from services.agent.errors import (
 from services.agent.machine.hardware import processor_name
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.preparation.shares import LEAST_SLOTS
-from services.agent.worker.session import Session, open_session, warm_up
+from services.agent.worker.session import Session, open_session
+from services.agent.worker.warming_up import warm_up
 from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic, raw_port
 
 
