@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
+from mlscope.settings.limits import Limits
 from mlscope.settings.settings import Settings
 
 
 def documentation() -> list[tuple[str, str, str]]:
-    """Return (variable, default, meaning) of every setting, in order."""
+    """Return (variable, default, meaning) of every setting, the limits last."""
     defaults = Settings()
     rows: list[tuple[str, str, str]] = []
-    for setting in fields(Settings):
+    limits = {limit.name for limit in fields(Limits)}
+    for setting in sorted(fields(Settings), key=lambda setting: setting.name in limits):
         default = getattr(defaults, setting.name)
         text = ",".join(default) if isinstance(default, tuple) else str(default or "")
         rows.append((setting.metadata["variable"], text, setting.metadata["meaning"]))
