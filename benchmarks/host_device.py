@@ -224,7 +224,7 @@ def measure(case: Case, calls: int, rounds: int) -> bool:
     predictor: Any = predictor_named("pytorch")(case.request())
     batches = filled(case)
     bare = Bare(predictor, [batch["x"] for batch in batches], case.options)
-    ways: dict[str, Callable[[int], float]] = {
+    measure_by_name: dict[str, Callable[[int], float]] = {
         "pageable": lambda count: call_ms(bare.from_pageable, count),
         "pinned": lambda count: call_ms(bare.from_pinned, count),
         "on device": lambda count: call_ms(bare.from_device, count),
@@ -235,13 +235,13 @@ def measure(case: Case, calls: int, rounds: int) -> bool:
             lambda n: predictor.begin(batches[n]).wait, count
         ),
     }
-    for way in ways.values():
-        way(6)
-    times_ms: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
+    for measure in measure_by_name.values():
+        measure(6)
+    times_ms: dict[str, list[float]] = {name: [] for name in measure_by_name}
+    names = list(measure_by_name)
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            times_ms[name].append(ways[name](calls))
+            times_ms[name].append(measure_by_name[name](calls))
     shown = "".join(f"{median(values):10.3f}" for values in times_ms.values())
     rate = case.batch_size / median(times_ms["begin, two"]) * 1e3
     print(f"{case.name:22}{shown} {rate:9.0f}", flush=True)
@@ -282,8 +282,8 @@ def main() -> int:
     missed = 0
     with keeping("host_device", is_wanted=options.keep):
         print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; ms a call")
-        ways = "  pageable    pinned on device   predict     parts bare, two begin two"
-        print(f"{'model, batch':22}{ways} samples/s")
+        columns = "  pageable    pinned on device   predict     parts bare, two begin two"
+        print(f"{'model, batch':22}{columns} samples/s")
         for case in CASES:
             if options.only and not any(word in case.name for word in options.only):
                 continue

@@ -156,25 +156,25 @@ def contestants_of(
     if find_spec("cykooz_resizer"):
         by_steps[FAST] = linked_steps(library="fast_image_resize")
     alone = batch()
-    ways: dict[str, Prepare] = {
+    contestants: dict[str, Prepare] = {
         OURS: by_steps[OURS].prepare,
         ALONE: calls_alone(bodies, alone, steps),
     }
-    ways |= {name: own.prepare for name, own in by_steps.items()}
-    for prepare in ways.values():
+    contestants |= {name: own.prepare for name, own in by_steps.items()}
+    for prepare in contestants.values():
         assert not any(prepare(number) for number in range(len(bodies)))
     expected = by_steps[EARLIER].array
     assert np.array_equal(by_steps[OURS].array, expected)
     assert np.array_equal(alone, expected)
     if with_alternatives:
-        ways |= alternatives(bodies, batch(), steps)
-    return ways, by_steps, expected
+        contestants |= alternatives(bodies, batch(), steps)
+    return contestants, by_steps, expected
 
 
 def photographs(rounds: int, *, with_alternatives: bool) -> list[tuple[str, float, float]]:
     """Print what preparing a photograph takes; return claims: text, value and limit."""
     bodies = shipped_photographs()
-    ways, by_steps, expected = contestants_of(bodies, with_alternatives=with_alternatives)
+    contestants, by_steps, expected = contestants_of(bodies, with_alternatives=with_alternatives)
 
     def all_of(prepare: Prepare) -> None:
         for number in range(len(bodies)):
@@ -182,9 +182,11 @@ def photographs(rounds: int, *, with_alternatives: bool) -> list[tuple[str, floa
 
     for own in by_steps.values():
         own.seconds = [[] for _ in own.operators]
-    seconds = in_turns({name: partial(all_of, way) for name, way in ways.items()}, rounds)
+    seconds = in_turns(
+        {name: partial(all_of, prepare) for name, prepare in contestants.items()}, rounds
+    )
     print(f"{len(bodies)} photographs, torchvision-resnet50: ms of CPU a photograph")
-    for name in ways:
+    for name in contestants:
         ms = median(seconds[name]) / len(bodies) * 1e3
         print(f"  {name:42}{ms:7.3f}{ratio(seconds, EARLIER, name):7.2f} times the earlier steps")
     if FAST in by_steps:
@@ -222,8 +224,8 @@ def other_steps(rounds: int) -> list[tuple[str, float, float]]:
     random = np.random.default_rng(1)
     scores = random.standard_normal((256, 1000)).astype(np.float32)
     noise = random.standard_normal((1, 21, 520, 520)).astype(np.float32)
-    whole = np.zeros_like(noise)
-    whole[0, 15, 100:400, 150:350] = 1.0
+    object_mask = np.zeros_like(noise)
+    object_mask[0, 15, 100:400, 150:350] = 1.0
     low = random.random((2000, 2)) * 600
     boxes = np.hstack([low, low + random.random((2000, 2)) * 60])
     detected = boxes, random.random(2000), random.integers(0, 80, 2000)
@@ -236,7 +238,7 @@ def other_steps(rounds: int) -> list[tuple[str, float, float]]:
             ("topk", "256 rows of 1,000", scores),
             ("softmax", "256 rows of 1,000", scores),
             ("sigmoid", "256 rows of 1,000", scores),
-            ("segmentation", "a map of one object", whole),
+            ("segmentation", "a map of one object", object_mask),
             ("segmentation", "a map of noise", noise),
         )
     }
@@ -253,7 +255,7 @@ def other_steps(rounds: int) -> list[tuple[str, float, float]]:
     for name, (earlier, own) in rows.items():
         assert np.array_equal(earlier(), own())
         seconds = in_turns({EARLIER: earlier, OURS: own}, max(rounds // 3, 3))
-        values = (median(seconds[each]) * 1e3 for each in (EARLIER, OURS))
+        values = (median(seconds[batch_name]) * 1e3 for batch_name in (EARLIER, OURS))
         times = ratio(seconds, EARLIER, OURS)
         print(f"  {name:40}" + "".join(f"{value:14.2f}" for value in values) + f"{times:8.1f}")
         if name.startswith(("topk", "segmentation")):

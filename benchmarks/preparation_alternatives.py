@@ -25,16 +25,16 @@ def alternatives(
     `steps` are those of the model, by operator: a covering size, a crop, means and scales.
     """
     place = _Place(array, steps)
-    ways: dict[str, Callable[[bytes, int], object]] = {
+    prepare_by_name: dict[str, Callable[[bytes, int], object]] = {
         "Pillow, resize(box=) for the crop alone": place.put_box
     }
     if find_spec("simplejpeg"):
-        ways["simplejpeg, Pillow"] = place.put_simplejpeg
+        prepare_by_name["simplejpeg, Pillow"] = place.put_simplejpeg
         if find_spec("torch"):
-            ways["simplejpeg, PyTorch antialiased"] = place.put_torch
+            prepare_by_name["simplejpeg, PyTorch antialiased"] = place.put_torch
     return {
-        name: lambda number, way=way: way(bodies[number], number)  # type: ignore[misc]
-        for name, way in ways.items()
+        name: lambda number, prepare=prepare: prepare(bodies[number], number)  # type: ignore[misc]
+        for name, prepare in prepare_by_name.items()
     }
 
 

@@ -19,9 +19,9 @@ _WAIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What each process does: `ways` makes the ways to prepare one of the `photographs`."""
+    """What each process does: `contestants` makes the ways to prepare one of the `photographs`."""
 
-    ways: Callable[[], Mapping[str, Prepare]]
+    contestants: Callable[[], Mapping[str, Prepare]]
     photographs: int
 
     def rates(self, processes: int) -> dict[str, float]:
@@ -49,10 +49,10 @@ class Contest:
     def measure(self, barrier: Barrier, measured: Any) -> None:
         """Put this process's rates into `measured`: by way, one for each round."""
         os.nice(10)  # as a preparing process
-        ways = self.ways()
-        rates: dict[str, list[float]] = {name: [] for name in ways}
+        contestants = self.contestants()
+        rates: dict[str, list[float]] = {name: [] for name in contestants}
         for _ in range(_ROUNDS):
-            for name, prepare in ways.items():
+            for name, prepare in contestants.items():
                 barrier.wait(_WAIT_S)
                 rates[name].append(self._rate(prepare))
         measured.put(rates)

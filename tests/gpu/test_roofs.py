@@ -42,7 +42,7 @@ async def test_an_agent_measures_a_gpu_once_and_announces_it(tmp_path: Path) -> 
     assert found.note == ""
     assert roofs.has_news
     assert gpu_device(0) in roofs.attempts
-    (first, *_) = hardware_with_roofs(this_machine(), roofs.known).accelerators
+    (first, *_) = hardware_with_roofs(this_machine(), roofs.stored_roof).accelerators
     assert first.peak_flops["bfloat16"] == found.peaks["bfloat16"][ALL_THREADS]
     assert first.uuid
 

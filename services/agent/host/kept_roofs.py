@@ -34,9 +34,9 @@ def load_kept(folder: Path, device: MeasuredDevice) -> KeptRoof:
     return NOTHING_KEPT
 
 
-def save_kept(folder: Path, device: MeasuredDevice, kept: KeptRoof) -> None:
-    """Write what is `kept` of a device to a folder; if that fails, the next start measures it."""
-    body = json.dumps({"of": asdict(device), **kept.to_dict()}, indent=1)
+def save_kept(folder: Path, device: MeasuredDevice, roof: KeptRoof) -> None:
+    """Write the `roof` of a device to a folder; if that fails, the next start measures it."""
+    body = json.dumps({"of": asdict(device), **roof.to_dict()}, indent=1)
     part = folder / f"{device.file}.{os.getpid()}"
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,35 +44,41 @@ def save_kept(folder: Path, device: MeasuredDevice, kept: KeptRoof) -> None:
         part.replace(folder / device.file)
 
 
-def known_host(machine: Hardware, known: KnownRoof) -> KeptRoof:
+def known_host(machine: Hardware, stored_roof: KnownRoof) -> KeptRoof:
     """Return the measurements of a host, with those that measured precisions below 32 bits too."""
-    plain, full = known(host_device(machine)), known(host_device(machine, low_precision=True))
+    plain, full = (
+        stored_roof(host_device(machine)),
+        stored_roof(host_device(machine, low_precision=True)),
+    )
     if not full.measurements:
         return plain if plain.measurements or full == NOTHING_KEPT else full
     return KeptRoof((*plain.measurements, *full.measurements))
 
 
-def hardware_with_roofs(hardware: Hardware, known: KnownRoof) -> Hardware:
+def hardware_with_roofs(hardware: Hardware, stored_roof: KnownRoof) -> Hardware:
     """Return a machine, its `hardware`, with the roofs of its devices and their datasheets."""
-    host, kept = host_device(hardware), known_host(hardware, known)
-    peaks, bandwidth = with_datasheet(host, kept.roof or Roof("cpu")).whole_device()
+    host, host_roof = host_device(hardware), known_host(hardware, stored_roof)
+    peaks, bandwidth = with_datasheet(host, host_roof.roof or Roof("cpu")).whole_device()
     library = installed_gpu_library()
     accelerators = tuple(
-        _accelerator_with_roof(accelerator, library, known) for accelerator in hardware.accelerators
+        _accelerator_with_roof(accelerator, library, stored_roof)
+        for accelerator in hardware.accelerators
     )
     update = {
         "peak_flops": peaks,
         "memory_bandwidth": bandwidth,
-        "roof_note": kept.note,
+        "roof_note": host_roof.note,
         "accelerators": accelerators,
     }
     return hardware.model_copy(update=update)
 
 
-def _accelerator_with_roof(accelerator: Accelerator, library: str, known: KnownRoof) -> Accelerator:
+def _accelerator_with_roof(
+    accelerator: Accelerator, library: str, stored_roof: KnownRoof
+) -> Accelerator:
     gpu = accelerator_device(accelerator, library)
-    kept = known(gpu)
-    roof = kept.roof or Roof("gpu", note=kept.note)
+    gpu_roof = stored_roof(gpu)
+    roof = gpu_roof.roof or Roof("gpu", note=gpu_roof.note)
     peaks, bandwidth = with_datasheet(gpu, roof).whole_device()
     missing = [f"{name}: {reason}" for name, reason in roof.missing.items()]
     update = {

@@ -81,7 +81,7 @@ class DeviceRoofs:
     has_news: bool = False
     #: the measurements of this start of the agent
     attempts: dict[MeasuredDevice, Attempt] = field(default_factory=dict)
-    _kept: dict[MeasuredDevice, KeptRoof] = field(default_factory=dict)
+    _stored: dict[MeasuredDevice, KeptRoof] = field(default_factory=dict)
     _announced: dict[MeasuredDevice, KeptRoof] = field(default_factory=dict)
 
     async def roof_for_order(self, order: WorkOrder) -> Roof:
@@ -104,21 +104,21 @@ class DeviceRoofs:
         number = gpu_number(device)
         gpu = await asyncio.to_thread(gpu_device, number)
         await self._measure_if_due(gpu, [_GPU_MODULE, str(number), gpu.device])
-        return self._roof_of(gpu, self.known(gpu))
+        return self._roof_of(gpu, self.stored_roof(gpu))
 
-    def known(self, device: MeasuredDevice) -> KeptRoof:
+    def stored_roof(self, device: MeasuredDevice) -> KeptRoof:
         """Return the measurements of a device in the folder, or in memory where those are more."""
         return max(
             load_kept(self.folder, device),
-            self._kept.get(device, NOTHING_KEPT),
-            key=lambda kept: (len(kept.measurements), kept != NOTHING_KEPT),
+            self._stored.get(device, NOTHING_KEPT),
+            key=lambda roof: (len(roof.measurements), roof != NOTHING_KEPT),
         )
 
     def added_to(self, announcement: Announcement) -> Announcement:
         """Return an announcement with the known roofs of its devices."""
 
         def announced(device: MeasuredDevice) -> KeptRoof:
-            self._announced[device] = self.known(device)
+            self._announced[device] = self.stored_roof(device)
             return self._announced[device]
 
         self.has_news = False
@@ -129,27 +129,27 @@ class DeviceRoofs:
         machine = await asyncio.to_thread(this_machine)
         device, command = host_device(machine), [_HOST_MODULE]
         full = host_device(machine, low_precision=True)
-        if low_precision or full in self.attempts or self.known(full).measurements:
+        if low_precision or full in self.attempts or self.stored_roof(full).measurements:
             device, command = full, [*command, LOW_PRECISION_FLAG]
         await self._measure_if_due(device, command)
-        return self._roof_of(device, known_host(machine, self.known))
+        return self._roof_of(device, known_host(machine, self.stored_roof))
 
-    def _roof_of(self, device: MeasuredDevice, kept: KeptRoof) -> Roof:
-        """Return the roof that is `kept`, else that of the last attempt."""
-        own = self.known(device)
+    def _roof_of(self, device: MeasuredDevice, stored: KeptRoof) -> Roof:
+        """Return the roof that is `stored`, else that of the last attempt."""
+        own = self.stored_roof(device)
         if self._announced.get(device, NOTHING_KEPT) != own:
             self.has_news, self._announced[device] = True, own
         attempt = self.attempts.get(device)
-        roof = kept.roof or (attempt.roof if attempt else Roof(device.kind, note=kept.note))
+        roof = stored.roof or (attempt.roof if attempt else Roof(device.kind, note=stored.note))
         return with_datasheet(device, roof)
 
     async def _measure_if_due(self, device: MeasuredDevice, command: list[str]) -> None:
         """Measure a device that nobody measured; again where that was disturbed, or long ago."""
-        attempt, kept = self.attempts.get(device), self.known(device)
-        is_first = attempt is None and not kept.measurements
+        attempt, stored = self.attempts.get(device), self.stored_roof(device)
+        is_first = attempt is None and not stored.measurements
         if not is_first:
             is_over = attempt is not None and not attempt.may_be_repeated(monotonic())
-            if is_over or not kept.is_due(time_ns()) or not await device_is_quiet(device):
+            if is_over or not stored.is_due(time_ns()) or not await device_is_quiet(device):
                 return
         try:
             async with _host_lock(self.lock):
@@ -160,15 +160,15 @@ class DeviceRoofs:
 
     async def _measure(self, device: MeasuredDevice, command: list[str]) -> None:
         """Measure a device with a module's `command`, unless another agent just did; keep it."""
-        kept = self.known(device)
-        if not kept.is_due(time_ns()):
+        stored = self.stored_roof(device)
+        if not stored.is_due(time_ns()):
             return
         roof = await measure_in_process(device, command)
         before = self.attempts.get(device)
         disturbed = (before.disturbed if before else 0) + 1 if roof.is_disturbed else 0
         self.attempts[device] = Attempt(roof, disturbed, monotonic())
-        self._kept[device] = kept.with_measurement(roof)
-        save_kept(self.folder, device, self._kept[device])
+        self._stored[device] = stored.with_measurement(roof)
+        save_kept(self.folder, device, self._stored[device])
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ def _distinct_names(
     for detail in details:
         texts = [f"{detail.replace('_', ' ')} {row.get(detail)}" for row in rows]
         differing = [
-            len({text for text, other in zip(texts, keys, strict=True) if other == key}) > 1
+            len({text for text, row_key in zip(texts, keys, strict=True) if row_key == key}) > 1
             for key in keys
         ]
         pairs = zip(keys, texts, differing, strict=True)
@@ -59,7 +59,7 @@ def _distinct_names(
         (*key, f"{number} of {keys.count(key)}") if keys.count(key) > 1 else key
         for key, number in zip(keys, numbers, strict=True)
     ]
-    return [f"{name} ({', '.join(more)})" if more else name for name, *more in keys]
+    return [f"{name} ({', '.join(details)})" if details else name for name, *details in keys]
 
 
 def leader(rows: Sequence[Cells], column: str, *, is_largest: bool = True) -> Leader:
@@ -69,10 +69,10 @@ def leader(rows: Sequence[Cells], column: str, *, is_largest: bool = True) -> Le
     The ends of the interval are in the columns `column`_low and `column`_high. Raises NoValues
     where no row has a value.
     """
-    known = [row for row in rows if row[column] is not None]
-    estimates = [estimate_in(row, column) for row in known]
+    with_value = [row for row in rows if row[column] is not None]
+    estimates = [estimate_in(row, column) for row in with_value]
     ranked = best_of(estimates, is_largest=is_largest)
-    return Leader(known[ranked.place], [known[place] for place in ranked.rivals])
+    return Leader(with_value[ranked.place], [with_value[place] for place in ranked.rivals])
 
 
 def estimate_in(row: Cells, column: str) -> Estimate:

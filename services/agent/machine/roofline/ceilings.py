@@ -152,11 +152,11 @@ def measured_ceiling(amount: float, tries_s: Sequence[float], method: str) -> Ce
     return Ceiling(measured=amount / best_s, method=method, uncertainty=uncertainty)
 
 
-def disturbance_by_others(others: float | None, device: str) -> str:
+def disturbance_by_others(used_share: float | None, device: str) -> str:
     """Return that other processes used a share of a device (the cores, the GPU); '' if few did."""
-    if others is None or others <= MOST_OTHERS:
+    if used_share is None or used_share <= MOST_OTHERS:
         return ""
-    return f"other processes used {others:.0%} of {device}"
+    return f"other processes used {used_share:.0%} of {device}"
 
 
 def disturbance_in_tries(roof: Roof) -> str:
@@ -197,6 +197,12 @@ def _ceiling_at(by_threads: CeilingsByThreads, threads: int) -> Ceiling | None:
     share = (threads - under) / (over - under)
     measured = low.measured + (high.measured - low.measured) * share
     method = f"{high.method}; for {threads} threads interpolated between {under} and {over}"
-    known = [each.uncertainty for each in (low, high) if each.uncertainty is not None]
-    changes = {"measured": measured, "method": method, "uncertainty": max(known, default=None)}
+    uncertainties = [
+        ceiling.uncertainty for ceiling in (low, high) if ceiling.uncertainty is not None
+    ]
+    changes = {
+        "measured": measured,
+        "method": method,
+        "uncertainty": max(uncertainties, default=None),
+    }
     return high.model_copy(update=changes)

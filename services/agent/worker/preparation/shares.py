@@ -16,25 +16,25 @@ def shares(backlogs: Sequence[int], count: int) -> list[int]:
 
     `backlogs` are the samples that each has still to prepare: a slow process gets fewer.
     """
-    given = [0] * len(backlogs)
+    counts = [0] * len(backlogs)
     level, order = 0, sorted(range(len(backlogs)), key=backlogs.__getitem__)
     for taking in range(1, len(order) + 1):
         total = count + sum(backlogs[number] for number in order[:taking])
-        level, rest = divmod(total, taking)
+        level, remainder = divmod(total, taking)
         if taking == len(order) or level <= backlogs[order[taking]]:
             for place, number in enumerate(order[:taking]):
-                given[number] = max(0, level + (place < rest) - backlogs[number])
+                counts[number] = max(0, level + (place < remainder) - backlogs[number])
             break
-    return given
+    return counts
 
 
-def processes_for(cores: int, predicting: int, needed: int, most: int) -> int:
+def processes_for(cores: int, predicting: int, needed: int, limit: int) -> int:
     """Return how many processes prepare samples, at least one.
 
     They get the `cores` that the framework's `predicting` threads and the worker's own thread
-    leave, at most as many as preparation has `needed`, and at most `most`.
+    leave, at most as many as preparation has `needed`, and at most `limit`.
     """
-    return max(1, min(cores - predicting - 1, needed, most))
+    return max(1, min(cores - predicting - 1, needed, limit))
 
 
 def slots_for(batch_size: int, processes: int, in_flight: int) -> int:
@@ -46,12 +46,12 @@ def slots_for(batch_size: int, processes: int, in_flight: int) -> int:
     return max(LEAST_SLOTS, min(math.ceil(processes / batch_size) + 2, in_flight))
 
 
-def needed_processes(prepare_ns: int, predict_ns: int, most: int) -> int:
+def needed_processes(prepare_ns: int, predict_ns: int, limit: int) -> int:
     """Return how many processes keep a model supplied: a batch takes `prepare_ns` in one of them.
 
-    `predict_ns` is what the model takes for a batch; `most` is the answer where a time is unknown,
+    `predict_ns` is what the model takes for a batch; `limit` is the answer where a time is unknown,
     0.
     """
     if not prepare_ns or not predict_ns:
-        return most
-    return min(most, math.ceil(_HEADROOM * prepare_ns / predict_ns))
+        return limit
+    return min(limit, math.ceil(_HEADROOM * prepare_ns / predict_ns))
