@@ -113,7 +113,11 @@ def zipped(**members: bytes) -> bytes:
     ("members", "said"),
     [
         ({"model": GRAPH, "zeros": bytes(80 << 20)}, "200 times its own size"),
-        ({"model": GRAPH, "__escaped": b"x"}, "leads outside its folder"),
+        pytest.param(
+            {"model": GRAPH, "__escaped": b"x"},
+            "leads outside its folder",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["bomb", "escape"],
 )
@@ -173,7 +177,10 @@ def test_answers_that_are_no_numbers_fail_their_queries_alone(world: World) -> N
 
 @pytest.mark.parametrize(
     ("shape", "kind", "found"),
-    [((3, 5), "float32", "float32[5]"), ((3, 4), "int64", "int64[4]")],
+    [
+        ((3, 5), "float32", "float32[5]"),
+        pytest.param((3, 4), "int64", "int64[4]", marks=pytest.mark.long),
+    ],
 )
 def test_samples_of_another_shape_or_type_are_said(
     world: World, shape: tuple[int, ...], kind: str, found: str
@@ -184,7 +191,11 @@ def test_samples_of_another_shape_or_type_are_said(
 
 
 @pytest.mark.parametrize(
-    ("port", "said"), [({"shape": [-1, 5]}, "[-1, 5]"), ({"element_type": "int64"}, "int64")]
+    ("port", "said"),
+    [
+        ({"shape": [-1, 5]}, "[-1, 5]"),
+        pytest.param({"element_type": "int64"}, "int64", marks=pytest.mark.long),
+    ],
 )
 def test_a_manifest_that_is_wrong_of_its_model_is_said(
     world: World, port: dict[str, Any], said: str

@@ -140,7 +140,9 @@ def test_a_wrong_checksum_fails_the_run_with_both(cluster: Cluster) -> None:
     assert "expected " + "1" * 64 in cause
 
 
-@pytest.mark.parametrize("path", ["../../../../etc/passwd", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["../../../../etc/passwd", pytest.param("/etc/passwd", marks=pytest.mark.long)]
+)
 def test_a_path_out_of_the_manifests_folder_is_not_followed(cluster: Cluster, path: str) -> None:
     wanted = model("identity")
     wanted["model"] |= {"base_url": "", "graph_path": path}
@@ -226,6 +228,7 @@ def test_a_batch_size_the_model_can_t_take_fails_and_the_others_stay(
     assert "batch size 4 does not fit input x of shape [1, 4]" in ends[4][1]
 
 
+@pytest.mark.long
 def test_only_a_batch_size_the_model_can_t_take_fails(cluster: Cluster, manifests: Path) -> None:
     wanted = model("identity")
     one = manifests / "models" / "identity" / "one.onnx"
@@ -254,7 +257,10 @@ def test_an_option_that_is_wrong_fails_the_run_by_name(cluster: Cluster) -> None
 
 @pytest.mark.parametrize(
     ("option", "cause"),
-    [("exits_at", "worker exited with 3"), ("dies_at", "worker was killed by SIGKILL")],
+    [
+        pytest.param("exits_at", "worker exited with 3", marks=pytest.mark.long),
+        ("dies_at", "worker was killed by SIGKILL"),
+    ],
 )
 def test_a_worker_that_dies_every_time_fails_after_three_attempts(
     cluster: Cluster, option: str, cause: str
@@ -299,7 +305,14 @@ def test_a_dataset_that_does_not_fit_is_refused_or_fails(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"seed": -1}, {"element_type": "wat"}, {"shape": [1 << 20]}, {"shape": [-4]}]
+    "wrong",
+    [
+        {"element_type": "wat"},
+        *(
+            pytest.param(wrong, marks=pytest.mark.long)
+            for wrong in ({"seed": -1}, {"shape": [1 << 20]}, {"shape": [-4]})
+        ),
+    ],
 )
 def test_synthetic_samples_nobody_can_make_are_said_so(
     cluster: Cluster, wrong: dict[str, Any]

@@ -112,9 +112,16 @@ def test_code_beside_steps_and_placeholders_are_refused(cluster: Cluster) -> Non
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("while True: pass", "preprocess: line 3: took longer than 8 s"),
-        ("os.fork()", "preprocess: line 3: BlockingIOError"),
-        ("return bytes(1 << 30)", "preprocess: line 3: MemoryError"),
+        # What else code may not do is said alike; tests of inline code try each of it.
+        pytest.param(
+            "while True: pass",
+            "preprocess: line 3: took longer than 8 s",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("os.fork()", "preprocess: line 3: BlockingIOError", marks=pytest.mark.long),
+        pytest.param(
+            "return bytes(1 << 30)", "preprocess: line 3: MemoryError", marks=pytest.mark.long
+        ),
         ("raise KeyError('colour')", "preprocess: line 3: KeyError: 'colour'"),
         ("return [1, 2, 3]", "a sample has shape (3,), the model takes (3, 224, 224)"),
     ],
@@ -132,7 +139,11 @@ def test_bad_code_fails_its_run_with_its_line_and_the_next_is_right(
 
 
 @pytest.mark.parametrize(
-    ("name", "dataset", "samples"), [("efficientnet-lite0", "photos", 9), ("digits", "digits", 450)]
+    ("name", "dataset", "samples"),
+    [
+        pytest.param("efficientnet-lite0", "photos", 9, marks=pytest.mark.long),
+        ("digits", "digits", 450),
+    ],
 )
 def test_an_exported_evaluation_runs_again_to_the_same_predictions(
     cluster: Cluster, tmp_path: Path, name: str, dataset: str, samples: int

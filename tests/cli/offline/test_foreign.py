@@ -8,12 +8,13 @@ from cli.failures import Misused
 from cli.offline.bundle import Bundle, read
 from cli.offline.bundle_request import request_of
 from cli.offline.foreign import as_bundle
-from cli.offline.planning import offline_plan, shipped_catalog
+from cli.offline.planning import offline_plan
 from mlscope.importing.reading import read_foreign
 from mlscope.tracing.batches import columns_of
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.level import Level
 from schemas.run import RunCompleted
+from tests.cli.offline.shipped import shipped
 
 FILES = Path("tests/mlscope/importing/files")
 KINETO = FILES / "kineto_cpu.json"
@@ -23,7 +24,7 @@ KINETO = FILES / "kineto_cpu.json"
 def test_the_scheduler_plans_what_the_bundle_holds(name: str) -> None:
     with as_bundle(FILES / name, "resnet", 32) as path:
         bundle = read(path)
-    anew = offline_plan(request_of(bundle, "k"), shipped_catalog(Path("manifests")))
+    anew = offline_plan(request_of(bundle, "k"), shipped())
     sessions = anew.plan.sessions
     assert [each.model_dump() for each in sessions] == [
         each.model_dump() for each in bundle.plan.sessions

@@ -13,7 +13,7 @@ from cli import exits
 from cli.failures import Misused
 from cli.offline.bundle import Bundle, read
 from cli.offline.bundle_request import request_of
-from cli.offline.planning import offline_plan, presumed_agent, shipped_catalog
+from cli.offline.planning import offline_plan, presumed_agent
 from cli.offline.playback import Playback
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import Recorded
@@ -29,6 +29,7 @@ from services.agent.errors import NameTaken
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan as plan_match
 from tests.cli.conftest import CommandLine
+from tests.cli.offline.shipped import shipped
 
 ARGUMENTS = ("--scenario", "online:queries=6", "--batch-size", "1,2", "--trace-level", "framework")
 
@@ -57,7 +58,7 @@ def made_bundle(folder: Path, arguments: tuple[str, ...] = ARGUMENTS) -> Bundle:
 
 def replanned(bundle: Bundle) -> OfflinePlan:
     """Plan anew what the bundle asks for, as the scheduler will."""
-    return offline_plan(request_of(bundle, "k"), shipped_catalog(Path("manifests")))
+    return offline_plan(request_of(bundle, "k"), shipped())
 
 
 def order_of(
@@ -119,7 +120,7 @@ async def test_a_bundle_of_counters_alone_asks_for_its_own_plan(
     collectors = said.fact.announcement.collectors
     there = presumed_agent(asked := request_of(bundle, "k"), asked.model)  # type: ignore[arg-type]
     told = there.announcement.model_copy(update={"collectors": collectors})
-    catalog = shipped_catalog(Path("manifests")).model_copy(
+    catalog = shipped().model_copy(
         update={"agents": (there.model_copy(update={"announcement": told}),)}
     )
     (anew,) = plan_match(asked, match(asked, catalog, {}), catalog).sessions

@@ -141,7 +141,9 @@ async def test_a_level_too_deep_is_run_as_deep_as_can_be(tmp_path: Path) -> None
     assert outcome.tally.spans > 10
 
 
-@pytest.mark.parametrize("scenario", ["poisson", "fixed_rate", "batched"])
+@pytest.mark.parametrize(
+    "scenario", [pytest.param("poisson", marks=pytest.mark.long), "fixed_rate", "batched"]
+)
 async def test_every_scenario_of_a_picture_model_streams(tmp_path: Path, scenario: str) -> None:
     subject = a_subject("efficientnet_lite0", "photos", options={"threads": 2})
     rate: dict[str, Any] = {} if scenario == "batched" else {"rate_hz": 100}

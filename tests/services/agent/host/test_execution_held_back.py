@@ -181,7 +181,7 @@ async def test_what_must_end_ends_without_what_finds_no_room(
 async def test_what_is_done_waits_for_room_as_long_as_it_takes(data_folder: Path) -> None:
     async with held_back(long_order(queries=8000), data_folder) as held:
         await held.until_worker_is_done()
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(1.0)
         assert not held.doing.done()
         reading = asyncio.create_task(held.stored(sys.maxsize))
         completed = await held.outcome(RunCompleted)
@@ -209,7 +209,7 @@ async def test_a_run_that_is_stopped_takes_no_other_along(data_folder: Path) -> 
     """`r1` waits for its turn behind `r0`, which nobody stopped, for longer than the grace."""
     async with held_back(long_order("r0", "r1"), data_folder) as held:
         await held.execution.stop("r1", "cancelled")
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(1.0)
         assert (held.worker.is_alive, held.doing.done()) == (True, False)
         await stop(held)
         assert await held.is_useful()
