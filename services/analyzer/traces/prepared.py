@@ -10,10 +10,11 @@ import polars as pl
 
 from mlscope.tracing.depths import depths_of
 from mlscope.tracing.lanes import COUNTER, MOST_LANES, key_of, lane_codes, lane_of
+from mlscope.tracing.load_spans import LOAD_NAMES, load_of
 from mlscope.tracing.tiles import Tiles, power_of_two, tiled
 from schemas.trace import TraceLane
 from services.analyzer.correlation import correlate
-from services.analyzer.traces.columns import LOAD_NAMES, Columns, Ns, load_of
+from services.analyzer.traces.columns import Columns, Ns
 
 SPAN_BYTES = 68
 """Memory of a prepared span, without its name's text."""

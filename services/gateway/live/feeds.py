@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
@@ -14,7 +15,7 @@ from mlscope.bus.live import LiveMessages
 from mlscope.client.meter import Meter
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import status_of, unrequested_status
-from schemas.batch import QueriesAnswered
+from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import unpack
 from schemas.encoding.errors import SchemaError
 from schemas.status import EvaluationStatus
@@ -22,6 +23,7 @@ from schemas.subjects import ROOT, story_of
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, event_of, tick_of
 from services.gateway.live.overview import OverviewFeed, OverviewViewer
+from services.gateway.live.spans import SpanGap, SpanRelay
 from services.gateway.live.tasks import background_task
 from services.gateway.live.viewer import Viewer
 
@@ -54,6 +56,7 @@ class Feed:
         self._meter = Meter()
         self._has_progress = False
         self._has_news = asyncio.Event()
+        self.relay: SpanRelay | None = None
         self.is_broken = False
 
     @property
@@ -88,6 +91,7 @@ class Feed:
                 async with asyncio.timeout(_POLL_S):
                     await self._has_news.wait()
             self._has_news.clear()
+        self._send_spans()
         self._wake_all()
 
     async def _read(self, after: int) -> int:
@@ -113,6 +117,24 @@ class Feed:
             self._wake_all()
         return facts[-1].sequence if facts else after
 
+    def join(self, viewer: Viewer) -> None:
+        """Add a viewer. One that wants spans gets those from now on, and gaps for those before."""
+        self.viewers.add(viewer)
+        if viewer.wants_spans:
+            self.relay = self.relay or SpanRelay()
+            viewer.introduce(self.relay.introduction())
+            for row in self._meter.read().values():
+                if row.spans:
+                    end_ns = self.relay.last_end_ns(row.run)
+                    viewer.push_gap(SpanGap(row.run, row.attempt, 0, end_ns, row.spans))
+        viewer.wake()
+
+    def leave(self, viewer: Viewer) -> None:
+        """Remove a viewer; without one that wants spans they are only counted again."""
+        self.viewers.discard(viewer)
+        if not any(other.wants_spans for other in self.viewers):
+            self.relay = None
+
     def _wake_all(self) -> None:
         for viewer in self.viewers:
             viewer.wake()
@@ -123,15 +145,19 @@ class Feed:
             if entity in _DECISIONS:
                 self._has_news.set()
                 continue
-            with contextlib.suppress(SchemaError, KeyError, TypeError):
+            with contextlib.suppress(SchemaError, KeyError, TypeError, ValueError):
                 if entity == "trace":
-                    # Spans are only counted here: their columns are not decoded.
+                    if self.relay is not None:
+                        self.relay.accept(cast("TraceCaptured", decode_live(subject, body)[1]))
+                    # Without such viewers spans are only counted: their columns are not decoded.
                     batch = unpack(body)["data"]
                     self._meter.count_spans(
                         str(batch["run"]), batch["attempt"], batch["sequence"], batch["count"]
                     )
                 elif isinstance(fact := decode_live(subject, body)[1], QueriesAnswered):
                     self._meter.count_queries(fact)
+                    if self.relay is not None:
+                        self.relay.accept_load(fact)
                 self._has_progress = True
 
     async def _send_ticks(self) -> None:
@@ -145,6 +171,21 @@ class Feed:
             tick = tick_of(number, self._meter.read())
             for viewer in self.viewers:
                 viewer.push(tick)
+            self._send_spans()
+
+    def _send_spans(self) -> None:
+        """Give the spans that came since the last time to the viewers that want them."""
+        if self.relay is None:
+            return
+        viewers = [viewer for viewer in self.viewers if viewer.wants_spans]
+        batches, gaps = self.relay.flush(), self.relay.take_gaps()
+        for viewer in viewers:
+            for gap in gaps:
+                viewer.push_gap(gap)
+            arrived = [viewer.push_spans(batch) for batch in batches]
+            if not all(arrived):
+                # Names and lanes that only dropped events had.
+                viewer.introduce(self.relay.introduction())
 
 
 class Feeds:
@@ -170,23 +211,24 @@ class Feeds:
             raise TooManyViewers(self._limit)
 
     @asynccontextmanager
-    async def viewing(self, evaluation: str, *, after: int) -> AsyncIterator[tuple[Feed, Viewer]]:
-        """View an evaluation while the context is open; skip its story up to sequence `after`.
+    async def viewing(
+        self, evaluation: str, *, after: int, wants_spans: bool = False
+    ) -> AsyncIterator[tuple[Feed, Viewer]]:
+        """View an `evaluation` while the context is open; skip its story up to sequence `after`.
 
-        Raises TooManyViewers.
+        With `wants_spans` the viewer gets spans too. Raises TooManyViewers.
         """
         self.check_limit()
         if evaluation not in self._feeds:
             feed = Feed(self._bus, evaluation)
             self._feeds[evaluation] = (feed, asyncio.create_task(feed.run()))
         feed, running = self._feeds[evaluation]
-        viewer = Viewer(feed.story, after=after)
-        feed.viewers.add(viewer)
+        viewer = Viewer(feed.story, after=after, wants_spans=wants_spans)
+        feed.join(viewer)
         try:
-            viewer.wake()
             yield feed, viewer
         finally:
-            feed.viewers.discard(viewer)
+            feed.leave(viewer)
             if not feed.viewers and self._feeds.get(evaluation, (None,))[0] is feed:
                 del self._feeds[evaluation]
                 running.cancel()

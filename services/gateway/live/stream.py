@@ -23,8 +23,9 @@ def live_response(feeds: Feeds, request: Request, evaluation: str) -> StreamingR
     Raises TooManyViewers.
     """
     feeds.check_limit()
-    after = last_event_id(request)
-    return StreamingResponse(live_events(feeds, evaluation, after=after), headers=_HEADERS)
+    after, wants_spans = last_event_id(request), request.query_params.get("spans") == "1"
+    events = live_events(feeds, evaluation, after=after, wants_spans=wants_spans)
+    return StreamingResponse(events, headers=_HEADERS)
 
 
 def last_event_id(request: Request) -> int:
@@ -34,18 +35,25 @@ def last_event_id(request: Request) -> int:
 
 
 async def live_events(
-    feeds: Feeds, evaluation: str, *, after: int, ping_s: float = _PING_S
+    feeds: Feeds,
+    evaluation: str,
+    *,
+    after: int,
+    wants_spans: bool = False,
+    ping_s: float = _PING_S,
 ) -> AsyncIterator[bytes]:
     """Yield the events of an `evaluation` after sequence `after`, then new ones until it ends.
 
-    They come from its feed in `feeds`, encoded; a ping is sent after `ping_s` seconds without any.
+    They come from its feed in `feeds`, encoded, with spans where `wants_spans`; a ping is sent
+    after `ping_s` seconds without any.
     """
-    async with feeds.viewing(evaluation, after=after) as (feed, viewer):
+    viewing = feeds.viewing(evaluation, after=after, wants_spans=wants_spans)
+    async with viewing as (feed, viewer):
         yield b"retry: 1000\n\n"
         while not (feeds.is_closing or feed.is_broken):
             is_over = feed.is_over
-            for event in viewer.take():
-                yield event.encoded()
+            if events := b"".join(event.encoded() for event in viewer.take()):
+                yield events
             if is_over:
                 yield end_of(feed.scene.status).encoded()
                 return
