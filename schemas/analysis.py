@@ -30,6 +30,8 @@ class Table(Message):
     id: str = ""
     #: a Vega-Lite 5 specification without data whose fields are columns; None without a chart
     chart: dict[str, Any] | None = None
+    #: where its formula comes from; '' where it is not said
+    source: str = ""
 
 
 class Tables(Message):

@@ -30,6 +30,8 @@ from services.analyzer.views import migrations_of
 MOST_ROWS = 10_000
 """The most rows of a table that are read for one answer; further ones are requested by offset."""
 
+_SOURCES = {analysis.name: analysis.source for analysis in ANALYSES}
+
 
 def migrate(database_url: str) -> Profile:
     """Create or update the analyzer's tables and views; return the database's profile."""
@@ -147,7 +149,15 @@ class Store:
                     tuple(entry["cells"].get(column.name) for column in columns) for entry in stored
                 )
                 caveats = (*row.pop("caveats"), *late)
-                tables.append(Table(columns=columns, rows=rows, caveats=caveats, **row))
+                tables.append(
+                    Table(
+                        columns=columns,
+                        rows=rows,
+                        caveats=caveats,
+                        source=_SOURCES.get(row["name"], ""),
+                        **row,
+                    )
+                )
             return Tables(
                 evaluation=request.evaluation, tables=tuple(tables), total_rows=total_rows
             )

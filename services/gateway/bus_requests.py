@@ -4,10 +4,10 @@ import asyncio
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, whole_tables
-from mlscope.client.errors import CommandRefused, NotAnswering
+from mlscope.client.errors import CommandRefused, NoSuchTable, NotAnswering
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of as status_of_record
-from schemas.analysis import Predictions, Tables
+from schemas.analysis import Predictions, Table, Tables
 from schemas.manifest import ModelManifest
 from schemas.request import (
     ListEvaluations,
@@ -84,6 +84,24 @@ async def predictions_of(bus: Bus, command: ShowPredictions) -> Predictions:
     Raises CommandRefused, NotAnswering.
     """
     return await ask_for(bus, command, Predictions, timeout_s=60.0)
+
+
+async def headings_of(bus: Bus, evaluation: str) -> Tables:
+    """Return all tables with at most one row each, and how many rows they have.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    command = ShowTables(evaluation=evaluation, limit=1)
+    return await ask_for(bus, command, Tables, timeout_s=60.0)
+
+
+async def table_of(bus: Bus, evaluation: str, name: str) -> Table:
+    """Return one table with all rows, by name or number. Raises NoSuchTable, and as `tables_of`."""
+    answer = await tables_of(bus, evaluation, name)
+    for table in answer.tables:
+        if name in (table.name, table.id):
+            return table
+    raise NoSuchTable(name, tuple(table.name for table in answer.tables))
 
 
 async def first_rows_of(bus: Bus, evaluation: str) -> Tables:

@@ -42,6 +42,8 @@ _MODELS: tuple[type[Message], ...] = (
 _TABLE_HELP = (
     "a name; the suffixes " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " give files"
 )
+_CHART_HELP = "a table's name or number, and .svg, .png, .pdf, or .json for Vega-Lite"
+_CHART = ("run", "batch_size", "level", "agent", "theme", "width")
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
 _LAST_DIGEST = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}
 
@@ -78,6 +80,8 @@ def _evaluation_paths() -> dict[str, Any]:
     binary = {"schema": {"type": "string", "format": "binary"}}
     content = table_operation["responses"]["200"]["content"]
     content |= dict.fromkeys(FILES.values(), binary)
+    chart = {**_path_parameter("chart"), "description": _CHART_HELP}
+    chart_operation = _operation("a table's chart", None, [evaluation, chart, *_query(*_CHART)])
     return {
         "/api/evaluations": {
             "get": _operation("the newest matching evaluations", EvaluationList, _query(*QUERY)),
@@ -93,6 +97,7 @@ def _evaluation_paths() -> dict[str, Any]:
         },
         f"{address}/events": {"get": events},
         f"{address}/analyses": {"get": _operation("tables without rows", None, [evaluation])},
+        f"{address}/charts/{{chart}}": {"get": chart_operation},
         f"{address}/tables": {"get": _operation("all tables", Tables, [evaluation])},
         f"{address}/tables/{{table}}": {"get": table_operation},
     }

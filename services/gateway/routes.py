@@ -13,12 +13,21 @@ from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
-from services.gateway.errors import BodyTooLarge, TooManyViewers, WrongContentType
+from services.gateway.charts.drawing import Pictures
+from services.gateway.errors import BodyTooLarge, CannotDraw, TooManyViewers, WrongContentType
 from services.gateway.guard import Guard
 from services.gateway.live.feeds import Feeds
 from services.gateway.responses import refusal, refused_by
-from services.gateway.rest import catalog, evaluations, exports, manifests, tables, trace
-from services.gateway.site import evaluation, home, login, models
+from services.gateway.rest import (
+    catalog,
+    charts,
+    evaluations,
+    exports,
+    manifests,
+    tables,
+    trace,
+)
+from services.gateway.site import analysis, evaluation, home, login, models
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.site import trace as trace_page
 from services.gateway.static_files import static_file
@@ -53,6 +62,7 @@ def build_app(
         exception_handlers={
             ClientError: _explain,
             MalformedMessage: _explain,
+            CannotDraw: _explain_gateway_error,
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
             WrongContentType: _explain_gateway_error,
@@ -64,6 +74,7 @@ def build_app(
     app.state.feeds = feeds
     app.state.most_bytes = most_bytes
     app.state.token = token
+    app.state.pictures = Pictures()
     app.state.page_paths = frozenset(route.path for route in pages)
     return app
 
@@ -75,6 +86,8 @@ def _pages() -> list[Route]:
         Route("/evaluations", evaluation_list.evaluations),
         Route("/evaluations/{evaluation}", evaluation.evaluation),
         Route("/evaluations/{evaluation}/trace", trace_page.trace),
+        Route("/evaluations/{evaluation}/analyses", analysis.analyses),
+        Route("/evaluations/{evaluation}/analyses/{name}", analysis.analysis),
         Route("/models", models.models),
         Route("/models/{name:path}/{version}", models.model),
     ]
@@ -98,6 +111,7 @@ def _rest() -> list[Route]:
         Route("/evaluations/{evaluation}", evaluations.cancel, methods=["DELETE"]),
         Route("/evaluations/{evaluation}/events", evaluations.events),
         Route("/evaluations/{evaluation}/analyses", tables.analyses),
+        Route("/evaluations/{evaluation}/charts/{chart}", charts.show_chart),
         Route("/evaluations/{evaluation}/tables", tables.tables),
         Route("/evaluations/{evaluation}/tables/{table}", tables.show_table),
         *_traces(),
@@ -142,6 +156,8 @@ async def _explain_gateway_error(_: Request, error: Exception) -> Response:
                 allowed=f"{error.most_bytes} bytes",
             )
             return refusal(refused, 413)
+        case CannotDraw():
+            return refusal(Refused(error="unavailable", message=str(error)))
         case WrongContentType():
             refused = Refused(
                 error="malformed",

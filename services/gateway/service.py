@@ -58,6 +58,7 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         feeds.close()
         server.should_exit = True
         await serving
+        await app.state.pictures.close()
 
 
 class _Server(uvicorn.Server):

@@ -55,13 +55,16 @@ class Fitted:
     notes: tuple[str, ...] = ()
 
 
-def fitted(table: Table, theme: Theme, size: Size = WIDE) -> Fitted:
-    """Return the chart of a `table` with its rows, in the colours of `theme`, as wide as `size`."""
+def fitted(table: Table, theme: Theme, size: Size = WIDE, *, among: Table | None = None) -> Fitted:
+    """Return the chart of a `table` with its rows, in the colours of `theme`, as wide as `size`.
+
+    `among` has all rows where `table` has some of them: colours do not change with the selection.
+    """
     if table.chart is None:
         return Fitted(None)
     spec: Spec = copy.deepcopy(dict(table.chart))
-    rows = rows_of(table, spec)
-    drawn: list[Row] = [row for row in rows if _passes(row, spec)]
+    every = rows_of(among or table, spec)
+    drawn: list[Row] = [row for row in rows_of(table, spec) if _passes(row, spec)]
     if not drawn:
         return Fitted(None, ("Nothing to draw: no row has the values of this chart.",))
     notes: list[str] = []
@@ -71,7 +74,7 @@ def fitted(table: Table, theme: Theme, size: Size = WIDE) -> Fitted:
     if len(drawn) > MOST_ROWS:
         notes.append(f"The chart shows the first {MOST_ROWS} of {many(len(drawn), 'row')}.")
         drawn = drawn[:MOST_ROWS]
-    plots = [_sized(coloured(plot, rows, drawn), drawn, size) for plot in plots]
+    plots = [_sized(coloured(plot, every, drawn), drawn, size) for plot in plots]
     spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
     values = {"data": {"values": [dict(row) for row in drawn]}}
     return Fitted(

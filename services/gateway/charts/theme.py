@@ -5,7 +5,8 @@ from typing import Any
 
 from services.gateway.pages.colours import SERIES
 
-_FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_FONT = "Arial, 'Liberation Sans', 'Helvetica Neue', sans-serif"
+"""As wide in browsers as in the engine that lays out a drawing, so that labels are not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def config_of(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
     return {
         "background": theme.paper if theme is PRINT else "transparent",
         "font": _FONT,
-        "padding": {"left": 2, "top": 6, "right": 8, "bottom": 2},
+        "padding": {"left": 8, "top": 6, "right": 8, "bottom": 2},
         "view": {"stroke": None},
         "axis": {
             **text,
@@ -80,15 +81,15 @@ def config_of(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
         "tick": {"color": theme.ink},
         "text": {"color": theme.ink, "fontSize": 11, "font": _FONT},
         "style": {
-            "interval": {"stroke": theme.ink, "strokeWidth": 1.2, "opacity": 0.7},
-            "whisker": {"stroke": theme.soft, "strokeWidth": 1},
+            "interval": {"color": theme.ink, "strokeWidth": 1.2, "opacity": 0.75},
+            "whisker": {"color": theme.soft, "strokeWidth": 1},
             "band": {"strokeWidth": 5, "opacity": 0.35},
-            "middle": {"stroke": theme.ink, "thickness": 1.6},
-            "roof": {"stroke": theme.ink, "strokeWidth": 1.4},
-            "ridge": {"stroke": theme.soft, "strokeDash": [3, 3]},
-            "note": {"fill": theme.soft, "fontSize": 11},
-            "figure": {"fill": theme.ink, "fontSize": 11, "align": "left", "dx": 5},
-            "square": {"fill": theme.ink, "fontSize": 11},
-            "best": {"stroke": theme.ink, "filled": False, "size": 190, "strokeWidth": 1.6},
+            "middle": {"color": theme.ink, "thickness": 1.6},
+            "roof": {"color": theme.ink, "strokeWidth": 1.4},
+            "ridge": {"color": theme.soft, "strokeDash": [3, 3]},
+            "note": {"color": theme.soft, "fontSize": 11},
+            "figure": {"color": theme.ink, "fontSize": 11, "align": "left", "dx": 5},
+            "square": {"color": theme.ink, "fontSize": 11},
+            "best": {"color": theme.ink, "filled": False, "size": 190, "strokeWidth": 1.6},
         },
     }

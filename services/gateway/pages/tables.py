@@ -124,15 +124,15 @@ def _with_body(section: Section, table: Table) -> Section:
     """
     if not table.rows:
         return section
-    all_columns = _without_bounds(table.columns)
-    differing = [column for column in all_columns if _differs(table, column)]
+    all_columns = without_bounds(table.columns)
+    differing = [column for column in all_columns if differs(table, column)]
     if table.name == _CONDITIONS and len(table.rows) > 1:
         constant = [column for column in all_columns if column not in differing]
         pairs = [
             Pair(head, text, column.description)
-            for column, head, text in _named_values(table, constant)
+            for column, head, text in named_values(table, constant)
         ]
-        return replace(section, grid=_grid(table, differing), constant=pairs)
+        return replace(section, grid=grid_of(table, differing), constant=pairs)
     columns = [c for c in all_columns if c.name not in _PLACES or c in differing]
     main = _MAIN_COLUMNS.get(table.name, ())
     if not main:
@@ -144,29 +144,29 @@ def _with_body(section: Section, table: Table) -> Section:
     ]
     return replace(
         section,
-        grid=_grid(table, selected or columns),
-        all_columns=_grid(table, all_columns),
+        grid=grid_of(table, selected or columns),
+        all_columns=grid_of(table, all_columns),
     )
 
 
 def _with_differing(section: Section, table: Table, columns: Sequence[Column]) -> Section:
     """Add a table; of many rows, values that are equal in all of them are said above it."""
     if len(table.rows) < _MANY_ROWS:
-        return replace(section, grid=_grid(table, columns))
+        return replace(section, grid=grid_of(table, columns))
     names = {column.name for column in table.columns}
     constant = [
         column
         for column in columns
-        if f"{column.name}_low" not in names and not _differs(table, column)
+        if f"{column.name}_low" not in names and not differs(table, column)
     ]
     if len(constant) == len(columns):
         constant = []
-    values = _named_values(table, constant)
+    values = named_values(table, constant)
     texts = ", ".join(f"{head} {value}" for _, head, value in values)
     return replace(
         section,
         alike=f"In every row: {texts}." if values else "",
-        grid=_grid(table, [column for column in columns if column not in constant]),
+        grid=grid_of(table, [column for column in columns if column not in constant]),
     )
 
 
@@ -175,31 +175,33 @@ def _values(table: Table, column: Column) -> list[Any]:
     return [row[position] for row in table.rows]
 
 
-def _differs(table: Table, column: Column) -> bool:
+def differs(table: Table, column: Column) -> bool:
+    """Tell whether a `column` of a `table` has several values."""
     values = _values(table, column)
     return any(value != values[0] for value in values)
 
 
-def _named_values(table: Table, columns: Sequence[Column]) -> list[tuple[Column, str, str]]:
+def named_values(table: Table, columns: Sequence[Column]) -> list[tuple[Column, str, str]]:
     """Return column, heading and text of the first row's values, without missing ones."""
     texts = [_text(_values(table, column)[0], column) for column in columns]
     return [
         (column, head, text)
-        for column, head, text in zip(columns, _heads(columns), texts, strict=True)
+        for column, head, text in zip(columns, heads_in(columns), texts, strict=True)
         if text not in ("", shown(None))
     ]
 
 
-def _grid(table: Table, columns: Sequence[Column]) -> Grid:
+def grid_of(table: Table, columns: Sequence[Column]) -> Grid:
+    """Return all rows of a `table` with these of its `columns`."""
     heads = [
         Head(text, column.description, _kind_of(column, ""))
-        for column, text in zip(columns, _heads(columns), strict=True)
+        for column, text in zip(columns, heads_in(columns), strict=True)
     ]
     rows = [list(_cells(table, columns, row)) for row in table.rows]
     return Grid(heads, rows, has_run=any(column.name == _RUN for column in columns))
 
 
-def _without_bounds(columns: Sequence[Column]) -> list[Column]:
+def without_bounds(columns: Sequence[Column]) -> list[Column]:
     """Return the columns without the bounds of intervals, which are below their estimates."""
     names = {column.name for column in columns}
 
@@ -209,7 +211,8 @@ def _without_bounds(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if not is_bound(column.name)]
 
 
-def _heads(columns: Sequence[Column]) -> list[str]:
+def heads_in(columns: Sequence[Column]) -> list[str]:
+    """Return the headings of columns, for people."""
     heads = heads_of([(column.name, column.unit) for column in columns])
     return [_DECIMAL_POINT.sub(".", head).replace("_", " ") for head in heads]
 

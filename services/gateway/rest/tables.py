@@ -6,9 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.client.asking import ask_for
-from mlscope.client.errors import NoSuchTable
 from schemas.analysis import Compared
-from services.gateway.bus_requests import tables_of
+from services.gateway.bus_requests import table_of, tables_of
 from services.gateway.query_parameters import JSON, check_is_plain, figures_of, form_of
 from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import as_file, as_json
@@ -45,13 +44,10 @@ async def show_table(request: Request) -> Response:
         name, suffix = suffix, ""
     query = request.query_params.multi_items()
     form = form_of(suffix, query, request.headers.get("accept", ""))
-    answer = await tables_of(bus_of(request), evaluation_of(request), name)
-    matching = [table for table in answer.tables if name in (table.name, table.id)]
-    if not matching:
-        raise NoSuchTable(name, tuple(table.name for table in answer.tables))
+    table = await table_of(bus_of(request), evaluation_of(request), name)
     if form != JSON:
-        return await asyncio.to_thread(as_file, matching[0], form)
-    return as_json(matching[0].model_dump(mode="json"))
+        return await asyncio.to_thread(as_file, table, form)
+    return as_json(table.model_dump(mode="json"))
 
 
 async def compare(request: Request) -> Response:

@@ -35,6 +35,7 @@ async def web_over(bus: Bus, token: str | None = None) -> AsyncIterator[httpx.As
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
         yield web
+    await app.state.pictures.close()
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ async def test_a_form_that_no_table_has_is_refused(web: httpx.AsyncClient, form:
     answer = await web.get(f"/api/evaluations/{E}/tables/latency{form}")
     assert answer.status_code == 400
     assert (answer.json()["found"], answer.json()["allowed"]) == (
-        "xlsx", "json, csv, parquet, arrow",
+        "xlsx", "json, csv, parquet, arrow, md",
     )  # fmt: skip
 
 

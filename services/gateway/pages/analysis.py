@@ -1,0 +1,196 @@
+"""The page of one analysis: verdict, chart, table, caveats, source, columns, downloads. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlscope.client.brief import caveat_lines
+from mlscope.quantities import unit_of
+from schemas.analysis import Column, Table
+from schemas.status import EvaluationStatus
+from services.gateway.pages.analyses import Card, Index, plain_title
+from services.gateway.pages.forms import Choice, SearchForm
+from services.gateway.pages.selection import (
+    PAGE_ROWS,
+    Selection,
+    choices_of,
+    page_of,
+    selected,
+)
+from services.gateway.pages.subjects import question_of
+from services.gateway.pages.tables import (
+    Grid,
+    differs,
+    grid_of,
+    heads_in,
+    named_values,
+    without_bounds,
+)
+
+CHART = "<!--chart-->"
+"""Where the chart stands in the document: it is sent when it is drawn."""
+_TABLE_FILES = (
+    *(("CSV", ".csv"), ("Parquet", ".parquet"), ("Arrow", ".arrow")),
+    *(("JSON", ""), ("Markdown", ".md")),
+)
+_PICTURE_FILES = (("SVG", ".svg"), ("PNG", ".png"), ("PDF", ".pdf"), ("Vega-Lite", ".json"))
+_FEW_ROWS = 3
+_LABELS = {"batch_size": "Batch size"}
+
+
+@dataclass(frozen=True, slots=True)
+class SortableHead:
+    """A column's heading that sorts by it; `order` is its aria-sort, '' for another column."""
+
+    text: str
+    description: str
+    kind: str
+    address: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisView:
+    """One analysis of an evaluation; `shown` has the rows of the page."""
+
+    status: EvaluationStatus
+    table: Table
+    index: Index
+    form: SearchForm
+    heads: Sequence[SortableHead]
+    shown: Grid
+    alike: str
+    matching: int
+    selection: Selection
+    template: ClassVar[str] = "analysis.html"
+    chart: ClassVar[str] = CHART
+
+    @property
+    def title(self) -> str:
+        """Number and title."""
+        return f"{self.table.id} {plain_title(self.table)}".strip()
+
+    @property
+    def question(self) -> str:
+        """The question that it answers."""
+        return question_of(self.table.name)
+
+    @property
+    def caveats(self) -> list[str]:
+        """What weakens the verdict, each thing once."""
+        return list(caveat_lines(self.table.caveats))
+
+    @property
+    def columns(self) -> list[tuple[str, str, str]]:
+        """Each column's name, unit and description."""
+        return [(c.name, c.unit, c.description) for c in self.table.columns]
+
+    @property
+    def table_files(self) -> list[tuple[str, str]]:
+        """Formats of the whole table and their addresses."""
+        address = f"/api/evaluations/{self.status.evaluation}/tables/{self.table.name}"
+        return [(name, f"{address}{suffix}") for name, suffix in _TABLE_FILES]
+
+    @property
+    def picture_files(self) -> list[tuple[str, str]]:
+        """Formats of the chart and their addresses, for the rows that are selected."""
+        if self.table.chart is None:
+            return []
+        address = f"/api/evaluations/{self.status.evaluation}/charts/{self.table.name}"
+        query = self.selection.query(page=1, sort="")
+        return [(name, f"{address}{suffix}{query}") for name, suffix in _PICTURE_FILES]
+
+    @property
+    def neighbours(self) -> tuple[Card | None, Card | None]:
+        """The analyses before and after this one."""
+        cards = self.index.cards
+        here = [place for place, card in enumerate(cards) if card.name == self.table.name]
+        if not here:
+            return None, (cards[0] if cards else None)
+        before = cards[here[0] - 1] if here[0] else None
+        return before, (cards[here[0] + 1] if here[0] + 1 < len(cards) else None)
+
+    @property
+    def pages(self) -> list[tuple[str, str]]:
+        """Links to the pages before and after this one."""
+        last = -(-self.matching // PAGE_ROWS)
+        page = self.selection.page
+        around = (("Previous rows", page - 1), ("Next rows", page + 1))
+        return [(text, self.selection.query(page=n)) for text, n in around if 1 <= n <= last]
+
+    @property
+    def count(self) -> str:
+        """Which rows are shown, of how many."""
+        every = len(self.table.rows)
+        first = (self.selection.page - 1) * PAGE_ROWS
+        matching = f"{self.matching}" if self.matching == every else f"{self.matching} of {every}"
+        if not self.shown.rows:
+            return f"No row of {every} matches"
+        if self.matching <= PAGE_ROWS:
+            return f"{matching} rows" if every != 1 else "1 row"
+        return f"Rows {first + 1} to {first + len(self.shown.rows)} of {matching}"
+
+
+def analysis_view(
+    status: EvaluationStatus, table: Table, index: Index, selection: Selection
+) -> AnalysisView:
+    """Return the view of one analysis.
+
+    `status` is its evaluation's, `table` has all rows, `index` all analyses of the evaluation;
+    `selection` says which rows are shown.
+    """
+    matching = selected(table, selection)
+    columns = without_bounds(table.columns)
+    constant = [column for column in columns if _is_said_once(table, column)]
+    shown_columns = [column for column in columns if column not in constant] or columns
+    alike = (
+        ", ".join(f"{head} {value}" for _, head, value in named_values(table, constant))
+        if table.rows
+        else ""
+    )
+    address = f"/evaluations/{status.evaluation}/analyses/{table.id or table.name}"
+    choices = [
+        Choice(name, _LABELS.get(name, name.capitalize()), selection.wanted[name], values)
+        for name, values in choices_of(table).items()
+    ]
+    return AnalysisView(
+        status=status,
+        table=table,
+        index=index,
+        form=SearchForm(address, [], choices),
+        heads=_sortable(shown_columns, selection),
+        shown=grid_of(page_of(matching, selection.page), shown_columns),
+        alike=f"In every row: {alike}." if alike else "",
+        matching=len(matching.rows),
+        selection=selection,
+    )
+
+
+def _is_said_once(table: Table, column: Column) -> bool:
+    names = {each.name for each in table.columns}
+    has_bounds = f"{column.name}_low" in names
+    return len(table.rows) >= _FEW_ROWS and not has_bounds and not differs(table, column)
+
+
+def _sortable(columns: Sequence[Column], selection: Selection) -> list[SortableHead]:
+    heads = []
+    for column, text in zip(columns, heads_in(columns), strict=True):
+        is_number = column.type in ("int", "float")
+        is_sorted = selection.sort == column.name
+        # A number's largest rows are the interesting ones.
+        descends = not selection.is_descending if is_sorted else is_number
+        heads.append(
+            SortableHead(
+                text=text,
+                description=f"{column.description} ({column.unit})"
+                if unit_of(column) not in ("", "1")
+                else column.description,
+                kind="number" if is_number else "",
+                address=selection.query(sort=column.name, is_descending=descends, page=1)
+                + "#table",
+                order=("descending" if selection.is_descending else "ascending")
+                if is_sorted
+                else "",
+            )
+        )
+    return heads

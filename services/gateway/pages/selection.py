@@ -1,0 +1,82 @@
+"""Which rows of a table a page shows, in which order: from the query of its address. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from schemas.analysis import Table
+
+PAGE_ROWS = 200
+FILTERS = ("run", "batch_size", "level", "agent")
+"""Columns by whose values rows can be selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The values wanted of some columns, the column to sort by, and the page, from 1."""
+
+    wanted: Mapping[str, str]
+    sort: str = ""
+    is_descending: bool = False
+    page: int = 1
+
+    def query(self, **changes: Any) -> str:
+        """Return the query of an address for this selection with `changes` of its fields."""
+        changed = replace(self, **changes)
+        pairs = {name: value for name, value in changed.wanted.items() if value}
+        if changed.sort:
+            pairs["sort"] = changed.sort
+            pairs |= {"order": "descending"} if changed.is_descending else {}
+        if changed.page > 1:
+            pairs["page"] = str(changed.page)
+        return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def selection_of(query: Mapping[str, str], table: Table) -> Selection:
+    """Return the selection that a `query` makes of a `table`; what it lacks is ignored."""
+    names = {column.name for column in table.columns}
+    number = query.get("page", "")
+    is_number = number.isascii() and number.isdigit() and len(number) < 6
+    sort = query.get("sort", "")
+    return Selection(
+        wanted={name: query.get(name, "") for name in FILTERS if name in names},
+        sort=sort if sort in names else "",
+        is_descending=query.get("order", "") == "descending",
+        page=max(1, int(number)) if is_number else 1,
+    )
+
+
+def choices_of(table: Table) -> dict[str, list[str]]:
+    """Return the values of each column to filter by that has several, in the table's order."""
+    choices = {}
+    for position, column in enumerate(table.columns):
+        if column.name in FILTERS:
+            values = list(dict.fromkeys(str(row[position]) for row in table.rows))
+            if len(values) > 1:
+                choices[column.name] = values
+    return choices
+
+
+def selected(table: Table, selection: Selection) -> Table:
+    """Return a table with the rows that a selection wants, sorted; all pages of them."""
+    places = {column.name: position for position, column in enumerate(table.columns)}
+    rows = [
+        row
+        for row in table.rows
+        if all(
+            not text or str(row[places[name]]) == text for name, text in selection.wanted.items()
+        )
+    ]
+    if selection.sort:
+        place = places[selection.sort]
+        known = [row for row in rows if row[place] is not None]
+        known.sort(key=lambda row: row[place], reverse=selection.is_descending)
+        rows = [*known, *(row for row in rows if row[place] is None)]
+    return table.model_copy(update={"rows": tuple(rows)})
+
+
+def page_of(table: Table, page: int) -> Table:
+    """Return a table with the rows of one `page`, from 1."""
+    first = (page - 1) * PAGE_ROWS
+    return table.model_copy(update={"rows": table.rows[first : first + PAGE_ROWS]})

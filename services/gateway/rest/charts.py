@@ -1,0 +1,41 @@
+"""REST for charts: a table's chart as a picture or as a Vega-Lite specification with its rows."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from schemas.encoding.errors import MalformedMessage
+from services.gateway.bus_requests import table_of
+from services.gateway.charts.fitting import NARROW, WIDE, fitted
+from services.gateway.charts.theme import PAGE, PRINT
+from services.gateway.errors import CannotDraw
+from services.gateway.pages.selection import FILTERS, selected, selection_of
+from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.responses import as_json
+
+PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
+"""The media type of each kind of picture, by its suffix."""
+_OPTIONS = ("theme", "width")
+
+
+async def show_chart(request: Request) -> Response:
+    """GET /api/evaluations/{id}/charts/{name}.{svg|png|pdf|json}: of some rows, by the query."""
+    name, _, suffix = str(request.path_params["chart"]).rpartition(".")
+    if suffix not in (*PICTURES, "json"):
+        expected = f"a name and one of {', '.join('.' + form for form in (*PICTURES, 'json'))}"
+        raise MalformedMessage(field="chart", found=suffix[:80], expected=expected)
+    for parameter, value in request.query_params.multi_items():
+        if parameter not in (*FILTERS, *_OPTIONS):
+            expected = f"one of {', '.join((*FILTERS, *_OPTIONS))}"
+            raise MalformedMessage(field=parameter, found=value[:80], expected=expected)
+    table = await table_of(bus_of(request), evaluation_of(request), name)
+    shown = selected(table, selection_of(request.query_params, table))
+    theme = PAGE if request.query_params.get("theme") == "page" else PRINT
+    size = NARROW if request.query_params.get("width") == "narrow" else WIDE
+    chart = fitted(shown, theme, size, among=table)
+    if chart.spec is None:
+        raise CannotDraw(" ".join(chart.notes) or f"The table {table.name} has no chart.")
+    if suffix == "json":
+        return as_json(chart.spec)
+    picture = await request.app.state.pictures.draw(chart.spec, suffix)
+    headers = {"Content-Disposition": f'inline; filename="{table.name}.{suffix}"'}
+    return Response(picture, 200, headers, media_type=PICTURES[suffix])
