@@ -96,7 +96,10 @@ async def headings_of(bus: Bus, evaluation: str) -> Tables:
 
 
 async def table_of(bus: Bus, evaluation: str, name: str) -> Table:
-    """Return one table with all rows, by name or number. Raises NoSuchTable, and as `tables_of`."""
+    """Return one table of an `evaluation` with all rows, by its `name` or number.
+
+    It is asked for over `bus`. Raises NoSuchTable, CommandRefused, NotAnswering.
+    """
     answer = await tables_of(bus, evaluation, name)
     for table in answer.tables:
         if name in (table.name, table.id):

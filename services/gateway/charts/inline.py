@@ -8,7 +8,7 @@ _ID = re.compile(r"(\bid=\"|url\(#)([\w-]+)")
 
 
 def inlined(svg: str, title: str, name: str) -> str:
-    """Return a drawing as a figure's content.
+    """Return a drawing, an `svg` document, as a figure's content.
 
     `title` says what it shows; `name`, a class, is unique in the page and keeps its ids apart from
     those of other drawings.

@@ -79,7 +79,10 @@ def analyses_view(
 
 
 def index_of(evaluation: str, tables: Sequence[Table], totals: Mapping[str, int]) -> Index:
-    """Return the analyses of an `evaluation`: those with rows, by `totals`, and why not others."""
+    """Return the analyses of an `evaluation`: the `tables` with rows, and why others have none.
+
+    `totals` has how many rows each has.
+    """
     cards: dict[str, list[Card]] = {title: [] for title in (*GROUPS, OTHERS)}
     reasons: dict[str, list[str]] = {}
     for table in tables:
