@@ -120,13 +120,13 @@ def _rest() -> list[Route]:
 
 def _traces() -> list[Route]:
     """Return the routes of traces and downloads."""
-    evaluation = "/evaluations/{evaluation}"
-    run = f"{evaluation}/runs/{{run}}"
+    address = "/evaluations/{evaluation}"
+    run = f"{address}/runs/{{run}}"
     return [
-        Route(f"{evaluation}/trace", trace.trace),
-        Route(f"{evaluation}/predictions", exports.predictions),
-        Route(f"{evaluation}/exports/flow", exports.facts),
-        Route(f"{evaluation}/exports/log", exports.reference_log),
+        Route(f"{address}/trace", trace.trace),
+        Route(f"{address}/predictions", exports.predictions),
+        Route(f"{address}/exports/flow", exports.facts),
+        Route(f"{address}/exports/log", exports.reference_log),
         Route(f"{run}/trace", trace.trace),
         Route(f"{run}/spans", trace.spans),
         Route(f"{run}/spans/{{span}}", trace.span),
