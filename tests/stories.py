@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -198,6 +199,10 @@ class StandIns:
         self.agents: tuple[AgentStatus, ...] = ()
         #: evaluations whose requests were told, in their order
         self.requested: list[str] = []
+        #: what the catalog has beside models
+        self.catalog: dict[str, Any] = {}
+        #: what a match is refused with
+        self.match_refused: Refused | None = None
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
         self.held = [LATENCY]
@@ -257,6 +262,8 @@ class StandIns:
     async def _match(self, asked: ReceivedCommand) -> bytes:
         request = decode_body(Match, asked.body)
         self.matched.append(request)
+        if self.match_refused is not None:
+            return encode_body(self.match_refused)
         agent = FittingAgent(
             agent=AGENT,
             framework="onnxruntime",
@@ -304,7 +311,7 @@ class StandIns:
         return encode_body(EvaluationList(evaluations=matching[: command.limit]))
 
     async def _catalog(self, _: ReceivedCommand) -> bytes:
-        return encode_body(Catalog(models=self.models, agents=self.agents))
+        return encode_body(Catalog(models=self.models, agents=self.agents, **self.catalog))
 
     async def _compare(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Compare, asked.body)

@@ -1,4 +1,6 @@
-"""Request bodies: JSON with its media type, limited in size."""
+"""Request bodies: JSON or a form with its media type, limited in size."""
+
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
@@ -12,15 +14,30 @@ async def json_body(request: Request) -> bytes:
     Raises WrongContentType, BodyTooLarge, and MalformedMessage when it is no JSON object. The
     media type is required because a form on another site's page cannot send it.
     """
-    media_type = request.headers.get("content-type", "")
-    if media_type.partition(";")[0].strip().lower() != "application/json":
-        raise WrongContentType(media_type)
+    body = await _body(request, "application/json")
+    if not body.lstrip().startswith(b"{"):
+        raise MalformedMessage(field="", found=repr(body[:40]), expected="a JSON object")
+    return body
+
+
+async def form_fields(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form that a page sent, empty ones too, in their order.
+
+    Raises WrongContentType, BodyTooLarge. Forms of other sites' pages do not get here: the guard
+    refuses them by their origin.
+    """
+    body = await _body(request, "application/x-www-form-urlencoded")
+    return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+
+
+async def _body(request: Request, media_type: str) -> bytes:
+    found = request.headers.get("content-type", "")
+    if found.partition(";")[0].strip().lower() != media_type:
+        raise WrongContentType(found, media_type)
     most_bytes: int = request.app.state.most_bytes
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > most_bytes:
             raise BodyTooLarge(len(body), most_bytes)
-    if not body.lstrip().startswith(b"{"):
-        raise MalformedMessage(field="", found=repr(body[:40]), expected="a JSON object")
     return body

@@ -73,6 +73,11 @@ async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:
     return (await ask_for(bus, ShowCatalog(kind="model", name=name), Catalog)).models
 
 
+async def whole_catalog(bus: Bus) -> Catalog:
+    """Return all agents and manifests. Raises CommandRefused, NotAnswering."""
+    return await ask_for(bus, ShowCatalog(), Catalog)
+
+
 async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
     """Return complete tables: all, or the named ones. Raises CommandRefused, NotAnswering."""
     return await whole_tables(bus, evaluation, names)

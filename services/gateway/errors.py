@@ -34,9 +34,9 @@ class BodyTooLarge(GatewayError):
 
 
 class WrongContentType(GatewayError):
-    """A request's media type is not JSON."""
+    """A request's media type is not the one that is accepted."""
 
-    def __init__(self, media_type: str) -> None:
-        """Name the media type of the request."""
-        self.media_type = media_type
-        super().__init__("send application/json")
+    def __init__(self, media_type: str, allowed: str = "application/json") -> None:
+        """Name the media type of the request, and the one that is `allowed`."""
+        self.media_type, self.allowed = media_type, allowed
+        super().__init__(f"send {allowed}")

@@ -35,8 +35,16 @@ def integer_of(request: Request, name: str) -> int:
     return int(text)
 
 
+def checked_evaluation(text: str) -> str:
+    """Return an evaluation's id. Raises MalformedMessage for a text that is none."""
+    return _token(text, "evaluation")
+
+
 def _token_of(request: Request, name: str) -> str:
-    text = str(request.path_params[name])
+    return _token(str(request.path_params[name]), name)
+
+
+def _token(text: str, name: str) -> str:
     try:
         return _TOKEN.validate_python(text)
     except ValidationError as error:

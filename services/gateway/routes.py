@@ -27,7 +27,7 @@ from services.gateway.rest import (
     tables,
     trace,
 )
-from services.gateway.site import analysis, evaluation, home, login, models
+from services.gateway.site import analysis, evaluation, home, login, models, new
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.site import trace as trace_page
 from services.gateway.static_files import static_file
@@ -88,6 +88,8 @@ def _pages() -> list[Route]:
         Route("/evaluations/{evaluation}/trace", trace_page.trace),
         Route("/evaluations/{evaluation}/analyses", analysis.analyses),
         Route("/evaluations/{evaluation}/analyses/{name}", analysis.analysis),
+        Route("/new", new.form, methods=["GET"]),
+        Route("/new", new.act, methods=["POST"]),
         Route("/models", models.models),
         Route("/models/{name:path}/{version}", models.model),
     ]
@@ -164,7 +166,7 @@ async def _explain_gateway_error(_: Request, error: Exception) -> Response:
                 message=str(error),
                 field="Content-Type",
                 found=error.media_type,
-                allowed="application/json",
+                allowed=error.allowed,
             )
             return refusal(refused, 415)
     return refusal(Refused(error="busy", message=str(error)))

@@ -1,0 +1,122 @@
+// The form that starts evaluations: asks the server what would happen after each change, reads
+// files into its fields, and moves through long lists by arrow keys.
+
+import { listenForCopies, showCopyButtons } from "./copy.js";
+import { debounced, replaceRegions } from "./regions.js";
+import { datasetOf } from "./samples.js";
+
+const PAUSE_MS = 250;
+const form = /** @type {HTMLFormElement} */ (document.getElementById("new"));
+let asking = new AbortController();
+
+/** Ask the server for the page of what is typed, and show its answer. */
+async function check() {
+  asking.abort();
+  asking = new AbortController();
+  const body = new URLSearchParams(new FormData(form));
+  body.set("action", "check");
+  form.setAttribute("aria-busy", "true");
+  try {
+    // Not form.action: the buttons have that name.
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body, signal: asking.signal });
+    show(new DOMParser().parseFromString(await response.text(), "text/html"));
+    rememberAddress(body);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    say("The gateway does not answer; what you typed stays here. Check again in a while.");
+  }
+  form.removeAttribute("aria-busy");
+}
+
+function show(fresh) {
+  replaceRegions(form, fresh);
+  markFaults(fresh);
+  enhance();
+}
+
+/** Show what is wrong beside each field outside of the regions. */
+function markFaults(fresh) {
+  for (const field of form.querySelectorAll("input[name], select[name], textarea[name]")) {
+    if (!field.id) continue;
+    const other = fresh.getElementById(field.id);
+    const isWrong = other?.hasAttribute("aria-invalid") ?? false;
+    field.toggleAttribute("aria-invalid", isWrong);
+    if (isWrong) field.setAttribute("aria-invalid", "true");
+    if (field.closest("[data-region]") && !field.matches(":focus")) continue;
+    const note = other?.parentElement.querySelector(".wrong");
+    const own = field.parentElement.querySelector(":scope > .wrong");
+    if (own) own.remove();
+    if (note && isWrong) field.after(note);
+  }
+}
+
+function say(text) {
+  const note = Object.assign(document.createElement("p"), { className: "wrong", textContent: text });
+  form.querySelector("[data-region=preview]").replaceChildren(note);
+}
+
+/** Keep the request in the address, as far as an address can hold it. */
+function rememberAddress(body) {
+  const query = new URLSearchParams();
+  for (const [name, value] of body) {
+    if (value && !["nonce", "action", "manifest", "dataset_manifest"].includes(name)) {
+      query.append(name, value);
+    }
+  }
+  const text = query.toString();
+  if (text.length < 4000) history.replaceState(null, "", `/new?${text.replace("origin=", "from=")}`);
+}
+
+/** What only a script can do. */
+function enhance() {
+  showCopyButtons(form);
+  form.querySelector(".check").hidden = true;
+  for (const element of form.querySelectorAll(".file")) element.hidden = false;
+  const boxes = [...form.querySelectorAll(".models-list input")];
+  const first = boxes.find((box) => box.checked) ?? boxes[0];
+  for (const box of boxes) box.tabIndex = box === first ? 0 : -1;
+}
+
+/** Move through the models by arrow keys: the list is one stop of the Tab key. */
+function moveInList(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const list = event.target instanceof Element && event.target.closest(".models-list");
+  if (!step || !list) return;
+  const boxes = [...list.querySelectorAll("input")];
+  const next = boxes[boxes.indexOf(event.target) + step];
+  if (!next) return;
+  event.preventDefault();
+  event.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+/** Read chosen files into a text field. */
+async function readFiles(input) {
+  const into = document.getElementById(input.dataset.into ?? input.dataset.samples);
+  const status = input.closest("p")?.querySelector("[role=status]");
+  try {
+    into.value = input.dataset.into ? await input.files[0].text() : await datasetOf(input.files);
+    if (status) status.textContent = `${input.files.length} read`;
+    checkSoon();
+  } catch (error) {
+    if (status) status.textContent = error.message;
+  }
+}
+
+const checkSoon = debounced(check, PAUSE_MS);
+
+form.addEventListener("input", (event) => {
+  if (event.target.type === "file") readFiles(event.target);
+  else checkSoon();
+});
+form.addEventListener("keydown", moveInList);
+form.addEventListener("keydown", (event) => {
+  // Enter in a text field checks; only the button starts.
+  if (event.key === "Enter" && event.target.matches("input:not([type=checkbox], [type=radio])")) {
+    event.preventDefault();
+    check();
+  }
+});
+listenForCopies();
+enhance();

@@ -1,0 +1,88 @@
+"""The page that starts evaluations in a real browser: with and without scripts, by keys alone."""
+
+import pytest
+from playwright.async_api import Page
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing, until
+from tests.browser.photographs import Photographs
+from tests.services.gateway.conftest import Running
+from tests.services.gateway.site.test_new import SCENARIOS, an_agent
+from tests.stories import StandIns
+
+COMMAND = "document.querySelector('#text-command')?.textContent"
+
+
+@pytest.fixture(autouse=True)
+def catalog(standing: StandIns) -> None:
+    """Put scenarios and agents into the catalog."""
+    standing.agents = (an_agent(),)
+    standing.catalog = {"scenarios": SCENARIOS}
+
+
+async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await page.goto(f"{running.url}/new")
+    await page.check("#model-tiny")
+    await until(page, f"{COMMAND} === 'mlscope run tiny'")
+    await page.check("#level-framework")
+    await page.check("#scenario-poisson")
+    await page.fill("#field-poisson\\.rate_hz", "5")
+    wanted = (
+        "mlscope run tiny --scenario online --scenario poisson:rate_hz=5 --trace-level framework"
+    )
+    await until(page, f"{COMMAND} === '{wanted}'")
+    assert "1 agent fits" in await page.inner_text("[data-region=preview]")
+    await page.fill("#field-batch_sizes", "one")
+    await until(page, "document.querySelector('#field-batch_sizes').matches('[aria-invalid]')")
+    await page.fill("#field-batch_sizes", "1, 2")
+    await until(page, "!document.querySelector('#field-batch_sizes').matches('[aria-invalid]')")
+    await page.reload()
+    assert await page.is_checked("#level-framework"), "the address holds the request"
+    await page.click("button.primary")
+    await page.wait_for_url("**/evaluations/*")
+
+
+async def test_a_manifest_is_checked_as_it_is_typed(page: Page, running: Running) -> None:
+    await page.goto(f"{running.url}/new")
+    await page.click("details[data-keep=manifest] summary")
+    await page.fill("#field-manifest", "name: mine\nversio: 1.0.0")
+    await until(page, "document.querySelector('#manifest-check').innerText.includes('versio')")
+
+
+async def test_it_starts_without_a_script(browser: Browsing, running: Running) -> None:
+    page = await browser.page(java_script_enabled=False)
+    await page.goto(f"{running.url}/new")
+    await page.check("#model-tiny")
+    await page.fill("#field-batch_sizes", "1, 2")
+    await page.click("button.check")
+    assert "mlscope run tiny --batch-size 1,2" in await page.inner_text("#text-command")
+    await page.click("button.primary")
+    await page.wait_for_url("**/evaluations/*")
+
+
+async def test_it_starts_by_keys_alone(page: Page, running: Running) -> None:
+    await page.goto(f"{running.url}/new")
+    await page.focus("#field-search")
+    await page.keyboard.type("tin")
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.id") == "model-tiny"
+    await page.keyboard.press("Space")
+    await until(page, f"{COMMAND} === 'mlscope run tiny'")
+    assert await page.evaluate("document.activeElement.id") == "model-tiny", "focus stays"
+    await page.focus("button.primary")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/evaluations/*")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_it_is_accessible(
+    browser: Browsing, running: Running, photographs: Photographs, scheme: str
+) -> None:
+    page = await browser.page(scheme=scheme)
+    await page.goto(f"{running.url}/new?model=tiny&batch_sizes=one")
+    await assert_accessible(page)
+    await page.goto(f"{running.url}/new?model=tiny")
+    await assert_accessible(page)
+    await photographs.take(page, f"new-{scheme}")

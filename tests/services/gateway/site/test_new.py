@@ -1,0 +1,142 @@
+"""The page that starts evaluations, over HTTP, as a browser without scripts uses it."""
+
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from schemas.agent import Announcement, Hardware, Runtime
+from schemas.manifest import DatasetManifest, ScenarioManifest, Synthetic
+from schemas.request import Refused
+from schemas.status import AgentStatus
+from tests.stories import AGENT, E, StandIns, whole_story
+
+SCENARIOS = (
+    ScenarioManifest(
+        name="online",
+        description="One at a time. Final performance result is: the trimmed mean.",
+        parameters={"queries": 50},
+    ),
+    ScenarioManifest(name="poisson", description="At random.", parameters={"rate_hz": 20}),
+)
+
+
+def an_agent(name: str = AGENT, framework: str = "onnxruntime") -> AgentStatus:
+    """Return an agent with one framework."""
+    return AgentStatus(
+        announcement=Announcement(
+            agent=name,
+            incarnation="1",
+            hardware=Hardware(hostname=name, architecture="x86_64", cores=4),
+            runtimes=(Runtime(framework=framework, version="1.31.0"),),
+        )
+    )
+
+
+@pytest.fixture
+def catalog(standing: StandIns) -> StandIns:
+    """Put scenarios, agents and datasets into the catalog."""
+    standing.agents = (an_agent(), an_agent("other", "pytorch"))
+    standing.catalog = {
+        "scenarios": SCENARIOS,
+        "datasets": (DatasetManifest(name="noise", synthetic=Synthetic()),),
+    }
+    return standing
+
+
+async def start(web: httpx.AsyncClient, **fields: str | list[str]) -> httpx.Response:
+    """Send the form as its button Start does."""
+    body = urlencode({"action": "start", "nonce": "n", **fields}, doseq=True)
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    return await web.post("/new", content=body, headers=headers)
+
+
+@pytest.mark.usefixtures("catalog")
+async def test_an_empty_form_offers_the_catalog(web: httpx.AsyncClient) -> None:
+    page = (await web.get("/new")).text
+    for text in ('value="tiny"', "onnxruntime (1 agent)", "the trimmed mean.", 'value="noise"'):
+        assert text in page
+    assert "choose a model" not in page
+
+
+async def test_a_link_fills_the_form_and_shows_who_would_run_it(
+    web: httpx.AsyncClient, catalog: StandIns
+) -> None:
+    page = (await web.get("/new?model=tiny&scenarios=poisson:rate_hz=5&trace_level=framework")).text
+    assert catalog.matched[-1].scenarios[0].parameters == {"rate_hz": 5}
+    assert "1 agent fits" in page
+    assert "2 runs in 1 session; at most 20 s by the stop rule" in page
+    assert "memory 1.0 GiB, wanted 8.0 GiB" in page
+    command = "mlscope run tiny --scenario poisson:rate_hz=5 --trace-level framework"
+    assert command in page
+
+
+async def test_start_leads_to_the_evaluation(web: httpx.AsyncClient, catalog: StandIns) -> None:
+    response = await start(web, model="tiny", scenarios="online", **{"online.queries": "7"})
+    assert response.status_code == 303
+    evaluation = response.headers["location"].removeprefix("/evaluations/")
+    status = (await web.get(f"/api/evaluations/{evaluation}")).json()
+    assert status["request"]["scenarios"] == [{"name": "online", "parameters": {"queries": 7}}]
+    again = await start(web, model="tiny", scenarios="online", **{"online.queries": "7"})
+    assert again.headers["location"] == response.headers["location"], "a second click starts it"
+    other = await start(web, model="tiny", scenarios="online", **{"online.queries": "8"})
+    assert other.headers["location"] != response.headers["location"]
+
+
+async def test_several_models_are_several_evaluations(
+    web: httpx.AsyncClient, catalog: StandIns
+) -> None:
+    response = await start(web, model=["tiny", "large"])
+    path, _, ids = response.headers["location"].partition("?runs=")
+    assert path == "/compare"
+    assert len(set(ids.split(","))) == 2
+
+
+async def test_what_is_wrong_stands_beside_its_field_and_nothing_typed_is_lost(
+    web: httpx.AsyncClient, catalog: StandIns
+) -> None:
+    response = await start(web, model="tiny", batch_sizes="one", warmup="7", labels="a=<b>")
+    assert response.status_code == 422
+    assert "integers as 1, 2, 4" in response.text
+    for typed in ('value="one"', 'value="7"', "a=&lt;b&gt;", 'value="tiny" checked'):
+        assert typed in response.text
+
+
+async def test_a_refusal_stands_beside_its_field(web: httpx.AsyncClient, catalog: StandIns) -> None:
+    catalog.match_refused = Refused(
+        error="invalid", message="rate_hz: found 0, allowed: above 0",
+        field="scenarios.0.parameters.rate_hz",
+    )  # fmt: skip
+    response = await start(web, model="tiny", scenarios="poisson", **{"poisson.rate_hz": "0"})
+    assert response.status_code == 422
+    _, _, tail = response.text.partition('id="field-poisson.rate_hz"')
+    assert "allowed: above 0" in tail[:400]
+    assert 'aria-invalid="true"' in tail[:200]
+
+
+async def test_a_check_starts_nothing(web: httpx.AsyncClient, catalog: StandIns) -> None:
+    before = (await web.get("/api/evaluations")).json()
+    page = await start(web, model="tiny", action="check")
+    assert page.status_code == 200
+    assert "1 agent fits" in page.text
+    assert (await web.get("/api/evaluations")).json() == before
+
+
+async def test_a_clone_has_the_request_of_another(
+    web: httpx.AsyncClient, catalog: StandIns
+) -> None:
+    await catalog.tell(*whole_story())
+    page = (await web.get(f"/new?from={E}")).text
+    assert f'A copy of <a href="/evaluations/{E}">' in page
+    assert 'value="tiny" checked' in page
+    assert (await web.get("/new?from=ffffffffffffffff")).status_code == 404
+
+
+async def test_another_sites_form_starts_nothing(web: httpx.AsyncClient) -> None:
+    headers = {
+        "origin": "https://evil.example",
+        "content-type": "application/x-www-form-urlencoded",
+    }
+    response = await web.post("/new", content="model=tiny&action=start", headers=headers)
+    assert response.status_code == 403
+    assert (await web.post("/new", json={"model": "tiny"})).status_code == 415
