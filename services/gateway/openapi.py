@@ -91,6 +91,12 @@ def _evaluation_paths() -> dict[str, Any]:
         "/api/match": {
             "post": _asking("agents that could run an evaluation, and its runs", Match, Matched)
         },
+        "/api/equivalents": {
+            "post": _stating(
+                "the request as a command line, a Python program and JSON",
+                {"$ref": "#/components/schemas/Evaluate"},
+            )
+        },
         address: {
             "get": _operation("status of an evaluation", EvaluationStatus, [evaluation]),
             "delete": _operation("cancel an evaluation", None, [evaluation], code="202"),
@@ -157,6 +163,16 @@ def _catalog_paths() -> dict[str, Any]:
         "/api/manifests": {
             "post": _creating("publish a manifest", PublishManifest, CatalogChanged)
         },
+        "/api/manifests/check": {
+            "post": _stating(
+                "the faults of a manifest's text; nothing is published",
+                {
+                    "type": "object",
+                    "required": ["text"],
+                    "properties": {"text": {"type": "string"}, "kind": {"type": "string"}},
+                },
+            )
+        },
         "/api/manifests/{kind}/{name}/{version}": {
             "delete": _operation("remove a manifest from the catalog", CatalogChanged, manifest)
         },
@@ -190,6 +206,15 @@ def _asking(summary: str, body: type[Message], answer: type[Message]) -> dict[st
     """Return an operation with a body that changes nothing."""
     operation = _operation(summary, answer, [])
     return {**operation, "requestBody": {"required": True, "content": _json(body)}}
+
+
+def _stating(summary: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation with a JSON `body` whose answer is an object of its own."""
+    operation = _operation(summary, None, [])
+    content = {"application/json": {"schema": {"type": "object"}}}
+    operation["responses"]["200"]["content"] = content
+    request = {"required": True, "content": {"application/json": {"schema": body}}}
+    return {**operation, "requestBody": request}
 
 
 def _creating(summary: str, body: type[Message], answer: type[Message]) -> dict[str, Any]:

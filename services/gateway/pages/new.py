@@ -13,7 +13,7 @@ from schemas.manifest import ScenarioManifest
 from schemas.request import Evaluate, Refused
 from schemas.status import AgentStatus, Catalog, FittingAgent, Matched
 from services.gateway.pages.narrowing import Chosen, ModelOption, Offer
-from services.gateway.pages.request_form import Values, filled
+from services.gateway.pages.request_form import ManifestReader, Values, filled
 
 LEVELS = {
     Level.NONE: "nothing: the base for the overhead of the others",
@@ -284,8 +284,11 @@ class Form:
         )
 
 
-def form_of(values: Values, catalog: Catalog) -> Form:
-    """Return the form with the fields `values`, which chooses from `catalog`."""
+def form_of(values: Values, catalog: Catalog, read_manifest: ManifestReader) -> Form:
+    """Return the form with the fields `values`, which chooses from `catalog`.
+
+    `read_manifest` reads the manifests among the fields.
+    """
     offer = Offer(catalog, chosen_of(values))
-    read = filled(values, offer.defaults())
+    read = filled(values, read_manifest, offer.defaults())
     return Form(values, offer, read.requests, read.faults)

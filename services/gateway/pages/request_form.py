@@ -14,8 +14,6 @@ from typing import Any
 import yaml
 
 from mlscope.client.equivalents import request_fields
-from mlscope.manifests.errors import ManifestFaulty
-from mlscope.manifests.reading import read_manifest_text
 from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Evaluate, SystemNeed
@@ -40,6 +38,8 @@ _POWERS: Mapping[str, int] = MappingProxyType({"": 0, "k": 1, "K": 1, "M": 2, "G
 
 Values = Mapping[str, Sequence[str]]
 """What a form or an address holds: the texts of each field."""
+ManifestReader = Callable[[str, str], dict[str, Any]]
+"""Returns the manifest in a YAML text, of a kind, as fields; raises ValueError with all faults."""
 Defaults = Mapping[str, Mapping[str, Any]]
 """By scenario, the default of each parameter."""
 
@@ -78,15 +78,21 @@ class _Reader:
             return None
 
 
-def filled(values: Values, defaults: Defaults = MappingProxyType({})) -> Filled:
+def filled(
+    values: Values, read_manifest: ManifestReader, defaults: Defaults = MappingProxyType({})
+) -> Filled:
     """Return the requests that the fields of a form describe, as far as they are right.
 
-    `values` are the fields; a parameter that equals its scenario's default (`defaults`) is omitted.
+    `values` are the fields, `read_manifest` reads the manifests among them; a parameter that equals
+    its scenario's default (`defaults`) is omitted.
     """
     reader = _Reader(values)
     fields = _common_fields(reader, defaults)
+    own_dataset = reader.read("dataset_manifest", lambda text: read_manifest(text, "dataset"))
+    if own_dataset is not None:
+        fields["dataset"] = own_dataset
     models: list[str | dict[str, Any]] = list(dict.fromkeys(reader.texts("model")))
-    manifest = reader.read("manifest", lambda text: manifest_fields(text, "model"))
+    manifest = reader.read("manifest", lambda text: read_manifest(text, "model"))
     if manifest is not None:
         models.append(manifest)
     if not models and "manifest" not in reader.faults:
@@ -112,12 +118,11 @@ def _common_fields(reader: _Reader, defaults: Defaults) -> dict[str, Any]:
     system |= {name: reader.read(name, bytes_of) for name in BYTES}
     system["labels"] = reader.read("system_labels", texts_by_key)
     blocks = {name: reader.read(f"blocks.{name}", number_of) for name in BLOCKS}
-    dataset = reader.read("dataset_manifest", lambda text: manifest_fields(text, "dataset"))
     fields |= {
         "agents": reader.texts("agents"),
         "scenarios": _scenarios(reader, defaults),
         "batch_sizes": reader.read("batch_sizes", sizes_of),
-        "dataset": dataset or reader.text("dataset"),
+        "dataset": reader.text("dataset"),
         "collectors": _collectors(reader),
         "options": reader.read("options", values_by_key),
         "labels": reader.read("labels", texts_by_key),
@@ -249,20 +254,6 @@ def _put_nested(values: dict[str, list[str]], fields: dict[str, Any]) -> None:
             values[f"collectors.{name}"] = ["on" if collectors.pop(name) else "off"]
     rest = {"system": system, "blocks": blocks, "collectors": collectors}
     fields |= {name: value for name, value in rest.items() if value}
-
-
-def manifest_fields(text: str, kind: str) -> dict[str, Any]:
-    """Return the manifest in a YAML `text`, of this `kind`.
-
-    Raises ValueError with all faults, a line each.
-    """
-    try:
-        manifest = read_manifest_text(text, "line", kind)
-    except ManifestFaulty as error:
-        raise ValueError("\n".join(fault.text("line") for fault in error.faults)) from None
-    if manifest.kind != kind:
-        raise ValueError(f"kind: found {manifest.kind}, allowed: {kind}")
-    return manifest.model_dump(mode="json", exclude_unset=True)
 
 
 def number_of(text: str) -> int | float:

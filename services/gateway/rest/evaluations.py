@@ -1,9 +1,12 @@
 """REST for evaluations: match, list, start, show, cancel, and their live events."""
 
+from dataclasses import asdict
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.client.asking import ask, ask_for
+from mlscope.client.equivalents import equivalents_of
 from schemas.encoding.codec import decode_body
 from schemas.request import Accepted, Cancel, Evaluate, Match
 from schemas.status import Matched
@@ -35,6 +38,12 @@ async def match(request: Request) -> Response:
     command = decode_body(Match, await json_body(request))
     matched = await ask_for(bus_of(request), command, Matched)
     return as_json(matched.model_dump(mode="json"))
+
+
+async def equivalents(request: Request) -> Response:
+    """POST /api/equivalents: an `Evaluate` as a command line, a Python program and JSON."""
+    command = decode_body(Evaluate, await json_body(request))
+    return as_json(asdict(equivalents_of([command])))
 
 
 async def show(request: Request) -> Response:

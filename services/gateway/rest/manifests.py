@@ -1,5 +1,7 @@
 """REST for manifests: shows models, publishes and withdraws manifests of any kind."""
 
+import asyncio
+from dataclasses import asdict
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -7,7 +9,10 @@ from starlette.responses import Response
 
 from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
-from schemas.encoding.codec import decode_body, parse
+from mlscope.manifests.errors import ManifestFaulty
+from mlscope.manifests.reading import kinds, read_manifest_text
+from schemas.encoding.codec import decode_body, parse, unpack
+from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import ModelManifest
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import Catalog
@@ -46,6 +51,24 @@ async def publish(request: Request) -> Response:
     address = "/api/catalog?" + urlencode({"kind": changed.kind, "name": changed.name})
     status = 200 if changed.repeated else 201
     return as_json(changed.model_dump(mode="json"), status, {"Location": address})
+
+
+async def check(request: Request) -> Response:
+    """POST /api/manifests/check: the faults of the YAML `text` of a manifest, each with its line.
+
+    `kind` is its kind where the text has none, as `model`. Nothing is published.
+    """
+    body = unpack(await json_body(request))
+    text, kind = body.get("text"), body.get("kind", "")
+    if not isinstance(text, str) or kind not in ("", *kinds()):
+        field, allowed = ("kind", ", ".join(kinds())) if isinstance(text, str) else ("text", "YAML")
+        raise MalformedMessage(field=field, found=repr(body.get(field))[:80], expected=allowed)
+    try:
+        manifest = await asyncio.to_thread(read_manifest_text, text, "manifest", kind)
+    except ManifestFaulty as error:
+        return as_json({"faults": [asdict(fault) for fault in error.faults]})
+    named = {"kind": manifest.kind, "name": manifest.name, "version": manifest.version}
+    return as_json({"faults": [], **named})
 
 
 async def withdraw(request: Request) -> Response:

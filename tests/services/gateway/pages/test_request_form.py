@@ -6,6 +6,7 @@ import pytest
 
 from schemas.encoding.codec import parse
 from schemas.request import Evaluate
+from services.gateway.manifest_texts import manifest_fields
 from services.gateway.pages.request_form import (
     bytes_of,
     field_of,
@@ -30,7 +31,7 @@ outputs: [{type: raw}]
 def one(**values: str | list[str]) -> Evaluate:
     """Return the one request of a form."""
     texts = {n: [v] if isinstance(v, str) else v for n, v in values.items()}
-    read = filled(texts, {"online": {"queries": 50}})
+    read = filled(texts, manifest_fields, {"online": {"queries": 50}})
     assert read.faults == {}
     (request,) = read.requests
     return request
@@ -38,7 +39,9 @@ def one(**values: str | list[str]) -> Evaluate:
 
 def faults(**values: str) -> dict[str, str]:
     """Return what is wrong with a form."""
-    read = filled({"model": ["m"], **{name: [value] for name, value in values.items()}})
+    read = filled(
+        {"model": ["m"], **{name: [value] for name, value in values.items()}}, manifest_fields
+    )
     assert read.requests == ()
     return dict(read.faults)
 
@@ -108,7 +111,7 @@ def test_a_parameter_at_its_default_is_left_out() -> None:
 
 
 def test_several_models_and_a_manifest_are_several_requests() -> None:
-    read = filled({"model": ["a", "b:1.0", "a"], "manifest": [MANIFEST]})
+    read = filled({"model": ["a", "b:1.0", "a"], "manifest": [MANIFEST]}, manifest_fields)
     assert read.faults == {}
     names = [one.model if isinstance(one.model, str) else one.model.name for one in read.requests]
     assert names == ["a", "b:1.0", "mine"]
@@ -139,7 +142,7 @@ def test_what_is_wrong_stands_beside_its_field(field: str, value: str, expected:
 
 
 def test_a_form_without_a_model_says_so() -> None:
-    assert filled({}).faults == {"model": "choose a model"}
+    assert filled({}, manifest_fields).faults == {"model": "choose a model"}
 
 
 @pytest.mark.parametrize("fields", REQUESTS)
@@ -147,14 +150,14 @@ def test_a_request_as_fields_is_the_same_request(fields: dict[str, Any]) -> None
     request = parse(Evaluate, fields)
     if request.blocks is not None and request.blocks == type(request.blocks)():
         pytest.skip("an empty stop rule has no field")
-    assert filled(values_of(request)).requests == (request,)
+    assert filled(values_of(request), manifest_fields).requests == (request,)
 
 
 def test_an_inline_manifest_is_text_to_edit() -> None:
     request = one(manifest=MANIFEST)
     values = values_of(request)
     assert "model" not in values
-    assert filled(values).requests == (request,)
+    assert filled(values, manifest_fields).requests == (request,)
 
 
 def test_paths_of_refusals_lead_to_fields() -> None:

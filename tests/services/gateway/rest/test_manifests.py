@@ -157,3 +157,21 @@ async def test_another_site_cannot_publish(web: httpx.AsyncClient) -> None:
     assert response.status_code == 403
     plain = await web.post(MANIFESTS, content=b"{}", headers={"Content-Type": "text/plain"})
     assert (plain.status_code, plain.json()["field"]) == (415, "Content-Type")
+
+
+async def test_a_manifest_is_checked_and_not_published(web: httpx.AsyncClient) -> None:
+    faulty = {"text": "name: mine\nversio: 1.0.0", "kind": "model"}
+    answer = (await web.post("/api/manifests/check", json=faulty)).json()
+    assert ("versio", 2) in [(fault["field"], fault["line"]) for fault in answer["faults"]]
+    right = {"text": "kind: scenario\nname: mine"}
+    answer = (await web.post("/api/manifests/check", json=right)).json()
+    assert answer == {"faults": [], "kind": "scenario", "name": "mine", "version": "1.0.0"}
+    for body in ({}, {"text": 1}, {"text": "", "kind": "modle"}):
+        assert (await web.post("/api/manifests/check", json=body)).status_code == 400
+
+
+async def test_a_request_is_said_in_other_forms(web: httpx.AsyncClient) -> None:
+    answer = (await web.post("/api/equivalents", json={"model": "tiny", "warmup": 1})).json()
+    assert answer["command_line"] == "mlscope run tiny --warmup 1"
+    assert answer["missing"] == []
+    assert (await web.post("/api/equivalents", json={"modle": "tiny"})).status_code == 400

@@ -9,7 +9,7 @@ from schemas.agent import Announcement, Hardware, Runtime
 from schemas.manifest import DatasetManifest, ScenarioManifest, Synthetic
 from schemas.request import Refused
 from schemas.status import AgentStatus
-from tests.stories import AGENT, E, StandIns, whole_story
+from tests.stories import AGENT, E, StandIns, beginning, whole_story
 
 SCENARIOS = (
     ScenarioManifest(
@@ -140,3 +140,27 @@ async def test_another_sites_form_starts_nothing(web: httpx.AsyncClient) -> None
     response = await web.post("/new", content="model=tiny&action=start", headers=headers)
     assert response.status_code == 403
     assert (await web.post("/new", json={"model": "tiny"})).status_code == 415
+
+
+async def test_an_evaluation_is_cancelled_on_its_page(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    page = (await web.get(f"/evaluations/{E}")).text
+    assert f'action="/evaluations/{E}/cancel"' in page
+    assert f'href="/new?from={E}"' in page
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    address = f"/evaluations/{E}/cancel"
+    evil = {**headers, "origin": "https://evil.example"}
+    assert (await web.post(address, content="", headers=evil)).status_code == 403
+    assert standing.cancelled == []
+    response = await web.post(address, content="reason=enough", headers=headers)
+    assert response.headers["location"] == f"/evaluations/{E}"
+    assert standing.cancelled == [E]
+
+
+async def test_a_record_is_not_cancelled(web: httpx.AsyncClient, standing: StandIns) -> None:
+    await standing.tell(*whole_story())
+    page = (await web.get(f"/evaluations/{E}")).text
+    assert "/cancel" not in page
+    assert f'href="/evaluations/{E}/report"' in page
