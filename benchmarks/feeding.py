@@ -123,7 +123,7 @@ class Feed:
             limits = PreparationLimits(processes)
             self.pool = SessionPool(order, limits, processes + 2, self._in_flight)
             steps = steps_before(pipeline)
-            self._slots = self.pool.slots(inputs, batch_size, steps, samples, 1)
+            self._slots = self.pool.slots(inputs, batch_size, steps, samples, 0)
             self.pool.plan(0, 0)
             self.pool.start()
             assert self.pool.is_started, self.pool.refusal
@@ -254,7 +254,7 @@ def main() -> int:
     parser.add_argument("--in-flight", type=int, default=LEAST_SLOTS + 1, help="batches")
     parser.add_argument("--device-ms", type=float, nargs="+", default=[0.0, 40.0, 100.0])
     parser.add_argument("--batches", type=int, default=12, help="in each run")
-    default = processes_for(usable_cores(), 1, 64, 64)
+    default = processes_for(usable_cores(), 0, 64, 64)
     parser.add_argument("--processes", type=int, default=default)
     threads = workers_for(1, 64, usable_cores(), 1)
     parser.add_argument("--threads", type=int, default=threads, help="to compare with")

@@ -6,6 +6,7 @@ Does not know: units, spans, messages, services. Values keep their unit: ns in, 
 
 from mlscope.statistics.blocks import blocks_interval, student_975
 from mlscope.statistics.certification import certified_percentile, minimum_count
+from mlscope.statistics.clusters import percentile_widening, trimmed_widening, widened
 from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
 from mlscope.statistics.intervals import (
     Interval,
@@ -42,12 +43,15 @@ __all__ = [
     "optimal_batch",
     "percentile",
     "percentile_interval",
+    "percentile_widening",
     "ratio_interval",
     "student_975",
     "summary",
     "throughput",
     "trimmed_mean",
     "trimmed_mean_interval",
+    "trimmed_widening",
+    "widened",
     "wilson",
     "winsorised_interval",
 ]

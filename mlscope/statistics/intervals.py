@@ -44,12 +44,15 @@ class Resampling:
     seed: int = 1
 
 
-def percentile_interval(values: ArrayLike, p: float, confidence: float = 0.95) -> Interval:
+def percentile_interval(
+    values: ArrayLike, p: float, confidence: float = 0.95, widening: float = 1.0
+) -> Interval:
     """Return the interval of the percentile `p` (0.5: the median) between two of the `values`.
 
     The number of values below the true percentile is Binomial(n, p), whatever the distribution.
     `low` is the l-th value for the largest l with P(B < l) <= (1 - `confidence`) / 2; `high` is the
-    u-th for the smallest u with P(B >= u) <= that. An end is None if there are too few values.
+    u-th for the smallest u with P(B >= u) <= that. Both are `widening` times as far from n p, for
+    values of blocks that differ. An end is None if there are too few values.
     Raises NoValues, NotFinite, OutOfRange.
     """
     require_probability("p", p)
@@ -59,6 +62,10 @@ def percentile_interval(values: ArrayLike, p: float, confidence: float = 0.95) -
     first, cdf = binomial_cdf(rising.size, p)
     low_rank = first + int(np.searchsorted(cdf, tail, side="right"))
     high_rank = first + int(np.searchsorted(cdf, 1.0 - tail, side="left")) + 1
+    if widening > 1.0:
+        middle = rising.size * p
+        low_rank = math.floor(middle - widening * (middle - low_rank))
+        high_rank = math.ceil(middle + widening * (high_rank - middle))
     low = float(rising[low_rank - 1]) if low_rank >= 1 else None
     high = float(rising[high_rank - 1]) if high_rank <= rising.size else None
     return Interval(low, high, confidence, "order statistics")

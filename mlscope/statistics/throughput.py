@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from mlscope.statistics.clusters import LEAST_BLOCKS
 from mlscope.statistics.distributions import student_quantile
 from mlscope.statistics.errors import NoValues
 from mlscope.statistics.intervals import Interval, ratio_interval
@@ -47,14 +49,20 @@ class OptimalBatch:
 
 
 def throughput(
-    began_ns: int, ended_ns: ArrayLike, sizes: ArrayLike, confidence: float = 0.95
+    began_ns: int,
+    ended_ns: ArrayLike,
+    sizes: ArrayLike,
+    confidence: float = 0.95,
+    blocks: ArrayLike | None = None,
 ) -> Throughput:
     """Return the samples answered divided by the time from `began_ns` to the last answer.
 
     `ended_ns` and `sizes` are int64 [queries]: the time each query ended and its number of samples,
     in any order. The interval uses batch means: up to 20 groups of consecutive answers, within
     which answers may depend on each other; ratio estimator (Cochran 1977, 6.3) with Student's t at
-    `confidence`. Fewer than 10 queries have no interval. Raises NoValues, OutOfRange.
+    `confidence`. `blocks` are those of the queries, one after the other in time: where they differ
+    more than the groups let expect, they are the groups. Fewer than 10 queries have no interval.
+    Raises NoValues, OutOfRange.
     """
     require_probability("confidence", confidence)
     ended = np.asarray(ended_ns, np.int64).ravel()
@@ -70,13 +78,35 @@ def throughput(
     if groups < 5:
         return Throughput(rate_hz, samples, Interval(None, None, confidence, "too few queries"))
     edges = np.linspace(0, ended.size, groups + 1).astype(np.int64)
-    group_samples = np.diff(np.concatenate([[0], np.cumsum(carried)])[edges])
-    group_s = np.diff(np.concatenate([[0.0], ends_s])[edges])
-    residuals = group_samples - rate_hz * group_s
-    error = math.sqrt(float((residuals**2).sum()) * groups / (groups - 1)) / float(ends_s[-1])
-    reach = student_quantile((1.0 + confidence) / 2.0, groups - 1) * error
+    reach = _ratio_reach(carried, ends_s, edges, confidence)
+    block_edges = _block_edges(None if blocks is None else np.asarray(blocks)[order])
+    if block_edges.size > LEAST_BLOCKS:
+        reach = max(reach, _ratio_reach(carried, ends_s, block_edges, confidence))
     low, high = max(0.0, rate_hz - reach), rate_hz + reach
     return Throughput(rate_hz, samples, Interval(low, high, confidence, "batch means"))
+
+
+def _ratio_reach(
+    sizes: NDArray[np.int64],
+    ends_s: NDArray[np.floating[Any]],
+    edges: NDArray[np.int64],
+    confidence: float,
+) -> float:
+    """Return how far the interval of a rate reaches to each side, by groups between `edges`."""
+    group_samples = np.diff(np.concatenate([[0], np.cumsum(sizes)])[edges])
+    group_s = np.diff(np.concatenate([[0.0], ends_s])[edges])
+    groups, elapsed_s = edges.size - 1, float(ends_s[-1])
+    residuals = group_samples - float(sizes.sum()) / elapsed_s * group_s
+    error = math.sqrt(float((residuals**2).sum()) * groups / (groups - 1)) / elapsed_s
+    return student_quantile((1.0 + confidence) / 2.0, groups - 1) * error
+
+
+def _block_edges(blocks: NDArray[Any] | None) -> NDArray[np.int64]:
+    """Return where the blocks of queries in order begin, and their number at the end."""
+    if blocks is None:
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(blocks[1:] != blocks[:-1]) + 1
+    return np.concatenate([[0], starts, [blocks.size]])
 
 
 def optimal_batch(

@@ -80,6 +80,15 @@ def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str, missing: st
     return f"{ENDED_EARLY} {count}, {bound}: {precision}; {_percent(rule.interval)} was requested"
 
 
+def issued_once_caveat(missing: str) -> str:
+    """Return the caveat of a load that a scheduler issues once, without another block.
+
+    `missing` as in `stop_reason`, '' for nothing; then there is no caveat.
+    """
+    bound = "because the scheduler issues a load once"
+    return f"{ENDED_EARLY} 1 block, {bound}: {missing}" if missing else ""
+
+
 def _percent(share: float) -> str:
     """Return a share in percent, below one percent with two significant digits."""
     return f"{share:.1%}" if share >= 0.01 else f"{share * 100:.2g}%"

@@ -21,7 +21,7 @@ from services.agent.link.messages import (
 )
 from services.agent.predictors import LayerCapture, LayerSource, OverlappingPredictor
 from services.agent.predictors.shapes import first_line
-from services.agent.worker.blocks import stop_caveat, stop_reason
+from services.agent.worker.blocks import issued_once_caveat, stop_caveat, stop_reason
 from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
@@ -266,6 +266,9 @@ class Group:
 
         self._run_queries(run, self._received_queries(run, waiting), answer)
         run.end_block(0)
+        caveat = issued_once_caveat(run.missing_in_result(self._order.subject.blocks))
+        if caveat:
+            run.caveats.append(caveat)
 
     def _run_queries(
         self,

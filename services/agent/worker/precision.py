@@ -17,8 +17,11 @@ from mlscope.statistics import (
     minimum_count,
     percentile,
     percentile_interval,
+    percentile_widening,
     throughput,
     trimmed_mean,
+    trimmed_widening,
+    widened,
     winsorised_interval,
 )
 
@@ -53,6 +56,12 @@ class Answers:
     def latencies(self) -> Ns:
         """The latencies of all blocks."""
         return np.array([ns for block in self.latency_ns for ns in block], np.int64)
+
+    @property
+    def blocks(self) -> Ns:
+        """The block of each of them."""
+        sizes = [len(block) for block in self.latency_ns]
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     @property
     def contiguous_ends(self) -> Ns:
@@ -101,21 +110,24 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
 
 
 def _figures(load: Load, answers: Answers) -> Iterator[_Figure]:
-    latencies = answers.latencies
+    latencies, blocks = answers.latencies, answers.blocks
     if load.due_ns is not None:
-        yield _percentile_figure("99th percentile", latencies, 0.99)
+        yield _percentile_figure("99th percentile", latencies, 0.99, blocks)
     elif load.scenario == _BATCHED:
         ends = answers.contiguous_ends
         if ends.max() > 0:
-            rate = throughput(0, ends, load.batch_size)
+            rate = throughput(0, ends, load.batch_size, blocks=blocks)
             yield _Figure("throughput", rate.rate_hz, rate.interval)
     else:
-        yield _Figure("trimmed mean", trimmed_mean(latencies), winsorised_interval(latencies))
-        yield _percentile_figure("90th percentile", latencies, 0.9)
+        mean, factor = trimmed_mean(latencies), trimmed_widening(latencies, blocks)
+        interval = widened(winsorised_interval(latencies), mean, factor)
+        yield _Figure("trimmed mean", mean, interval)
+        yield _percentile_figure("90th percentile", latencies, 0.9, blocks)
 
 
-def _percentile_figure(name: str, latencies: Ns, p: float) -> _Figure:
-    interval = percentile_interval(latencies, p)
+def _percentile_figure(name: str, latencies: Ns, p: float, blocks: Ns) -> _Figure:
+    factor = percentile_widening(latencies, p, blocks)
+    interval = percentile_interval(latencies, p, widening=factor)
     return _Figure(name, percentile(latencies, p), interval, minimum_count(p))
 
 

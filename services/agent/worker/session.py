@@ -244,14 +244,14 @@ def _open(
             require_shapes(dataset, pipeline)
             samples = load_samples(dataset, folder, inputs.supplied)
         require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
-        predicting = opened.threads if opened.device == "cpu" else 1
+        predicting = opened.threads if opened.device == "cpu" else 0
         steps = steps_in(pipeline.before)
         slots = (
             [inputs.slot() for _ in range(LEAST_SLOTS)]
             if pool is None
             else pool.slots(inputs, batch_size, steps, samples, predicting)
         )
-        workers = workers_for(steps, batch_size, usable_cores(), predicting)
+        workers = workers_for(steps, batch_size, usable_cores(), max(predicting, 1))
         has_work = steps > 0 and dataset.synthetic is None and not inline.before
         supply = Supply(
             pipeline,

@@ -16,4 +16,4 @@ def samples_rate(run: Run) -> Throughput | None:
     ends = contiguous_ends_ns(run.answered)
     if len(ends) == 0 or ends.max() <= 0:
         return None
-    return rate_of(0, ends, run.answered_samples)
+    return rate_of(0, ends, run.answered_samples, blocks=run.answered_blocks)

@@ -14,8 +14,11 @@ from mlscope.statistics import (
     Resampling,
     percentile,
     percentile_interval,
+    percentile_widening,
     trimmed_mean,
     trimmed_mean_interval,
+    trimmed_widening,
+    widened,
 )
 from schemas.analysis import Column, Table
 from schemas.level import Level
@@ -159,24 +162,30 @@ def with_interval(name: str, value: float | None, interval: Interval | None) -> 
     }
 
 
-def trimmed_cells(name: str, values: Any) -> dict[str, Any]:
-    """Return the cells of the trimmed mean (20 % off each end) of values, with its interval."""
+def trimmed_cells(name: str, values: Any, blocks: Any = None) -> dict[str, Any]:
+    """Return the cells of the trimmed mean (20 % off each end) of `values` as `name`.
+
+    Its interval is wider where the values of `blocks`, if they are given, differ.
+    """
     if len(values) == 0:
         return with_interval(name, None, None)
     interval = trimmed_mean_interval(values, resampling=resampling(len(values)))
-    return with_interval(name, trimmed_mean(values), interval)
+    mean = trimmed_mean(values)
+    factor = 1.0 if blocks is None else trimmed_widening(values, blocks)
+    return with_interval(name, mean, widened(interval, mean, factor))
 
 
-def percentile_cells(name: str, values: Any, p: float) -> dict[str, Any]:
+def percentile_cells(name: str, values: Any, p: float, blocks: Any = None) -> dict[str, Any]:
     """Return the cells of the `p` (0 to 1) quantile of `values`, by nearest rank, as `name`.
 
-    Its interval is that of order statistics. The median of an even count is the mean of the two
-    middle values.
+    Its interval is that of order statistics, wider where the values of `blocks`, if they are given,
+    differ. The median of an even count is the mean of the two middle values.
     """
     if len(values) == 0:
         return with_interval(name, None, None)
     value = float(np.median(values)) if p == 0.5 else percentile(values, p)
-    return with_interval(name, value, percentile_interval(values, p))
+    factor = 1.0 if blocks is None else percentile_widening(values, p, blocks)
+    return with_interval(name, value, percentile_interval(values, p, widening=factor))
 
 
 def share(part: float | None, total: float | None) -> float | None:

@@ -200,6 +200,11 @@ class Run:
         return (frame["ended_ns"] - since).to_numpy()
 
     @cached_property
+    def answered_blocks(self) -> Ns:
+        """The block of each answered query."""
+        return self.answered["block"].fill_null(0).to_numpy()
+
+    @cached_property
     def service_ns(self) -> Ns:
         """The agent's own time of each answered query that reports it."""
         return self.answered["service_ns"].drop_nulls().to_numpy()

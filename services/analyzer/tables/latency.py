@@ -6,7 +6,7 @@ from typing import Any
 
 from mlscope.counts import many
 from mlscope.quantities import estimated, number
-from mlscope.statistics import mean_interval, minimum_count
+from mlscope.statistics import mean_interval, minimum_count, trimmed_widening, widened
 from schemas.analysis import Table
 from schemas.run import ENDED_EARLY
 from services.analyzer.building.best import estimate_text
@@ -127,7 +127,7 @@ def _notes(run: Run, frames: Frames) -> list[str]:
 
 def _latency_row(run: Run) -> dict[str, Any]:
     """Return the statistics (ns) of a run's latency and service time, and its result."""
-    values, service = run.latency_ns, run.service_ns
+    values, service, blocks = run.latency_ns, run.service_ns, run.answered_blocks
     cells: dict[str, Any] = {
         **run_cells(run.row),
         "agent": run.row.agent,
@@ -135,7 +135,7 @@ def _latency_row(run: Run) -> dict[str, Any]:
         "loop": "open" if run.is_open_loop else "closed",
         "count": len(values),
         "failed": run.failed,
-        **trimmed_cells("trimmed_mean", values),
+        **trimmed_cells("trimmed_mean", values, blocks),
         **with_interval("mean", None, None),
         "min": None,
         "max": None,
@@ -144,12 +144,13 @@ def _latency_row(run: Run) -> dict[str, Any]:
     }
     if len(values):
         interval = mean_interval(values, resampling=resampling(len(values)))
-        cells |= with_interval("mean", float(values.mean()), interval)
+        mean, factor = float(values.mean()), trimmed_widening(values, blocks, 0.0)
+        cells |= with_interval("mean", mean, widened(interval, mean, factor))
         cells |= {"min": float(values.min()), "max": float(values.max())}
     for name, p in _PERCENTILES.items():
         # One query, as of a cold start, has no percentiles but its median.
         has_one = len(values) > 1 or p <= 0.5
-        cells |= percentile_cells(name, values if has_one else (), p)
+        cells |= percentile_cells(name, values if has_one else (), p, blocks)
     return cells | {"result": result_of(run, cells)}
 
 

@@ -141,7 +141,7 @@ def _batch_rows(
     rows = []
     for size, rate in rates.items():
         run = runs[size]
-        latency = trimmed_cells("latency", run.latency_ns)
+        latency = trimmed_cells("latency", run.latency_ns, run.answered_blocks)
         half = rates.get(size // 2) if size % 2 == 0 else None
         cells = {
             "agent": run.row.agent,

@@ -49,7 +49,8 @@ def throughput(frames: Frames) -> Table:
         samples = samples_rate(run)
         if samples is not None:
             ends = contiguous_ends_ns(run.answered)
-            queries = rate_of(0, ends, [1] * run.answered.height)
+            ones = [1] * run.answered.height
+            queries = rate_of(0, ends, ones, blocks=run.answered_blocks)
             cells |= {
                 "samples": samples.samples,
                 "busy_ns": int(ends.max()),

@@ -46,7 +46,7 @@ class SessionPool:
         """Return the slots of a model's `inputs`, in shared memory where there is a pool.
 
         A batch has `batch_size` of the `samples`; each of them takes this many `steps`. The
-        framework predicts with as many threads as `predicting` says.
+        framework predicts with as many threads as `predicting` says; 0: on a device of its own.
         """
         limit = min(self._limits.processes, batch_size * self._in_flight)
         self._most = processes_for(self._cores, predicting, limit, self._limits.processes)

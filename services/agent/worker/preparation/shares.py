@@ -32,9 +32,12 @@ def processes_for(cores: int, predicting: int, needed: int, limit: int) -> int:
     """Return how many processes prepare samples, at least one.
 
     They get the `cores` that the framework's `predicting` threads and the worker's own thread
-    leave, at most as many as preparation has `needed`, and at most `limit`.
+    leave, at most as many as preparation has `needed`, and at most `limit`. `predicting` is 0 where
+    the model computes on a device of its own: two processes do not disturb a thread that launches
+    and waits, even on its core, because their priority is lower (`benchmarks.feeding`).
     """
-    return max(1, min(cores - predicting - 1, needed, limit))
+    free = cores - predicting - 1 if predicting else max(cores - 2, min(cores, 2))
+    return max(1, min(free, needed, limit))
 
 
 def slots_for(batch_size: int, processes: int, in_flight: int) -> int:

@@ -41,6 +41,10 @@ def test_a_slow_process_gets_less() -> None:
         (2, 1, 64, 64, 1),
         (2, 2, 64, 64, 1),
         (16, 16, 64, 64, 1),
+        (16, 0, 64, 64, 14),
+        (2, 0, 64, 64, 2),
+        (2, 0, 1, 64, 1),
+        (1, 0, 64, 64, 1),
     ],
 )
 def test_processes_get_the_cores_that_the_framework_leaves(

@@ -1,0 +1,81 @@
+"""Intervals of values whose blocks differ, by simulation and by hand."""
+
+import numpy as np
+import pytest
+
+from mlscope.statistics import (
+    Interval,
+    percentile_interval,
+    percentile_widening,
+    throughput,
+    trimmed_mean,
+    trimmed_widening,
+    widened,
+    winsorised_interval,
+)
+from mlscope.statistics.blocks import student_975
+from mlscope.statistics.clusters import blocks_widening
+
+BLOCKS, QUERIES, TRIALS = 8, 40, 300
+NUMBERS = np.repeat(np.arange(BLOCKS), QUERIES)
+
+
+def simulated(drift: float) -> list[np.ndarray]:
+    """Return the latencies of runs on a host that drifts by this share from block to block."""
+    random = np.random.default_rng(7)
+    shape = (TRIALS, BLOCKS, QUERIES)
+    noise = random.normal(0.0, 0.1, shape) + drift * random.standard_normal((TRIALS, BLOCKS, 1))
+    return list(np.exp(noise).reshape(TRIALS, -1))
+
+
+@pytest.mark.parametrize(("drift", "least"), [(0.0, 0.93), (0.03, 0.9), (0.06, 0.9)])
+def test_intervals_hold_the_true_values_of_a_host_that_drifts(drift: float, least: float) -> None:
+    wide = np.exp(np.random.default_rng(1).normal(0.0, np.hypot(0.1, drift), 1_000_000))
+    true_p90, true_mean = float(np.quantile(wide, 0.9)), trimmed_mean(wide)
+    held_p90 = held_mean = 0
+    for run in simulated(drift):
+        factor = percentile_widening(run, 0.9, NUMBERS)
+        held_p90 += _holds(percentile_interval(run, 0.9, widening=factor), true_p90)
+        factor, mean = trimmed_widening(run, NUMBERS), trimmed_mean(run)
+        held_mean += _holds(widened(winsorised_interval(run), mean, factor), true_mean)
+    assert min(held_p90, held_mean) / TRIALS >= least
+
+
+def _holds(interval: Interval, value: float) -> bool:
+    low, high = interval.low, interval.high
+    return (low is None or low <= value) and (high is None or value <= high)
+
+
+def test_the_factor_is_the_root_of_the_design_effect_with_student_s_t() -> None:
+    """Blocks of equal values: each counts once, and not as many times as it has values."""
+    values, blocks = np.repeat([1.0, 2.0, 3.0], 10), np.repeat([0, 1, 2], 10)
+    alone = 30 / 29 * 20
+    together = 3 / 2 * 200
+    expected = (together / alone) ** 0.5 * student_975(2) / 1.96
+    assert blocks_widening(values, blocks) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "blocks"),
+    [
+        ([1.0, 2.0] * 10, [0] * 10 + [1] * 10),  # two blocks
+        ([1.0, 2.0, 3.0], [0, 1, 2]),  # a value in each
+        ([1.0, 2.0] * 15, [0] * 10 + [1] * 10 + [2] * 10),  # equal blocks
+        ([5.0] * 30, [0] * 10 + [1] * 10 + [2] * 10),  # equal values
+        ([], []),
+    ],
+)
+def test_nothing_is_widened_without_a_difference_between_three_blocks(
+    values: list[float], blocks: list[int]
+) -> None:
+    assert blocks_widening(values, blocks) == 1.0
+
+
+def test_a_rate_whose_blocks_differ_has_a_wider_interval() -> None:
+    spent = np.repeat([1.0, 1.2, 0.9, 1.1], 20) * 10_000_000
+    ends, blocks = np.cumsum(spent).astype(np.int64), np.repeat(np.arange(4), 20)
+    plain, wider = throughput(0, ends, 1), throughput(0, ends, 1, blocks=blocks)
+    assert plain.interval.high is not None
+    assert wider.interval.high is not None
+    assert wider.rate_hz == plain.rate_hz
+    assert wider.interval.high - wider.rate_hz > 1.5 * (plain.interval.high - plain.rate_hz)
