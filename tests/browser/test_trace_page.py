@@ -185,10 +185,29 @@ async def test_an_address_brings_the_view_back(
 async def test_lanes_fold_and_groups_fold(page: Page, running: Running, standing: StandIns) -> None:
     await open_trace(page, running, standing, inference())
     height = await page.evaluate(f"{TIMELINE}.layout.height")
-    await page.get_by_role("button", name="layer · thread 1", exact=True).click()
+    await page.get_by_role("button", name="layer", exact=True).click()
     assert await page.evaluate(f"{TIMELINE}.layout.height") < height
     await page.get_by_role("button", name="Host", exact=True).click()
     assert await page.locator(".gutter .lane").count() == 3
+
+
+async def test_the_slowest_query_is_a_key_away(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference())
+    await page.click("text=Slowest query")
+    await until(page, f"({SELECTED}) === 'query 39'")
+    start, end = await window_of(page)
+    assert end - start < 4e6
+    await page.keyboard.press("t")
+    await until(page, f"({SELECTED}) !== 'query 39'")
+
+
+async def test_a_layer_shows_the_kernels_that_it_started(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference(), "&sel=4")
+    await expect(page.locator("[data-part=details]")).to_contain_text("Started on the device")
 
 
 async def test_the_keys_are_listed(
@@ -278,6 +297,6 @@ async def test_another_run_is_chosen_and_an_unknown_one_is_said(
     await open_trace(page, running, standing, inference(queries=1))
     await page.select_option("#run", "r1")
     await page.click("text=Show")
-    await expect(page.locator("h1")).to_have_text("Trace of r1")
+    await expect(page.locator("#timeline")).to_have_attribute("data-run", "r1")
     await page.goto(f"{running.url}/evaluations/{E}/trace?run=gone")
     await expect(page.locator(".note")).to_contain_text("no run gone")

@@ -27,11 +27,12 @@ function feed() {
   const note = (what) => (...data) => told.push([what, ...data]);
   const nameOf = (text) => (names.includes(text) ? names.indexOf(text) : names.push(text) - 1);
   const listeners = { onLanes: note("lanes"), onBatch: note("batch"), onGap: note("gap"), onState: note("state"), onEnd: note("end") };
-  const made = new LiveFeed("/api/evaluations/e/events", nameOf, listeners);
+  const made = new LiveFeed("/api/evaluations/e/events", "r0", nameOf, listeners);
   made.open();
   return { made, names, told, stream: () => Stream.all.at(-1) };
 }
 
+const LANE = { lane: 0, key: "host/layer/1", group: "host", level: "layer", title: "layer" };
 const spans = (sequence, rest = {}) => ({ run: "r0", attempt: 1, sequence, lane: [0], depth: [0], start: [10], duration: [5], name: [3], id: [1], parent: [-1], ...rest });
 
 export function test_names_are_learnt_once_and_used_later() {
@@ -39,7 +40,7 @@ export function test_names_are_learnt_once_and_used_later() {
   stream().tell("spans", spans(0, { names: { 3: "conv" } }));
   stream().tell("spans", spans(1));
   equal(names, ["conv"]);
-  equal(told.map(([, , batch]) => [...batch.name]), [[0], [0]]);
+  equal(told.map(([, batch]) => [...batch.name]), [[0], [0]]);
 }
 
 export function test_a_batch_that_comes_twice_counts_once() {
@@ -47,13 +48,46 @@ export function test_a_batch_that_comes_twice_counts_once() {
   stream().tell("spans", spans(4, { names: { 3: "conv" } }));
   stream().tell("spans", spans(4));
   equal([made.received, made.repeated, told.length], [1, 1, 1]);
-  stream().tell("spans", spans(0, { attempt: 2 }));
-  equal(made.received, 2);
+}
+
+export function test_spans_of_other_runs_are_not_taken() {
+  const { made, stream } = feed();
+  stream().tell("spans", spans(1, { run: "r1" }));
+  equal(made.received, 0);
+}
+
+export function test_lanes_keep_their_numbers_over_connections() {
+  const { made, told, stream } = feed();
+  stream().tell("spans", spans(1, { lanes: [LANE], names: { 3: "conv" } }));
+  made.close();
+  made.open();
+  const kernels = { ...LANE, lane: 0, key: "device/0/7" };
+  stream().tell("spans", spans(1, { lanes: [kernels, { ...LANE, lane: 1 }], lane: [1], names: { 3: "conv" } }));
+  const batches = told.filter(([what]) => what === "batch").map(([, batch]) => batch);
+  equal(batches.map((batch) => batch.lane), [[0], [0]]);
+  equal(told.filter(([what]) => what === "lanes").at(-1)[1].map(({ lane, key }) => [lane, key]), [[0, "host/layer/1"], [1, "device/0/7"]]);
+}
+
+export function test_what_a_broken_connection_missed_is_a_gap() {
+  const { made, told, stream } = feed();
+  const introduction = (sequence) => stream().tell("spans", { run: "", attempt: 0, sequence, lanes: [], names: {}, lane: [], start: [], duration: [], name: [] });
+  introduction(0);
+  stream().tell("spans", spans(1, { names: { 3: "conv" } }));
+  made.close();
+  made.open();
+  introduction(1);
+  stream().tell("spans", spans(2, { start: [90] }));
+  equal(told.filter(([what]) => what === "gap"), []);
+  made.close();
+  made.open();
+  introduction(7);
+  stream().tell("spans", spans(8, { start: [500] }));
+  equal(told.filter(([what]) => what === "gap"), [["gap", { lane: null, from_ns: 95, to_ns: 500, count: 0 }]]);
 }
 
 export function test_what_is_dropped_is_counted_and_told() {
   const { made, told, stream } = feed();
-  stream().tell("gap", { lane: 2, from_ns: 5, to_ns: 9, count: 40 });
+  stream().tell("gap", { run: "r0", lane: null, from_ns: 5, to_ns: 9, count: 40 });
   equal([made.dropped, told[0][0]], [40, "gap"]);
   stream().tell("gap", { from: 3, to: 5 });
   equal(told.length, 1);
@@ -77,6 +111,6 @@ export function test_an_end_closes_it_for_good() {
 }
 
 export function test_columns_become_a_batch() {
-  const batch = batchOf(spans(0, { names: { 3: "x" } }), new Map(), () => 8);
-  equal([batch.size, [...batch.name], batch.start], [1, [8], [10]]);
+  const batch = batchOf(spans(0), new Map([[3, 8]]), new Map([[0, 5]]));
+  equal([batch.size, batch.name, batch.lane, batch.start], [1, [8], [5], [10]]);
 }

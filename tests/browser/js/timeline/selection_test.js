@@ -1,6 +1,7 @@
 import { close, equal, ok } from "/js/check.js";
 import { Store } from "/static/js/timeline/data/store.js";
 import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
+import { spansAround, startedInside } from "/static/js/timeline/data/kin.js";
 import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
 import { hitColumns } from "/static/js/timeline/data/hit.js";
 
@@ -96,4 +97,32 @@ export function test_hits_on_one_pixel_are_one() {
   store.append({ size: 10_000, lane: numbers.map(() => 0), depth: numbers.map(() => 0), start: numbers, duration: numbers.map(() => 1), name: numbers.map(() => store.nameOf("s")) });
   const hits = Uint32Array.from(numbers);
   equal(hitColumns(store.row(0, 0), hits, { from: 0, to: 10_000 }, 100).length, 100);
+}
+
+/** A layer, a launch inside it without a recorded parent, and its kernel. */
+function unlinked() {
+  const store = new Store();
+  store.append({
+    size: 4, lane: [0, 2, 2, 1], depth: [0, 0, 0, 0], start: [0, 10, 200, 50], duration: [100, 5, 5, 80],
+    name: [0, 1, 1, 2].map((at) => store.nameOf(["layer", "launch", "kernel"][at])), id: [1, 2, 3, 4], kind: [0, 1, 1, 2], correlation: [-1, 7, 8, 7],
+  });
+  const lanes = new Map([
+    [0, { lane: 0, level: "layer", group: "host", thread: 5 }],
+    [1, { lane: 1, level: "kernel", group: "device" }],
+    [2, { lane: 2, level: "system", group: "host", thread: 5 }],
+  ]);
+  return { store, lanes };
+}
+
+export function test_spans_of_a_thread_stand_inside_each_other_without_parents() {
+  const { store, lanes } = unlinked();
+  equal(ids(spansAround(store, lanes, store.locate(2))), [1]);
+  equal(ids(spansAround(store, lanes, store.locate(3))), []);
+  equal(ids(spansAround(store, lanes, store.locate(4))), [2, 1]);
+}
+
+export function test_a_layer_knows_the_kernels_that_it_started() {
+  const { store, lanes } = unlinked();
+  equal(ids(startedInside(store, lanes, store.locate(1))), [4]);
+  equal(startedInside(store, lanes, store.locate(4)), []);
 }

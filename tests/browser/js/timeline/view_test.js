@@ -1,5 +1,5 @@
 import { close, equal, ok } from "/js/check.js";
-import { count, duration, instant, percent, shortened } from "/static/js/timeline/format.js";
+import { amount, count, duration, instant, percent, shortened } from "/static/js/timeline/format.js";
 import { BINDINGS, actionOf, showHelp } from "/static/js/timeline/keys.js";
 import { commandsOf } from "/static/js/timeline/commands.js";
 import { queryOf, timeOf, timeText, viewOf } from "/static/js/timeline/permalink.js";
@@ -57,6 +57,10 @@ export function test_times_are_read_with_three_digits() {
   equal([duration(1_840_000), duration(999), duration(12.34), duration(2.5e9), duration(1e13)], ["1.84 ms", "999 ns", "12.3 ns", "2.50 s", "10000 s"]);
   equal([instant(2.5e6, 1e5), instant(0, 1e7), instant(1_234_500, 100)], ["2.5 ms", "0 ms", "1.2345 ms"]);
   equal([count(1234567), count(12), percent(0.1234), percent(0.0123)], ["1 234 567", "12", "12 %", "1.2 %"]);
+}
+
+export function test_amounts_have_the_prefix_that_fits() {
+  equal([amount(1143787520, "By"), amount(0.0248, "s"), amount(21, "1"), amount(300, "W"), amount(0.5, "1")], ["1.14 GB", "24.8 ms", "21", "300 W", "0.500"]);
 }
 
 export function test_long_names_are_cut_in_the_middle_between_letters() {

@@ -43,6 +43,8 @@ export function commandsOf(timeline) {
     later: () => pan(PAN),
     whole: () => timeline.goTo(view.limits),
     fit: () => fit(timeline),
+    slowest: () => showQuery(timeline, 1),
+    typical: () => showQuery(timeline, 0.5),
     previousOfName: () => ofName(-1),
     nextOfName: () => ofName(1),
     before: () => beside(-1),
@@ -71,6 +73,19 @@ function fit(timeline) {
   const { range, selected, view } = timeline;
   if (range) timeline.goTo(fitted(range.from, range.to, view.limits));
   else if (selected) timeline.goTo(fitted(selected.row.start[selected.span], selected.row.end(selected.span), view.limits));
+}
+
+/** Select the query at a quantile of duration, and zoom to it. */
+function showQuery(timeline, share) {
+  const { overview } = timeline.levels;
+  const lanes = [...timeline.lanes.values()];
+  const lane = lanes.find(({ level }) => level === "query") ?? lanes.find(({ level }) => level === "application" || level === "model");
+  const rows = lane ? overview.rowsOf(lane.lane) : [];
+  const places = rows.flatMap((row) => Array.from({ length: row.size }, (_, span) => ({ row, span })));
+  if (places.length === 0) return;
+  places.sort((a, b) => a.row.duration[a.span] - b.row.duration[b.span]);
+  timeline.select(places[Math.min(places.length - 1, Math.floor(share * places.length))]);
+  fit(timeline);
 }
 
 /** Select the longest span on the screen of the first lane that has any. */

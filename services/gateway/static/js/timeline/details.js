@@ -1,7 +1,8 @@
 /** The panel below the lanes: what is known of the selected span, or of the marked range. */
 
 import { count, duration, percent, shortened } from "./format.js";
-import { ancestorsOf, childrenOf, composition, sameName } from "./data/selection.js";
+import { spansAround, startedInside } from "./data/kin.js";
+import { LAUNCH, childrenOf, composition, flowOf, sameName } from "./data/selection.js";
 
 const NAME_LETTERS = 160;
 const MOST_PARTS = 100;
@@ -42,7 +43,7 @@ export class Details {
     const { row, span } = place;
     const name = shortened(store.names[row.name[span]], NAME_LETTERS);
     const { total } = childrenOf(store, place);
-    const [above] = ancestorsOf(store, place);
+    const [above] = spansAround(store, lanes, place);
     const part = above ? `, ${percent(row.duration[span] / above.row.duration[above.span])} of ${shortened(store.names[above.row.name[above.span]], 60)}` : "";
     return `${name}, ${lanes.get(row.lane)?.level ?? ""}, ${duration(row.duration[span])}, ${count(total)} children${part}`;
   }
@@ -55,7 +56,7 @@ export class Details {
     const name = store.names[row.name[span]];
     const title = element("h3", { textContent: shortened(name, NAME_LETTERS), title: name.slice(0, 2000) });
     const own = element("div", { className: "own" }, title, this.#facts(store, lanes, place));
-    this.panel.replaceChildren(own, this.#children(store, place), this.#alike(store, lanes, place));
+    this.panel.replaceChildren(own, this.#inside(store, lanes, place), this.#alike(store, lanes, place));
     if (row.id[span] >= 0 && row.count[span] <= 1) this.#ask(row.id[span], own, this.abort.signal);
   }
 
@@ -76,7 +77,7 @@ export class Details {
     if (total && total <= places.length) facts.push(["Own time", duration(Math.max(row.duration[span] - below, 0))]);
     if (row.query[span] >= 0) facts.push(["Query", String(row.query[span])]);
     const list = element("dl", { className: "pairs" }, ...facts.flatMap(([term, text]) => [element("dt", { textContent: term }), element("dd", { textContent: text })]));
-    const above = ancestorsOf(store, place);
+    const above = spansAround(store, lanes, place);
     if (above.length) {
       const path = above.reverse().flatMap((ancestor) => [this.#button(store, ancestor), " › "]).slice(0, -1);
       list.append(element("dt", { textContent: "Inside" }), element("dd", {}, ...path));
@@ -85,19 +86,28 @@ export class Details {
     return list;
   }
 
-  #children(store, place) {
+  /** Two tables: the spans inside, and the work on a device that it started. */
+  #inside(store, lanes, place) {
     const { places, total } = childrenOf(store, place);
+    const longest = [...places].sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]);
+    const flows = flowOf(store, place);
+    const work = place.row.kind[place.span] === LAUNCH ? flows : startedInside(store, lanes, place);
     const box = element("div", { className: "children" });
-    if (total === 0) {
-      box.append(element("p", { className: "soft", textContent: "No spans inside." }));
-      return box;
+    if (total) box.append(this.#shares("Inside", store, place, longest, total));
+    if (work.length) {
+      const device = work.reduce((sum, kernel) => sum + kernel.row.duration[kernel.span], 0);
+      box.append(this.#shares(`Started on the device: ${duration(device)}`, store, place, work, work.length));
     }
-    const whole = place.row.duration[place.span] || 1;
-    const longest = [...places].sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]).slice(0, SHOWN_CHILDREN);
-    const rows = longest.map((child) => [this.#button(store, child), duration(child.row.duration[child.span]), percent(child.row.duration[child.span] / whole)]);
-    const caption = total > longest.length ? `Inside: the longest ${longest.length} of ${count(total)}` : `Inside (${total})`;
-    box.append(table(caption, ["Name", "Duration", "Share"], rows));
+    if (!total && !work.length) box.append(element("p", { className: "soft", textContent: "No spans inside." }));
     return box;
+  }
+
+  #shares(title, store, place, places, total) {
+    const whole = place.row.duration[place.span] || 1;
+    const shown = places.slice(0, SHOWN_CHILDREN);
+    const rows = shown.map((child) => [this.#button(store, child), duration(child.row.duration[child.span]), percent(child.row.duration[child.span] / whole)]);
+    const caption = total > shown.length ? `${title}, the longest ${shown.length} of ${count(total)}` : `${title} (${total})`;
+    return table(caption, ["Name", "Duration", "Share"], rows);
   }
 
   #alike(store, lanes, place) {

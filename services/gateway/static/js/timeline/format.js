@@ -42,3 +42,19 @@ export function shortened(text, most) {
   const tail = [...text.slice(-most * 2)].slice(-(most - 1 - head));
   return `${letters.slice(0, head).join("")}…${tail.join("")}`;
 }
+
+const PREFIXES = [
+  ["T", 1e12],
+  ["G", 1e9],
+  ["M", 1e6],
+  ["k", 1e3],
+];
+
+/** A value with its unit as UCUM writes it: By are bytes, 1 counts, s are seconds. */
+export function amount(value, unit) {
+  if (unit === "s") return duration(value * 1e9);
+  const [prefix, size] = PREFIXES.find(([, scale]) => Math.abs(value) >= scale) ?? ["", 1];
+  const digits = Number.isInteger(value) && size === 1 ? String(value) : (value / size).toPrecision(3);
+  const name = { By: "B", 1: "", Cel: "°C" }[unit] ?? unit;
+  return `${digits} ${prefix}${name}`.trim();
+}

@@ -14,6 +14,8 @@ export const BINDINGS = [
   { keys: ["ArrowDown"], shown: "↓", does: "zoom out", action: "zoomOut", isGlobal: false },
   { keys: ["0"], shown: "0", does: "show the whole run", action: "whole", isGlobal: true },
   { keys: ["f"], shown: "f", does: "fit the selected span or range", action: "fit", isGlobal: true },
+  { keys: ["x"], shown: "x", does: "the slowest query", action: "slowest", isGlobal: true },
+  { keys: ["t"], shown: "t", does: "a typical query: the median", action: "typical", isGlobal: true },
   { keys: ["["], shown: "[", does: "previous span of the same name", action: "previousOfName", isGlobal: true },
   { keys: ["]"], shown: "]", does: "next span of the same name", action: "nextOfName", isGlobal: true },
   { keys: [","], shown: ",", does: "span before, in the same lane", action: "before", isGlobal: true },

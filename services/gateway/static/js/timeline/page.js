@@ -60,15 +60,14 @@ async function openStored(source, timeline) {
 }
 
 /** Show a run while it goes on; when the evaluation has ended, the stored spans take over. */
-async function openLive(source, timeline) {
-  const trace = await source.overview().catch(() => null);
-  const state = { trace: trace ?? { spans: 0, dropped: 0, lanes: [], gaps: [] }, lanes: trace?.lanes ?? [], isNew: true };
+async function openLive(_, timeline) {
+  const state = { lanes: [], isNew: true };
   const store = timeline.levels.overview;
   const arrived = () => {
     const limits = { from: Math.min(0, store.start), to: Math.max(store.end, LIVE_SPAN_NS) };
     if (state.isNew) {
       show("shown");
-      timeline.setLanes(state.lanes, state.trace.gaps);
+      timeline.setLanes(state.lanes, timeline.gaps);
       timeline.arrived(limits, true);
       timeline.advance(store.end);
       timeline.setFollowing(true);
@@ -77,14 +76,12 @@ async function openLive(source, timeline) {
     timeline.advance(store.end);
     state.isNew = false;
   };
-  const feed = new LiveFeed(`${root.dataset.api}/events`, (text) => store.nameOf(text), {
-    onLanes: ({ lanes }) => {
-      state.lanes = mergedLanes(state.lanes, lanes);
-      if (!state.isNew) timeline.setLanes(state.lanes, timeline.gaps);
+  const feed = new LiveFeed(`${root.dataset.api}/events`, root.dataset.run, (text) => store.nameOf(text), {
+    onLanes: (lanes) => {
+      state.lanes = lanes;
+      if (!state.isNew) timeline.setLanes(lanes, timeline.gaps);
     },
-    onBatch: (run, batch) => {
-      if (run !== root.dataset.run || batch.size === 0) return;
-      if (batch.lanes) state.lanes = mergedLanes(state.lanes, batch.lanes);
+    onBatch: (batch) => {
       store.append(batch);
       arrived();
     },
@@ -102,19 +99,13 @@ async function openLive(source, timeline) {
 }
 
 /** What need not happen with each batch: layout, table, count. */
-function refresh(timeline, { trace, isNew, lanes }) {
+function refresh(timeline, { isNew, lanes }) {
   if (isNew) return;
   for (const lane of lanes) lane.spans = timeline.levels.overview.rowsOf(lane.lane).reduce((sum, row) => sum + row.spans, 0);
   timeline.setLanes(lanes, timeline.gaps);
   timeline.refined();
   const { received, dropped } = timeline.feed;
-  showCount(timeline, { ...trace, spans: Math.max(trace.spans, received + dropped), dropped });
-}
-
-function mergedLanes(before, added) {
-  const lanes = new Map(before.map((lane) => [lane.lane, lane]));
-  for (const lane of added) lanes.set(lane.lane, { depth_max: 0, spans: 0, ...lane });
-  return [...lanes.values()];
+  showCount(timeline, { spans: received + dropped, dropped });
 }
 
 function showConnection(connection) {

@@ -388,7 +388,7 @@ export class Timeline {
   /** Figures for who measures: frames, spans held, received and dropped. */
   stats() {
     const { overview } = this.levels;
-    const live = this.feed ? { received: this.feed.received, dropped: this.feed.dropped, repeated: this.feed.repeated, delays: this.feed.delays.slice() } : {};
+    const live = this.feed ? { received: this.feed.received, dropped: this.feed.dropped, repeated: this.feed.repeated } : {};
     return { ...this.frames.stats(), spans: overview.spans, held: overview.size, steps: this.screen.steps, isTiled: this.levels.isTiled, ...live };
   }
 }

@@ -4,7 +4,7 @@
  * What a frame costs depends on the size of the screen alone.
  */
 
-import { count, duration, shortened } from "../format.js";
+import { amount, count, duration, shortened } from "../format.js";
 import { topOf } from "./layout.js";
 import { Marks } from "./marks.js";
 import { Painter, WideSpans, sampled } from "./paint.js";
@@ -199,6 +199,6 @@ export class Screen {
     context.fill();
     context.globalAlpha = 1;
     context.fillStyle = scene.theme.soft;
-    context.fillText(`${most >= 100 ? most.toFixed(0) : most.toPrecision(3)} ${line.block.lane.level}`, 4, line.y + 7);
+    this.marks.plate(`up to ${amount(most, line.block.lane.level)}`, 5, line.y + 7);
   }
 }

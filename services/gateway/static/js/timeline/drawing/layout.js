@@ -2,7 +2,7 @@
 
 export const ROW = 18;
 export const FOLDED = 8;
-export const COUNTER = 34;
+export const COUNTER = 28;
 export const HEADING = 24;
 export const LANE_LEAST = 24;
 const PADDING = 3;
@@ -28,6 +28,12 @@ function titleOf(group) {
   return GROUP_TITLES[group] ?? group.replace(/^d/, "D");
 }
 
+/** The title of a lane below the heading of its group, which it need not repeat. */
+export function shortTitle(lane, isOnlyThread) {
+  if (lane.group === "device") return lane.title.replace(/^device \d+ · /, "");
+  return lane.group === "host" && isOnlyThread ? lane.level : lane.title;
+}
+
 /** Lanes that are shown folded at first: all but the outermost row, where there are many. */
 export function foldedAtFirst(lanes) {
   const many = lanes.length > 24;
@@ -41,13 +47,13 @@ function linesOf(lane, isFolded, y) {
   return Array.from({ length: lane.depth_max + 1 }, (_, depth) => ({ depth, y: y + PADDING + depth * ROW, height: ROW }));
 }
 
-function laneBlock(lane, folding, y) {
+function laneBlock(lane, folding, y, title = lane.title) {
   const isFolded = folding.folded.has(lane.key);
   const lines = linesOf(lane, isFolded, y);
   const used = lines.at(-1).y + lines.at(-1).height + PADDING - y;
   const height = Math.max(used, LANE_LEAST);
   const isPinned = folding.pinned.has(lane.key);
-  return { kind: "lane", key: lane.key, title: lane.title, y, height, isFolded, isPinned, lanes: [lane], lane, lines };
+  return { kind: "lane", key: lane.key, title, y, height, isFolded, isPinned, lanes: [lane], lane, lines };
 }
 
 /**
@@ -70,7 +76,8 @@ export function layoutOf(lanes, folding) {
     const own = all.filter((lane) => !folding.pinned.has(lane.key));
     if (own.length === 0) continue;
     add({ kind: "group", key: group, title: titleOf(group), y, height: HEADING, isFolded, isPinned: false, lanes: own, lane: null, lines: [] });
-    if (!isFolded) for (const lane of own) add(laneBlock(lane, folding, y));
+    const isOnlyThread = new Set(all.map((lane) => lane.thread)).size === 1;
+    if (!isFolded) for (const lane of own) add(laneBlock(lane, folding, y, shortTitle(lane, isOnlyThread)));
   }
   return { blocks, height: y, pinnedHeight };
 }

@@ -18,17 +18,18 @@ export class Marks {
   /** Take the scene of a frame. */
   begin(scene, width, height) {
     Object.assign(this, { scene, width, height });
+    this.said = new Set();
     this.axisTicks = ticks(scene.window, width);
-    if (this.hatchedFor !== scene.theme.soft) this.#makeHatching(scene.theme);
+    if (this.hatchedFor !== scene.theme.line) this.#makeHatching(scene.theme);
   }
 
-  #makeHatching({ soft, card }) {
+  #makeHatching({ line, paper }) {
     const tile = document.createElement("canvas");
     tile.width = tile.height = 8;
     const pen = tile.getContext("2d");
-    pen.fillStyle = card;
+    pen.fillStyle = paper;
     pen.fillRect(0, 0, 8, 8);
-    pen.strokeStyle = soft;
+    pen.strokeStyle = line;
     pen.beginPath();
     for (const shift of [-8, 0, 8]) {
       pen.moveTo(shift, 8);
@@ -36,7 +37,7 @@ export class Marks {
     }
     pen.stroke();
     this.hatching = this.context.createPattern(tile, "repeat");
-    this.hatchedFor = soft;
+    this.hatchedFor = line;
   }
 
   x(time) {
@@ -89,11 +90,19 @@ export class Marks {
       context.fillStyle = this.hatching;
       context.fillRect(from, y + 1, to - from, block.height - 2);
       const text = gap.count ? `${count(gap.count)} spans missing` : "spans missing";
-      if (to - from > 8 + 6 * text.length) this.#plate(text, from + 6, y + block.height / 2);
+      if (this.isFirst(gap) && to - from > 8 + 6 * text.length) this.plate(text, from + 6, y + block.height / 2);
     }
   }
 
-  #plate(text, x, y) {
+  /** Whether a gap of all lanes is met for the first time in this frame: it is named once. */
+  isFirst(gap) {
+    const isNew = !this.said.has(gap);
+    this.said.add(gap);
+    return isNew;
+  }
+
+  /** A text on a ground of its own. */
+  plate(text, x, y) {
     const { context, scene } = this;
     const width = context.measureText(text).width;
     context.fillStyle = scene.theme.paper;
@@ -172,6 +181,6 @@ export class Marks {
     context.fillRect(to, axis, 1, this.height - axis);
     const text = duration(scene.range.to - scene.range.from);
     const middle = Math.min(Math.max((from + to) / 2, 30), this.width - 30);
-    this.#plate(text, middle - context.measureText(text).width / 2, axis + 10);
+    this.plate(text, middle - context.measureText(text).width / 2, axis + 10);
   }
 }

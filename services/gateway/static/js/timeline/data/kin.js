@@ -1,0 +1,60 @@
+/**
+ * What stands around a span, and what it started on a device, also where no parent was recorded:
+ * spans of one thread lie inside each other, and a launch shares its correlation with its work. Pure.
+ */
+
+import { spanAt, visit } from "./hit.js";
+import { LAUNCH, ancestorsOf, flowOf } from "./selection.js";
+
+/** @typedef {import("./selection.js").Place} Place */
+
+/** The spans around a span, from the nearest: those recorded as such, else those of its thread around it. */
+export function spansAround(store, lanes, place) {
+  const recorded = ancestorsOf(store, place);
+  if (recorded.length) return recorded;
+  const lane = lanes.get(place.row.lane);
+  if (lane?.group === "device") {
+    const [launch] = flowOf(store, place);
+    return launch ? [launch, ...spansAround(store, lanes, launch)] : [];
+  }
+  return lane?.group === "host" ? around(store, lanes, place, lane.thread) : [];
+}
+
+/** Spans of a thread that hold a span whole, the shortest first. */
+function around(store, lanes, { row, span }, thread) {
+  const start = row.start[span], end = row.end(span);
+  const places = [];
+  for (const other of store.rows.values()) {
+    const lane = lanes.get(other.lane);
+    if (lane?.group !== "host" || lane.thread !== thread) continue;
+    const at = spanAt(other, start);
+    const holds = at >= 0 && other.start[at] <= start && other.end(at) >= end;
+    if (holds && !(other === row && at === span)) places.push({ row: other, span: at });
+  }
+  return places.sort((a, b) => a.row.duration[a.span] - b.row.duration[b.span]);
+}
+
+/** The work on devices that calls inside a span of the host started, longest first. @returns {Place[]} */
+export function startedInside(store, lanes, { row, span }) {
+  const lane = lanes.get(row.lane);
+  if (lane?.group !== "host") return [];
+  const started = new Set();
+  for (const other of store.rows.values()) {
+    const own = lanes.get(other.lane);
+    if (own?.group !== "host" || own.thread !== lane.thread) continue;
+    visit(other, row.start[span], row.end(span), (at) => {
+      const isInside = other.start[at] >= row.start[span] && other.end(at) <= row.end(span);
+      if (isInside && other.kind[at] === LAUNCH && other.correlation[at] >= 0) started.add(other.correlation[at]);
+    });
+  }
+  return started.size ? workOf(store, lanes, started) : [];
+}
+
+function workOf(store, lanes, started) {
+  const places = [];
+  for (const row of store.rows.values()) {
+    if (lanes.get(row.lane)?.group !== "device") continue;
+    for (let span = 0; span < row.size; span += 1) if (started.has(row.correlation[span])) places.push({ row, span });
+  }
+  return places.sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]);
+}
