@@ -17,7 +17,7 @@ from schemas.request import (
     ShowPredictions,
     ShowTables,
 )
-from schemas.status import Catalog, EvaluationList, EvaluationStatus, State
+from schemas.status import AgentStatus, Catalog, EvaluationList, EvaluationStatus, State
 from schemas.subjects import story_of
 from services.gateway.pages.home import MOST_SHOWN, Overview
 
@@ -48,13 +48,23 @@ async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:
 
 async def overview_of(bus: Bus) -> Overview:
     """Return what runs now, the newest evaluations and the agents. Raises NotAnswering."""
+    history = ask_for(bus, ListEvaluations(limit=_HISTORY), EvaluationList)
+    newest, fleet, (under_way, total) = await asyncio.gather(
+        history, agents(bus), open_evaluations(bus)
+    )
+    return Overview(under_way, total - len(under_way), newest.evaluations, fleet)
+
+
+async def open_evaluations(bus: Bus) -> tuple[list[EvaluationStatus], int]:
+    """Return the evaluations under way with their runs, at most `MOST_SHOWN`, and their number.
+
+    Raises NotAnswering.
+    """
     lists = [
         ask_for(bus, ListEvaluations(state=state, limit=MOST_SHOWN, sort="oldest"), EvaluationList)
         for state in _OPEN_STATES
     ]
-    history = ask_for(bus, ListEvaluations(limit=_HISTORY), EvaluationList)
-    catalog = ask_for(bus, ShowCatalog(kind="agent"), Catalog)
-    newest, fleet, answers = await asyncio.gather(history, catalog, asyncio.gather(*lists))
+    answers = await asyncio.gather(*lists)
     listed = [status for answer in answers for status in answer.evaluations]
     full = await asyncio.gather(
         *(status_of(bus, status.evaluation) for status in listed[:MOST_SHOWN])
@@ -62,7 +72,12 @@ async def overview_of(bus: Bus) -> Overview:
     total = sum(
         len(answer.evaluations) if answer.total is None else answer.total for answer in answers
     )
-    return Overview(full, total - len(full), newest.evaluations, fleet.agents)
+    return full, total
+
+
+async def agents(bus: Bus) -> tuple[AgentStatus, ...]:
+    """Return the agents that the registry knows, also those that are gone. Raises NotAnswering."""
+    return (await ask_for(bus, ShowCatalog(kind="agent"), Catalog)).agents
 
 
 async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -71,6 +71,7 @@ def environment() -> Environment:
         "count": counted,
         "duration": lambda duration_ns: shown(duration_ns, "ns"),
         "interval": interval_text,
+        "prose": prose,
         "rate": lambda per_second: shown(per_second, "1/s"),
         "share": lambda value: shown(value, "share"),
         "shown": shown,
@@ -89,6 +90,17 @@ def interval_text(estimate: tuple[float, float | None, float | None], unit: str 
     """Return an `estimate` (value, low, high), which are in `unit`, as text."""
     value, low, high = estimate
     return estimated(value, low, high, unit)
+
+
+def prose(text: str) -> Markup:
+    """Return a text of a manifest with the words between backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
 
 
 def time_element(epoch_ns: int) -> Markup:

@@ -27,7 +27,16 @@ from services.gateway.rest import (
     tables,
     trace,
 )
-from services.gateway.site import analysis, evaluation, home, login, models, new
+from services.gateway.site import (
+    agents,
+    analysis,
+    datasets,
+    evaluation,
+    home,
+    login,
+    models,
+    new,
+)
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.site import trace as trace_page
 from services.gateway.static_files import static_file
@@ -91,6 +100,11 @@ def _pages() -> list[Route]:
         Route("/evaluations/{evaluation}/cancel", evaluation.cancel, methods=["POST"]),
         Route("/new", new.form, methods=["GET"]),
         Route("/new", new.act, methods=["POST"]),
+        Route("/agents", agents.agents),
+        Route("/agents/{agent}", agents.agent),
+        Route("/datasets", datasets.datasets),
+        Route("/datasets/{name:path}/{version}", datasets.dataset),
+        Route("/scenarios", datasets.scenarios),
         Route("/models", models.models),
         Route("/models/{name:path}/{version}", models.model),
     ]

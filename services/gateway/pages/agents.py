@@ -1,11 +1,15 @@
-"""Agents as texts: hardware, frameworks, what they do. Pure."""
+"""The pages of agents: hardware, frameworks, what they may trace and what they do. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mlscope.counts import many
-from schemas.agent import Hardware
+from mlscope.quantities import shown
+from schemas.agent import Accelerator, Hardware
+from schemas.run import Ceiling
 from schemas.status import AgentStatus, EvaluationStatus
+from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head
 
 _GIB = 1 << 30
 
@@ -18,9 +22,12 @@ def hardware_text(hardware: Hardware) -> str:
     parts = [f"{count} x {name}" if count > 1 else name for name, count in accelerators.items()]
     cores = many(hardware.cores, "core")
     parts.append(f"{cores} of {hardware.cpu_model or hardware.architecture}")
-    if hardware.memory_bytes:
-        parts.append(f"{hardware.memory_bytes / _GIB:.3g} GiB")
-    return ", ".join(parts)
+    return ", ".join(filter(None, (*parts, memory_text(hardware))))
+
+
+def memory_text(hardware: Hardware) -> str:
+    """Return a machine's memory, as constraints of requests count it; '' if it is not known."""
+    return f"{hardware.memory_bytes / _GIB:.3g} GiB" if hardware.memory_bytes else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +76,89 @@ def agent_rows(
         rows.append(AgentRow(status, busy))
     order = ("busy", "idle", "lost", "left")
     return sorted(rows, key=lambda row: (order.index(row.condition), row.name))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsView:
+    """All agents."""
+
+    rows: Sequence[AgentRow]
+    template: ClassVar[str] = "agents.html"
+    title: ClassVar[str] = "Agents"
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """A ceiling of a device, as texts."""
+
+    device: str
+    what: str
+    measured: str
+    datasheet: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """One agent: what it is, what it may trace, what it runs and ran."""
+
+    row: AgentRow
+    history: Sequence[EvaluationRow]
+    template: ClassVar[str] = "agent.html"
+    heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
+
+    @property
+    def title(self) -> str:
+        """The agent's name."""
+        return self.row.name
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Names and values of what is known of its machine and software."""
+        announcement = self.row.status.announcement
+        hardware = announcement.hardware
+        host = f" of {hardware.host_cores}" if hardware.host_cores > hardware.cores else ""
+        labels = ", ".join(f"{name}={value}" for name, value in announcement.labels.items())
+        is_open = announcement.allows_inline_python
+        facts = [
+            ("Host", hardware.hostname),
+            ("Processor", f"{hardware.cpu_model} ({hardware.architecture})".strip()),
+            ("Cores", f"{hardware.cores}{host}"),
+            ("Memory", memory_text(hardware)),
+            ("Interconnect", hardware.interconnect),
+            ("Image", announcement.image),
+            ("Labels", labels),
+            ("Python", announcement.python_version),
+            ("mlscope", announcement.mlscope_version),
+            ("Python code in requests", "allowed" if is_open else "not allowed"),
+            ("Reserved", "for one request" if announcement.reserved_for else ""),
+        ]
+        return [(name, value) for name, value in facts if value]
+
+    @property
+    def roofs(self) -> list[Roof]:
+        """The ceilings of its processors and accelerators, where they were measured."""
+        hardware = self.row.status.announcement.hardware
+        devices: list[tuple[str, Hardware | Accelerator]] = [("cpu", hardware)]
+        devices += [(accelerator.name, accelerator) for accelerator in hardware.accelerators]
+        roofs = []
+        for device, source in devices:
+            for precision, ceiling in source.peak_flops.items():
+                roofs.append(_roof(device, f"compute, {precision}", ceiling, "FLOP/s"))
+            if source.memory_bandwidth:
+                roofs.append(_roof(device, "memory", source.memory_bandwidth, "B/s"))
+        return roofs
+
+    @property
+    def roof_notes(self) -> list[str]:
+        """Why ceilings are missing."""
+        hardware = self.row.status.announcement.hardware
+        notes = [hardware.roof_note, *(device.roof_note for device in hardware.accelerators)]
+        return [note for note in notes if note]
+
+
+def _roof(device: str, what: str, ceiling: Ceiling, unit: str) -> Roof:
+    measured = shown(ceiling.measured, unit)
+    if ceiling.measured is not None and ceiling.uncertainty:
+        measured += f" ± {shown(ceiling.uncertainty, 'share')}"
+    return Roof(device, what, measured, shown(ceiling.datasheet, unit), ceiling.method)

@@ -1,6 +1,6 @@
 """The page with the list of evaluations: searched, sorted, in pages. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
@@ -94,6 +94,10 @@ class Head:
     order: str
 
 
+PLAIN_HEADS = tuple(Head(name, "", "") for name in _HEADS)
+"""The headings of a list that is not sorted."""
+
+
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
     """An evaluation in the list, and the figures of its loads."""
@@ -175,6 +179,11 @@ class EvaluationsView:
         return [*remedies, ("show all evaluations", "/evaluations")]
 
 
+def evaluation_rows(evaluations: Iterable[EvaluationStatus]) -> list[EvaluationRow]:
+    """Return evaluations as rows of a list."""
+    return [EvaluationRow(status, load_figures(status)) for status in evaluations]
+
+
 def evaluations_view(
     answer: EvaluationList, search: Search, *, can_compare: bool = False, can_start: bool = False
 ) -> EvaluationsView:
@@ -182,6 +191,6 @@ def evaluations_view(
 
     `can_compare`: whether there is a page that compares them; `can_start`: one that starts them.
     """
-    rows = [EvaluationRow(status, load_figures(status)) for status in answer.evaluations]
+    rows = evaluation_rows(answer.evaluations)
     total = len(rows) if answer.total is None else answer.total
     return EvaluationsView(rows, search, total, can_compare, can_start)

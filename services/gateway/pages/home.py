@@ -9,8 +9,7 @@ from typing import ClassVar
 from mlscope.counts import many
 from schemas.status import AgentStatus, EvaluationStatus
 from services.gateway.pages.agents import AgentRow, agent_rows
-from services.gateway.pages.evaluations import EvaluationRow, Head
-from services.gateway.pages.headlines import load_figures
+from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 from services.gateway.pages.regressions import Regression, regressions_in
 
 MOST_SHOWN = 12
@@ -88,10 +87,7 @@ class HomeView:
     shows_agents: bool
     template: ClassVar[str] = "home.html"
     title: ClassVar[str] = "Home"
-    heads: ClassVar[Sequence[Head]] = tuple(
-        Head(name, "", "")
-        for name in ("Model", "State", "Load", "Latency", "Samples/s", "Agents", "Requested")
-    )
+    heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
 
     @property
     def open(self) -> list[OpenRow]:
@@ -119,7 +115,7 @@ class HomeView:
         """The latest evaluations that have ended."""
         shown = {status.evaluation for status in self.overview.open}
         ended = [status for status in self.overview.history if status.evaluation not in shown]
-        return [EvaluationRow(status, load_figures(status)) for status in ended[:_LATEST]]
+        return evaluation_rows(ended[:_LATEST])
 
     @property
     def regressions(self) -> list[Regression]:

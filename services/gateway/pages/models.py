@@ -13,6 +13,9 @@ from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
 from schemas.manifest import ModelManifest
+from schemas.request import Refused
+from schemas.status import EvaluationStatus, Matched
+from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 from services.gateway.pages.forms import Choice, Field, SearchForm
 
 PAGE_SIZE = 100
@@ -93,7 +96,7 @@ def matching_models(models: Iterable[ModelManifest], search: Search) -> list[Mod
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class SortHead:
     """A column's heading: its name, and the address of the list sorted by it."""
 
     name: str
@@ -121,7 +124,7 @@ class ModelsView:
 
     form: SearchForm
     note: str
-    heads: Sequence[Head]
+    heads: Sequence[SortHead]
     rows: Sequence[ModelRow]
     position: str
     links: Sequence[tuple[str, str]]
@@ -159,11 +162,11 @@ def models_view(models: Sequence[ModelManifest], search: Search) -> ModelsView:
     )
 
 
-def _head(name: str, text: str, search: Search) -> Head:
+def _head(name: str, text: str, search: Search) -> SortHead:
     is_number = name in _NUMBERS
     order = "descending" if is_number else "ascending"
     address = search.address(sort=name, page=1)
-    return Head(text, address, is_number, order if name == search.sort else "")
+    return SortHead(text, address, is_number, order if name == search.sort else "")
 
 
 def _row(model: ModelManifest) -> ModelRow:
@@ -206,6 +209,9 @@ class ModelView:
     row: ModelRow
     frameworks: str
     manifest: str
+    matched: Matched | Refused | None
+    history: Sequence[EvaluationRow]
+    heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
     template: ClassVar[str] = "model.html"
 
     @property
@@ -214,13 +220,31 @@ class ModelView:
         return self.row.manifest
 
     @property
+    def placement(self) -> Matched | None:
+        """The agents that fit and those that do not, if the scheduler could tell."""
+        return self.matched if isinstance(self.matched, Matched) else None
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why the scheduler could not tell, if so."""
+        return self.matched if isinstance(self.matched, Refused) else None
+
+    @property
     def title(self) -> str:
         """Name and version."""
         return f"{self.model.name} {self.model.version}"
 
 
-def model_view(model: ModelManifest) -> ModelView:
-    """Return the page of one model."""
+def model_view(
+    model: ModelManifest,
+    matched: Matched | Refused | None = None,
+    history: Sequence[EvaluationStatus] = (),
+) -> ModelView:
+    """Return the page of one `model`.
+
+    `matched`: the agents that could run it now and why others cannot, or why that is not known;
+    `history`: its latest evaluations.
+    """
     manifest = yaml.safe_dump(
         {"kind": model.kind, **model.model_dump(mode="json", exclude_defaults=True)},
         sort_keys=False,
@@ -228,4 +252,4 @@ def model_view(model: ModelManifest) -> ModelView:
         width=100,
     )
     frameworks = ", ".join(f"{need.name} {need.version}" for need in frameworks_of(model))
-    return ModelView(_row(model), frameworks, manifest)
+    return ModelView(_row(model), frameworks, manifest, matched, evaluation_rows(history))

@@ -3,12 +3,20 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mlscope.client.errors import CommandRefused
-from schemas.request import Refused
+from mlscope.bus.bus import Bus
+from mlscope.client.asking import ask_for
+from mlscope.client.errors import ClientError, CommandRefused
+from schemas.manifest import ModelManifest
+from schemas.request import ListEvaluations, Match, Refused
+from schemas.status import Matched
+from services.gateway.bus_requests import evaluations
 from services.gateway.bus_requests import models as ask_models
-from services.gateway.pages.models import SORTS, Search, model_view, models_view
+from services.gateway.pages.models import SORTS, ModelView, Search, model_view, models_view
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of
+from services.gateway.responses import refused_by
+
+_LATEST = 5
 
 
 async def models(request: Request) -> Response:
@@ -31,6 +39,18 @@ async def model(request: Request) -> Response:
     name, version = str(request.path_params["name"]), str(request.path_params["version"])
     for manifest in await ask_models(bus_of(request), name):
         if (manifest.name, manifest.version) == (name, version):
-            return rendered(request, model_view(manifest))
+            return rendered(request, await _view_of(bus_of(request), manifest))
     message = f"no model {name} {version}; /models lists all"
     raise CommandRefused(Refused(error="unknown", message=message, field="version", found=version))
+
+
+async def _view_of(bus: Bus, manifest: ModelManifest) -> ModelView:
+    """Return a model's view; who can run it is left out where the scheduler does not answer."""
+    matched: Matched | Refused
+    try:
+        request = Match(model=f"{manifest.name}:{manifest.version}")
+        matched = await ask_for(bus, request, Matched)
+        history = await evaluations(bus, ListEvaluations(model=manifest.name, limit=_LATEST))
+    except ClientError as error:
+        return model_view(manifest, refused_by(error))
+    return model_view(manifest, matched, history.evaluations)

@@ -93,7 +93,12 @@ def plan(
     return Plan(
         subject=_subject(request, match, catalog, best),
         sessions=tuple(sessions),
-        refusals=match.reasons,
+        # Of agents that the request leaves out by name nobody asks why they were not chosen.
+        refusals=tuple(
+            reason
+            for reason in match.reasons
+            if not request.agents or reason.agent in request.agents
+        ),
     )
 
 

@@ -250,3 +250,11 @@ def test_ids_stay_tokens_whatever_agents_are_called() -> None:
 def test_plan_and_digest_are_the_same_every_time() -> None:
     assert planned() == planned()
     assert len(planned().subject.model_digest) == 64
+
+
+def test_agents_that_the_request_leaves_out_by_name_need_no_reason() -> None:
+    fleet = a_catalog(an_agent("a1"), an_agent("a2"), an_agent("a3", state="lost"))
+    assert planned(fleet, agents=("a1",)).refusals == ()
+    named = planned(fleet, agents=("a1", "a3")).refusals
+    assert [refused.agent for refused in named] == ["a3"]
+    assert [refused.agent for refused in planned(fleet).refusals] == ["a3"]

@@ -1,0 +1,101 @@
+"""The page of scenarios: when each issues its queries, drawn from its own schedule. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlscope.load.errors import LoadError
+from mlscope.load.scenarios import scenario_named
+from schemas.manifest import ScenarioManifest
+
+_WINDOW_NS = 2_000_000_000
+_MOST_MARKS = 200
+_SAMPLES = 1000
+_ROWS = 4
+_BLOCKS = 12
+_RESULT = re.compile(r"\s*Final performance result is: (.*)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A schedule: due times of an open loop, or blocks of a closed one, as shares of the width.
+
+    `marks` are due times; `blocks` are rows of queries in flight, each (start, width).
+    """
+
+    marks: Sequence[float] = ()
+    blocks: Sequence[Sequence[tuple[float, float]]] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRow:
+    """A scenario: what it does, its default parameters, the result it gives, its schedule."""
+
+    manifest: ScenarioManifest
+    description: str
+    result: str
+    parameters: str
+    drawing: Drawing | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScenariosView:
+    """All scenarios of the catalog."""
+
+    rows: Sequence[ScenarioRow]
+    template: ClassVar[str] = "scenarios.html"
+    title: ClassVar[str] = "Scenarios"
+
+
+def scenarios_view(scenarios: Sequence[ScenarioManifest]) -> ScenariosView:
+    """Return the newest version of each scenario, by name."""
+    newest = {manifest.name: manifest for manifest in sorted(scenarios, key=_version_key)}
+    return ScenariosView([_row(newest[name]) for name in sorted(newest)])
+
+
+def _version_key(manifest: ScenarioManifest) -> tuple[str, list[int]]:
+    return manifest.name, [int(part) for part in re.findall(r"\d+", manifest.version)]
+
+
+def _row(manifest: ScenarioManifest) -> ScenarioRow:
+    result = _RESULT.search(manifest.description)
+    parameters = ",".join(f"{name}={value}" for name, value in manifest.parameters.items())
+    return ScenarioRow(
+        manifest,
+        _RESULT.sub("", manifest.description),
+        result[1] if result else "",
+        parameters,
+        drawing_of(manifest),
+    )
+
+
+def drawing_of(manifest: ScenarioManifest) -> Drawing | None:
+    """Return the schedule of a scenario with its default parameters; None if it is not known here.
+
+    An open loop's first two seconds are true due times. How long a query of a closed loop takes is
+    the model's: its blocks show the order alone.
+    """
+    try:
+        load = scenario_named(manifest.name)(manifest.parameters, 1, _SAMPLES)
+    except LoadError:
+        return None
+    if load.due_ns is not None:
+        window_ns = min(_WINDOW_NS, int(load.due_ns[-1]) + 1)
+        due_ns = load.due_ns[load.due_ns < window_ns][:_MOST_MARKS]
+        caption = f"Due times of the first {window_ns / 1e9:.3g} s: {len(due_ns)} queries"
+        return Drawing(marks=[float(time_ns) / window_ns for time_ns in due_ns], caption=caption)
+    rows = min(load.concurrency, _ROWS)
+    return Drawing(
+        blocks=[_blocks(row, rows) for row in range(rows)],
+        caption="Each query is issued when one before it is answered"
+        + (f", {load.concurrency} at a time" if load.concurrency > 1 else ""),
+    )
+
+
+def _blocks(row: int, rows: int) -> list[tuple[float, float]]:
+    """Return one row of queries back to back, shifted so that rows take turns."""
+    width = 1 / _BLOCKS
+    starts = [(number + row / rows) * width for number in range(_BLOCKS)]
+    return [(start, width * 0.92) for start in starts if start + width <= 1.0001]

@@ -1,0 +1,126 @@
+"""Pages of agents, datasets, scenarios, and where a model can run."""
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Bus
+from schemas.agent import CollectorFacts
+from schemas.manifest import DatasetManifest, Sample, ScenarioManifest, Source, Synthetic
+from schemas.run import Ceiling
+from services.gateway.pages.datasets import DatasetRow, DatasetView, datasets_view
+from services.gateway.pages.scenarios import drawing_of, scenarios_view
+from services.gateway.rendering import html_of, prose
+from tests.services.gateway.conftest import web_over
+from tests.services.gateway.pages.test_home import an_agent
+from tests.stories import E, StandIns, a_run, beginning, whole_story
+
+
+async def test_an_agent_s_page_says_what_it_is_may_trace_and_runs(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    roofs = {"fp32": Ceiling(measured=2e12, uncertainty=0.02, datasheet=3e12, method="gemm")}
+    agent = an_agent(cpu_model="EPYC", peak_flops=roofs, host_cores=64)
+    collector = CollectorFacts(name="cupti", levels=(), reason="not <installed>")
+    traced = agent.announcement.model_copy(update={"collectors": (collector,)})
+    standing.agents = (agent.model_copy(update={"announcement": traced}),)
+    await standing.tell(*beginning(), *a_run("r0")[:1])
+    listed = (await web.get("/agents")).text
+    assert 'href="/agents/a1"' in listed
+    assert "busy" in listed
+    page = (await web.get("/agents/a1")).text
+    assert "8 of 64" in page
+    assert "2 TFLOP/s ± 2.0%" in page
+    assert "not &lt;installed&gt;" in page
+    assert page.count(f'href="/evaluations/{E}"') == 2
+    missing = await web.get("/agents/none")
+    assert (missing.status_code, "/agents lists all" in missing.text) == (404, True)
+
+
+async def test_without_agents_it_says_how_to_start_one(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    assert "mlscope agent" in (await web.get("/agents")).text
+
+
+async def test_a_model_s_page_says_where_it_can_run_and_why_not_elsewhere(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    page = (await web.get("/models/tiny/1.0.0")).text
+    assert 'href="/agents/a1">a1</a><small class="beside">would be chosen' in page
+    assert "onnxruntime 1.31.0" in page
+    assert "memory 1.0 GiB, wanted 8.0 GiB" in page
+    assert f'href="/evaluations/{E}"' in page
+    assert [request.model for request in standing.matched] == ["tiny:1.0.0"]
+
+
+async def test_a_model_s_page_needs_no_scheduler(bus: Bus) -> None:
+    standing = StandIns(bus)
+    await bus.answer("mlscope.v1.request.catalog", standing._catalog, queue="catalog")
+    async with web_over(bus) as web:
+        page = await web.get("/models/tiny/1.0.0")
+    assert page.status_code == 200
+    assert 'class="note"' in page.text
+
+
+def test_datasets_say_how_many_samples_they_have_and_where_from() -> None:
+    held = DatasetManifest(name="held", samples=(Sample(path="a/cat.jpg", labels=("cat",)),) * 70)
+    made = DatasetManifest(name="made", synthetic=Synthetic(samples=2000, seed=7))
+    far = DatasetManifest(name="far", source=Source(address="file:/x", reader="npy"))
+    html = html_of(datasets_view([made, held, far]))
+    assert html.index("/datasets/far/1.0.0") < html.index("/datasets/held/1.0.0")
+    for count in (">2,000<", ">70<", ">unknown<"):
+        assert count in html
+    page = html_of(DatasetView(DatasetRow(held)))
+    assert page.count("cat.jpg") == 60
+    assert "and 10 more" in page
+    assert "made from seed 7" in html_of(DatasetView(DatasetRow(made)))
+    assert "file:/x (npy)" in html_of(DatasetView(DatasetRow(far)))
+
+
+def test_a_sample_that_is_a_small_picture_is_shown() -> None:
+    sample = Sample(content="iVBORw0KGgoAAAA", labels=("dot",))
+    page = html_of(DatasetView(DatasetRow(DatasetManifest(name="d", samples=(sample,)))))
+    assert '<img src="data:image/png;base64,iVBORw0KGgoAAAA" alt="dot">' in page
+    text = Sample(content="PHNjcmlwdD4=")
+    assert "<img" not in html_of(
+        DatasetView(DatasetRow(DatasetManifest(name="d", samples=(text,))))
+    )
+
+
+def test_an_open_loop_is_drawn_from_its_due_times() -> None:
+    drawing = drawing_of(ScenarioManifest(name="fixed_rate", parameters={"rate_hz": 10}))
+    assert drawing is not None
+    assert drawing.marks == pytest.approx([number / 20 for number in range(20)])
+    assert drawing.caption == "Due times of the first 2 s: 20 queries"
+
+
+def test_a_closed_loop_is_drawn_with_its_queries_in_flight() -> None:
+    drawing = drawing_of(ScenarioManifest(name="batched", parameters={"concurrency": 3}))
+    assert drawing is not None
+    assert len(drawing.blocks) == 3
+    assert "3 at a time" in drawing.caption
+    ends = [start + width for row in drawing.blocks for start, width in row]
+    assert max(ends) <= 1
+
+
+def test_a_scenario_of_another_package_has_no_drawing_but_an_entry() -> None:
+    manifest = ScenarioManifest(name="mine", description="As `x`. Final performance result is: y.")
+    assert drawing_of(manifest) is None
+    html = html_of(scenarios_view([manifest, manifest.model_copy(update={"version": "1.10.0"})]))
+    assert "1.10.0" in html
+    assert "As <code>x</code>.</p>" in html
+    assert "<strong>Result:</strong> y." in html
+
+
+def test_backticks_make_code_and_nothing_else() -> None:
+    assert prose("a `<b>` c") == "a <code>&lt;b&gt;</code> c"
+    assert prose("a ` c <b>") == "a ` c &lt;b&gt;"
+
+
+@pytest.mark.parametrize("path", ["/datasets", "/scenarios"])
+async def test_empty_catalogs_are_pages(
+    web: httpx.AsyncClient, standing: StandIns, path: str
+) -> None:
+    response = await web.get(path)
+    assert (response.status_code, 'class="empty"' in response.text) == (200, True)
