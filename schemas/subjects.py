@@ -1,6 +1,7 @@
 """Subjects of all messages. Only this module writes a subject.
 
     mlscope.v1.<entity>.<evaluation>[.<run>].<happened>[.<agent>]
+    mlscope.v1.watch.<evaluation>.<event>        live events relayed to NATS clients, not stored
     mlscope.v1.request.<verb>                    commands anyone may send
     mlscope.v1.request.agent.<agent>.<verb>      commands of the scheduler to one agent
 
@@ -61,6 +62,14 @@ def command_subject(command: type[Command]) -> str:
 def agent_command(agent: str, verb: str) -> str:
     """Return the subject of a command to one agent; `verb`: `start`, `stop`, `close`, `query`."""
     return f"{REQUEST}.agent.{agent}.{verb}"
+
+
+def watch_subject(evaluation: str, event: str) -> str:
+    """Return the subject on which an `event` of a watched `evaluation` is relayed.
+
+    `event` is `spans`, `gap`, `progress` or `end`, or `*` for all.
+    """
+    return f"{ROOT}.watch.{evaluation}.{event}"
 
 
 def decisions_of(evaluation: str) -> str:

@@ -78,6 +78,27 @@ class ShowSpan(Command):
     span: Integer = Field(ge=-(2**63), le=2**63 - 1)
 
 
+class Watch(Command):
+    """Have an evaluation's live spans relayed for a while; repeat it to have them for longer.
+
+    The spans are sent on a subject of their own, as JSON; they are not stored there.
+    """
+
+    verb = "watch"
+    evaluation: Token
+
+
+class Watching(Message):
+    """Answer to `watch`: subscribe to `subject`, and repeat the request within `lasts_s` seconds.
+
+    Its last token is the kind of event: spans, gap, progress, end.
+    """
+
+    evaluation: Token
+    subject: str
+    lasts_s: float
+
+
 class TraceLane(Message):
     """One row of a timeline: what its spans share, and how many there are.
 

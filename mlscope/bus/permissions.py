@@ -22,6 +22,10 @@ Requesters share one key, and one store for files that are too large for a reque
 requester may fill it for a day, or overwrite another's file, which agents notice by its checksum.
 The store refuses files when it is full, and holds nothing else.
 
+Watchers (and requesters) see the live spans of every evaluation (times, names of layers and
+kernels) and how far it is, on subjects that only the gateway publishes on. A watcher can't read the
+log, requests, answers of models, or what is sent to others, and can't start or end anything.
+
 The provisioner makes and changes the streams, stores and durables in `streams`; it deletes and
 purges nothing. A permission names a subject, not a body, so no key that may change a stream can be
 prevented from setting limits that empty it, or from giving it the subjects of other streams.
@@ -52,13 +56,16 @@ from schemas.dead import LetterBuried
 from schemas.encoding.message_index import COMMANDS
 from schemas.message import Fact
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
+from schemas.subjects import REQUEST, ROOT, agent_command, subject_of, watch_subject
+from schemas.trace import Watch
 
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
 CURATOR = "curator"
 """The connection that adds and removes artifacts."""
+WATCHER = "watcher"
+"""The connection that may have evaluations relayed and look at them, and nothing else."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -323,13 +330,15 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         ),
         "gateway": Permission(
             publish=(
-                *_requests(*COMMANDS),
+                *_requests(*(verb for verb in COMMANDS if verb != Watch.verb)),
                 *_batches("EVALUATIONS"),
                 *_fetch(OBJECTS),
-                *_inboxes("requester"),
+                watch_subject(_ANY, _ANY),
+                *_inboxes("requester", WATCHER),
             ),
             subscribe=(
                 *_inboxes("gateway"),
+                *_requests(Watch.verb),
                 *_entities("evaluation", "run", "analysis", "query", "trace"),
                 *_discovered("gateway"),
             ),
@@ -346,7 +355,12 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             subscribe=(
                 *_inboxes("requester"),
                 *_entities("evaluation", "run", "analysis", "query"),
+                watch_subject(_ANY, _ANY),
             ),
+        ),
+        WATCHER: Permission(
+            publish=_requests(Watch.verb),
+            subscribe=(*_inboxes(WATCHER), watch_subject(_ANY, _ANY)),
         ),
         CURATOR: Permission(
             publish=(

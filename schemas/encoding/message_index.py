@@ -37,7 +37,7 @@ from schemas.request import (
     WithdrawManifest,
 )
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.trace import ShowSpan, ShowTrace, ShowWindow
+from schemas.trace import ShowSpan, ShowTrace, ShowWindow, Watch
 
 _FACTS: tuple[type[Fact], ...] = (
     EvaluationRequested,
@@ -91,6 +91,7 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
             ShowTrace,
             ShowWindow,
             ShowSpan,
+            Watch,
         )
     }
 )

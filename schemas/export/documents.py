@@ -19,7 +19,7 @@ from schemas.reference import ReferenceLog
 from schemas.request import Accepted, CatalogChanged, Refused
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.subjects import ROOT, agent_command, command_subject, subject_of
-from schemas.trace import SpanDetails, TraceOverview, TraceWindow
+from schemas.trace import SpanDetails, TraceOverview, TraceWindow, Watching
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ASYNCAPI_FILE = "asyncapi.yaml"
@@ -42,6 +42,7 @@ ANSWERS: Mapping[str, type[Message]] = {
     "trace": TraceOverview,
     "trace_window": TraceWindow,
     "trace_span": SpanDetails,
+    "watch": Watching,
 }
 """Answer to each command, unless it is refused."""
 

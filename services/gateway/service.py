@@ -13,7 +13,10 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.settings import Settings
 from schemas.message import VERSION
+from schemas.subjects import command_subject
+from schemas.trace import Watch
 from services.gateway.live.feeds import Feeds
+from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
 
 _log = logging.getLogger(__name__)
@@ -27,6 +30,7 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     Raises OSError when the port is in use.
     """
     feeds = Feeds(bus, limit=settings.max_live_clients)
+    watches = Watches(bus, feeds)
     own_hosts = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
     app = build_app(
         bus,
@@ -50,12 +54,14 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         facts = ServiceInfo("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
+        await bus.answer(command_subject(Watch), watches.answer, queue="gateway")
         await bus.announce(facts, lambda: {"viewers": feeds.viewers})
         _log.info("listening", extra={"address": settings.gateway_address})
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         feeds.close()
+        await watches.close()
         server.should_exit = True
         await serving
         await app.state.pictures.close()

@@ -33,6 +33,10 @@ VERBS = (
 LIVE = ("evaluation", "run", "analysis", "query")
 
 
+CLIENTS = {"requester", "watcher", "curator", "provisioner"}
+"""Connections that are no services."""
+
+
 class Connection:
     """A bare nats-py connection that notes every refusal of the server."""
 
@@ -163,6 +167,26 @@ async def test_a_requester_may_hear_nothing_else(
         assert not await requester.may_subscribe(subject, queue)
 
 
+async def test_a_watcher_may_watch_and_nothing_else(nats_server: NatsServer) -> None:
+    own = {*PERMISSIONS["watcher"].publish}
+    foreign = {
+        subject.replace("*", "x").replace(">", "x.y")
+        for name, permission in PERMISSIONS.items()
+        for subject in (*permission.publish, *permission.subscribe)
+        if subject not in own
+    }
+    async with connected(nats_server, "watcher") as watcher:
+        assert await watcher.may_publish(f"{ROOT}.request.watch")
+        assert await watcher.may_subscribe(f"{ROOT}.watch.e1.*")
+        for subject in sorted(foreign):
+            assert not await watcher.may_publish(subject), subject
+        hearing = [f"{ROOT}.>", f"{ROOT}.*.e1.>", "_INBOX_requester.>", "$JS.>", "$KV.>", ">"]
+        hearing += sorted(one for one in foreign if not one.startswith(f"{ROOT}.watch"))
+        for subject in hearing:
+            if not subject.startswith("_INBOX_watcher"):
+                assert not await watcher.may_subscribe(subject), subject
+
+
 async def test_another_inbox_prefix_hears_no_answer(nats_server: NatsServer) -> None:
     async with connected(nats_server, "requester", inbox="_INBOX") as requester:
         with pytest.raises((nats.errors.TimeoutError, nats.errors.NoRespondersError)):
@@ -271,7 +295,7 @@ async def test_a_subject_has_its_hearers(
     assert allowed == hearers
 
 
-@pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"requester", "curator", "provisioner"}))
+@pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - CLIENTS))
 async def test_a_service_answers_discovery_and_asks_nothing(
     nats_server: NatsServer, name: str
 ) -> None:

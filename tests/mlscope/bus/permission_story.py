@@ -17,9 +17,10 @@ from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
-from mlscope.bus.permissions import CURATOR, agent_inbox, agent_key
+from mlscope.bus.permissions import CURATOR, WATCHER, agent_inbox, agent_key
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client import AsyncClient
+from mlscope.client.asking import ask_for
 from mlscope.client.asynchronous import request_of
 from mlscope.client.errors import CommandRefused
 from mlscope.client.timelines import overview_of, span_of, window_of
@@ -33,7 +34,7 @@ from schemas.message import Fact
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
 from schemas.subjects import agent_command
-from schemas.trace import ShowWindow
+from schemas.trace import ShowWindow, Watch, Watching
 from services.agent.host.announcing import announcement
 from services.analyzer.store import migrate as migrate_analyzer
 from services.collector.store import migrate as migrate_collector
@@ -349,5 +350,29 @@ async def send_nonsense(story: Story, requester: Bus) -> None:
     assert buried == BURYING
 
 
-PARTS = (evaluate, cancel, look_on, lose_an_agent, change_the_catalog, keep_artifacts, upload)
+async def watch_live(story: Story, client: AsyncClient) -> None:
+    """Watch a running evaluation's spans with a watcher's key and with a requester's."""
+    asked = await client.run("identity", scenarios=[LASTING], agents=["first"], wait_s=30)
+    async with story.bus(WATCHER) as watcher:
+        for bus in (watcher, client.bus):
+            watching = await ask_for(bus, Watch(evaluation=asked.id), Watching, timeout_s=30)
+            messages = await bus.subscribe(watching.subject).ready()
+            async with asyncio.timeout(60):
+                subject, _ = await anext(messages)
+            assert subject.startswith(f"{ROOT}.watch.{asked.id}.")
+            await messages.aclose()
+    await client.cancel(asked.id)
+    assert (await asked.wait(60)).state == "cancelled"
+
+
+PARTS = (
+    watch_live,
+    evaluate,
+    cancel,
+    look_on,
+    lose_an_agent,
+    change_the_catalog,
+    keep_artifacts,
+    upload,
+)
 """What people do, all of it at once."""

@@ -150,7 +150,7 @@ def test_a_slow_viewer_loses_spans_only_and_they_are_counted() -> None:
     assert viewer.take() == []
 
 
-def _told(sequence: int, count: int) -> TraceCaptured:
+def told_spans(sequence: int, count: int) -> TraceCaptured:
     """Return a batch of the story's evaluation."""
     rows = [(1000 * sequence + n, -1, 3, 0, 10 * n, 5, 4, -1, 0, b"") for n in range(count)]
     return trace_batch(Attempt(E, "r0", 1, AGENT), sequence, rows, _NAMES)
@@ -168,7 +168,7 @@ async def test_spans_are_sent_to_whoever_asks_for_them(
     ):
         texts = watched.aiter_text()
         text = await anext(texts)
-        await standing.tell(_told(0, 300), spans(7, sequence=1), _told(2, 200))
+        await standing.tell(told_spans(0, 300), spans(7, sequence=1), told_spans(2, 200))
         while text.count('"run":"r0"') < 1:
             text += await anext(texts)
         await standing.tell(*a_run("r0"), *a_run("r1"), *ending())
@@ -193,7 +193,7 @@ async def test_who_joins_late_is_told_how_much_is_missing(
     ):
         parts = first.aiter_text()
         text = await anext(parts)
-        await standing.tell(_told(0, 300))
+        await standing.tell(told_spans(0, 300))
         while '"spans":[300]' not in text:
             text += await anext(parts)
         async with web.stream("GET", address, params={"spans": "1"}) as second:
