@@ -30,7 +30,10 @@ def framework_of(value: object) -> object:
 
 
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
-FrameworkField = Annotated[FrameworkNeed | None, BeforeValidator(framework_of)]
+FrameworkField = Annotated[
+    FrameworkNeed | None,
+    BeforeValidator(framework_of, json_schema_input_type=str | FrameworkNeed | None),
+]
 
 
 class ScenarioChoice(Command):
@@ -38,6 +41,12 @@ class ScenarioChoice(Command):
 
     name: str
     parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+_ScenariosAsSent = (
+    str | Annotated[tuple[str | ScenarioChoice, ...], Field(min_length=1, max_length=64)]
+)
+"""Scenarios as a request may name them; a name alone stands for its default parameters."""
 
 
 class SystemNeed(Command):
@@ -137,7 +146,7 @@ class Evaluate(Command):
     key: str = Field(default="", max_length=256)
     labels: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("scenarios", mode="before")
+    @field_validator("scenarios", mode="before", json_schema_input_type=_ScenariosAsSent)
     @classmethod
     def _scenarios_by_name(cls, value: object) -> object:
         if isinstance(value, str):

@@ -31,15 +31,19 @@ class Fault:
 def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
     """Return the first fault of a message of class `kind` among pydantic's `errors`."""
     error = next(error for error in errors if not _is_superseded(error, errors))
+    if error["type"] == "missing":
+        error = _misspelt(error, errors) or error
     path, messages = _field_path(kind, error["loc"])
     is_missing = error["type"] == "missing"
     if error.get("ctx", {}).get("pattern") == ALLOWED:
         expected = "1 to 64 of A-Z a-z 0-9 _ -"
     elif error["type"] == "extra_forbidden":
+        name = str(error["loc"][-1])
         fields = [field for message in messages for field in message.model_fields]
-        similar = get_close_matches(str(error["loc"][-1]), fields, n=2)
-        hint = f"similar: {', '.join(similar)}" if similar else f"there are: {', '.join(fields)}"
-        expected = f"there is no such field; {hint}"
+        similar = get_close_matches(name, fields, n=2)
+        known = f"there are: {', '.join(fields)}"
+        hint = f"did you mean {' or '.join(similar)}?" if similar else known
+        expected = f"unknown field {name}; {hint}"
     else:
         expected = "a value is required" if is_missing else error["msg"].removeprefix(_PREFIX)
     return Fault(
@@ -57,6 +61,17 @@ def abbreviate(value: object) -> str:
 def truncate(text: str, most_characters: int) -> str:
     """Return a text of at most `most_characters`; three dots mark an omission."""
     return text if len(text) <= most_characters else f"{text[: most_characters - 3]}..."
+
+
+def _misspelt(missing: ErrorDetails, errors: Sequence[ErrorDetails]) -> ErrorDetails | None:
+    """Return the error about an unknown field that is similar to a missing one beside it."""
+    *place, name = missing["loc"]
+    for error in errors:
+        *other_place, other = error["loc"]
+        is_beside = error["type"] == "extra_forbidden" and other_place == place
+        if is_beside and get_close_matches(str(other), [str(name)]):
+            return error
+    return None
 
 
 def _is_superseded(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:

@@ -11,6 +11,7 @@ import yaml
 
 from schemas.analysis import Compared, Flow, Predictions, Spans, Tables
 from schemas.encoding.message_index import COMMANDS, FACTS
+from schemas.export.contract_schema import ContractSchema
 from schemas.export.manifest_schema import manifest_schema
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import VERSION, Envelope, Fact, Message
@@ -59,7 +60,10 @@ def documents() -> dict[str, str]:
         **COMMANDS,
         **{_answer_name(kind): kind for kind in _ANSWER_KINDS},
     }
-    schemas = {name: kind.model_json_schema(by_alias=True) for name, kind in bare.items()}
+    schemas = {
+        name: kind.model_json_schema(by_alias=True, schema_generator=ContractSchema)
+        for name, kind in bare.items()
+    }
     schemas["manifest"] = manifest_schema()
     schemas |= {name: fact_schema(fact) for name, fact in FACTS.items()}
     texts = {
@@ -81,8 +85,8 @@ def _answer_name(kind: type[Message]) -> str:
 
 def fact_schema(fact: type[Fact]) -> dict[str, Any]:
     """Return the schema of a fact as it is sent: the envelope with the fact's own `data`."""
-    envelope = Envelope.model_json_schema(by_alias=True)
-    body = fact.model_json_schema(by_alias=True)
+    envelope = Envelope.model_json_schema(by_alias=True, schema_generator=ContractSchema)
+    body = fact.model_json_schema(by_alias=True, schema_generator=ContractSchema)
     definitions = body.pop("$defs", {})
     properties = dict(envelope["properties"])
     properties["schema"] = {"const": fact.schema_name()}

@@ -1,11 +1,13 @@
 """The OpenAPI document of `/api`, made from the schemas of the messages. Pure."""
 
+import re
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
 from mlscope.exchange.formats import SPAN_FORMATS
 from schemas.analysis import Compared, Predictions, Table, Tables
+from schemas.export.contract_schema import ContractSchema
 from schemas.message import VERSION, Message
 from schemas.request import (
     Accepted,
@@ -17,6 +19,7 @@ from schemas.request import (
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
+from services.gateway.openapi_texts import DESCRIPTIONS
 from services.gateway.query_parameters import FIGURES, QUERY
 from services.gateway.table_files import FILES
 from services.gateway.window_parameters import WINDOW
@@ -52,18 +55,31 @@ def document() -> dict[str, Any]:
     """Return the document (OpenAPI 3.1)."""
     _, definitions = models_json_schema(
         [(model, "validation") for model in _MODELS],
+        schema_generator=ContractSchema,
         ref_template="#/components/schemas/{model}",
     )
     return {
         "openapi": "3.1.0",
         "info": {"title": "mlscope", "version": f"{VERSION}"},
         "security": [{}, {"bearer": []}],
-        "paths": {**_evaluation_paths(), **_trace_paths(), **_catalog_paths()},
+        "paths": _completed({**_evaluation_paths(), **_trace_paths(), **_catalog_paths()}),
         "components": {
             "schemas": definitions["$defs"],
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _completed(paths: dict[str, Any]) -> dict[str, Any]:
+    """Return paths whose operations have ids, and whose parameters have descriptions."""
+    for path, operations in paths.items():
+        words = re.findall(r"[a-z]+", path.removeprefix("/api/"))
+        for method, operation in operations.items():
+            operation["operationId"] = "_".join((method, *words))
+            for parameter in operation["parameters"]:
+                if "description" not in parameter:
+                    parameter["description"] = DESCRIPTIONS[parameter["name"]]
+    return paths
 
 
 def _evaluation_paths() -> dict[str, Any]:

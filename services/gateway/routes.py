@@ -1,5 +1,6 @@
 """Every path of the gateway, and its responses to errors."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -7,7 +8,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 
 from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError, CommandRefused
@@ -197,14 +198,32 @@ async def _not_found(request: Request, _: Any) -> Response:
     return login.error_response(request, refused)
 
 
-async def _wrong_method(request: Request, error: Any) -> Response:
+async def _wrong_method(request: Request, _: Any) -> Response:
+    """Refuse a method; several routes may share a path, so all of their methods are allowed."""
+    methods = ", ".join(sorted(_methods_of(request.app.routes, dict(request.scope))))
     refused = Refused(
         error="invalid",
         message=f"{request.url.path} does not accept {request.method}",
         field="method",
         found=request.method,
-        allowed=error.headers["Allow"],
+        allowed=methods,
     )
     response = refusal(refused, 405)
-    response.headers["Allow"] = error.headers["Allow"]
+    response.headers["Allow"] = methods
     return response
+
+
+def _methods_of(routes: Sequence[BaseRoute], scope: dict[str, Any]) -> set[str]:
+    """Return the methods that any of these routes accepts at the path of a request's scope."""
+    methods: set[str] = set()
+    scope = {**scope, "root_path": scope.get("app_root_path", "")}
+    for route in routes:
+        matching, _ = route.matches(scope)
+        if matching is Match.NONE:
+            continue
+        if isinstance(route, Mount):
+            inside = {**scope, "app_root_path": scope["root_path"] + route.path}
+            methods |= _methods_of(route.routes, inside)
+        elif isinstance(route, Route):
+            methods |= route.methods or set()
+    return methods

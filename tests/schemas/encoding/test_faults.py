@@ -33,7 +33,13 @@ def wrong(kind: Any, value: dict[str, Any]) -> MalformedMessage:
             "dataset.samples.0.path",
             "string",
         ),
-        ({"model": "m", "scenarios": [{"nme": "x"}]}, "scenarios.0.name", "required"),
+        (
+            {"model": "m", "scenarios": [{"nme": "x"}]},
+            "scenarios.0.nme",
+            "unknown field nme; did you mean name?",
+        ),
+        ({"modle": "m"}, "modle", "unknown field modle; did you mean model?"),
+        ({"colour": 1}, "model", "required"),
         ({"model": "m", "labels": {"why": []}}, "labels.why", "string"),
         ({"model": "m", "batch_sizes": [1, "x"]}, "batch_sizes.1", "integer"),
         ({"model": "m", "framework": 5}, "framework", "FrameworkNeed"),
@@ -56,11 +62,9 @@ def test_a_manifest_s_kind_is_no_part_of_the_path() -> None:
 def test_a_field_nobody_knows_brings_those_near_it() -> None:
     error = wrong(Evaluate, {"model": "m", "system": {"memmory_bytes": 9}})
     assert error.field == "system.memmory_bytes"
-    assert error.expected.startswith("there is no such field; similar: memory_bytes")
+    assert error.expected.startswith("unknown field memmory_bytes; did you mean memory_bytes")
     strange = wrong(Evaluate, {"model": "m", "blocks": {"zzz": 1}})
-    assert (
-        strange.expected == "there is no such field; there are: least, most, interval, budget_s, of"
-    )
+    assert strange.expected == "unknown field zzz; there are: least, most, interval, budget_s, of"
 
 
 def test_a_rule_of_ours_is_said_in_our_words() -> None:

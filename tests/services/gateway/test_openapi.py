@@ -1,5 +1,6 @@
 """The OpenAPI document: each path the gateway has is described, and nothing else is."""
 
+import json
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -9,6 +10,7 @@ from starlette.routing import Mount, Route
 from mlscope.bus.bus import Bus
 from services.gateway.live.feeds import Feeds
 from services.gateway.openapi import document
+from services.gateway.responses import finite
 from services.gateway.routes import build_app
 
 _UNDESCRIBED = {("/api/openapi.json", "get")}
@@ -65,3 +67,37 @@ def test_every_operation_says_how_it_refuses() -> None:
         refused = document()["paths"][path][method]["responses"]["default"]
         reference = refused["content"]["application/json"]["schema"]["$ref"]
         assert reference == "#/components/schemas/Refused"
+
+
+def test_a_validator_of_openapi_accepts_it() -> None:
+    validator = pytest.importorskip(
+        "openapi_spec_validator", reason="openapi-spec-validator is in the extra lint"
+    )
+    validator.validate(json.loads(json.dumps(finite(document()))))
+
+
+def test_operations_have_ids_of_their_own_and_parameters_are_described() -> None:
+    operations = [
+        operation for methods in document()["paths"].values() for operation in methods.values()
+    ]
+    ids = [operation["operationId"] for operation in operations]
+    assert len(set(ids)) == len(ids)
+    assert "get_evaluations_evaluation_tables_table" in ids
+    parameters = [each for operation in operations for each in operation["parameters"]]
+    assert all(each["description"] for each in parameters)
+
+
+def test_the_requests_of_the_documentation_fit_their_schema() -> None:
+    schema = {"$ref": "#/components/schemas/Evaluate", "components": document()["components"]}
+    for request in (
+        {"model": "efficientnet-lite0", "scenarios": ["online"]},
+        {"model": "m", "scenarios": "online", "framework": "onnxruntime:>=1.16"},
+        {"model": "m", "scenarios": [{"name": "poisson", "parameters": {"rate_hz": 5}}]},
+    ):
+        jsonschema.validate(request, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"model": "m", "scenarios": []}, schema)
+    assert (
+        document()["components"]["schemas"]["Evaluate"]["properties"]["trace_level"]["default"]
+        == "model"
+    )

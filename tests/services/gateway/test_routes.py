@@ -161,14 +161,31 @@ async def test_the_openapi_document_describes_what_is_answered(web: httpx.AsyncC
     jsonschema.validate(catalog, schema)
 
 
-async def test_another_method_is_refused_like_anything_else(web: httpx.AsyncClient) -> None:
-    response = await web.put("/api/evaluations", json={})
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/api/evaluations", "GET, HEAD, POST"),
+        (f"/api/evaluations/{E}", "DELETE, GET, HEAD"),
+        ("/evaluations", "GET, HEAD"),
+    ],
+)
+async def test_another_method_is_refused_with_those_there_are(
+    web: httpx.AsyncClient, path: str, allowed: str
+) -> None:
+    response = await web.put(path, json={})
     assert response.status_code == 405
-    assert (
-        set(response.headers["allow"].split(", ")) >= {"GET"} or "POST" in response.headers["allow"]
-    )
+    assert response.headers["allow"] == allowed
+    assert response.json()["allowed"] == allowed
     assert response.json()["found"] == "PUT"
     assert response.json()["accepted"] is False
+
+
+async def test_a_misspelt_field_is_named_with_the_one_that_was_meant(
+    web: httpx.AsyncClient,
+) -> None:
+    answer = (await web.post("/api/evaluations", json={"modle": "tiny"})).json()
+    assert answer["field"] == "modle"
+    assert "unknown field modle; did you mean model?" in answer["message"]
 
 
 async def test_the_page_tells_runs_tables_and_escapes(

@@ -1,0 +1,44 @@
+"""Descriptions of parameters in the OpenAPI document, by their names. Pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "Last-Event-ID": "the id of the last event received: the stream goes on behind it",
+        "accelerator": "a part of an accelerator's name, in any case",
+        "accelerator_memory_bytes": "least memory of an accelerator, in bytes",
+        "agent": "an agent's id; several may be named by repeating the parameter",
+        "architecture": "the processor's architecture, such as x86_64",
+        "batch_size": "only runs of this batch size",
+        "device": "the planned device, such as cpu or gpu",
+        "evaluation": "an evaluation's id",
+        "format": "the format of the answer",
+        "framework": "the planned framework: `name`, or `name:constraint`",
+        "hardware": "the name of a hardware manifest that the agents satisfy",
+        "image": "the agent's container image",
+        "interconnect": "how accelerators are connected",
+        "kind": "the kind of manifest: model, framework, dataset, scenario, hardware, software",
+        "label": "a label of the request, `name=value`; may be repeated",
+        "least_accuracy": "leave out results below this accuracy",
+        "level": "only runs of this trace level",
+        "limit": "how many entries the answer has at most",
+        "memory_bytes": "least memory of the machine, in bytes",
+        "model": "a model: `name`, or `name:constraint`",
+        "most_cost": "leave out results that cost more than this, in dollars a million samples",
+        "most_latency_ns": "leave out results whose latency is above this, in nanoseconds",
+        "name": "the manifest's name",
+        "offset": "how many entries to leave out, for the pages of a list",
+        "price": "dollars an hour of an agent, `agent=dollars`; may be repeated",
+        "run": "a run's name in its evaluation",
+        "search": "words that all occur, as parts and in any case, in any field or label",
+        "software": "the name of a software manifest that the agents satisfy",
+        "sort": "newest, oldest, model, state, throughput or latency",
+        "span": "a span's id in its run",
+        "state": "a state, such as running or analyzed",
+        "system_label": "a label of the agent, `name=value`; may be repeated",
+        "theme": "colours of the drawing: light or dark",
+        "version": "the manifest's version, or a constraint such as `>=1.2 <2`",
+        "width": "width of the drawing in pixels",
+    }
+)
