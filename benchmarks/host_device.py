@@ -235,8 +235,8 @@ def measure(case: Case, calls: int, rounds: int) -> bool:
             lambda n: predictor.begin(batches[n]).wait, count
         ),
     }
-    for measure in measure_by_name.values():
-        measure(6)
+    for mean_ms in measure_by_name.values():
+        mean_ms(6)
     times_ms: dict[str, list[float]] = {name: [] for name in measure_by_name}
     names = list(measure_by_name)
     for turn in range(rounds):

@@ -116,8 +116,8 @@ class SpanRelay:
         device, values = _device_and_value(fact, kind)
         codes = lane_codes(columns["level"], kind, columns["thread"], device, name)
         self._note_gap(fact, attempt, columns["start_ns"].tolist())
-        listed = (columns[field] for field in ("start_ns", "duration_ns", "span", "parent"))
-        start, duration, span, parent = (column.tolist() for column in listed)
+        listed = (columns[column] for column in ("start_ns", "duration_ns", "span", "parent"))
+        start, duration, span, parent = (array.tolist() for array in listed)
         rows = zip(codes.tolist(), start, duration, name.tolist(), span, parent, strict=True)
         attempt.rows += [
             Row(code, begin, max(length, 0), text, id_, above, values.get(place))
