@@ -44,19 +44,6 @@ def test_each_kind_of_value_is_read() -> None:
     assert settings.data_folder == Path("/srv/mlscope")
 
 
-def test_a_worker_s_memory_is_bound_on_request_alone() -> None:
-    assert Settings.read({}).worker_memory_bytes == 0
-    assert Settings.read({"MLSCOPE_WORKER_MEMORY_BYTES": "2GiB"}).worker_memory_bytes == 2 << 30
-    with pytest.raises(InvalidSetting, match="MLSCOPE_WORKER_MEMORY_BYTES"):
-        Settings.read({"MLSCOPE_WORKER_MEMORY_BYTES": "00"})
-
-
-def test_memory_for_prepared_batches_is_a_share_unless_it_is_given() -> None:
-    assert Settings.read({}).ahead_bytes is None
-    assert Settings.read({"MLSCOPE_AHEAD_BYTES": "0"}).ahead_bytes == 0
-    assert Settings.read({"MLSCOPE_AHEAD_BYTES": "2GiB"}).ahead_bytes == 2 << 30
-
-
 def test_several_servers_are_taken() -> None:
     urls = "tls://a.example:4222, nats://b.example"
     settings = Settings.read({"MLSCOPE_NATS_URL": urls})
@@ -67,12 +54,6 @@ def test_several_servers_are_taken() -> None:
 def test_servers_nobody_can_speak_to_are_refused_by_name(urls: str) -> None:
     with pytest.raises(InvalidSetting, match="MLSCOPE_NATS_URL"):
         Settings.read({"MLSCOPE_NATS_URL": urls})
-
-
-def test_no_request_may_be_larger_than_a_message() -> None:
-    assert Settings.read({"MLSCOPE_MAX_REQUEST_BYTES": "8 MiB"}).max_request_bytes == 8 << 20
-    with pytest.raises(InvalidSetting, match="MLSCOPE_MAX_REQUEST_BYTES"):
-        Settings.read({"MLSCOPE_MAX_REQUEST_BYTES": str((8 << 20) + 1)})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One opened model: its slots, its warm-up, its conditions."""
+"""One opened model: its slots, its conditions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,13 +14,10 @@ from services.agent.errors import (
     DatasetUnusable,
     MemoryExhausted,
     OpenFailed,
-    PredictFailed,
 )
 from services.agent.machine.hardware import processor_name
-from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.preparation.shares import LEAST_SLOTS
 from services.agent.worker.session import Session, open_session
-from services.agent.worker.warming_up import warm_up
 from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic, raw_port
 
 
@@ -64,54 +61,6 @@ def test_conditions_say_how_many_threads_prepared(session: Session) -> None:
     assert session.conditions(None, {}).prepare_threads == 1
     shared = replace(session, supply=replace(session.supply, workers=5))
     assert shared.conditions(None, {}).prepare_threads == 5
-
-
-def test_warming_up_fills_every_slot_and_leaves_nothing_busy(session: Session) -> None:
-    for slot in session.slots:
-        slot.arrays[0][:] = 0
-    warm_up(session.supply, session.predictor, session.slots, LEAST_SLOTS)
-    assert all(slot.arrays[0].any() for slot in session.slots)
-    assert session.busy_since_ns() == 0
-
-
-class Picky:
-    """A predictor that raises at its first calls."""
-
-    def __init__(self, inner: Predictor, times: int) -> None:
-        self.inner, self.left, self.answered = inner, times, 0
-
-    @property
-    def opened(self) -> Opened:
-        """Return what was opened."""
-        return self.inner.opened
-
-    def predict(self, inputs: Tensors) -> Tensors:
-        """Return the outputs. Raises PredictFailed."""
-        self.left -= 1
-        if self.left >= 0:
-            raise PredictFailed("index out of range")
-        self.answered += 1
-        return self.inner.predict(inputs)
-
-    def close(self) -> None:
-        """Free nothing."""
-
-
-def test_bad_samples_at_the_front_are_made_up_for(tmp_path: Path) -> None:
-    one = open_session(a_subject(), 1, MANIFESTS, tmp_path)
-    picky = Picky(one.predictor, 5)
-    warm_up(one.supply, picky, one.slots, 2)
-    assert (picky.left, picky.answered) == (-2, 2)
-    one.close()
-
-
-def test_a_model_that_raises_over_every_query_is_not_warmed_for_ever(tmp_path: Path) -> None:
-    one = open_session(a_subject(), 1, MANIFESTS, tmp_path)
-    picky = Picky(one.predictor, 1000)
-    with pytest.raises(PredictFailed, match=r"^predict: index out of range$"):
-        warm_up(one.supply, picky, one.slots, 2)
-    assert picky.left > 900
-    one.close()
 
 
 def several_inputs() -> Subject:
