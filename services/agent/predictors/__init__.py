@@ -20,6 +20,7 @@ from schemas.manifest import ModelManifest
 from services.agent.default_builders import BUILDERS
 from services.agent.errors import PackageMissing, UnknownFramework
 from services.agent.plug_ins import plug_ins
+from services.agent.predictors.normalization import Normalization
 
 GROUP = "mlscope.predictors"
 
@@ -51,6 +52,8 @@ class OpenRequest:
     remote_hosts: Sequence[str] = ()
     #: trace the layers of the very first run, where that is possible
     traces_first: bool = False
+    #: what the predictor computes of an input's bytes; those of all inputs, or none
+    normalizations: Sequence[Normalization | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ class Opened:
     device_memory_bytes: int = 0
     #: kind of the host's memory that a GPU copies inputs from (page_locking); '' on a CPU
     host_memory: str = ""
+    #: what a reader of its results must know
+    notes: tuple[str, ...] = ()
 
 
 class Predictor(Protocol):

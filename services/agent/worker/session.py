@@ -33,6 +33,7 @@ from services.agent.predictors.verified import unverified_caveat
 from services.agent.worker.answers.outputs import check_outputs
 from services.agent.worker.files.datasets import load_samples, truths_of
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
+from services.agent.worker.files.normalizing import Normalizations, with_normalize_moved
 from services.agent.worker.files.samples import first_readable
 from services.agent.worker.files.weights import with_weights_chosen
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
@@ -151,10 +152,16 @@ class SessionEnvironment:
     #: the context of collectors that observe the opening
     collectors: CollectorContext | None = None
 
-    def open_request(self, subject: Subject, files: ModelFiles, batch_size: int) -> OpenRequest:
+    def open_request(
+        self,
+        subject: Subject,
+        files: ModelFiles,
+        batch_size: int,
+        normalizations: Normalizations = (),
+    ) -> OpenRequest:
         """Return what a predictor opens: a `subject` at a `batch_size`, with its checked `files`.
 
-        Raises FileUnusable.
+        It computes the `normalizations` of its inputs. Raises FileUnusable.
         """
         has_builder = bool(subject.model.model.builder)
         graph_path, graph = (Path(), b"") if has_builder else files.graph()
@@ -170,6 +177,7 @@ class SessionEnvironment:
             builders=self.allowances.builders,
             remote_hosts=self.allowances.remote_hosts,
             traces_first=self.traces_first,
+            normalizations=normalizations,
         )
 
 
@@ -200,13 +208,14 @@ def open_session_in(
 
     Its files are in `manifests_folder`; those from elsewhere are `fetched`, by address.
     """
-    subject = with_weights_chosen(subject)
+    subject, normalizations = with_normalize_moved(with_weights_chosen(subject))
     check_code(subject.model, environment.allowances.inline)
     scratch = environment.scratch
     files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, fetched, scratch)
     folder = AssetFolder(manifests_folder, "datasets", fetched, scratch)
     try:
-        return _open(subject, batch_size, files, folder, environment)
+        request = environment.open_request(subject, files, batch_size, normalizations)
+        return _open(subject, request, files, folder, environment)
     except MemoryError as error:
         # Another attempt would end the same way: a final failure, and not the worker's crash.
         raise MemoryExhausted(batch_size, str(error) or "no memory") from error
@@ -214,15 +223,14 @@ def open_session_in(
 
 def _open(
     subject: Subject,
-    batch_size: int,
+    request: OpenRequest,
     files: ModelFiles,
     folder: AssetFolder,
     environment: SessionEnvironment,
 ) -> Session:
-    model, dataset = subject.model, subject.dataset
+    model, dataset, batch_size = subject.model, subject.dataset, request.batch_size
     pipeline = pipeline_of(steps_of(model), files.labels)
     samples = () if dataset.synthetic is not None else load_samples(dataset, folder)
-    request = environment.open_request(subject, files, batch_size)
     # A framework's profilers are there once it is imported.
     open_model = predictor_named(subject.framework)
     with contextlib.ExitStack() as undo:
@@ -281,6 +289,7 @@ def _open(
             *files.notes,
             *folder.notes,
             *pipeline.notes(),
+            *opened.notes,
             *([caveat] if caveat else []),
         ),
         inline=inline,

@@ -23,6 +23,7 @@ from services.agent.predictors.boundary import PREDICTING
 from services.agent.predictors.pytorch.feed import Feed
 from services.agent.predictors.pytorch.host_memory import cuda_page_locks
 from services.agent.predictors.pytorch.models import caller_of, precision_of
+from services.agent.predictors.pytorch.normalizing import normalizing, notes_of
 from services.agent.predictors.pytorch.options import Options
 from services.agent.predictors.pytorch.outputs import leaves_of, single_output_name
 from services.agent.predictors.pytorch.tracing.capturing import LayerCaptures, ModelCalls
@@ -40,7 +41,8 @@ class PyTorchPredictor:
         self.device = torch.device(options.device)
         self._names = [port.layer_name for port in request.model.outputs]
         self._single_name = single_output_name(self._names)
-        self._call = caller_of(module, request.model.inputs, options)
+        call = caller_of(module, request.model.inputs, options)
+        self._call = normalizing(call, request.normalizations, options)
         self._feeds: dict[int, Feed] = {}
         self._graph: _CapturedGraph | None = None
         self._captures: LayerCaptures | None = None
@@ -64,6 +66,9 @@ class PyTorchPredictor:
             threads=torch.get_num_threads(),
             options=options.by_name(),
             deepest_level=Level.FRAMEWORK,
+            notes=notes_of(
+                [port.layer_name for port in request.model.inputs], request.normalizations, options
+            ),
         )
 
     def settle(self, outputs: Tensors) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from services.agent.errors import BadOption
+from services.agent.predictors.normalization import OPTION, PLACES
 from services.agent.predictors.options import check_known, choice, count, flag, usable_cores
 
 PRECISIONS = ("float32", "float16", "bfloat16")
@@ -13,7 +14,7 @@ INPUTS = ("host", "device")
 CALLS = ("auto", "positional", "keyword", "list")
 OPTION_NAMES = (
     "threads", "inter_threads", "precision", "compile", "allow_tf32", "channels_last", "graphs",
-    "call", "weights", "inputs",
+    "call", "weights", "inputs", "normalize",
 )  # fmt: skip
 
 
@@ -39,6 +40,8 @@ class Options:
     weights: str = ""
     #: where a call finds its inputs; `device`: copied to a GPU before the clock
     inputs: str = "host"
+    #: where pictures' bytes become numbers
+    normalize: str = "host"
 
     def by_name(self) -> dict[str, Any]:
         """Return the effective options by name."""
@@ -67,6 +70,7 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
         device=place,
         weights=choice(requested, "weights", ("", "random"), ""),
         inputs=choice(requested, "inputs", INPUTS, "host"),
+        normalize=choice(requested, OPTION, PLACES, "host"),
     )
     if options.graphs and not on_gpu:
         raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")
