@@ -21,6 +21,7 @@ BENCHMARKS = (
     "artifacts",
     "startup",
     "catalog",
+    "pages",
     "consistency",
     "layer_overhead",
     "correlate",

@@ -8,6 +8,7 @@ from typing import ClassVar
 from mlscope.evaluation.fold import ENDED
 from schemas.analysis import Tables
 from schemas.status import EvaluationStatus, RunStatus
+from services.gateway.pages.models import address_of
 from services.gateway.pages.tables import TablesView, tables_view
 
 RUN_HEADS = (
@@ -53,6 +54,14 @@ class EvaluationView:
             return ""
         fields = self.status.request.model_dump(mode="json", exclude_defaults=True)
         return json.dumps(fields, indent=2)
+
+    @property
+    def model_address(self) -> str:
+        """The address of its model in the catalog, '' for one that came with the request."""
+        status = self.status
+        if status.subject is None or (status.request and not isinstance(status.request.model, str)):
+            return ""
+        return address_of(status.subject.model)
 
     @property
     def framework(self) -> str:

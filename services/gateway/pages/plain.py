@@ -1,9 +1,22 @@
 """Views of the login page and of an error. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from schemas.request import Refused
+
+_TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "unknown": "Not found",
+        "malformed": "Not understood",
+        "invalid": "Not possible",
+        "busy": "Too busy now",
+        "unavailable": "Not available now",
+        "unsatisfiable": "No agent fits",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,4 +38,15 @@ class ErrorView:
     @property
     def title(self) -> str:
         """The kind of error as a heading."""
-        return self.refused.error.capitalize()
+        return _TITLES.get(self.refused.error, self.refused.error.capitalize())
+
+    @property
+    def message(self) -> str:
+        """What is wrong, as a sentence."""
+        text = self.refused.message
+        return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.refused.error in ("busy", "unavailable")

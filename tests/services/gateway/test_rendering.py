@@ -63,9 +63,13 @@ def test_the_login_posts_a_password() -> None:
 
 def test_an_error_says_what_and_where_to_go() -> None:
     html = html_of(ErrorView(Refused(error="unknown", message="no <b>")))
-    assert "<h1>Unknown</h1>" in html
-    assert "no &lt;b&gt;" in html
+    assert "<h1>Not found</h1>" in html
+    assert "No &lt;b&gt;." in html
+    assert "Try again" not in html
     assert 'href="/evaluations"' in html
+    away = html_of(ErrorView(Refused(error="unavailable", message="the scheduler is away")))
+    assert "Try again" in away
+    assert "mlscope status" in away
 
 
 def test_quantities_are_shown_with_units_and_intervals() -> None:

@@ -6,7 +6,7 @@ from schemas.analysis import Column, Table, Tables
 from schemas.status import EvaluationStatus
 from services.gateway.pages.evaluation import evaluation_view
 from services.gateway.rendering import html_of
-from tests.stories import E, beginning, whole_story
+from tests.stories import E, a_model, beginning, whole_story
 
 
 def _status(*, ended: bool = True) -> EvaluationStatus:
@@ -58,3 +58,13 @@ def test_a_caveat_of_many_runs_is_said_once() -> None:
     page = _page(_table("latency", "run", row=("r0",), caveats=("r0: few", "r1: few")))
     assert "r0, r1: few" in page
     assert page.count("few") == 1
+
+
+def test_it_leads_to_its_model_unless_that_came_with_the_request() -> None:
+    assert '<a href="/models/tiny/1.0.0">tiny:1.0.0</a>' in _page()
+    status = _status()
+    assert status.request is not None
+    request = status.request.model_copy(update={"model": a_model()})
+    inline = status.model_copy(update={"request": request})
+    html = html_of(evaluation_view(inline, Tables(evaluation=E, tables=())))
+    assert "/models/tiny" not in html

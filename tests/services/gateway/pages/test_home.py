@@ -57,7 +57,7 @@ def test_an_empty_home_says_what_to_do_first() -> None:
     assert "mlscope run efficientnet-lite0" in shown()
     assert 'href="/new"' not in shown()
     assert '<a class="button" href="/new">Start the first one</a>' in shown(can_start=True)
-    assert "mlscope agent" in shown()
+    assert "mlscope serve agent" in shown()
 
 
 def test_what_runs_is_shown_with_its_progress_and_its_agent() -> None:

@@ -39,7 +39,7 @@ async def test_an_agent_s_page_says_what_it_is_may_trace_and_runs(
 async def test_without_agents_it_says_how_to_start_one(
     web: httpx.AsyncClient, standing: StandIns
 ) -> None:
-    assert "mlscope agent" in (await web.get("/agents")).text
+    assert "mlscope serve agent" in (await web.get("/agents")).text
 
 
 async def test_a_model_s_page_says_where_it_can_run_and_why_not_elsewhere(

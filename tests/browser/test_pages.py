@@ -1,0 +1,88 @@
+"""Every page of the house: accessible in both themes, as wide as its window, without scripts."""
+
+import pytest
+from playwright.async_api import Page
+
+from schemas.manifest import DatasetManifest, Sample, ScenarioManifest
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing
+from tests.browser.photographs import Photographs
+from tests.services.gateway.conftest import Running
+from tests.services.gateway.pages.test_home import an_agent
+from tests.stories import E, StandIns, a_run, beginning, whole_story
+
+OTHER = "fedcba9876543210"
+PAGES = {
+    "home": "/",
+    "evaluations": "/evaluations",
+    "nothing-found": "/evaluations?search=zzz&state=failed&model=x",
+    "models": "/models",
+    "model": "/models/tiny/1.0.0",
+    "agents": "/agents",
+    "agent": "/agents/a1",
+    "datasets": "/datasets",
+    "dataset": "/datasets/photos/1.0.0",
+    "scenarios": "/scenarios",
+    "error": "/evaluations/none",
+}
+
+
+@pytest.fixture
+async def house(running: Running, standing: StandIns) -> Running:
+    """Return a gateway that has something to show on every page."""
+    standing.agents = (an_agent(), an_agent("a" * 64, state="lost"))
+    standing.catalog = {
+        "datasets": (
+            DatasetManifest(name="photos", samples=(Sample(path="x/" + "long" * 40 + ".jpg"),)),
+        ),
+        "scenarios": (
+            ScenarioManifest(name="poisson", description="At `rate_hz`."),
+            ScenarioManifest(name="batched"),
+        ),
+    }
+    await standing.tell(*whole_story(OTHER), *beginning(), *a_run("r0"), a_run("r1")[0])
+    return running
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_is_accessible_and_fits(
+    browser: Browsing, house: Running, photographs: Photographs, name: str
+) -> None:
+    browser.tolerate("404")
+    page = await browser.page()
+    await page.goto(f"{house.url}{PAGES[name]}")
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        await assert_accessible(page)
+    for width in (1280, 390, 320):
+        await page.set_viewport_size({"width": width, "height": 900})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    headings = "[...document.querySelectorAll('h2')].filter((heading) => !heading.id).length"
+    assert await page.evaluate(headings) == 0
+    await photographs.take(page, name)
+
+
+async def test_pages_are_whole_without_scripts_and_storage(
+    browser: Browsing, house: Running
+) -> None:
+    page: Page = await browser.page(java_script_enabled=False)
+    await page.goto(house.url)
+    assert "r1 on a1" in await page.inner_text("#now")
+    await page.click("text=All evaluations")
+    assert await page.locator(f"a[href='/evaluations/{E}']").count() == 1
+    await page.fill("input[name=search]", "tiny")
+    await page.click("button >> text=Search")
+    assert "search=tiny" in page.url
+
+
+async def test_a_browser_without_storage_has_themes_for_its_page(
+    browser: Browsing, house: Running
+) -> None:
+    page = await browser.page()
+    await page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('none'); } })"
+    )
+    await page.goto(f"{house.url}/models")
+    await page.click("#theme")
+    assert await page.inner_text("#theme") == "Theme: light"
