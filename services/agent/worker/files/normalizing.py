@@ -1,4 +1,4 @@
-"""Moves the last numeric steps of pictures from the host to the model's device. Pure.
+"""Moves the last numeric steps of pictures from the host to the model's device.
 
 With the option `normalize: device` a batch holds the pictures' bytes, a quarter of float32's, and
 the predictor computes what the step `normalize` would have: (x · rescale_factor - mean) / scale.
