@@ -10,7 +10,7 @@ from mlscope.quantities import number
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from services.analyzer.building.best import estimate_text
-from services.analyzer.building.charts import Axis, dumbbells
+from services.analyzer.building.charts import Axis, dumbbells, with_transforms
 from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
@@ -145,14 +145,16 @@ def _cells(
     }
 
 
-_CHART = dumbbells(
-    ("place", "Part"),
-    (("warm", "warm"), ("cold", "cold")),
-    Axis("", "Time", "ns"),
-    "part",
-    "times",
+_CHART = with_transforms(
+    dumbbells(
+        ("place", "Part"),
+        (("warm", "warm"), ("cold", "cold")),
+        Axis("", "Time", "ns"),
+        "part",
+        "times",
+    ),
+    {"calculate": "datum.layer ? datum.layer : datum.part", "as": "place"},
 )
-_CHART["transform"] = [{"calculate": "datum.layer ? datum.layer : datum.part", "as": "place"}]
 
 ANALYSIS = Analysis(
     name="cold_start",

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.charts import Axis, bars
+from services.analyzer.building.charts import Axis, bars, with_transforms
 from services.analyzer.building.level_differences import UNTIMED
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -121,17 +121,18 @@ def _device_condition_rows(run: Run) -> Iterator[_Cells]:
         }
 
 
-_CHART = bars(
-    ("run", "Run"),
-    Axis("median", ""),
-    "min",
-    "max",
-    "unit",
-    facet="what",
-    has_interval=False,
-)
-_CHART["transform"].append({"calculate": "datum.figure + ' ' + datum.unit", "as": "figure"})
-_CHART |= {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
+_CHART = with_transforms(
+    bars(
+        ("run", "Run"),
+        Axis("median", ""),
+        "min",
+        "max",
+        "unit",
+        facet="what",
+        has_interval=False,
+    ),
+    last=[{"calculate": "datum.figure + ' ' + datum.unit", "as": "figure"}],
+) | {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
 
 
 ANALYSIS = Analysis(

@@ -16,7 +16,7 @@ from mlscope.quantities import number
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.building.charts import Axis, spreads
+from services.analyzer.building.charts import Axis, spreads, with_transforms
 from services.analyzer.building.level_differences import UNTIMED
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -49,17 +49,19 @@ _IN_VERDICT = ("instructions", "page-faults", "context-switches", "cpu-migration
 _Cells = dict[str, Any]
 
 
-_CHART = spreads(
-    ("event", "Event"),
-    {"per_query": "per query"},
-    Axis("", "Events per query, of those above 0"),
-    "unit",
-    "ratio",
-    "over",
-    facet="run",
-    is_logarithmic=True,
+_CHART = with_transforms(
+    spreads(
+        ("event", "Event"),
+        {"per_query": "per query"},
+        Axis("", "Events per query, of those above 0"),
+        "unit",
+        "ratio",
+        "over",
+        facet="run",
+        is_logarithmic=True,
+    ),
+    {"filter": "datum.per_query > 0"},
 )
-_CHART["transform"] = [{"filter": "datum.per_query > 0"}]
 
 
 def host_counters(frames: Frames) -> Table:

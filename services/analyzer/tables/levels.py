@@ -27,7 +27,7 @@ from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.building.best import estimate_text, overhead_text
-from services.analyzer.building.charts import Axis, bars
+from services.analyzer.building.charts import Axis, bars, with_transforms
 from services.analyzer.building.level_differences import (
     BEYOND_WHOLE,
     UNTIMED,
@@ -248,18 +248,20 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, reason: str = "") 
     }
 
 
-_CHART = bars(
-    ("part", "Part"),
-    Axis("median", "Time per query", "ns"),
-    "run",
-    "share",
-    "doubt",
-    "variant",
-    color="level",
-    beside="run",
-    facet="session",
+_CHART = with_transforms(
+    bars(
+        ("part", "Part"),
+        Axis("median", "Time per query", "ns"),
+        "run",
+        "share",
+        "doubt",
+        "variant",
+        color="level",
+        beside="run",
+        facet="session",
+    ),
+    {"filter": "datum.kind == 'measured'"},
 )
-_CHART["transform"].insert(0, {"filter": "datum.kind == 'measured'"})
 
 ANALYSIS = Analysis(
     name="levels",

@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
-from services.analyzer.building.charts import Axis, ranked
+from services.analyzer.building.charts import Axis, ranked, with_transforms
 from services.analyzer.building.margins import Margin, difference
 from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_sentences
 from services.analyzer.building.roofs.roof_position import (
@@ -215,14 +215,16 @@ def _sum_uncertainty(rows: list[dict[str, Any]]) -> float | None:
 
 _COMBINED = "{}; by the time's 95 % interval and how much higher the roof may be."
 
-_CHART = ranked(
-    ("name", "Layer"),
-    Axis("lost", "Time above the least", "ns"),
-    "layer",
-    "of_roof",
-    color="type",
+_CHART = with_transforms(
+    ranked(
+        ("name", "Layer"),
+        Axis("lost", "Time above the least", "ns"),
+        "layer",
+        "of_roof",
+        color="type",
+    ),
+    {"filter": "datum.name != '(all layers)'"},
 )
-_CHART["transform"].insert(0, {"filter": "datum.name != '(all layers)'"})
 
 ANALYSIS = Analysis(
     name="roof_distance",

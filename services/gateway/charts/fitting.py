@@ -5,6 +5,7 @@ A specification says what a chart shows; how many runs, types and names there ar
 
 import copy
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,27 +184,31 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     _tick_batches(inner, rows)
     if named:
         _join_offsets(inner, rows, facet)
-        axis = {**named["axis"], "labelLimit": labels_px}
         for y in columns:
-            y["axis"] = axis
+            y["axis"] = {**named["axis"], "labelLimit": labels_px}
         has_offset = any("yOffset" in encoding for encoding in encodings_of(plot))
         inner["height"] = {"step": 13, "for": "offset"} if has_offset else {"step": 22}
     else:
         inner.setdefault("height", 150 if is_split else 200 if size.is_narrow else 300)
     figure_px = 70 if any("text" in encoding for encoding in encodings_of(plot)) and named else 16
-    room = size.width - labels_px - figure_px - 24
-    inner["width"] = room
+    inner["width"] = size.width - labels_px - figure_px - 24
     if is_split:
         return {**plot, "spec": inner}
-    count = len({row.get(_x_field(inner)) for row in rows})
-    if not named and _x_field(inner) and count < 12:
-        inner["width"] = min(room, 70 * count + 60)
+    if not named:
+        inner["width"] = min(inner["width"], _few_places_px(inner, rows))
     outer = {key: value for key, value in plot.items() if key not in ("facet", "spec", "resolve")}
     return {
         **outer,
         **inner,
         **({"resolve": plot["resolve"]} if not facet and "resolve" in plot else {}),
     }
+
+
+def _few_places_px(plot: Spec, rows: Sequence[Row]) -> float:
+    """Return the width of a chart of few places along it, so that bars stay bars; else infinity."""
+    field = _x_field(plot)
+    count = len({row.get(field) for row in rows})
+    return 70 * count + 60 if field and count < 12 else math.inf
 
 
 def _x_field(plot: Spec) -> str:

@@ -12,7 +12,7 @@ from services.analyzer.building.charts.bars import (
     ranked,
     stacked,
 )
-from services.analyzer.building.charts.parts import SCHEMA, Axis, Chart, fields_of
+from services.analyzer.building.charts.parts import SCHEMA, Axis, Chart, fields_of, with_transforms
 from services.analyzer.building.charts.points import (
     boxes,
     curves,
@@ -44,4 +44,5 @@ __all__ = [
     "series",
     "spreads",
     "stacked",
+    "with_transforms",
 ]

@@ -129,6 +129,11 @@ def view(facet: str = "", resolve: Mapping[str, str] | None = None, **parts: Any
     }
 
 
+def with_transforms(chart: Chart, *first: Chart, last: Sequence[Chart] = ()) -> Chart:
+    """Return a chart with the transforms `first` before its own, and `last` behind them."""
+    return {**chart, "transform": [*first, *chart.get("transform", ()), *last]}
+
+
 def fields_of(chart: Any) -> set[str]:
     """Return every column that a specification reads: its fields without those it creates."""
     read, written = _fields_in(chart)
