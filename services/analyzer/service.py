@@ -67,11 +67,15 @@ class AnalyzerSettings(Protocol):
 class Analyzer:
     """Computes tables when an evaluation is measured, and answers requests for them."""
 
-    def __init__(self, bus: Bus, address: str, bounds: Bounds) -> None:
+    def __init__(
+        self, bus: Bus, address: str, bounds: Bounds, on_analyzed: Callable[[str], None]
+    ) -> None:
         """Open two stores at `address`, so answers do not wait for analyses.
 
-        `bus` has the evaluations; `bounds` limit the rows that are read of one.
+        `bus` has the evaluations; `bounds` limit the rows that are read of one; `on_analyzed` is
+        called with each evaluation whose tables are stored.
         """
+        self._on_analyzed = on_analyzed
         self._bus = bus
         self._work = Store(address, bounds)
         self._answers = Store(address)
@@ -171,6 +175,8 @@ class Analyzer:
             outcome = AnalysisFailed(evaluation=measured.evaluation, cause=cause)
             self.failed += 1
         await self._publish(outcome, delivery)
+        if isinstance(outcome, AnalysisCompleted):
+            self._on_analyzed(measured.evaluation)
 
     async def _publish(self, fact: Fact, delivery: Delivery) -> None:
         cause = delivery.recorded.envelope.id
@@ -189,9 +195,9 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     An analysis that runs at that time is redelivered later.
     """
     bounds = Bounds(spans=settings.analysis_max_spans)
-    analyzer = Analyzer(bus, settings.database_conninfo(), bounds)
-    questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
     timelines = Timelines(settings.database_conninfo())
+    analyzer = Analyzer(bus, settings.database_conninfo(), bounds, timelines.prepare)
+    questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,

@@ -6,6 +6,7 @@ of the last windows up to `ENCODED_BYTES`, since a stream takes several answers.
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -18,12 +19,14 @@ from schemas.message import Message
 from schemas.request import Refused
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow, SpanDetails, TraceOverview, TraceWindow
 from services.analyzer.answering.refusals import answer_or_refusal
-from services.analyzer.errors import NoSuchSpan
+from services.analyzer.errors import AnalyzerError, NoSuchSpan
 from services.analyzer.storage.traces import TracedRun, TraceReader
 from services.analyzer.traces.cache import BoundedCache
 from services.analyzer.traces.details import details_of, row_of
 from services.analyzer.traces.prepared import Prepared, prepared
 from services.analyzer.traces.windows import window_of
+
+_log = logging.getLogger(__name__)
 
 PREPARED_BYTES = 1 << 30
 ENCODED_BYTES = 1 << 28
@@ -42,6 +45,7 @@ class Timelines:
         """Use a database, connected at the first request and again after a loss."""
         self._reader = TraceReader(database_url)
         self._turn = asyncio.Lock()
+        self._preparing: set[asyncio.Task[None]] = set()
         self._traces: BoundedCache[_Trace] = BoundedCache(PREPARED_BYTES)
         self._streams: BoundedCache[_Stream] = BoundedCache(ENCODED_BYTES)
 
@@ -86,8 +90,24 @@ class Timelines:
 
         return await self._answered(command, read)
 
+    def prepare(self, evaluation: str) -> None:
+        """Prepare the deepest run of an evaluation in the background: somebody may open it soon."""
+
+        async def work() -> None:
+            try:
+                async with self._turn:
+                    await asyncio.to_thread(self._trace, evaluation, "")
+            except AnalyzerError as error:
+                _log.info("no timeline of %s prepared: %s", evaluation, error)
+
+        task = asyncio.create_task(work())
+        self._preparing.add(task)
+        task.add_done_callback(self._preparing.discard)
+
     def close(self) -> None:
         """Close the connection."""
+        for task in self._preparing:
+            task.cancel()
         self._reader.close()
 
     async def _answered(self, command: ReceivedCommand, read: Callable[[], T]) -> bytes:

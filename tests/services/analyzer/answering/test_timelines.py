@@ -1,5 +1,6 @@
 """Timelines from the database over the bus's own messages: lanes, windows in parts, spans."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import closing
 from io import BytesIO
@@ -136,3 +137,11 @@ async def test_without_tables_the_database_is_away(database_url: str) -> None:
     assert answer["error"] == "unavailable"
     with psycopg.connect(database_url) as session:
         assert session.execute("SELECT 1").fetchone() == (1,)
+
+
+async def test_a_run_is_prepared_before_anybody_asks(answering: Timelines) -> None:
+    answering.prepare("e1")
+    answering.prepare("e2")
+    await asyncio.gather(*answering._preparing)
+    assert answering._traces.get(("e1", "r0")) is not None
+    assert answering._traces.get(("e2", "")) is None
