@@ -37,6 +37,7 @@ from services.gateway.site import (
     login,
     models,
     new,
+    perfetto,
 )
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.site import trace as trace_page
@@ -64,6 +65,7 @@ def build_app(
             Mount("/api", routes=_rest()),
             Route("/healthz", catalog.healthy),
             Route("/static/{build}/{path:path}", static_file),
+            Route("/perfetto/{path:path}", perfetto.file),
         ],
         middleware=[
             Middleware(Guard, token=token, own_hosts=own_hosts),
@@ -96,6 +98,7 @@ def _pages() -> list[Route]:
         Route("/evaluations", evaluation_list.evaluations),
         Route("/evaluations/{evaluation}", evaluation.evaluation),
         Route("/evaluations/{evaluation}/trace", trace_page.trace),
+        Route("/evaluations/{evaluation}/runs/{run}/perfetto", perfetto.page),
         Route("/evaluations/{evaluation}/analyses", analysis.analyses),
         Route("/evaluations/{evaluation}/analyses/{name}", analysis.analysis),
         Route("/evaluations/{evaluation}/cancel", evaluation.cancel, methods=["POST"]),

@@ -1,9 +1,11 @@
 """The page of a trace: which run is shown, and which others there are. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from mlscope.evaluation.fold import ENDED
+from mlscope.exchange.formats import SPAN_FORMATS, SpanFormat
 from schemas.status import EvaluationStatus, RunStatus
 
 
@@ -21,6 +23,11 @@ class TraceView:
         """The model, the run and the evaluation's id."""
         run = self.run.run if self.run else ""
         return " ".join(part for part in ("Trace", self.status.model, run) if part)
+
+    @property
+    def formats(self) -> Iterable[tuple[str, SpanFormat]]:
+        """The formats in which the run can be downloaded, by name."""
+        return SPAN_FORMATS.items()
 
     @property
     def is_live(self) -> bool:
