@@ -172,6 +172,16 @@ def _catalog_paths() -> dict[str, Any]:
         "/api/compare": {
             "get": _operation("figures of several evaluations", Compared, _query(*FIGURES))
         },
+        "/api/compare/tables/{table}": {
+            "get": _operation(
+                "one table of a comparison, as JSON or a file",
+                Table,
+                [
+                    {**_path_parameter("table"), "description": _TABLE_HELP},
+                    *_query(*FIGURES, "format"),
+                ],
+            )
+        },
         "/api/models": {"get": _operation("all models", Catalog, [])},
         "/api/models/{name}": {
             "get": _operation("every version of a model", Catalog, [_path_parameter("name")])

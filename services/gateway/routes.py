@@ -31,6 +31,7 @@ from services.gateway.rest import (
 from services.gateway.site import (
     agents,
     analysis,
+    compare,
     datasets,
     evaluation,
     home,
@@ -102,6 +103,7 @@ def _pages() -> list[Route]:
         Route("/evaluations/{evaluation}/analyses", analysis.analyses),
         Route("/evaluations/{evaluation}/analyses/{name}", analysis.analysis),
         Route("/evaluations/{evaluation}/cancel", evaluation.cancel, methods=["POST"]),
+        Route("/compare", compare.compare),
         Route("/new", new.form, methods=["GET"]),
         Route("/new", new.act, methods=["POST"]),
         Route("/agents", agents.agents),
@@ -120,6 +122,7 @@ def _rest() -> list[Route]:
         Route("/openapi.json", catalog.openapi),
         Route("/catalog", catalog.catalog),
         Route("/compare", tables.compare),
+        Route("/compare/tables/{table}", tables.compared_table),
         Route("/events", evaluations.all_events),
         Route("/match", evaluations.match, methods=["POST"]),
         Route("/equivalents", evaluations.equivalents, methods=["POST"]),

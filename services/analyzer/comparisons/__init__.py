@@ -5,6 +5,7 @@ tables' columns. Does not know: rows of the database, runs' spans.
 """
 
 from services.analyzer.comparisons.accuracy import COMPARISON as ACCURACY
+from services.analyzer.comparisons.changes import KERNELS, LAYERS
 from services.analyzer.comparisons.choice import COMPARISON as CHOICE
 from services.analyzer.comparisons.cost import COMPARISON as COST
 from services.analyzer.comparisons.regressions import COMPARISON as REGRESSIONS
@@ -21,6 +22,8 @@ COMPARISONS: tuple[Comparison, ...] = (
     COST,
     CHOICE,
     REGRESSIONS,
+    LAYERS,
+    KERNELS,
 )
 """Every comparison, in the order of a report."""
 
@@ -31,5 +34,7 @@ TABLES_READ = (
     "device_conditions",
     "optimal_batch",
     "accuracy",
+    "layers",
+    "kernels",
 )
 """The tables that comparisons read."""

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.client.asking import ask_for
+from mlscope.client.errors import NoSuchTable
 from schemas.analysis import Compared
 from services.gateway.bus_requests import table_of, tables_of
 from services.gateway.query_parameters import JSON, check_is_plain, figures_of, form_of
@@ -55,3 +56,24 @@ async def compare(request: Request) -> Response:
     command = figures_of(request.query_params.multi_items())
     compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
     return as_json(compared.model_dump(mode="json"))
+
+
+async def compared_table(request: Request) -> Response:
+    """GET /api/compare/tables/{name}: one table of `/api/compare`, as JSON or by a suffix a file.
+
+    The query is that of `/api/compare`, and `format`.
+    """
+    name, dot, suffix = str(request.path_params["table"]).rpartition(".")
+    if not dot:
+        name, suffix = suffix, ""
+    query = request.query_params.multi_items()
+    formats = [pair for pair in query if pair[0] == "format"]
+    form = form_of(suffix, formats, request.headers.get("accept", ""))
+    command = figures_of([pair for pair in query if pair[0] != "format"])
+    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
+    matching = [table for table in compared.tables if table.name == name]
+    if not matching:
+        raise NoSuchTable(name, tuple(table.name for table in compared.tables))
+    if form != JSON:
+        return await asyncio.to_thread(as_file, matching[0], form)
+    return as_json(matching[0].model_dump(mode="json"))

@@ -16,8 +16,8 @@ from schemas.status import Matched
 from services.gateway.bodies import form_fields
 from services.gateway.bus_requests import status_of, whole_catalog
 from services.gateway.manifest_texts import manifest_fields
-from services.gateway.pages.new import Form, Preview, form_of
-from services.gateway.pages.request_form import field_of, values_from, values_of
+from services.gateway.pages.starting.new import Form, Preview, form_of
+from services.gateway.pages.starting.request_form import field_of, values_from, values_of
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of, checked_evaluation
 

@@ -12,8 +12,8 @@ from schemas.level import Level
 from schemas.manifest import ScenarioManifest
 from schemas.request import Evaluate, Refused
 from schemas.status import AgentStatus, Catalog, FittingAgent, Matched
-from services.gateway.pages.narrowing import Chosen, ModelOption, Offer
-from services.gateway.pages.request_form import ManifestReader, Values, filled
+from services.gateway.pages.starting.narrowing import Chosen, ModelOption, Offer
+from services.gateway.pages.starting.request_form import ManifestReader, Values, filled
 
 LEVELS = {
     Level.NONE: "nothing: the base for the overhead of the others",

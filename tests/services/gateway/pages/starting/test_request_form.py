@@ -7,7 +7,7 @@ import pytest
 from schemas.encoding.codec import parse
 from schemas.request import Evaluate
 from services.gateway.manifest_texts import manifest_fields
-from services.gateway.pages.request_form import (
+from services.gateway.pages.starting.request_form import (
     bytes_of,
     field_of,
     filled,

@@ -1,0 +1,163 @@
+"""Layers and kernels of several evaluations side by side: what takes longer than in the first.
+
+Of each evaluation it is the first run with layers (kernels). A row is a layer by its name; models
+exported twice name theirs differently, so layers are matched by type where no name is the same.
+Names that occur several times are matched in their order.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from mlscope.counts import be, many
+from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text
+from services.analyzer.building.charts import Axis, ranked
+from services.analyzer.building.margins import UNKNOWN, difference, margin_in, ratio
+from services.analyzer.building.table import estimate_columns, int_column, make_table, text_column
+from services.analyzer.comparisons.source import Cells, Comparison, Source, Terms
+
+MOST_ROWS = 200
+"""Rows of one comparison; those that change the least are left out, and the caveats say so."""
+_BOTH, _ONLY_BASE, _ONLY_OTHER = "both", "first", "other"
+Key = tuple[object, ...]
+
+
+def layer_changes(sources: Sequence[Source], _: Terms) -> Table:
+    """Return a row for each layer and further evaluation."""
+    return _changes(LAYERS, sources, "layers", ("type",))
+
+
+def kernel_changes(sources: Sequence[Source], _: Terms) -> Table:
+    """Return a row for each kernel, over all of its layers, and further evaluation."""
+    return _changes(KERNELS, sources, "kernels", ())
+
+
+def _changes(
+    comparison: Comparison, sources: Sequence[Source], table: str, similar: Sequence[str]
+) -> Table:
+    """Return a `comparison` of a `table`, whose rows match by name, else by the cells `similar`."""
+    found = [(source.evaluation, _first_run(source.rows(table))) for source in sources]
+    noun = table.removesuffix("s")
+    if len(found) < 2 or not found[0][1]:
+        return make_table(comparison, [], f"The first evaluation has no {table}.")
+    rows, notes = [], []
+    (base_name, base), *others = found
+    for evaluation, other in others:
+        if not other:
+            notes.append(f"{evaluation} has no {table}")
+            continue
+        by_name = _keyed(base, ("name",)).keys() & _keyed(other, ("name",)).keys()
+        names = ("name",) if by_name or not similar else tuple(similar)
+        if not by_name and similar:
+            notes.append(f"no {noun} of {evaluation} has a name of {base_name}: matched by type")
+        rows += _rows(evaluation, _keyed(base, names), _keyed(other, names))
+    rows.sort(key=lambda row: -abs(row["change"] or 0.0))
+    if len(rows) > MOST_ROWS:
+        notes.append(f"the {MOST_ROWS} largest changes of {len(rows)} {table}")
+    return make_table(comparison, rows[:MOST_ROWS], _verdict(rows, noun), notes)
+
+
+def _first_run(rows: Sequence[Cells]) -> list[Cells]:
+    """Return the rows of the first plain run, in their order; none without one."""
+    plain = [row for row in rows if not row.get("variant") and row["time"] is not None]
+    return [row for row in plain if row["run"] == plain[0]["run"]]
+
+
+def _keyed(rows: Iterable[Cells], names: Sequence[str]) -> dict[Key, Cells]:
+    """Return rows by the cells `names` and their number among those of the same cells."""
+    counts: Counter[Key] = Counter()
+    keyed = {}
+    for row in rows:
+        cells = tuple(row[name] for name in names)
+        keyed[*cells, counts[cells]] = row
+        counts[cells] += 1
+    return keyed
+
+
+def _rows(evaluation: str, base: Mapping[Key, Cells], other: Mapping[Key, Cells]) -> list[Cells]:
+    """Return a row for each key of either; what only one has changes by its whole time."""
+    rows = []
+    for key in dict.fromkeys((*base, *other)):
+        first, second = base.get(key), other.get(key)
+        old = margin_in(first, "time") if first else UNKNOWN
+        new = margin_in(second, "time") if second else UNKNOWN
+        change = difference(new, old).cells("change")
+        if first is None or second is None:
+            change["change"] = (new.value or 0.0) - (old.value or 0.0)
+        place = first or second or {}
+        rows.append(
+            {
+                "evaluation": evaluation,
+                "index": place.get("index", place.get("layer")),
+                "name": place["name"],
+                "type": place.get("type", place.get("layer_name") or ""),
+                "other_name": second["name"] if second else "",
+                "found_in": _BOTH if first and second else _ONLY_BASE if first else _ONLY_OTHER,
+                **old.cells("first_time"),
+                **new.cells("time"),
+                **change,
+                **ratio(new, old).cells("ratio"),
+            }
+        )
+    return rows
+
+
+def _verdict(rows: Sequence[Cells], noun: str) -> str:
+    """Return how many changed for certain, and the largest change."""
+    if not rows:
+        return f"No other evaluation has {noun}s."
+    paired = [row for row in rows if row["found_in"] == _BOTH]
+    slower = _certain(paired, lambda row: (row["change_low"] or 0.0) > 0.0)
+    faster = _certain(paired, lambda row: (row["change_high"] or 0.0) < 0.0)
+    single = len(rows) - len(paired)
+    alone = f"; {many(single, noun)} {be(single)} in one evaluation only" if single else ""
+    counts = f"Of {many(len(paired), noun)} {slower} {be(slower)} certainly slower, {faster} faster"
+    if not paired:
+        return f"No {noun} is in both{alone}."
+    worst = max(paired, key=lambda row: abs(row["change"] or 0.0))
+    change = estimate_text(worst, "change", "ns")
+    return f"{counts}{alone}; {worst['name']} changes the most, by {change}."
+
+
+def _certain(rows: Iterable[Cells], applies: Callable[[Cells], bool]) -> int:
+    return sum(map(applies, rows))
+
+
+def _comparison(noun: str, title: str, compute: Callable[..., Table], place: str) -> Comparison:
+    """Return the comparison of the rows called `noun`, whose column `type` is its `place`."""
+    return Comparison(
+        name=f"{noun}_changes",
+        title=title,
+        source=(
+            f"Trimmed mean time of a query in each {noun}, of the first run with {noun}s; the "
+            "intervals of a difference and of a ratio combine both (Zou and Donner 2008)."
+        ),
+        columns=(
+            text_column("evaluation", "The evaluation that is compared with the first."),
+            int_column("index", "Number of the layer in the first evaluation that has it."),
+            text_column("name", f"Name of the {noun}."),
+            text_column("type", place),
+            text_column("other_name", "Its name in the other evaluation; '' where it has none."),
+            text_column("found_in", "Where it is: both, or only the first or the other one."),
+            *estimate_columns("first_time", "Its time per query in the first evaluation."),
+            *estimate_columns("time", "Its time per query in the other evaluation."),
+            *estimate_columns(
+                "change", "Other less first; the whole time where only one has it, no interval."
+            ),
+            *estimate_columns("ratio", "Other over first; null where only one has it.", "1"),
+        ),
+        compute=compute,
+        chart=ranked(
+            ("name", title.partition(" ")[0]),
+            Axis("change", "Change of time per query", "ns"),
+            "type",
+            "found_in",
+            facet="evaluation",
+        ),
+    )
+
+
+LAYERS = _comparison("layer", "Layers that change", layer_changes, "The layer's type.")
+KERNELS = _comparison(
+    "kernel", "Kernels that change", kernel_changes, "Name of the layer that launched it first."
+)

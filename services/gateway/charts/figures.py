@@ -1,0 +1,33 @@
+"""A table's chart as HTML for a page: drawn wide and narrow, or why it is not drawn."""
+
+from markupsafe import escape
+
+from schemas.analysis import Table
+from services.gateway.charts.drawing import Pictures
+from services.gateway.charts.fitting import NARROW, WIDE, fitted
+from services.gateway.charts.inline import inlined
+from services.gateway.charts.theme import PAGE
+from services.gateway.errors import CannotDraw
+
+
+async def figure_of(pictures: Pictures, table: Table) -> str:
+    """Return the chart of a `table`, drawn by `pictures`; '' for one without rows or chart."""
+    if table.chart is None or not table.rows:
+        return ""
+    drawings: list[str] = []
+    notes: tuple[str, ...] = ()
+    for size, name in ((WIDE, "broad"), (NARROW, "narrow")):
+        chart = fitted(table, PAGE, size)
+        notes = chart.notes
+        if chart.spec is None:
+            return ""
+        try:
+            svg = await pictures.draw(chart.spec, "svg")
+        except CannotDraw as error:
+            return f'<p class="soft">{escape(error)}</p>'
+        # Ids of several drawings in one page are kept apart by their class.
+        unique = f"{name}-{table.name.replace('_', '-')}"
+        drawing = inlined(svg.decode(), f"Chart: {table.title or table.name}", unique)
+        drawings.append(drawing.replace(f'class="drawing {unique}"', f'class="drawing {name}"', 1))
+    texts = "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
+    return f"{''.join(drawings)}{texts}"

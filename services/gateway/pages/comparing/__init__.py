@@ -1,0 +1,1 @@
+"""The page that compares evaluations: conditions, ratios, tables with their charts. Pure."""

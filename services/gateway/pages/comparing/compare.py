@@ -1,0 +1,263 @@
+"""The page that compares evaluations: each has a letter, the first is the base. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+from types import MappingProxyType
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from mlscope.quantities import estimated
+from mlscope.statistics import Estimate, ratio_interval
+from schemas import analysis
+from schemas.analysis import Compared, Headline, Table, Tables
+from schemas.request import Compare
+from schemas.status import EvaluationStatus
+from services.gateway.pages.comparing.conditions import Conditions, conditions_of
+from services.gateway.pages.headlines import Figure, latency_figure, throughput_figure
+from services.gateway.pages.tables import Section, tables_view
+
+MOST_ROWS = 25
+"""Rows of a table that the page shows; its files have all."""
+_FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
+_FIRST = ("regressions", "layer_changes", "kernel_changes", "systems", "throughput", "speedup")
+"""The order of the tables in the page; others follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One of the evaluations: its letter, and addresses that change the comparison."""
+
+    letter: str
+    status: EvaluationStatus
+    is_base: bool
+    as_base: str
+    without: str
+
+    @property
+    def place(self) -> str:
+        """The framework, device and agents."""
+        parts = (self.status.framework, self.status.device, ", ".join(self.status.agents))
+        return " · ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A figure of one evaluation, and its ratio to the base's: '' for the base."""
+
+    figure: Figure | None
+    text: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRow:
+    """A figure of a load, one an evaluation."""
+
+    load: str
+    figure: str
+    ratios: Sequence[Ratio]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A table with its chart as HTML that the page may contain as it is, '' without one."""
+
+    section: Section
+    chart: str = ""
+
+
+@dataclass(frozen=True)
+class CompareView:
+    """A comparison; without `rivals` enough, `choices` are evaluations to pick from."""
+
+    rivals: Sequence[Rival]
+    terms: Mapping[str, str]
+    conditions: Conditions
+    loads: Sequence[LoadRow] = ()
+    parts: Sequence[Part] = ()
+    caveats: Sequence[str] = ()
+    note: str = ""
+    choices: Sequence[EvaluationStatus] = ()
+    template: ClassVar[str] = "compare.html"
+
+    @property
+    def title(self) -> str:
+        """The document's title."""
+        names = dict.fromkeys(rival.status.model for rival in self.rivals)
+        return f"Compare {', '.join(filter(None, names))}".strip()
+
+    @property
+    def ids(self) -> list[str]:
+        """The evaluations' ids."""
+        return [rival.status.evaluation for rival in self.rivals]
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents, whose prices may be given."""
+        return sorted({agent for rival in self.rivals for agent in rival.status.agents})
+
+    @property
+    def add(self) -> str:
+        """The address to pick further evaluations at."""
+        return address_of(self.ids, self.terms, pick="yes")
+
+
+def letter_of(place: int) -> str:
+    """Return A to Z, then A2 to Z2 and so on."""
+    turn, place = divmod(place, len(ascii_uppercase))
+    return ascii_uppercase[place] + (str(turn + 1) if turn else "")
+
+
+def address_of(ids: Sequence[str], terms: Mapping[str, str], **further: str) -> str:
+    """Return the address of a comparison of evaluations under `terms`."""
+    query = {name: value for name, value in {**terms, **further}.items() if value}
+    runs = ",".join(ids)
+    return f"/compare?runs={runs}&{urlencode(query)}" if query else f"/compare?runs={runs}"
+
+
+def rivals_of(statuses: Sequence[EvaluationStatus], terms: Mapping[str, str]) -> list[Rival]:
+    """Return the evaluations with their letters; the first is the base."""
+    ids = [status.evaluation for status in statuses]
+    return [
+        Rival(
+            letter=letter_of(place),
+            status=status,
+            is_base=place == 0,
+            as_base=address_of(
+                [status.evaluation, *(name for name in ids if name != status.evaluation)], terms
+            ),
+            without=address_of([name for name in ids if name != status.evaluation], terms),
+        )
+        for place, status in enumerate(statuses)
+    ]
+
+
+def load_rows(statuses: Sequence[EvaluationStatus]) -> list[LoadRow]:
+    """Return latency and throughput of each load that two evaluations have, as ratios."""
+    by_load: list[dict[tuple[str, int], Headline]] = [
+        {(one.scenario, one.batch_size): one for one in status.headlines} for status in statuses
+    ]
+    loads = list(dict.fromkeys(load for each in by_load for load in each))
+    rows = []
+    for load in loads:
+        headlines = [each.get(load) for each in by_load]
+        name = f"{load[0]}, batch {load[1]}"
+        latencies = [one.latency_ns if one else None for one in headlines]
+        figures = [latency_figure(one) if one else None for one in headlines]
+        rows.append(LoadRow(name, "latency", _ratios(latencies, figures, is_less_better=True)))
+        rates = [one.samples_per_s if one else None for one in headlines]
+        figures = [throughput_figure(one) if one else None for one in headlines]
+        rows.append(LoadRow(name, "samples a second", _ratios(rates, figures)))
+    return [row for row in rows if any(ratio.figure for ratio in row.ratios)]
+
+
+def _ratios(
+    estimates: Sequence[analysis.Estimate | None],
+    figures: Sequence[Figure | None],
+    *,
+    is_less_better: bool = False,
+) -> list[Ratio]:
+    base = estimates[0]
+    ratios = [Ratio(figures[0])]
+    for estimate, figure in zip(estimates[1:], figures[1:], strict=True):
+        if not (base and estimate and base.value > 0 and estimate.value > 0):
+            ratios.append(Ratio(figure))
+            continue
+        own, other = (Estimate(one.value, one.low, one.high) for one in (estimate, base))
+        interval = ratio_interval(own, other)
+        text = estimated(estimate.value / base.value, interval.low, interval.high)
+        ratios.append(
+            Ratio(figure, f"{text} of the base", _tone(interval.low, interval.high, is_less_better))
+        )
+    return ratios
+
+
+def _tone(low: float | None, high: float | None, is_less_better: bool) -> str:
+    """Return better or worse where the whole interval of a ratio says so, else ''."""
+    if low is None or high is None or low <= 1.0 <= high:
+        return ""
+    return "better" if (high < 1.0) == is_less_better else "worse"
+
+
+def named(table: Table, letters: Mapping[str, str]) -> Table:
+    """Return a table whose evaluations have their letters instead of their ids."""
+
+    def text_of(value: Any) -> Any:
+        return letters.get(value, value) if isinstance(value, str) else value
+
+    def said(text: str) -> str:
+        for name, letter in letters.items():
+            text = text.replace(name, letter)
+        return text
+
+    rows = tuple(tuple(text_of(value) for value in row) for row in table.rows)
+    caveats = tuple(said(caveat) for caveat in table.caveats)
+    return table.model_copy(
+        update={"rows": rows, "verdict": said(table.verdict), "caveats": caveats}
+    )
+
+
+_CHART_NAMES: Mapping[str, str] = MappingProxyType({"systems": "agent", "accuracy": "model"})
+"""By table, the column that names what its chart draws."""
+
+
+def told_apart(table: Table) -> Table:
+    """Return a table for its chart: what it draws is named with the evaluation's letter."""
+    names = [column.name for column in table.columns]
+    column = _CHART_NAMES.get(table.name, "")
+    if column not in names or "evaluation" not in names:
+        return table
+    place, letter = names.index(column), names.index("evaluation")
+    rows = tuple(
+        (*row[:place], f"{row[letter]} {row[place]}", *row[place + 1 :]) for row in table.rows
+    )
+    return table.model_copy(update={"rows": rows})
+
+
+def ordered(tables: Sequence[Table]) -> list[Table]:
+    """Return the tables in the order of the page, those without rows last."""
+    places = {name: place for place, name in enumerate(_FIRST)}
+    return sorted(tables, key=lambda one: (not one.rows, places.get(one.name, len(places))))
+
+
+def sections_of(
+    compared: Compared, letters: Mapping[str, str], query: str
+) -> tuple[list[Section], Sequence[str]]:
+    """Return the tables that were `compared` as sections, and the caveats that they share.
+
+    `letters` are those of the evaluations; `query` asks REST for the same comparison.
+    """
+    tables = [named(table, letters) for table in ordered(compared.tables)]
+    cut = tuple(table.model_copy(update={"rows": table.rows[:MOST_ROWS]}) for table in tables)
+    totals = {table.name: len(table.rows) for table in tables}
+    view = tables_view(Tables(evaluation=compared.first, tables=cut, total_rows=totals))
+    sections = []
+    for section in view.sections:
+        files = [(n, f"/api/compare/tables/{section.name}{end}?{query}") for n, end in _FILES]
+        sections.append(replace(section, files=files if section.grid else []))
+    return sections, view.caveats
+
+
+def query_of(command: Compare) -> str:
+    """Return the parameters of `/api/compare` that ask for a comparison."""
+    pairs = [("evaluation", name) for name in (command.first, command.second, *command.others)]
+    pairs += [("price", f"{agent}={dollars:g}") for agent, dollars in command.prices.items()]
+    for name in ("most_latency_ns", "most_cost", "least_accuracy"):
+        if (value := getattr(command, name)) is not None:
+            pairs.append((name, f"{value:g}"))
+    return urlencode(pairs)
+
+
+def compare_view(
+    statuses: Sequence[EvaluationStatus], terms: Mapping[str, str], **further: Any
+) -> CompareView:
+    """Return the page that compares evaluations under `terms`; `further` are its other fields."""
+    conditions = further.pop("tables", [])
+    return CompareView(
+        rivals=rivals_of(statuses, terms),
+        terms=terms,
+        conditions=conditions_of(conditions) if conditions else Conditions([], [], []),
+        loads=load_rows(statuses) if len(statuses) > 1 else [],
+        **further,
+    )

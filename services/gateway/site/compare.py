@@ -1,0 +1,116 @@
+"""The page that compares two or more evaluations, or lists those to compare."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mlscope.bus.bus import Bus
+from mlscope.client.asking import ask_for
+from mlscope.client.errors import ClientError
+from schemas.analysis import Compared, Table
+from schemas.request import ListEvaluations
+from schemas.status import EvaluationStatus
+from services.gateway.bus_requests import evaluations, status_of, tables_of
+from services.gateway.charts.figures import figure_of
+from services.gateway.pages.comparing.compare import (
+    Part,
+    compare_view,
+    letter_of,
+    named,
+    query_of,
+    sections_of,
+    told_apart,
+)
+from services.gateway.query_parameters import figures_of
+from services.gateway.rendering import rendered
+from services.gateway.request_values import bus_of, checked_evaluation
+from services.gateway.responses import refused_by
+
+_LISTED = 100
+_TERMS = ("latency_ms", "cost", "accuracy")
+
+
+async def compare(request: Request) -> Response:
+    """GET /compare?runs=ID,ID: what differs in conditions, ratios, layers, kernels, costs.
+
+    The first is the base. `price.AGENT` is dollars an hour; `latency_ms`, `cost` and `accuracy`
+    are targets. With fewer than two, or `pick`, it lists evaluations to choose from.
+    """
+    bus = bus_of(request)
+    terms = _terms(request)
+    statuses = await asyncio.gather(*(status_of(bus, one) for one in _ids(request)))
+    if len(statuses) < 2 or request.query_params.get("pick"):
+        choices = (await evaluations(bus, ListEvaluations(limit=_LISTED))).evaluations
+        return rendered(request, compare_view(statuses, terms, choices=choices))
+    analyzed = [status for status in statuses if status.tables]
+    unfinished = [status.evaluation for status in statuses if not status.tables]
+    note = (
+        f"Not analyzed yet: {', '.join(unfinished)}. Come back when they are." if unfinished else ""
+    )
+    tables = await asyncio.gather(*(_conditions(bus, status) for status in statuses))
+    parts: list[Part] = []
+    caveats: Sequence[str] = ()
+    if len(analyzed) > 1:
+        letters = {one.evaluation: letter_of(place) for place, one in enumerate(statuses)}
+        try:
+            parts, caveats = await _parts(request, analyzed, terms, letters)
+        except ClientError as error:
+            note = refused_by(error).message
+    view = compare_view(statuses, terms, tables=tables, parts=parts, caveats=caveats, note=note)
+    return rendered(request, view)
+
+
+def _ids(request: Request) -> list[str]:
+    """Return the evaluations that a query names, each once, in its order."""
+    texts = [
+        text.strip()
+        for name, value in request.query_params.multi_items()
+        if name in ("runs", "evaluation")
+        for text in value.split(",")
+    ]
+    return [checked_evaluation(text) for text in dict.fromkeys(filter(None, texts))]
+
+
+def _terms(request: Request) -> dict[str, str]:
+    """Return prices and targets as they were typed."""
+    return {
+        name: value.strip()
+        for name, value in request.query_params.items()
+        if (name in _TERMS or name.startswith("price.")) and value.strip()
+    }
+
+
+async def _conditions(bus: Bus, status: EvaluationStatus) -> Table | None:
+    if not status.tables:
+        return None
+    try:
+        tables = (await tables_of(bus, status.evaluation, "conditions")).tables
+    except ClientError:
+        return None
+    return next((table for table in tables if table.name == "conditions"), None)
+
+
+async def _parts(
+    request: Request,
+    statuses: Sequence[EvaluationStatus],
+    terms: Mapping[str, str],
+    letters: Mapping[str, str],
+) -> tuple[list[Part], Sequence[str]]:
+    """Return the compared tables with their charts, and the caveats that they share."""
+    query = [("evaluation", status.evaluation) for status in statuses]
+    for name, value in terms.items():
+        if name.startswith("price."):
+            query.append(("price", f"{name.removeprefix('price.')}={value}"))
+    names = {"cost": "most_cost", "accuracy": "least_accuracy"}
+    query += [(names[name], value) for name, value in terms.items() if name in names]
+    if "latency_ms" in terms:
+        query.append(("most_latency_ns", f"{terms['latency_ms']}e6"))
+    command = figures_of(query)
+    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
+    sections, caveats = sections_of(compared, letters, query_of(command))
+    tables = {table.name: named(table, letters) for table in compared.tables}
+    pictures = request.app.state.pictures
+    charts = [await figure_of(pictures, told_apart(tables[section.name])) for section in sections]
+    return [Part(*pair) for pair in zip(sections, charts, strict=True)], caveats

@@ -1,0 +1,43 @@
+"""The page that compares evaluations in a real browser."""
+
+import pytest
+from playwright.async_api import Page
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing
+from tests.browser.photographs import Photographs
+from tests.services.gateway.conftest import Running
+from tests.stories import E, StandIns, whole_story
+
+OTHER = "fedcba9876543210"
+
+
+async def test_evaluations_are_chosen_by_keys_and_the_base_is_changed(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story(), *whole_story(OTHER))
+    await page.goto(f"{running.url}/compare?runs={E}")
+    await page.focus(f"#run-{OTHER}")
+    await page.keyboard.press("Space")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/compare?runs={E}&runs={OTHER}")
+    await page.get_by_role("link", name="make it the base").click()
+    await page.wait_for_url(f"**/compare?runs={OTHER},{E}")
+    assert standing.compared[-1].first == OTHER
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_it_is_accessible(
+    browser: Browsing,
+    running: Running,
+    standing: StandIns,
+    photographs: Photographs,
+    scheme: str,
+) -> None:
+    await standing.tell(*whole_story(), *whole_story(OTHER))
+    page = await browser.page(scheme=scheme)
+    await page.goto(f"{running.url}/compare")
+    await assert_accessible(page)
+    await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
+    await assert_accessible(page)
+    await photographs.take(page, f"compare-{scheme}")

@@ -1,0 +1,86 @@
+"""Layers and kernels of evaluations side by side."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.building.table import estimate_columns, int_column, text_column
+from services.analyzer.comparisons.changes import KERNELS, LAYERS, MOST_ROWS
+from services.analyzer.comparisons.source import Source
+from tests.services.analyzer.comparisons.reading import rows, table_of
+
+COLUMNS = (
+    text_column("run", "."),
+    text_column("variant", "."),
+    int_column("index", "."),
+    text_column("name", "."),
+    text_column("type", "."),
+    *estimate_columns("time", "."),
+)
+
+
+def layer(name: str, time_ns: float | None, kind: str = "Conv", **more: Any) -> dict[str, Any]:
+    """Return a row of layers, known to 1 %."""
+    ends = (None, None) if time_ns is None else (time_ns * 0.99, time_ns * 1.01)
+    cells = {"run": "r", "variant": "", "index": 0, "name": name, "type": kind, "time": time_ns}
+    return {**cells, "time_low": ends[0], "time_high": ends[1], **more}
+
+
+def source(name: str, *layers: dict[str, Any], table: str = "layers") -> Source:
+    """Return an evaluation with these layers."""
+    cells = tuple(tuple(row[column.name] for column in COLUMNS) for row in layers)
+    made = Table(name=table, title="", columns=COLUMNS, rows=cells)
+    return Source(name, {table: made})
+
+
+def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> None:
+    base = source("e1", layer("a", 100.0), layer("b", 1000.0), layer("gone", 50.0))
+    other = source("e2", layer("a", 110.0), layer("b", 500.0), layer("new", 5.0))
+    found = rows(LAYERS, base, other)
+    assert [(row["name"], row["found_in"]) for row in found] == [
+        ("b", "both"),
+        ("gone", "first"),
+        ("a", "both"),
+        ("new", "other"),
+    ]
+    assert found[0]["change"] == -500.0
+    assert found[0]["ratio"] == 0.5
+    assert found[0]["ratio_low"] < 0.5 < found[0]["ratio_high"]
+    assert (found[1]["change"], found[1]["ratio"]) == (-50.0, None)
+    verdict = table_of(LAYERS, [base, other]).verdict
+    assert "Of 2 layers 1 is certainly slower, 1 faster; 2 layers are in one evaluation" in verdict
+
+
+def test_layers_of_one_name_are_matched_in_their_order() -> None:
+    base = source("e1", layer("a", 10.0), layer("a", 20.0))
+    other = source("e2", layer("a", 11.0), layer("a", 40.0))
+    assert [row["change"] for row in rows(LAYERS, base, other)] == [20.0, 1.0]
+
+
+def test_models_with_other_names_are_matched_by_type() -> None:
+    base = source("e1", layer("conv1", 10.0), layer("fc", 20.0, "Gemm"))
+    other = source("e2", layer("Conv_0", 30.0), layer("Gemm_7", 21.0, "Gemm"))
+    table = table_of(LAYERS, [base, other])
+    first, second = rows(LAYERS, base, other)
+    assert (first["name"], first["other_name"], first["change"]) == ("conv1", "Conv_0", 20.0)
+    assert (second["other_name"], second["found_in"]) == ("Gemm_7", "both")
+    assert any("matched by type" in caveat for caveat in table.caveats)
+
+
+def test_serialised_runs_and_layers_that_never_ran_are_left_out() -> None:
+    base = source("e1", layer("a", 10.0, variant="serialised"), layer("a", 20.0), layer("b", None))
+    assert [row["name"] for row in rows(LAYERS, base, base)] == ["a"]
+
+
+def test_only_the_largest_changes_are_listed() -> None:
+    many = [layer(f"l{n}", float(n + 1)) for n in range(MOST_ROWS + 5)]
+    base, other = source("e1", *many), source("e2", *(layer(f"l{n}", 1.0) for n in range(300)))
+    table = table_of(LAYERS, [base, other])
+    assert len(table.rows) == MOST_ROWS
+    assert any("largest changes of 300 layers" in caveat for caveat in table.caveats)
+
+
+def test_an_evaluation_without_them_says_so() -> None:
+    base = source("e1", layer("k", 10.0), table="kernels")
+    assert table_of(KERNELS, [base, Source("e2", {})]).verdict == "No other evaluation has kernels."
+    table = table_of(KERNELS, [Source("e2", {}), base])
+    assert table.verdict == "The first evaluation has no kernels."

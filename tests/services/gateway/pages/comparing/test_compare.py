@@ -1,0 +1,106 @@
+"""The page of a comparison: letters, ratios, and its addresses."""
+
+from urllib.parse import parse_qsl
+
+import pytest
+
+from schemas.analysis import Column, Estimate, Headline, Table
+from schemas.request import Compare
+from schemas.status import EvaluationStatus
+from services.gateway.pages.comparing.compare import (
+    address_of,
+    letter_of,
+    load_rows,
+    named,
+    ordered,
+    query_of,
+    rivals_of,
+    told_apart,
+)
+from services.gateway.query_parameters import figures_of
+
+
+def status(name: str, latency_ns: float, samples_per_s: float) -> EvaluationStatus:
+    """Return an evaluation with the figures of one load, known to 1 %."""
+
+    def estimate(value: float) -> Estimate:
+        return Estimate(value=value, low=value * 0.99, high=value * 1.01)
+
+    headline = Headline(
+        run="r0",
+        scenario="online",
+        batch_size=1,
+        latency_ns=estimate(latency_ns),
+        statistic="trimmed_mean",
+        samples_per_s=estimate(samples_per_s),
+    )
+    return EvaluationStatus(
+        evaluation=name, state="analyzed", model="m", requested_ns=1, headlines=(headline,)
+    )
+
+
+def test_ratios_say_better_or_worse_where_the_interval_does() -> None:
+    rows = load_rows([status("a", 10e6, 100), status("b", 5e6, 200), status("c", 10.01e6, 99.9)])
+    latency, rate = rows
+    assert (latency.figure, rate.figure) == ("latency", "samples a second")
+    assert [ratio.tone for ratio in latency.ratios] == ["", "better", ""]
+    assert [ratio.tone for ratio in rate.ratios] == ["", "better", ""]
+    assert latency.ratios[1].text.startswith("0.500 (")
+    (slower, _) = load_rows([status("b", 5e6, 200), status("a", 10e6, 100)])
+    assert slower.ratios[1].tone == "worse"
+
+
+def test_letters() -> None:
+    assert [letter_of(place) for place in (0, 25, 26, 52)] == ["A", "Z", "A2", "A3"]
+
+
+def test_addresses_change_the_comparison_and_keep_its_terms() -> None:
+    base, other = rivals_of([status("a", 1, 1), status("b", 1, 1)], {"price.x": "3"})
+    assert base.is_base
+    assert other.as_base == "/compare?runs=b,a&price.x=3"
+    assert other.without == "/compare?runs=a&price.x=3"
+    assert address_of(["a"], {}) == "/compare?runs=a"
+
+
+def test_a_table_names_evaluations_by_their_letters() -> None:
+    columns = (Column(name="evaluation", type="text"), Column(name="agent", type="text"))
+    table = Table(
+        name="systems",
+        title="",
+        columns=columns,
+        rows=(("e1", "vm"), ("e2", "vm")),
+        verdict="e2 is the fastest.",
+        caveats=("e1: noisy",),
+    )
+    lettered = named(table, {"e1": "A", "e2": "B"})
+    assert lettered.rows == (("A", "vm"), ("B", "vm"))
+    assert (lettered.verdict, lettered.caveats) == ("B is the fastest.", ("A: noisy",))
+    assert told_apart(lettered).rows == (("A", "A vm"), ("B", "B vm"))
+
+
+def test_empty_tables_come_last() -> None:
+    def table(name: str, *rows: tuple[int]) -> Table:
+        return Table(name=name, title="", columns=(Column(name="n", type="int"),), rows=rows)
+
+    tables = [table("regressions"), table("cost", (1,)), table("systems", (1,))]
+    assert [one.name for one in ordered(tables)] == ["systems", "cost", "regressions"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Compare(first="a", second="b", figures=True),
+        Compare(
+            first="a",
+            second="b",
+            others=("c",),
+            figures=True,
+            prices={"vm": 0.5},
+            most_latency_ns=2e6,
+            most_cost=3.0,
+            least_accuracy=0.5,
+        ),
+    ],
+)
+def test_the_query_of_a_comparison_asks_for_it(command: Compare) -> None:
+    assert figures_of(parse_qsl(query_of(command))) == command
