@@ -1,22 +1,31 @@
 """Counts and latency so far, from live batches: an estimate to look at, never a result.
 
-Latencies go into buckets of 1/16 octave, so a quantile is right within 4.5 %.
+Latencies go into buckets of 1/128 octave, so a percentile is that of all queries so far within
+0.3 %. The buckets of `Reading.histogram` are 16 times wider: 9 % each.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.batch import QueriesAnswered
 
-_BUCKETS_PER_OCTAVE = 16
-_BUCKETS = 64 * _BUCKETS_PER_OCTAVE
+BUCKETS_PER_OCTAVE = 8
+"""Buckets of `Reading.histogram`: bucket n begins at 2 ** (n / 8) ns."""
+_FINE = 16
+_FINE_PER_OCTAVE = BUCKETS_PER_OCTAVE * _FINE
+_BUCKETS = 64 * _FINE_PER_OCTAVE
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a run's live batches said so far; latencies in ns, -1 before the first answer."""
+    """What a run's live batches said so far; latencies in ns, -1 before the first answer.
+
+    `busy_ns` is the sum of all latencies, and `until_ns` the end of the last query on the run's own
+    clock: two readings give throughput, and by Little's law how many queries were in flight.
+    """
 
     run: str
     attempt: int
@@ -25,6 +34,12 @@ class Reading:
     spans: int
     p50_ns: int
     p99_ns: int
+    p90_ns: int = -1
+    samples: int = 0
+    busy_ns: int = 0
+    until_ns: int = -1
+    #: the number of answered queries by bucket, without empty ones
+    histogram: Mapping[int, int] = field(default_factory=dict)
 
 
 class RunMeter:
@@ -37,6 +52,9 @@ class RunMeter:
         self._answered = 0
         self._failed = 0
         self._spans = 0
+        self._samples = 0
+        self._busy_ns = 0
+        self._until_ns = -1
         self._heard: set[tuple[str, int]] = set()
         self._buckets: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
@@ -48,8 +66,13 @@ class RunMeter:
         answered = int(good.sum())
         self._answered += answered
         self._failed += fact.count - answered
-        octaves = np.log2(np.maximum(latencies_ns(fact)[good], 1))
-        buckets = (octaves * _BUCKETS_PER_OCTAVE).astype(np.int64)
+        latencies = latencies_ns(fact)[good]
+        self._samples += int(np.frombuffer(fact.size, "<i4")[good].sum())
+        self._busy_ns += int(latencies.sum())
+        if fact.count:
+            self._until_ns = max(self._until_ns, int(np.frombuffer(fact.ended_ns, "<i8").max()))
+        octaves = np.log2(np.maximum(latencies, 1))
+        buckets = (octaves * _FINE_PER_OCTAVE).astype(np.int64)
         np.add.at(self._buckets, np.clip(buckets, 0, _BUCKETS - 1), 1)
 
     def count_spans(self, sequence: int, count: int) -> None:
@@ -59,6 +82,7 @@ class RunMeter:
 
     def read(self) -> Reading:
         """Return what was counted."""
+        coarse = self._buckets.reshape(-1, _FINE).sum(axis=1)
         return Reading(
             run=self.run,
             attempt=self.attempt,
@@ -67,6 +91,11 @@ class RunMeter:
             spans=self._spans,
             p50_ns=self._quantile(0.5),
             p99_ns=self._quantile(0.99),
+            p90_ns=self._quantile(0.9),
+            samples=self._samples,
+            busy_ns=self._busy_ns,
+            until_ns=self._until_ns,
+            histogram={int(n): int(coarse[n]) for n in np.flatnonzero(coarse)},
         )
 
     def _is_new(self, kind: str, sequence: int) -> bool:
@@ -80,7 +109,7 @@ class RunMeter:
             return -1
         rank = max(1, int(np.ceil(share * total)))
         bucket = int(np.searchsorted(np.cumsum(self._buckets), rank))
-        return int(2.0 ** ((bucket + 0.5) / _BUCKETS_PER_OCTAVE))
+        return round(2.0 ** ((bucket + 0.5) / _FINE_PER_OCTAVE))
 
 
 class Meter:

@@ -127,9 +127,13 @@ async def table_of(bus: Bus, evaluation: str, name: str) -> Table:
     raise NoSuchTable(name, tuple(table.name for table in answer.tables))
 
 
-async def first_rows_of(bus: Bus, evaluation: str) -> Tables:
-    """Return all tables with as many rows as one answer holds, which is enough for a page.
+async def some_tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
+    """Return tables of these `names` with as many rows as one answer holds, enough for a page.
 
-    Raises CommandRefused, NotAnswering.
+    `evaluation` is asked for over `bus`. Without names it is none. Raises CommandRefused,
+    NotAnswering.
     """
-    return await ask_for(bus, ShowTables(evaluation=evaluation), Tables, timeout_s=60.0)
+    if not names:
+        return Tables(evaluation=evaluation, tables=())
+    command = ShowTables(evaluation=evaluation, tables=names)
+    return await ask_for(bus, command, Tables, timeout_s=60.0)

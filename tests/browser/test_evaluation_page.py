@@ -12,12 +12,14 @@ from tests.stories import E, StandIns, a_run, beginning, ending, queries, spans,
 STATE = "document.querySelector('#state')?.textContent"
 
 
-def cell(run: str, column: int) -> str:
-    return f"document.querySelector('#runs tr[data-run={run}]')?.cells[{column}].textContent"
+def cell(run: str, field: str) -> str:
+    """Return the script that reads a cell of a run's row."""
+    row = f"document.querySelector('#runs tr[data-run={run}]')"
+    return f"{row}?.querySelector('[data-field={field}]').textContent"
 
 
 async def test_a_page_follows_its_evaluation_to_the_record(
-    page: Page, running: Running, standing: StandIns
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:
     await standing.tell(*beginning()[:1])
     await page.goto(f"{running.url}/evaluations/{E}")
@@ -28,27 +30,50 @@ async def test_a_page_follows_its_evaluation_to_the_record(
     )
     started, completed, recorded = a_run("r0")
     await standing.tell(started, queries([5_000_000] * 40), spans(120))
-    await until(page, f"{STATE} === 'running' && {cell('r0', 6)} === '40'")
-    assert await page.evaluate(cell("r0", 8)) == "120"
-    await until(page, f"{cell('r0', 9)}.endsWith(' ms')")
+    await until(page, f"{STATE} === 'running' && {cell('r0', 'answered')} === '40'")
+    assert await page.evaluate(cell("r0", "spans")) == "120"
+    await until(page, f"{cell('r0', 'p50')}.endsWith(' ms')")
+    await until(page, "document.querySelectorAll('#histogram rect').length === 1")
+    log = await page.inner_text("#log")
+    assert "It is planned: 2 runs" in log
+    assert "evaluation.planned" not in log
+    await photographs.take(page, "evaluation-live")
     await standing.tell(completed, recorded, *a_run("r1"), *ending())
     await until(page, "document.querySelector('[data-table=latency]')")
     assert await page.evaluate(STATE) == "analyzed"
     assert await page.evaluate("document.querySelector('#evaluation').dataset.live") == "no"
 
 
-async def test_a_page_that_lost_its_gateway_comes_back_where_it_was(
+async def test_a_page_whose_gateway_is_gone_says_how_old_its_figures_are(
+    browser: Browsing, page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    browser.tolerate("ERR_CONNECTION_REFUSED")
+    browser.tolerate("ERR_INCOMPLETE_CHUNKED_ENCODING")
+    await standing.tell(*beginning(), a_run("r0")[0])
+    await page.goto(f"{running.url}/evaluations/{E}")
+    await until(page, f"{cell('r0', 'state')} === 'started'")
+    await standing.tell(queries([5_000_000] * 40))
+    await until(page, f"{cell('r0', 'answered')} === '40'")
+    running.stop.set()
+    await running.serving
+    await until(page, "document.querySelector('#connection').innerText.includes('s old')")
+    assert await page.is_visible("#connection button")
+    await photographs.take(page, "evaluation-cut")
+
+
+async def test_a_page_that_comes_late_shows_what_has_happened_so_far(
     browser: Browsing, page: Page, running: Running, standing: StandIns
 ) -> None:
-    browser.tolerate("ERR_INTERNET_DISCONNECTED")
     await standing.tell(*beginning())
     await page.goto(f"{running.url}/evaluations/{E}")
-    await until(page, f"{STATE} === 'planned'")
-    await page.context.set_offline(True)
-    await standing.tell(*a_run("r0"))
-    await page.context.set_offline(False)
-    await standing.tell(*a_run("r1"))
-    await until(page, f"{cell('r0', 5)} === 'recorded' && {cell('r1', 5)} === 'recorded'")
+    await standing.tell(a_run("r0")[0])
+    await until(page, f"{cell('r0', 'state')} === 'started'")
+    await standing.tell(queries([5_000_000] * 40))
+    await until(page, f"{cell('r0', 'answered')} === '40'")
+    other = await browser.page()
+    await other.goto(f"{running.url}/evaluations/{E}")
+    await until(other, f"{cell('r0', 'answered')} === '40'")
+    await until(other, "document.querySelectorAll('#histogram rect').length === 1")
 
 
 async def test_the_record_is_whole_without_a_script(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from mlscope.bus.records import Recorded
@@ -12,6 +13,10 @@ from mlscope.evaluation.status import run_status_of, status_of
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
 from schemas.status import EvaluationStatus
 
+_COLUMNS = (
+    *("run", "attempt", "answered", "failed", "spans", "samples"),
+    *("busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns"),
+)
 _CHANGE_ALL_RUNS = (EvaluationPlanned, EvaluationMeasured, EvaluationCancelled)
 
 
@@ -45,7 +50,11 @@ def event_of(recorded: Recorded, record: EvaluationRecord) -> Event:
     `record` is the evaluation's record after the fact.
     """
     fact = recorded.fact
-    content: dict[str, Any] = {"happened": fact.schema_name(), "state": record.state}
+    content: dict[str, Any] = {
+        "happened": fact.schema_name(),
+        "time_ns": recorded.envelope.time_ns,
+        "state": record.state,
+    }
     if hasattr(fact, "run"):
         run = record.runs.get(fact.run)
         rows = [] if run is None else [run_status_of(run).model_dump(mode="json")]
@@ -58,19 +67,24 @@ def event_of(recorded: Recorded, record: EvaluationRecord) -> Event:
     return Event("state", _json_line(content), recorded.sequence)
 
 
-def tick_of(number: int, readings: Mapping[str, Reading]) -> Tick:
-    """Return the readings of all runs as columns; `number` is the tick's."""
+def tick_of(
+    number: int, readings: Mapping[str, Reading], before: Mapping[str, Reading] | None = None
+) -> Tick:
+    """Return the readings of all runs as columns; `number` is the tick's.
+
+    A histogram is a list of buckets and counts in turn; null where it is that of the tick `before`.
+    """
     rows = list(readings.values())
-    columns = {
-        "tick": number,
-        "run": [row.run for row in rows],
-        "attempt": [row.attempt for row in rows],
-        "answered": [row.answered for row in rows],
-        "failed": [row.failed for row in rows],
-        "spans": [row.spans for row in rows],
-        "p50_ns": [row.p50_ns for row in rows],
-        "p99_ns": [row.p99_ns for row in rows],
-    }
+    earlier = before or {}
+    columns: dict[str, Any] = {"tick": number}
+    for name in _COLUMNS:
+        columns[name] = [getattr(row, name) for row in rows]
+    columns["histogram"] = [
+        None
+        if row.run in earlier and earlier[row.run].histogram == row.histogram
+        else list(chain.from_iterable(row.histogram.items()))
+        for row in rows
+    ]
     return Tick(number, _json_line(columns))
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -12,7 +12,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
 from mlscope.bus.errors import BusError
 from mlscope.bus.live import LiveMessages
-from mlscope.client.meter import Meter
+from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import status_of, unrequested_status
 from schemas.batch import QueriesAnswered, TraceCaptured
@@ -21,7 +21,7 @@ from schemas.encoding.errors import SchemaError
 from schemas.status import EvaluationStatus
 from schemas.subjects import ROOT, story_of
 from services.gateway.errors import TooManyViewers
-from services.gateway.live.events import Event, event_of, tick_of
+from services.gateway.live.events import Event, Tick, event_of, tick_of
 from services.gateway.live.overview import OverviewFeed, OverviewViewer
 from services.gateway.live.spans import SpanGap, SpanRelay
 from services.gateway.live.tasks import background_task
@@ -55,6 +55,7 @@ class Feed:
         self._record = EvaluationRecord()
         self._meter = Meter()
         self._has_progress = False
+        self._ticks = 0
         self._has_news = asyncio.Event()
         self.relay: SpanRelay | None = None
         self.is_broken = False
@@ -127,6 +128,8 @@ class Feed:
                 if row.spans:
                     end_ns = self.relay.last_end_ns(row.run)
                     viewer.push_gap(SpanGap(row.run, row.attempt, 0, end_ns, row.spans))
+        if progress := self.progress():
+            viewer.push(progress)
         viewer.wake()
 
     def leave(self, viewer: Viewer) -> None:
@@ -161,17 +164,24 @@ class Feed:
                 self._has_progress = True
 
     async def _send_ticks(self) -> None:
-        number = 0
+        before: Mapping[str, Reading] = {}
         while True:
             await asyncio.sleep(_TICK_S)
             if not self._has_progress:
                 continue
             self._has_progress = False
-            number += 1
-            tick = tick_of(number, self._meter.read())
+            self._ticks += 1
+            readings = self._meter.read()
+            tick = tick_of(self._ticks, readings, before)
+            before = readings
             for viewer in self.viewers:
                 viewer.push(tick)
             self._send_spans()
+
+    def progress(self) -> Tick | None:
+        """Return all progress so far, for a new viewer; None before the first."""
+        readings = self._meter.read()
+        return tick_of(self._ticks, readings) if readings else None
 
     def _send_spans(self) -> None:
         """Give the spans that came since the last time to the viewers that want them."""

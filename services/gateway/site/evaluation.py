@@ -8,8 +8,8 @@ from mlscope.client.errors import ClientError, CommandRefused
 from schemas.analysis import Tables
 from schemas.request import Cancel
 from services.gateway.bodies import form_fields
-from services.gateway.bus_requests import first_rows_of, status_of
-from services.gateway.pages.evaluation import evaluation_view
+from services.gateway.bus_requests import headings_of, some_tables_of, status_of
+from services.gateway.pages.evaluation import RESULT_TABLES, evaluation_view
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import refused_by
@@ -28,13 +28,17 @@ async def cancel(request: Request) -> Response:
 
 
 async def evaluation(request: Request) -> Response:
-    """GET /evaluations/{id}: its state, request, runs and tables."""
-    status = await status_of(bus_of(request), evaluation_of(request))
-    tables = Tables(evaluation=status.evaluation, tables=())
+    """GET /evaluations/{id}: its results, runs, live figures, and an index of its analyses."""
+    bus = bus_of(request)
+    status = await status_of(bus, evaluation_of(request))
+    headings = results = Tables(evaluation=status.evaluation, tables=())
     note = ""
     if status.tables:
+        names = [name for name in RESULT_TABLES if name in status.tables]
         try:
-            tables = await first_rows_of(bus_of(request), status.evaluation)
+            headings = await headings_of(bus, status.evaluation)
+            results = await some_tables_of(bus, status.evaluation, *names)
         except ClientError as error:
             note = refused_by(error).message
-    return rendered(request, evaluation_view(status, tables, note))
+    pages = request.app.state.page_paths
+    return rendered(request, evaluation_view(status, headings, results, note=note, pages=pages))

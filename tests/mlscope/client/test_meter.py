@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.client.meter import Meter
+from mlscope.client.meter import BUCKETS_PER_OCTAVE, Meter
 from tests.stories import queries
 
 
@@ -14,9 +14,11 @@ def test_quantiles_are_near_the_exact_ones(latencies_ns: list[int]) -> None:
     meter.count_queries(queries(latencies_ns))
     reading = meter.read()["r0"]
     assert reading.answered == len(latencies_ns)
-    for share, found in ((50, reading.p50_ns), (99, reading.p99_ns)):
+    assert sum(reading.histogram.values()) == len(latencies_ns)
+    shares = ((50, reading.p50_ns), (90, reading.p90_ns), (99, reading.p99_ns))
+    for share, found in shares:
         exact = int(np.percentile(latencies_ns, share, method="inverted_cdf"))
-        assert abs(found - exact) <= max(1, 0.045 * exact)
+        assert abs(found - exact) <= max(1, 0.003 * exact)
 
 
 def test_a_batch_counts_once_and_an_older_attempt_not_at_all() -> None:
@@ -37,3 +39,18 @@ def test_failed_queries_have_no_latency() -> None:
     reading = meter.read()["r0"]
     assert (reading.answered, reading.failed) == (1, 1)
     assert reading.p99_ns < 2000
+
+
+def test_two_readings_give_throughput_and_queries_in_flight() -> None:
+    meter = Meter()
+    meter.count_queries(queries([1000, 3000]))
+    reading = meter.read()["r0"]
+    assert (reading.busy_ns, reading.samples) == (4000, 2)
+    assert reading.until_ns > 0
+
+
+def test_a_bucket_begins_where_it_says() -> None:
+    meter = Meter()
+    meter.count_queries(queries([2**20, 2**20 + 1, 2**21]))
+    histogram = meter.read()["r0"].histogram
+    assert histogram == {20 * BUCKETS_PER_OCTAVE: 2, 21 * BUCKETS_PER_OCTAVE: 1}

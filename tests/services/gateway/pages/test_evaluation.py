@@ -1,4 +1,6 @@
-"""The page of one evaluation: live or the record, intervals under estimates, conditions last."""
+"""The page of one evaluation: live or the record, results first, analyses as links."""
+
+import re
 
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of
@@ -14,57 +16,103 @@ def _status(*, ended: bool = True) -> EvaluationStatus:
 
 
 def _table(name: str, *columns: str, row: tuple[object, ...] = (), **more: object) -> Table:
-    made = tuple(Column(name=each, type="float", unit="ns") for each in columns)
+    made = tuple(
+        Column(name=each, type="text" if each == "run" else "float", unit="ns") for each in columns
+    )
     return Table(name=name, title=name, columns=made, rows=(row,) if row else (), **more)
 
 
 def _page(*tables: Table, ended: bool = True, note: str = "") -> str:
-    total = {table.name: 5 for table in tables}
+    total = {table.name: len(table.rows) for table in tables}
     found = Tables(evaluation=E, tables=tables, total_rows=total)
-    return html_of(evaluation_view(_status(ended=ended), found, note))
+    return html_of(evaluation_view(_status(ended=ended), found, found, note=note))
+
+
+LATENCY = _table(
+    "latency", "run", "median", "median_low", "median_high", row=("r0", 5e6, 4e6, 6e6), verdict="5."
+)
 
 
 def test_it_is_live_until_it_has_ended() -> None:
     assert 'data-live="yes"' in _page(ended=False)
     assert 'data-live="no"' in _page()
+    assert 'id="strip-throughput"' in _page(ended=False)
+    assert 'id="strip-throughput"' not in _page()
 
 
-def test_bounds_stand_under_their_estimate_and_have_no_column() -> None:
-    shown = _page(_table("t", "p50", "p50_low", "p50_high", row=(5e6, 4e6, 6e6)))
+def test_results_come_first_with_their_intervals() -> None:
+    shown = _page(LATENCY, _table("conditions", "run", row=("r0",), verdict="All quiet."))
     assert "<small>4 … 6 ms</small>" in shown
-    assert shown.count(">p50</th>") == 1
-    assert "p50 low" not in shown
+    assert shown.index("4 … 6 ms") < shown.index('id="runs"')
+    assert "<dt>Conditions</dt><dd>All quiet.</dd>" in shown
 
 
-def test_conditions_come_behind_results() -> None:
-    shown = _page(_table("conditions", "a"), _table("latency", "a"))
-    assert shown.index('data-table="latency"') < shown.index('data-table="conditions"')
+def test_throughput_stands_beside_latency_of_the_same_run() -> None:
+    rate = _table("throughput", "run", "samples_per_s", row=("r0", 200.0))
+    view = evaluation_view(
+        _status(),
+        Tables(evaluation=E, tables=()),
+        Tables(evaluation=E, tables=(LATENCY, rate)),
+    )
+    assert view.figures is not None
+    assert [head.text for head in view.figures.heads] == ["run", "p50", "samples"]
+    assert [[cell.text for cell in row] for row in view.figures.rows] == [["r0", "5 ms", "200 /s"]]
 
 
-def test_caveats_and_rows_left_out_are_said() -> None:
-    shown = _page(_table("t", "a", row=(1.0,), caveats=("r0: noisy <b>",)), note="a note")
-    assert "r0: noisy &lt;b&gt;" in shown
-    assert "The first 1 of 5 rows; the files have all rows." in shown
-    assert "a note" in shown
+def test_every_section_can_be_linked_to() -> None:
+    headings = re.findall(r"<h2[^>]*>", _page(LATENCY, ended=False))
+    assert headings
+    assert all("id=" in heading for heading in headings)
 
 
-def test_every_table_can_be_had_as_files() -> None:
-    shown = _page(_table("t", "a"))
-    for suffix in ("", ".csv", ".parquet", ".arrow"):
-        assert f'href="/api/evaluations/{E}/tables/t{suffix}"' in shown
+def test_a_note_says_why_results_are_missing() -> None:
+    assert "the analyzer is away &lt;b&gt;" in _page(note="the analyzer is away <b>")
 
 
-def test_a_caveat_of_many_runs_is_said_once() -> None:
-    page = _page(_table("latency", "run", row=("r0",), caveats=("r0: few", "r1: few")))
+def test_an_analysis_is_a_link_with_its_verdict_and_not_its_table() -> None:
+    shown = _page(_table("layers", "run", row=("r0",), verdict="Conv is slowest.", id="A2"))
+    assert f'href="/evaluations/{E}/analyses/A2"' in shown
+    assert "Conv is slowest." in shown
+    assert 'data-table="layers"' not in shown
+
+
+def test_many_empty_analyses_have_their_reason_once() -> None:
+    shown = _page(*(_table(name, "run", verdict="No GPU.") for name in ("kernels", "copies")))
+    assert shown.count("No GPU.") == 1
+
+
+def test_a_caveat_of_many_runs_and_tables_is_said_once() -> None:
+    caveats = ("r0: few", "r1: few")
+    page = _page(
+        LATENCY.model_copy(update={"caveats": caveats}),
+        _table("throughput", "run", row=("r0",), caveats=caveats),
+    )
     assert "r0, r1: few" in page
     assert page.count("few") == 1
 
 
 def test_it_leads_to_its_model_unless_that_came_with_the_request() -> None:
-    assert '<a href="/models/tiny/1.0.0">tiny:1.0.0</a>' in _page()
+    assert '<a href="/models/tiny/1.0.0">tiny</a>' in _page()
     status = _status()
     assert status.request is not None
     request = status.request.model_copy(update={"model": a_model()})
     inline = status.model_copy(update={"request": request})
-    html = html_of(evaluation_view(inline, Tables(evaluation=E, tables=())))
+    none = Tables(evaluation=E, tables=())
+    html = html_of(evaluation_view(inline, none, none))
     assert "/models/tiny" not in html
+
+
+def test_the_trace_is_linked_where_this_gateway_has_its_page() -> None:
+    none = Tables(evaluation=E, tables=())
+    pages = frozenset({"/evaluations/{evaluation}/trace"})
+    assert evaluation_view(_status(), none, none).trace_address == ""
+    view = evaluation_view(_status(), none, none, pages=pages)
+    assert view.trace_address == f"/evaluations/{E}/trace"
+    assert view.runs[0].address == f"/evaluations/{E}/trace?run=r0"
+
+
+def test_what_was_asked_is_one_line() -> None:
+    none = Tables(evaluation=E, tables=())
+    asked = evaluation_view(_status(), none, none).asked
+    assert "at batch 1" in asked
+    assert "level" in asked

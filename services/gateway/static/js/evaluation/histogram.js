@@ -1,0 +1,69 @@
+// The latencies of a run's queries so far: bars of equal ratio, and the share that is faster.
+
+import { duration } from "../quantities.js";
+
+const PER_OCTAVE = 8; // as in mlscope/client/meter.py
+const [WIDTH, HEIGHT, BOTTOM, LEFT] = [900, 180, 24, 44];
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * Return the bars of a histogram given as buckets and counts in turn, also empty ones between.
+ * @returns {{from: number, to: number, count: number, below: number}[]} `below` is the share of
+ * queries up to the end of the bar
+ */
+export function barsOf(pairs) {
+  const counts = new Map();
+  for (let place = 0; place < pairs.length; place += 2) counts.set(pairs[place], pairs[place + 1]);
+  if (!counts.size) return [];
+  const [first, last] = [Math.min(...counts.keys()), Math.max(...counts.keys())];
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  let sum = 0;
+  return Array.from({ length: last - first + 1 }, (_, place) => {
+    const bucket = first + place;
+    const count = counts.get(bucket) ?? 0;
+    sum += count;
+    return { from: 2 ** (bucket / PER_OCTAVE), to: 2 ** ((bucket + 1) / PER_OCTAVE), count, below: sum / total };
+  });
+}
+
+function element(name, attributes, text = "") {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.textContent = text;
+  return made;
+}
+
+/** The picture in a figure, drawn anew at most ten times a second. */
+export class Histogram {
+  constructor(figure) {
+    this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+    figure.append(this.svg);
+  }
+
+  show(reading) {
+    const bars = barsOf(reading.histogram);
+    if (!bars.length) return;
+    const width = this.svg.clientWidth || WIDTH;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.svg.setAttribute("aria-label", `Latency of ${reading.answered} queries, from ${duration(bars[0].from)} to ${duration(bars.at(-1).to)}`);
+    const step = (width - LEFT - 8) / bars.length;
+    const floor = HEIGHT - BOTTOM;
+    const most = Math.max(...bars.map((bar) => bar.count));
+    const y = (share) => floor - share * (floor - 14);
+    const parts = [0, 0.5, 1].map((share) => element("text", { x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, `${share * 100} %`));
+    parts.push(element("line", { class: "axis", x1: LEFT, x2: width, y1: floor, y2: floor }));
+    const every = Math.max(1, Math.ceil(80 / step));
+    let curve = `M${LEFT},${floor}`;
+    bars.forEach((bar, place) => {
+      const x = LEFT + place * step;
+      const top = y(bar.count / most);
+      const rect = element("rect", { class: "bar", x: x + 0.5, y: top, width: Math.max(1, step - 1), height: floor - top });
+      rect.append(element("title", {}, `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${(bar.below * 100).toFixed(1)} % are faster`));
+      parts.push(rect);
+      curve += `L${x + step},${y(bar.below)}`;
+      if (place % every === 0) parts.push(element("text", { x, y: HEIGHT - 8 }, duration(bar.from)));
+    });
+    parts.push(element("path", { class: "curve", d: curve }));
+    this.svg.replaceChildren(...parts);
+  }
+}

@@ -1,0 +1,104 @@
+// Live strips of one run: throughput, latency and queries in flight, drawn by uPlot when it is
+// loaded. A run that begins starts them anew.
+
+import { SERIES } from "../colours.js";
+import { duration, rate } from "../quantities.js";
+
+const MOST_POINTS = 600;
+const HEIGHT_PX = 130;
+
+/** Load a classic script once. */
+function loaded(address) {
+  return new Promise((resolve, reject) => {
+    if (window.uPlot) return resolve(window.uPlot);
+    const script = document.createElement("script");
+    script.src = address;
+    script.addEventListener("load", () => resolve(window.uPlot));
+    script.addEventListener("error", reject);
+    document.head.append(script);
+  });
+}
+
+const STRIPS = {
+  throughput: { lines: ["samples/s"], values: (r) => [r.samplesRate], text: (r) => `${rate(r.samplesRate)} samples/s`, label: (v) => rate(v) },
+  latency: {
+    lines: ["p50", "p90", "p99"],
+    values: (r) => [r.p50_ns, r.p90_ns, r.p99_ns].map((ns) => (ns < 0 ? null : ns)),
+    text: (r) => `p50 ${duration(r.p50_ns)} · p90 ${duration(r.p90_ns)} · p99 ${duration(r.p99_ns)}`,
+    label: (v) => duration(v),
+  },
+  flight: { lines: ["in flight"], values: (r) => [r.flight], text: (r) => (r.flight === undefined ? "–" : r.flight.toFixed(1)), label: (v) => v.toFixed(1) },
+};
+
+/** The strips of the page; figures stand above the lines, also where uPlot does not load. */
+export class Strips {
+  constructor(address) {
+    this.run = "";
+    this.plots = {};
+    this.data = {};
+    this.ready = loaded(address).then((uPlot) => { this.uPlot = uPlot; }, () => undefined);
+    document.addEventListener("themechange", () => this.restart());
+    addEventListener("resize", () => this.resize());
+  }
+
+  /** Add a reading; that of another run, or of another attempt, begins anew. */
+  add(reading) {
+    const key = `${reading.run} ${reading.attempt}`;
+    if (key !== this.run) {
+      this.run = key;
+      this.data = {};
+      this.restart();
+    }
+    for (const [name, strip] of Object.entries(STRIPS)) {
+      const columns = (this.data[name] ??= [[], ...strip.lines.map(() => [])]);
+      const values = strip.values(reading);
+      document.querySelector(`[data-figure="${name}"]`).textContent = strip.text(reading);
+      if (values[0] === undefined || reading.until_ns <= (columns[0].at(-1) ?? -1) * 1e9) continue;
+      [reading.until_ns / 1e9, ...values].forEach((value, place) => columns[place].push(value ?? null));
+      if (columns[0].length > MOST_POINTS) columns.forEach((column) => column.shift());
+      this.draw(name, strip);
+    }
+  }
+
+  draw(name, strip) {
+    if (!this.uPlot) return;
+    const figure = document.getElementById(`strip-${name}`);
+    this.plots[name] ??= new this.uPlot(this.options(strip, figure.clientWidth - 20), this.data[name], figure);
+    this.plots[name].setData(this.data[name]);
+  }
+
+  options(strip, width) {
+    const style = getComputedStyle(document.documentElement);
+    const probe = document.createElement("span");
+    probe.style.color = "var(--line)";
+    document.body.append(probe);
+    const line = getComputedStyle(probe).color;
+    probe.style.color = "var(--soft)";
+    const soft = getComputedStyle(probe).color;
+    probe.remove();
+    const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily || "sans-serif"}` };
+    return {
+      width,
+      height: HEIGHT_PX,
+      legend: { show: false },
+      cursor: { sync: { key: "live" }, y: false },
+      scales: { x: { time: false }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+      axes: [
+        { ...axis, values: (_, ticks) => ticks.map((t) => `${t} s`), size: 22 },
+        { ...axis, values: (_, ticks) => ticks.map(strip.label), size: 58 },
+      ],
+      series: [{}, ...strip.lines.map((label, place) => ({ label, stroke: SERIES[place], width: 1.5, points: { show: false } }))],
+    };
+  }
+
+  restart() {
+    for (const plot of Object.values(this.plots)) plot.destroy();
+    this.plots = {};
+  }
+
+  resize() {
+    for (const [name, plot] of Object.entries(this.plots)) {
+      plot.setSize({ width: document.getElementById(`strip-${name}`).clientWidth - 20, height: HEIGHT_PX });
+    }
+  }
+}

@@ -1,0 +1,56 @@
+// Live figures: rates between readings, what a run still takes, bars, and events in words.
+
+import { equal, ok } from "/js/check.js";
+import { colourOf, hashOf } from "/static/js/colours.js";
+import { barsOf } from "/static/js/evaluation/histogram.js";
+import { Progress, secondsLeft } from "/static/js/evaluation/progress.js";
+import { sentence } from "/static/js/evaluation/story.js";
+
+function tick(fields) {
+  const all = { attempt: 1, answered: 0, failed: 0, spans: 0, samples: 0, busy_ns: 0, until_ns: -1, p50_ns: -1, p90_ns: -1, p99_ns: -1, histogram: [], ...fields };
+  return Object.fromEntries(Object.entries({ run: "r", ...all }).map(([name, value]) => [name, [value]]));
+}
+
+export function testRatesAreOfTheRunsOwnClock() {
+  const progress = new Progress();
+  progress.take(tick({ answered: 10, samples: 40, busy_ns: 1e9, until_ns: 1e9 }));
+  const [reading] = progress.take(tick({ answered: 30, samples: 120, busy_ns: 3e9, until_ns: 2e9 }));
+  equal([reading.rate, reading.samplesRate, reading.flight], [20, 80, 2]);
+  equal(secondsLeft(130, reading), 5);
+}
+
+export function testAnAttemptBeforeIsNoNewsAndANewOneBeginsAnew() {
+  const progress = new Progress();
+  progress.take(tick({ attempt: 2, answered: 10, until_ns: 5 }));
+  equal(progress.take(tick({ attempt: 1, answered: 50, until_ns: 9 })), []);
+  const [reading] = progress.take(tick({ attempt: 3, answered: 1, until_ns: 2, histogram: null }));
+  equal([reading.answered, reading.rate, reading.histogram], [1, undefined, []]);
+}
+
+export function testAHistogramThatDidNotChangeIsKept() {
+  const progress = new Progress();
+  progress.take(tick({ answered: 1, histogram: [8, 1] }));
+  const [reading] = progress.take(tick({ answered: 1, spans: 5, histogram: null }));
+  equal(reading.histogram, [8, 1]);
+}
+
+export function testBarsHaveThoseBetweenAndTheShareBelow() {
+  const bars = barsOf([8, 1, 10, 3]);
+  equal(bars.map((bar) => bar.count), [1, 0, 3]);
+  equal(bars.map((bar) => bar.below), [0.25, 0.25, 1]);
+  equal(bars[0].from, 2);
+  equal(barsOf([]), []);
+}
+
+export function testEventsAreSentencesAlsoOfAnotherVersion() {
+  const run = { run: "b1", agent: "vm", attempt: 1, answered: 5, failed_queries: 1, spans: 2 };
+  equal(sentence({ happened: "run.completed", runs: [run] }), "b1 has ended: 5 queries answered, 1 failed.");
+  equal(sentence({ happened: "run.slept_in", runs: [run] }), "b1 is slept in.");
+  equal(sentence({ happened: "moon.risen" }), "moon risen.");
+  ok(!sentence({ happened: "evaluation.planned", runs: [run], agents: ["vm"] }).includes("planned."));
+}
+
+export function testColoursAreThoseOfTheServer() {
+  equal([hashOf(""), hashOf("a"), hashOf("foobar")], [0x811c9dc5, 0xe40c292c, 0xbf9cf968]);
+  equal(colourOf("Conv 2-D"), colourOf("conv2d"));
+}
