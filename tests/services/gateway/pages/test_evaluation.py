@@ -92,7 +92,7 @@ def test_a_caveat_of_many_runs_and_tables_is_said_once() -> None:
 
 
 def test_it_leads_to_its_model_unless_that_came_with_the_request() -> None:
-    assert '<a href="/models/tiny/1.0.0">tiny</a>' in _page()
+    assert '<a href="/models/tiny/1.0.0">tiny:1.0.0</a>' in _page()
     status = _status()
     assert status.request is not None
     request = status.request.model_copy(update={"model": a_model()})
