@@ -109,7 +109,7 @@ class RunMeter:
             return -1
         rank = max(1, int(np.ceil(share * total)))
         bucket = int(np.searchsorted(np.cumsum(self._buckets), rank))
-        return round(2.0 ** ((bucket + 0.5) / _FINE_PER_OCTAVE))
+        return int(2.0 ** ((bucket + 0.5) / _FINE_PER_OCTAVE) + 0.5)
 
 
 class Meter:
