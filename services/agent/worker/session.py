@@ -38,6 +38,7 @@ from services.agent.worker.files.samples import first_readable
 from services.agent.worker.files.weights import with_weights_chosen
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
+from services.agent.worker.preparation.finishing_child import can_finish_apart
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
@@ -272,7 +273,8 @@ def _open(
         )
         warm = warm_up(supply, predictor, slots, subject.warmup)
         if pool is not None:
-            pool.plan(warm.prepare_ns, warm.predict_ns)
+            is_apart = can_finish_apart(pipeline)
+            pool.plan(warm.prepare_ns, warm.predict_ns, finishes_apart=is_apart)
             bind_further(predictor, slots, subject.warmup)
         prepared = _room_for_batches(inputs, predictor, warm.output_bytes, environment.allowances)
         undo.pop_all()

@@ -16,6 +16,7 @@ from services.agent.worker.answers.isolate_samples import (
 )
 from services.agent.worker.answers.kept_outputs import OutputAnswers
 from services.agent.worker.answers.non_finite import output_named
+from services.agent.worker.preparation.finishing import FinishFailed, FinishingProcess
 from services.agent.worker.queries.operator_runner import OperatorRunner
 from services.agent.worker.queries.pipeline import PREDICT, Pipeline, PortOperators, steps_before
 from services.agent.worker.queries.query import Query
@@ -26,14 +27,31 @@ class PostProcessing:
 
     def __init__(self, pipeline: Pipeline, runner: OperatorRunner) -> None:
         self._after, self._code_after = pipeline.after, pipeline.code_after
+        self._outputs_read = frozenset(pipeline.outputs_read())
         self._steps_before = steps_before(pipeline)
         self._runner = runner
         #: the queries whose samples were finished one by one, by inline code
         self.retries = Retries()
+        #: processes that ended while they post-processed
+        self.deaths = 0
 
-    def answers(self, query: Query, outputs: Tensors) -> OutputAnswers | None:
-        """Return the answers after the last step, by output; None when a step failed for all."""
+    def answers(
+        self, query: Query, outputs: Tensors, apart: FinishingProcess | None = None
+    ) -> OutputAnswers | None:
+        """Return the answers of a `query` after the last step of its `outputs`, by output.
+
+        None when a step failed for all samples. With a process, `apart`, the steps run there; where
+        one raises, they are repeated here.
+        """
         span = query.first_span + 2 + len(query.samples) * self._steps_before
+        if apart is not None:
+            try:
+                finished = self._finished_apart(query, outputs, span, apart)
+            except FinishFailed as error:
+                query.fail(f"post-processing: {error}")
+                return None
+            if finished is not None:
+                return finished
         if self._code_after:
             return self._run_code(query, outputs, span)
         answers = []
@@ -55,6 +73,30 @@ class PostProcessing:
             span += len(port.steps)
             answers.append((port.name, value))
         return answers
+
+    def _finished_apart(
+        self, query: Query, outputs: Tensors, span: int, apart: FinishingProcess
+    ) -> OutputAnswers | None:
+        """Return the answers of the process `apart`; None where a step raises there.
+
+        Spans of the steps begin with the id `span`. Raises FinishFailed.
+        """
+        is_all = "" in {port.name for port in self._after}
+        read = {name: outputs[name] for name in outputs if is_all or name in self._outputs_read}
+        deaths = apart.deaths
+        try:
+            finished = apart.finished(read)
+        finally:
+            self.deaths += apart.deaths - deaths
+        if finished is None:
+            return None
+        names = [step.name for port in self._after for step in port.steps]
+        if self._runner.traces_steps:
+            for number, (name, times_ns) in enumerate(zip(names, finished.stamps, strict=True)):
+                self._runner.record_span_until(
+                    query, span + number, name, times_ns, finished.thread
+                )
+        return finished.answers
 
     def _run_code(self, query: Query, outputs: Tensors, span: int) -> OutputAnswers | None:
         """Return the answers of inline code for a batch; None when it raises for all samples."""

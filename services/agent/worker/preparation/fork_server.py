@@ -14,8 +14,9 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -29,6 +30,7 @@ from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from services.agent.worker.files.samples import first_readable
 from services.agent.worker.preparation.arena import Arena
 from services.agent.worker.preparation.child import Preparer, SampleSource
+from services.agent.worker.preparation.finishing_child import finish_all
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
@@ -37,8 +39,10 @@ from services.agent.worker.queries.sample_steps import SampleSteps
 READY, FAILED = "ready", "failed"
 """The first item of its first message; after `failed` follows why."""
 
-MAP, FORK, REAP = "map", "fork", "reap"
-"""What the worker asks: map an arena, fork a process, wait for one that ends."""
+MAP, FORK, FINISH, REAP = "map", "fork", "finish", "reap"
+"""What the worker asks: map an arena, fork a process that prepares or one that post-processes, wait
+for one that ends.
+"""
 
 _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
@@ -78,7 +82,9 @@ class ForkServer:
             self._map(argument, descriptors)
             return 0
         if request == FORK:
-            return self._fork(argument, descriptors[0])
+            return self._fork(descriptors[0], partial(self._prepare, argument))
+        if request == FINISH:
+            return self._fork(descriptors[0], partial(finish_all, pipeline=self._pipeline))
         if argument not in self._pids:  # that of a server before this one, which it ended with
             return -signal.SIGKILL
         self._pids.remove(argument)
@@ -96,9 +102,14 @@ class ForkServer:
         os.close(arena_fd)
         self._wakes = [socket.socket(fileno=fd) for fd in wake_fds]
 
-    def _fork(self, number: int, orders_fd: int) -> int:
-        """Fork the process with a `number`, which reads orders; return its process id."""
+    def _prepare(self, number: int, orders: socket.socket) -> None:
+        """Carry out `orders` as the process with a `number`."""
         assert self._arena is not None
+        source = SampleSource(self._samples, SampleSteps(self._pipeline))
+        Preparer(self._arena, number, source, self._wakes).work(orders)
+
+    def _fork(self, orders_fd: int, work: Callable[[socket.socket], None]) -> int:
+        """Fork a process that does its `work`, which reads orders; return its process id."""
         server = os.getpid()
         pid = os.fork()
         if pid:
@@ -109,9 +120,7 @@ class ForkServer:
         try:
             end_with_parent(server)
             self._channel.close()
-            source = SampleSource(self._samples, SampleSteps(self._pipeline))
-            preparer = Preparer(self._arena, number, source, self._wakes)
-            preparer.work(socket.socket(fileno=orders_fd))
+            work(socket.socket(fileno=orders_fd))
             exit_code = 0
         except BaseException:  # noqa: BLE001  # this process must not go on as a server
             traceback.print_exc()
@@ -135,10 +144,11 @@ def open_source(order: PreparationOrder) -> tuple[Sequence[Any], Pipeline]:
     """
     model, folder = order.model, order.manifests_folder
     files = ModelFiles(AssetFolder(folder, "models"), model, order.fetched, order.scratch)
-    pipeline = pipeline_of(StepPlan(before=steps_of(model).before), files.labels)
     datasets = AssetFolder(folder, "datasets", order.fetched, order.scratch)
     samples = load_samples(order.dataset, datasets)
     sample = first_readable(order.dataset.name, samples)
+    plan = steps_of(model)
+    pipeline = pipeline_of(StepPlan(before=plan.before, after=plan.after), files.labels)
     for port in pipeline.before:
         with contextlib.suppress(*UNUSABLE):
             _apply_all(port.steps, sample.get(port.name) if isinstance(sample, dict) else sample)

@@ -19,6 +19,7 @@ from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.arena import Arena, SlotMemory
 from services.agent.worker.preparation.batch import Batch, Order, PreparingProcess
 from services.agent.worker.preparation.child import ORDER, PREPARE
+from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.processes import ForkedProcess, PreparingProcesses
@@ -82,6 +83,13 @@ class PreparationPool:
         for number in range(count):
             process = PreparingProcess(number, self._server.fork(number), 0)
             self._processes.append(process)
+
+    def finishing_process(self) -> FinishingProcess:
+        """Return a process that post-processes, once `start` was called.
+
+        Raises ProcessesUnavailable.
+        """
+        return FinishingProcess(self._fork_finishing, self._end_finishing, self._timeout_ns * 1e-9)
 
     def begin_block(self) -> None:
         """Let as many processes be replaced again: another run has other queries."""
@@ -272,6 +280,14 @@ class PreparationPool:
             failure = failure_of(self._samples, sample, PREPARE, reason)
             batch.memory.set_reason(position, failure)
             batch.memory.stamps[position] = 0
+
+    def _fork_finishing(self) -> ForkedProcess:
+        with self._lock:
+            return self._server.fork_finishing()
+
+    def _end_finishing(self, process: ForkedProcess) -> str:
+        with self._lock:
+            return self._server.end(process)
 
     def _forked(self, number: int) -> ForkedProcess:
         """Fork a process with a `number`, by a new server where the last one has ended."""

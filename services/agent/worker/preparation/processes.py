@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgpack
 
 from services.agent.errors import ProcessesUnavailable
-from services.agent.worker.preparation.fork_server import FORK, MAP, READY, REAP
+from services.agent.worker.preparation.fork_server import FINISH, FORK, MAP, READY, REAP
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.spawning import spawn
@@ -112,10 +112,17 @@ class PreparingProcesses:
 
         An arena was mapped before.
         """
-        orders, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return self._forked(FORK, number, socket.SOCK_SEQPACKET)
+
+    def fork_finishing(self) -> ForkedProcess:
+        """Return a new process that post-processes. Raises ProcessesUnavailable."""
+        return self._forked(FINISH, 0, socket.SOCK_STREAM)
+
+    def _forked(self, request: str, number: int, kind: socket.SocketKind) -> ForkedProcess:
+        orders, child_end = socket.socketpair(socket.AF_UNIX, kind)
         with child_end:
             try:
-                pid = self._asked(FORK, number, [child_end.fileno()])
+                pid = self._asked(request, number, [child_end.fileno()])
             except ProcessesUnavailable:
                 orders.close()
                 raise

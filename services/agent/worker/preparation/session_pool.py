@@ -1,10 +1,12 @@
 """The pool of one session: begun before its model opens, started when a run streams its samples."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from services.agent.errors import ProcessesUnavailable
 from services.agent.link.allowances import PreparationLimits
+from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
@@ -33,6 +35,9 @@ class SessionPool:
         self._pool: PreparationPool | None = None
         #: the pool with its processes, once it is started
         self.started: PreparationPool | None = None
+        #: the process that post-processes, once it is started; None where the worker does
+        self.finishing: FinishingProcess | None = None
+        self._finishes_apart = False
         #: why there are no processes
         self.refusal = ""
         try:
@@ -64,12 +69,13 @@ class SessionPool:
         shared = [self._pool.slot(number).arrays for number in range(slots)]
         return [inputs.slot_of(arrays, number) for number, arrays in enumerate(shared)]
 
-    def plan(self, prepare_ns: int, predict_ns: int) -> None:
+    def plan(self, prepare_ns: int, predict_ns: int, *, finishes_apart: bool = False) -> None:
         """Settle how many processes there are to be, once `slots` was called.
 
         A batch is prepared in `prepare_ns` by one thread and predicted in `predict_ns`; 0 is
-        unknown.
+        unknown. With `finishes_apart` one more process post-processes.
         """
+        self._finishes_apart = finishes_apart
         self._planned = needed_processes(prepare_ns, predict_ns, self._most)
 
     def start(self) -> None:
@@ -82,6 +88,9 @@ class SessionPool:
             self._give_up(error)
         else:
             self.started = self._pool
+            if self._finishes_apart:
+                with contextlib.suppress(ProcessesUnavailable):  # then the worker post-processes
+                    self.finishing = self._pool.finishing_process()
 
     @property
     def is_started(self) -> bool:
@@ -90,9 +99,11 @@ class SessionPool:
 
     def close(self) -> None:
         """End all processes."""
+        if self.finishing is not None:
+            self.finishing.close()
         if self._pool is not None:
             self._pool.close()
-        self._pool = self.started = None
+        self._pool = self.started = self.finishing = None
 
     def _give_up(self, error: ProcessesUnavailable) -> None:
         self.refusal = error.reason

@@ -96,14 +96,16 @@ class OperatorRunner:
         self.record_span_until(query, span, name, (began, now_ns()))
 
     def record_span_until(
-        self, query: Query, span: int, name: str, times_ns: tuple[int, int]
+        self, query: Query, span: int, name: str, times_ns: tuple[int, int], thread: int = 0
     ) -> None:
-        """Record a `query`'s span with a `name` and the id `span`, of these `times_ns`."""
+        """Record a `query`'s span with a `name` and the id `span`, of these `times_ns`.
+
+        `thread` is the native id of the one that did the work; 0: this one.
+        """
         began, ended = times_ns
         row = (span, query.first_span, Level.MODEL, self.name_ids[name], began, ended - began)
-        self._spans.append(
-            (*row, threading.get_native_id(), query.index, query.block, NO_ATTRIBUTES)
-        )
+        thread = thread or threading.get_native_id()
+        self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
 
     def record_root(self, query: Query, name: str, times_ns: tuple[int, int]) -> None:
         """Record a `query`'s root span with a `name`, from and until `times_ns`."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from mlscope.counts import many
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import CodeRaised
@@ -31,6 +32,7 @@ from services.agent.worker.answers.non_finite import (
 from services.agent.worker.answers.post_processing import PostProcessing
 from services.agent.worker.answers.scoring import ImagePlacement
 from services.agent.worker.files.samples import CachedSamples
+from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
 from services.agent.worker.queries.pipeline import (
     ANSWER,
@@ -112,6 +114,8 @@ class Stages:
         """What a reader of the run must know of its answers and their times."""
         repeated = self._calls.retries.queries + self._post_processing.retries.queries
         notes = [*self.kept_outputs.notes, *self.prepared_by.notes]
+        if deaths := self._post_processing.deaths:
+            notes.append(f"{many(deaths, 'process')} ended while post-processing; replaced")
         if not repeated:
             return notes
         note = (
@@ -162,9 +166,12 @@ class Stages:
         span = query.first_span + 1 + len(query.samples) * self._steps_before
         self._calls.record(query, span, times_ns)
 
-    def finish(self, query: Query) -> None:
-        """Post-process, and record the query, its root span and its predictions."""
-        answers = self._judged_answers(query)
+    def finish(self, query: Query, apart: FinishingProcess | None = None) -> None:
+        """Post-process, and record the query, its root span and its predictions.
+
+        The steps behind the model run in a process, `apart`, if one is given.
+        """
+        answers = self._judged_answers(query, apart)
         if self._level >= Level.APPLICATION:
             self._runner.record_root(query, QUERY, (query.issued_ns, query.ended_ns))
         self._keep(query, answers)
@@ -265,11 +272,16 @@ class Stages:
         finally:
             self._runner.traces_steps = traces_steps
 
-    def _judged_answers(self, query: Query) -> OutputAnswers | None:
-        """Return a query's answers after the last step; samples with a bad one fail."""
+    def _judged_answers(
+        self, query: Query, apart: FinishingProcess | None = None
+    ) -> OutputAnswers | None:
+        """Return a query's answers after the last step; samples with a bad one fail.
+
+        `apart` as in `finish`.
+        """
         answers: OutputAnswers | None = None
         if query.outputs is not None and not self._keeps_output:
-            answers = self._post_processing.answers(query, query.outputs)
+            answers = self._post_processing.answers(query, query.outputs, apart)
         query.ended_ns = now_ns()
         # After the last stamp: this check is mlscope's own and no part of the answer.
         if query.outputs is not None and not are_finite(query.outputs):

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from mlscope.tracing.clock import now_ns
+from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
 from services.agent.worker.queries.issuing import Check, ClosedLoop
 from services.agent.worker.queries.query import Query, Slot
@@ -118,6 +119,10 @@ class _Stream:
         self._stages, self._recorder, self._on_finished = stages, recorder, on_finished
         self._filling = filling
         self.put = filling.put
+        #: the process that post-processes what takes long; None: a thread of this one
+        self._finishing = None if stages.pool is None else stages.pool.finishing
+        if self._finishing is not None:
+            self._finishing.begin_block()
         self._predicted: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
         #: how long the last query took to be finished; none is known to be quick at first
         self._finish_ns = _QUICK_NS
@@ -172,6 +177,8 @@ class _Stream:
     def _wake_threads(self) -> None:
         self._is_abandoned = True
         self._filling.abandon()
+        if self._finishing is not None:
+            self._finishing.give_up()
         self._predicted.put(None)
 
     def _run_loop(self, loop: Callable[[], None]) -> None:
@@ -201,13 +208,13 @@ class _Stream:
 
     def _finish_loop(self) -> None:
         while (query := self._predicted.get()) is not None and not self._is_abandoned:
-            self._finish(query)
+            self._finish(query, self._finishing)
             self._finished += 1
 
-    def _finish(self, query: Query) -> None:
+    def _finish(self, query: Query, apart: FinishingProcess | None = None) -> None:
         began_ns = now_ns()
         self._filling.record(query)
-        self._stages.finish(query)
+        self._stages.finish(query, apart)
         self._finish_ns = now_ns() - began_ns
         assert query.slot is not None
         self._filling.release(query.slot)

@@ -1,0 +1,120 @@
+"""A post-processing process: outputs come, answers go back; and the wire between them (I/O)."""
+
+import pickle
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlscope.tracing.clock import now_ns
+from services.agent.predictors import Tensors
+from services.agent.worker.answers.isolate_samples import UNUSABLE
+from services.agent.worker.answers.non_finite import output_named
+from services.agent.worker.queries.pipeline import Pipeline
+
+_SIZES = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answers of a query by output, the begin and end of each step (ns), and the thread."""
+
+    answers: Sequence[tuple[str, Any]]
+    stamps: Sequence[tuple[int, int]]
+    thread: int
+
+
+def can_finish_apart(pipeline: Pipeline) -> bool:
+    """Whether the steps behind a model need its outputs alone."""
+    steps = [step for port in pipeline.after for step in port.steps]
+    is_free = not pipeline.code_after and not any(step.wants_samples for step in steps)
+    return bool(steps) and is_free
+
+
+def finish_all(connection: socket.socket, pipeline: Pipeline) -> None:
+    """Post-process what comes over a `connection` by the steps of a `pipeline` until it closes."""
+    while (outputs := received(connection, lambda: False)) is not None:
+        try:
+            finished: Finished | None = _finished(pipeline, outputs)
+        except UNUSABLE:
+            finished = None
+        send(connection, finished)
+
+
+def _finished(pipeline: Pipeline, outputs: Tensors) -> Finished:
+    """Return what the steps make of outputs, as `PostProcessing.answers` does without faults."""
+    answers, stamps = [], []
+    for port in pipeline.after:
+        value: Any = output_named(outputs, port.name)
+        for step in port.steps:
+            extra = [output_named(outputs, name) for name in step.extra_outputs]
+            began = now_ns()
+            value = step.apply(value, *extra)
+            stamps.append((began, now_ns()))
+        answers.append((port.name, value))
+    return Finished(answers, stamps, threading.get_native_id())
+
+
+def send(
+    connection: socket.socket, value: Any, is_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Send a `value` over a `connection`; its arrays go from where they lie.
+
+    Raises OSError; TimeoutError where it waits and `is_over` says so.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    parts = [memoryview(body), *(buffer.raw() for buffer in buffers)]
+    sizes = np.array([len(parts), *(part.nbytes for part in parts)], "<u8").tobytes()
+    for part in (memoryview(sizes), *parts):
+        rest = part.cast("B") if part.nbytes else part
+        while rest.nbytes:
+            try:
+                rest = rest[connection.send(rest) :]
+            except TimeoutError:
+                if is_over():
+                    raise
+
+
+def received(
+    connection: socket.socket, is_over: Callable[[], bool], *, is_wrapped: bool = False
+) -> Any:
+    """Return the value that was sent over a `connection`; None where the other end closed.
+
+    It is in a tuple if `is_wrapped`. Raises OSError; TimeoutError where it waits and `is_over` says
+    so.
+    """
+    head = _read(connection, _SIZES.size, is_over)
+    if head is None:
+        return None
+    (count,) = _SIZES.unpack(head)
+    sizes = _read(connection, count * _SIZES.size, is_over)
+    bodies = []
+    for (size,) in _SIZES.iter_unpack(sizes or b""):
+        bodies.append(_read(connection, size, is_over))
+    if any(body is None for body in (sizes, *bodies)):
+        return None
+    # Both ends are this worker's own code.
+    value = pickle.loads(bodies[0] or b"", buffers=bodies[1:])  # noqa: S301
+    return (value,) if is_wrapped else value
+
+
+def _read(connection: socket.socket, size: int, is_over: Callable[[], bool]) -> bytearray | None:
+    """Return so many bytes; None where the other end closed before."""
+    body = bytearray(size)
+    rest = memoryview(body)
+    while rest.nbytes:
+        try:
+            count = connection.recv_into(rest)
+        except TimeoutError:
+            if is_over():
+                raise
+            continue
+        if not count:
+            return None
+        rest = rest[count:]
+    return body
