@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from mlscope.bus.bus import Bus
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing, until
 from tests.browser.photographs import Photographs
-from tests.browser.traces import Trace, inference, recursion, serve
+from tests.browser.traces import Trace, answer_over, inference, recursion, serve
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, whole_story
 
@@ -278,6 +279,22 @@ async def test_gaps_and_dropped_spans_are_said(
     await expect(text).to_contain_text("1 234 dropped while measuring")
     await expect(text).to_contain_text("1 gaps (hatched)")
     await photographs.take(page, "trace-gaps")
+
+
+async def test_without_a_script_the_longest_spans_are_tables(
+    browser: Browsing, running: Running, standing: StandIns, bus: Bus, photographs: Photographs
+) -> None:
+    await standing.tell(*whole_story())
+    trace = inference(queries=3)
+    await answer_over(bus, trace)
+    page = await browser.page(java_script_enabled=False)
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
+    await page.click("text=the longest spans of each level")
+    headings = await page.locator("h2").all_inner_texts()
+    assert headings[:2] == ["Longest at level query", "Longest at level model"]
+    row = page.locator("table").nth(1).locator("tbody tr").first
+    assert (await row.inner_text()).startswith("predict\tmodel")
+    await photographs.take(page, "trace-tables")
 
 
 async def test_an_answer_that_is_refused_is_said(

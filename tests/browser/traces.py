@@ -2,11 +2,19 @@
 
 import io
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 from playwright.async_api import Page, Route
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
+from schemas.encoding.codec import encode_body
+from schemas.subjects import command_subject
+from schemas.trace import ShowTrace, ShowWindow, TraceOverview, TraceWindow
+from tests.stories import E
 
 _LAYERS = ("conv", "batchnorm", "relu", "conv", "add", "maxpool", "gemm", "softmax")
 _HOST, _LAUNCH, _KERNEL, _SAMPLE = 0, 1, 2, 6
@@ -88,7 +96,7 @@ class Trace:
             if number in sizes
         ]
         counts = {"spans": len(self.rows), "dropped": self.dropped, "unread": 0}
-        return {"range_ns": [0, end], "lanes": lanes, "gaps": self.gaps, **counts}
+        return {"range_ns": [0, math.ceil(end)], "lanes": lanes, "gaps": self.gaps, **counts}
 
 
 def add_query(trace: Trace, query: int, start: float, layers: int = 24) -> float:
@@ -130,6 +138,24 @@ def inference(queries: int = 40, layers: int = 24) -> Trace:
         watts = 60 + 30 * (sample % 7)
         trace.add(5, "power", sample * 1e6, 0, kind=_SAMPLE, value=float(watts))
     return trace
+
+
+async def answer_over(bus: Bus, trace: Trace) -> None:
+    """Answer over a `bus` what is asked of the analyzer, with a `trace` of run r0."""
+    stream = trace.arrow()
+    whose = {"evaluation": E, "run": "r0"}
+    overview = TraceOverview.model_validate({**trace.overview(), **whose, "attempt": 1})
+    counts = {"spans": len(trace.rows), "rows": len(trace.rows), "min_ns": 0, "offset": 0}
+    window = TraceWindow(**whose, **counts, total_bytes=len(stream), digest="0" * 16, part=stream)
+
+    async def lanes(asked: ReceivedCommand) -> bytes:
+        return encode_body(overview)
+
+    async def spans(asked: ReceivedCommand) -> bytes:
+        return encode_body(window)
+
+    await bus.answer(command_subject(ShowTrace), lanes, queue="analyzer")
+    await bus.answer(command_subject(ShowWindow), spans, queue="analyzer")
 
 
 async def serve(page: Page, trace: Trace, details: dict[str, Any] | None = None) -> None:

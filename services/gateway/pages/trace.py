@@ -1,12 +1,34 @@
-"""The page of a trace: which run is shown, and which others there are. Pure."""
+"""The page of a trace: which run is shown, which others there are, its longest spans. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 from mlscope.evaluation.fold import ENDED
 from mlscope.exchange.formats import SPAN_FORMATS, SpanFormat
 from schemas.status import EvaluationStatus, RunStatus
+from schemas.trace import SpanColumn, TraceLane
+
+LONG_COLUMNS: tuple[SpanColumn, ...] = ("lane", "start", "duration", "name", "id", "count")
+"""What the tables of the longest spans need of each span."""
+MOST_OF_A_LEVEL = 20
+
+
+class LongSpan(NamedTuple):
+    """One span of a table: its id is that of the timeline's `sel`."""
+
+    id: int
+    name: str
+    lane: str
+    start_ns: float
+    duration_ns: float
+
+
+class LevelSpans(NamedTuple):
+    """The longest spans of a level, longest first."""
+
+    level: str
+    spans: Sequence[LongSpan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +38,9 @@ class TraceView:
     status: EvaluationStatus
     run: RunStatus | None
     asked: str
+    #: the longest spans where they are shown in place of the timeline
+    levels: Sequence[LevelSpans] | None = None
+    trouble: str = ""
     template: ClassVar[str] = "trace.html"
 
     @property
@@ -37,9 +62,36 @@ class TraceView:
     @property
     def note(self) -> str:
         """What is wrong with what was asked for, '' if nothing."""
+        if self.trouble:
+            return self.trouble
         if self.asked and (self.run is None or self.run.run != self.asked):
             return f"This evaluation has no run {self.asked}; choose one of the list."
         return ""
+
+    def with_levels(self, levels: Sequence[LevelSpans], trouble: str = "") -> "TraceView":
+        """Return the view with tables of `levels`, or the `trouble` that left them out."""
+        return replace(self, levels=levels, trouble=trouble)
+
+
+def longest_by_level(
+    lanes: Sequence[TraceLane], columns: Mapping[str, Sequence[Any]]
+) -> list[LevelSpans]:
+    """Return the longest spans of each level, in the order of `lanes`.
+
+    `columns` are those of `LONG_COLUMNS`; rows that stand for several spans are left out, and so
+    are counters.
+    """
+    by_number = {lane.lane: lane for lane in lanes if lane.group != "counter"}
+    levels: dict[str, list[LongSpan]] = {lane.level: [] for lane in by_number.values()}
+    rows = zip(*(columns[name] for name in LONG_COLUMNS), strict=True)
+    for number, start, duration, name, id_, count in rows:
+        if count == 1 and (lane := by_number.get(number)):
+            levels[lane.level].append(LongSpan(id_, name, lane.title, start, duration))
+    return [
+        LevelSpans(level, sorted(spans, key=lambda span: -span.duration_ns)[:MOST_OF_A_LEVEL])
+        for level, spans in levels.items()
+        if spans
+    ]
 
 
 def trace_view(status: EvaluationStatus, asked: str) -> TraceView:

@@ -2,7 +2,8 @@
 
 from schemas.level import Level
 from schemas.status import EvaluationStatus, RunStatus
-from services.gateway.pages.trace import trace_view
+from schemas.trace import TraceLane
+from services.gateway.pages.trace import longest_by_level, trace_view
 
 E = "0123456789abcdef"
 
@@ -48,3 +49,25 @@ def test_an_evaluation_without_runs_has_nothing_to_show() -> None:
 def test_a_trace_is_live_until_its_evaluation_ends() -> None:
     assert trace_view(status(1, state="running"), "").is_live
     assert not trace_view(status(1), "").is_live
+
+
+def test_the_longest_spans_of_each_level_are_listed_without_tiles_and_counters() -> None:
+    lanes = [
+        TraceLane(lane=0, key="host/layer/1", group="host", level="layer", title="layer"),
+        TraceLane(lane=1, key="device/0/7", group="device", level="kernel", title="stream 7"),
+        TraceLane(lane=2, key="counter/power/0", group="counter", level="W", title="power"),
+    ]
+    columns = {
+        "lane": [0, 0, 1, 1, 2],
+        "start": [0.0, 10.0, 20.0, 30.0, 40.0],
+        "duration": [5.0, 9.0, 7.0, 99.0, 0.0],
+        "name": ["conv", "gemm", "kernel", "tile", "power"],
+        "id": [1, 2, 3, 4, 5],
+        "count": [1, 1, 1, 40, 1],
+    }
+    levels = longest_by_level(lanes, columns)
+    listed = [(level, [span.name for span in spans]) for level, spans in levels]
+    assert listed == [("layer", ["gemm", "conv"]), ("kernel", ["kernel"])]
+    view = trace_view(status(1), "").with_levels(levels)
+    assert view.levels == levels
+    assert trace_view(status(1), "").with_levels((), "no analyzer").note == "no analyzer"
