@@ -26,6 +26,7 @@ BENCHMARKS = (
     "layer_overhead",
     "correlate",
     "stored_trace",
+    "timeline",
     "against_hta",
 )
 LONG = ("memory",)

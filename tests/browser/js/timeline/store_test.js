@@ -5,8 +5,8 @@ import { Store } from "/static/js/timeline/data/store.js";
 /** A batch of one lane from starts and durations. */
 function batch(starts, durations, rest = {}) {
   return {
-    size: starts.length, lane: starts.map(() => 0), depth: starts.map(() => 0), start: starts, duration: durations,
-    name: starts.map(() => 0), id: starts.map((_, at) => at), ...rest,
+    size: starts.length, lane: Array.from(starts, () => 0), depth: Array.from(starts, () => 0), start: starts, duration: durations,
+    name: Array.from(starts, () => 0), id: Array.from(starts, (_, at) => at), ...rest,
   };
 }
 
@@ -95,4 +95,21 @@ export function test_the_longest_of_a_stretch_is_found() {
   equal(longestIn(row, 0, 100_000), 640);
   ok(longestIn(row, 0, 60_000) < 601);
   equal(longestIn(row, 64_099, 64_099), -1);
+}
+
+export function test_spans_are_counted_once_however_they_come() {
+  const store = new Store();
+  store.append(batch([0, 100, 300], [10, 10, 10], { count: [1, 5, 1] }));
+  store.append(batch([50, 200], [10, 10], { count: [2, 1] }));
+  equal([store.spans, store.size], [10, 5]);
+}
+
+export function test_sorted_columns_are_taken_without_a_copy() {
+  const starts = Float64Array.of(0, 10, 20);
+  const store = new Store();
+  store.append(batch(starts, Float64Array.of(5, 5, 5), { lane: [0, 0, 1] }));
+  ok(store.row(0, 0).start.buffer === starts.buffer);
+  equal([store.row(0, 0).size, store.row(1, 0).start[0]], [2, 20]);
+  store.append(batch([30], [5], { lane: [0] }));
+  equal(store.row(0, 0).start.subarray(0, 3), [0, 10, 30]);
 }

@@ -9,6 +9,17 @@ import { Store } from "./store.js";
 export const MOST_WHOLE = 2_000_000;
 const MOST_TILES = 200_000;
 const SETTLED_MS = 150;
+const ALWAYS = ["lane", "depth", "start", "duration", "name", "id", "parent", "query", "kind"];
+
+/** The columns that a run needs: a million values of each that says nothing are megabytes. */
+export function columnsOf(trace, isTiled) {
+  const has = (group) => trace.lanes.some((lane) => lane.group === group);
+  const columns = [...ALWAYS];
+  if (has("device")) columns.push("correlation");
+  if (has("counter")) columns.push("value");
+  if (isTiled) columns.push("count", "busy");
+  return columns;
+}
 
 export class DetailLevels {
   /** @param {import("./source.js").Source} source @param {() => void} onChange called when finer spans arrived */
@@ -27,7 +38,9 @@ export class DetailLevels {
     const [from, to] = trace.range_ns;
     this.isTiled = trace.spans > MOST_WHOLE;
     const least = this.isTiled ? (to - from) / width : 0;
-    const buffer = await this.source.spans(this.isTiled ? { least, limit: MOST_TILES } : {});
+    this.columns = columnsOf(trace, this.isTiled);
+    const tiles = this.isTiled ? { least, limit: MOST_TILES } : {};
+    const buffer = await this.source.spans({ ...tiles, columns: this.columns });
     const batch = batchOf(buffer, (text) => this.overview.nameOf(text));
     if (batch.size) this.overview.append(batch);
     this.least = least;
@@ -56,7 +69,7 @@ export class DetailLevels {
     this.abort = new AbortController();
     this.isLoading = true;
     try {
-      const buffer = await this.source.spans({ from, to, least: wanted, limit: MOST_TILES }, this.abort.signal);
+      const buffer = await this.source.spans({ from, to, least: wanted, limit: MOST_TILES, columns: this.columns }, this.abort.signal);
       const store = new Store();
       const batch = batchOf(buffer, (text) => this.overview.nameOf(text));
       store.names = this.overview.names;

@@ -48,7 +48,7 @@ export class Pyramid {
       this.levels[depth] = reserved(this.levels[depth] ?? levelOf(Math.max(nodes, FAN)), nodes);
       const level = this.levels[depth];
       for (let node = first; node < nodes; node += 1) {
-        if (depth === 0) coverSpans(level, node, row);
+        if (depth === 0) coverSpans(level, node, row.size, row);
         else coverNodes(level, node, this.levels[depth - 1], row.duration);
       }
       level.count = nodes;
@@ -65,19 +65,19 @@ export class Pyramid {
   }
 }
 
-function coverSpans(level, node, row) {
+function coverSpans(level, node, size, { start, duration, busy: shares, value }) {
   const first = node << SHIFT;
-  const last = Math.min(first + FAN, row.size);
+  const last = Math.min(first + FAN, size);
   let longest = first, end = -Infinity, busy = 0, low = Infinity, high = -Infinity;
   for (let span = first; span < last; span += 1) {
-    const duration = row.duration[span];
-    if (duration > row.duration[longest]) longest = span;
-    end = Math.max(end, row.start[span] + duration);
-    busy += duration * row.busy[span];
-    low = Math.min(low, row.value[span]);
-    high = Math.max(high, row.value[span]);
+    const length = duration[span], amount = value[span];
+    if (length > duration[longest]) longest = span;
+    if (start[span] + length > end) end = start[span] + length;
+    busy += length * shares[span];
+    if (amount < low) low = amount;
+    if (amount > high) high = amount;
   }
-  set(level, node, row.start[first], end, longest, busy, low, high);
+  set(level, node, start[first], end, longest, busy, low, high);
 }
 
 function coverNodes(level, node, below, duration) {

@@ -22,13 +22,14 @@ export class Source {
     return (await answer(`${this.base}/trace`)).json();
   }
 
-  /** An Arrow stream of the spans of a window; those shorter than `least` ns become tiles. */
-  async spans({ from, to, least = 0, limit }, signal) {
+  /** An Arrow stream of some columns of the spans of a window; those shorter than `least` ns become tiles. */
+  async spans({ from, to, least = 0, limit, columns }, signal) {
     const parameters = new URLSearchParams();
     if (from !== undefined) parameters.set("t0", String(Math.floor(from)));
     if (to !== undefined) parameters.set("t1", String(Math.ceil(to)));
     if (least) parameters.set("min_ns", String(Math.floor(least)));
     if (limit) parameters.set("limit", String(limit));
+    if (columns) parameters.set("columns", columns.join(","));
     const response = await answer(`${this.base}/spans?${parameters}`, signal);
     return response.arrayBuffer();
   }

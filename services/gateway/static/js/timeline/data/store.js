@@ -22,7 +22,7 @@ export const COLUMNS = {
   value: [Float64Array, 0],
 };
 const NAMES = Object.keys(COLUMNS);
-const MOST_DEPTH = 255;
+const DEPTHS = 256;
 
 /**
  * Spans in columns of equal length; `lane`, `depth`, `start`, `duration` and `name` are always there.
@@ -55,29 +55,45 @@ export class Row {
     return this.start[span] + this.duration[span];
   }
 
-  /** Add spans of a batch, those numbered in `order` between `from` and `to`, whatever their times. */
-  extend(batch, order, from, to) {
-    sortByStart(batch.start, order, from, to);
-    this.#reserve(this.size + to - from);
-    const first = batch.start[order[from]];
+  /** Take sorted spans of a batch as the first of the row, without a copy where the types are equal. */
+  adopt(batch, from, to) {
+    this.size = to - from;
+    for (const [name, [Kind, absent]] of Object.entries(COLUMNS)) {
+      const values = batch[name];
+      if (values instanceof Kind) this[name] = values.subarray(from, to);
+      else this[name] = values ? Kind.from(values.slice(from, to)) : new Kind(this.size).fill(absent);
+    }
+    this.#counted(0);
+  }
+
+  /** Add spans of a batch, those whose places are in `order`, whatever their times. */
+  extend(batch, order) {
+    sortByStart(batch.start, order);
+    this.#reserve(this.size + order.length);
+    const first = batch.start[order[0]];
     const isLater = this.size === 0 || first >= this.start[this.size - 1];
     const at = isLater ? this.size : lowerBound(this.start, first, this.size);
-    const sources = this.#merged(batch.start, order, from, to, at);
+    const sources = this.#merged(batch.start, order, at);
+    for (let span = at; span < this.size; span += 1) this.spans -= this.count[span];
     for (const name of NAMES) gather(this[name], at, batch[name], sources, order, COLUMNS[name][1]);
-    this.size += to - from;
-    for (let span = from; span < to; span += 1) this.spans += batch.count ? batch.count[order[span]] : 1;
-    this.pyramid.rebuild(this, at);
+    this.size += order.length;
+    this.#counted(at);
+  }
+
+  #counted(from) {
+    for (let span = from; span < this.size; span += 1) this.spans += this.count[span];
+    this.pyramid.rebuild(this, from);
   }
 
   /**
    * Say what stands from `at` on once a batch is merged in: numbers from 0 are spans of the row
    * counted from `at`, negative ones are places in `order`, as -1 - place.
    */
-  #merged(starts, order, from, to, at) {
-    const sources = new Int32Array(this.size - at + to - from);
-    let own = at, other = from;
+  #merged(starts, order, at) {
+    const sources = new Int32Array(this.size - at + order.length);
+    let own = at, other = 0;
     for (let place = 0; place < sources.length; place += 1) {
-      const isOther = own >= this.size || (other < to && starts[order[other]] < this.start[own]);
+      const isOther = own >= this.size || (other < order.length && starts[order[other]] < this.start[own]);
       sources[place] = isOther ? -1 - other++ : own++ - at;
     }
     return sources;
@@ -94,14 +110,41 @@ export class Row {
   }
 }
 
-/** Sort a part of `order` by start; what the server sends is nearly always sorted. */
-function sortByStart(starts, order, from, to) {
-  for (let place = from + 1; place < to; place += 1) {
+/** Sort places of a batch by start; what the server sends is nearly always sorted. */
+function sortByStart(starts, order) {
+  for (let place = 1; place < order.length; place += 1) {
     if (starts[order[place]] < starts[order[place - 1]]) {
-      order.subarray(from, to).sort((a, b) => starts[a] - starts[b] || a - b);
+      order.sort((a, b) => starts[a] - starts[b] || a - b);
       return;
     }
   }
+}
+
+function isSorted(starts, from, to) {
+  for (let span = from + 1; span < to; span += 1) if (starts[span] < starts[span - 1]) return false;
+  return true;
+}
+
+/** Stretches of a batch by the key of their row: spans of a row follow each other in long ones. */
+function runsOf({ lane, depth, size }) {
+  const runs = new Map();
+  for (let from = 0; from < size; ) {
+    const key = lane[from] * DEPTHS + Math.min(depth[from], DEPTHS - 1);
+    let to = from + 1;
+    while (to < size && lane[to] === lane[from] && depth[to] === depth[from]) to += 1;
+    if (runs.has(key)) runs.get(key).push([from, to]);
+    else runs.set(key, [[from, to]]);
+    from = to;
+  }
+  return runs;
+}
+
+/** The places of several stretches. */
+function orderOf(runs) {
+  const order = new Uint32Array(runs.reduce((size, [from, to]) => size + to - from, 0));
+  let place = 0;
+  for (const [from, to] of runs) for (let span = from; span < to; span += 1) order[place++] = span;
+  return order;
 }
 
 /** Write a column from `at` on, from its own later part and from a batch's column. */
@@ -154,7 +197,7 @@ export class Store {
   }
 
   row(lane, depth) {
-    return this.rows.get(lane * (MOST_DEPTH + 1) + depth);
+    return this.rows.get(lane * DEPTHS + depth);
   }
 
   /** The rows of a lane, from the outermost. */
@@ -164,36 +207,20 @@ export class Store {
 
   /** Add a batch: spans of any lanes, nearly in the order of time. @param {Batch} batch */
   append(batch) {
-    const { numbers, sizes } = this.#share(batch);
-    const ends = new Map();
-    let total = 0;
-    for (const [key, size] of sizes) ends.set(key, [total, (total += size)]);
-    const places = new Map([...ends].map(([key, [from]]) => [key, from]));
-    const order = new Uint32Array(batch.size);
-    for (let span = 0; span < batch.size; span += 1) {
-      const place = places.get(numbers[span]);
-      order[place] = span;
-      places.set(numbers[span], place + 1);
-    }
-    for (const [key, [from, to]] of ends) {
-      if (!this.rows.has(key)) this.rows.set(key, new Row(Math.floor(key / (MOST_DEPTH + 1)), key % (MOST_DEPTH + 1), to - from));
-      const row = this.rows.get(key);
-      row.extend(batch, order, from, to);
+    for (const [key, runs] of runsOf(batch)) {
+      const row = this.#rowOf(key);
+      const [from, to] = runs[0];
+      const isWhole = runs.length === 1 && row.size === 0 && isSorted(batch.start, from, to);
+      if (isWhole) row.adopt(batch, from, to);
+      else row.extend(batch, orderOf(runs));
       this.start = Math.min(this.start, row.start[0]);
       this.end = Math.max(this.end, row.pyramid.end);
     }
   }
 
-  /** The row's key of each span, and how many spans each row gets. */
-  #share(batch) {
-    const numbers = new Uint32Array(batch.size);
-    const sizes = new Map();
-    for (let span = 0; span < batch.size; span += 1) {
-      const key = batch.lane[span] * (MOST_DEPTH + 1) + Math.min(batch.depth[span], MOST_DEPTH);
-      numbers[span] = key;
-      sizes.set(key, (sizes.get(key) ?? 0) + 1);
-    }
-    return { numbers, sizes };
+  #rowOf(key) {
+    if (!this.rows.has(key)) this.rows.set(key, new Row(Math.floor(key / DEPTHS), key % DEPTHS));
+    return this.rows.get(key);
   }
 
   /** Where the span of an id is. @returns {{row: Row, span: number} | null} */
