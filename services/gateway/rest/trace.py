@@ -4,7 +4,6 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from io import BytesIO
 from typing import Any
 
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.settings import is_loopback
 from schemas.trace import ShowWindow, TraceLane, TraceWindow
+from services.gateway.arrow_columns import columns_of
 from services.gateway.query_parameters import check_is_plain
 from services.gateway.request_values import bus_of, evaluation_of, integer_of, run_of
 from services.gateway.responses import as_json
@@ -77,14 +77,6 @@ async def series(request: Request) -> Response:
         rows = await asyncio.to_thread(columns_of, stream)
     listed = [_series(lane, rows) for lane in counters.values()]
     return as_json({"evaluation": evaluation, "run": overview.run, "series": listed})
-
-
-def columns_of(stream: bytes) -> dict[str, list[Any]]:
-    """Return the columns of an Arrow stream as lists."""
-    # Polars takes long to load, and few clients ask for JSON.
-    import polars as pl
-
-    return pl.read_ipc_stream(BytesIO(stream)).to_dict(as_series=False)
 
 
 def _series(lane: TraceLane, rows: dict[str, list[Any]]) -> dict[str, Any]:

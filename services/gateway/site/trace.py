@@ -11,12 +11,12 @@ from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError
 from mlscope.client.timelines import overview_of, window_of
 from schemas.trace import ShowWindow
+from services.gateway.arrow_columns import columns_of
 from services.gateway.bus_requests import status_of
 from services.gateway.pages.trace import LONG_COLUMNS, LevelSpans, longest_by_level, trace_view
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import refused_by
-from services.gateway.rest.trace import columns_of
 
 _MOST_ROWS = 4000
 """Rows asked for: where a run has more spans, the short ones come summed up and are left out."""

@@ -1,5 +1,7 @@
 """Which run the page of a trace shows."""
 
+from typing import Any
+
 from schemas.level import Level
 from schemas.status import EvaluationStatus, RunStatus
 from schemas.trace import TraceLane
@@ -57,7 +59,7 @@ def test_the_longest_spans_of_each_level_are_listed_without_tiles_and_counters()
         TraceLane(lane=1, key="device/0/7", group="device", level="kernel", title="stream 7"),
         TraceLane(lane=2, key="counter/power/0", group="counter", level="W", title="power"),
     ]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "lane": [0, 0, 1, 1, 2],
         "start": [0.0, 10.0, 20.0, 30.0, 40.0],
         "duration": [5.0, 9.0, 7.0, 99.0, 0.0],
