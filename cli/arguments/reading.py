@@ -59,7 +59,7 @@ def add_listing(commands: Parsers) -> None:
 
 
 def add_reading(commands: Parsers) -> None:
-    """Add `show`, `tables`, `analyze`, `watch` and `cancel`."""
+    """Add `show`, `tables`, `analyze`, `watch`, `cancel`, `open` and `top`."""
     show = add_command(commands, "show", "show an evaluation, a model or an agent")
     show.add_argument("name", metavar="NAME", help="an evaluation's id, or a name in the catalog")
     show.add_argument(
@@ -82,7 +82,23 @@ def add_reading(commands: Parsers) -> None:
     cancel = add_command(commands, "cancel", "cancel an evaluation now")
     cancel.add_argument("evaluation", metavar="ID")
     cancel.add_argument("--reason", default="", metavar="TEXT", help="recorded with the evaluation")
+    page = add_command(
+        commands, "open", "open an evaluation's page in the browser", function="open:open_page"
+    )
+    page.add_argument("evaluation", metavar="ID")
+    page.add_argument("--trace", action="store_true", help="open the page of its trace")
+    page.add_argument(
+        "--run", dest="of_run", default="", metavar="RUN", help="with --trace: of this run"
+    )
+    page.add_argument(
+        "--print", dest="print_only", action="store_true", help="only print the address"
+    )
+    top = add_command(commands, "top", "show the agents and what runs now")
+    top.add_argument("--once", action="store_true", help="print it once, for scripts")
+    top.add_argument(
+        "--every", type=float, default=1.0, metavar="S", help="seconds between two pictures"
+    )
     for parser in (show, tables, analyze):
         add_output(parser)
-    for parser in (show, tables, analyze, watch, cancel):
+    for parser in (show, tables, analyze, watch, cancel, page, top):
         add_connection(parser)

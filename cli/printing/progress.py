@@ -1,5 +1,6 @@
 """Progress on stderr: a live line on a terminal, else a line for each change, rate-limited."""
 
+import math
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -14,6 +15,7 @@ _LINE_S = 5.0
 """Between two plain lines of the same stage."""
 _ALIVE_S = 30.0
 """Between two equal plain lines."""
+_BAR_WIDTH = 20
 _CLEAR = "\r\x1b[K"
 
 
@@ -56,8 +58,10 @@ class ProgressLine:
         runs = _current_runs(status)
         stage = f"{status.state} {runs[0].run if runs else ''}"
         if self._is_live:
-            seconds = int(self._clock() - self._start_s)
-            self._write(f"{_CLEAR}{text}  {seconds} s")
+            elapsed_s = self._clock() - self._start_s
+            bar = f"{bar_text(status)}  " if status.runs else ""
+            left = time_left_text(status, elapsed_s)
+            self._write(f"{_CLEAR}{bar}{text}  {int(elapsed_s)} s{left}")
             self._stage = stage
             return
         is_between_runs = status.state == "running" and not runs
@@ -89,13 +93,33 @@ def _current_runs(status: EvaluationStatus) -> list[RunStatus]:
     return [run for run in active if load(run) == load(active[0])]
 
 
+def _ended_runs(status: EvaluationStatus) -> int:
+    return sum(run.state in RUN_ENDED or run.final for run in status.runs)
+
+
+def bar_text(status: EvaluationStatus) -> str:
+    """Return a bar of the runs that have ended."""
+    filled = _BAR_WIDTH * _ended_runs(status) // len(status.runs)
+    return "█" * filled + "░" * (_BAR_WIDTH - filled)
+
+
+def time_left_text(status: EvaluationStatus, elapsed_s: float) -> str:
+    """Return an estimate of the time left, as if further runs take as long as those that ended.
+
+    '' where none has ended yet, or all have. `elapsed_s` seconds have passed.
+    """
+    ended = _ended_runs(status)
+    if not 0 < ended < len(status.runs):
+        return ""
+    return f", about {math.ceil(elapsed_s / ended * (len(status.runs) - ended))} s left"
+
+
 def progress_text(progress: Progress) -> str:
     """Return the progress of an evaluation in one line."""
     status = progress.status
     parts: list[str] = [status.state]
-    ended = sum(run.state in RUN_ENDED or run.final for run in status.runs)
     if status.runs:
-        parts.append(f"{ended}/{len(status.runs)} runs")
+        parts.append(f"{_ended_runs(status)}/{len(status.runs)} runs")
     runs = _current_runs(status)
     if runs:
         levels = "+".join(dict.fromkeys(run.level.name.lower() for run in runs))

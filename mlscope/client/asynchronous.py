@@ -252,6 +252,13 @@ class AsyncEvaluation:
         """Return one table. Raises NoSuchTable."""
         return (await self.tables(name))[name]
 
+    async def trace(self, run: str = "", most: int = MOST_SPANS) -> Trace:
+        """Return the first `most` spans of a `run`, 0 is all; '' is the run traced deepest.
+
+        `.polars()` of it is a frame. Raises CommandRefused.
+        """
+        return await self.client.trace(self.id, run, most)
+
 
 def request_of(model: str | Mapping[str, Any], fields: Mapping[str, Any]) -> Evaluate:
     """Return the request; a wrong field is refused here as the scheduler would refuse it.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlscope.client.brief import text_of
 from mlscope.client.errors import NoSuchTable
+from mlscope.client.notebook import table_html, verdicts_html
 from schemas.analysis import Column, Table, Tables
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class ResultTable:
     def __repr__(self) -> str:
         """Return the name and the size."""
         return f"<ResultTable {self.name}: {len(self.table.rows)} rows>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the columns that say most, the verdict, the caveats."""
+        return table_html(self.table)
 
     @property
     def name(self) -> str:
@@ -70,6 +75,10 @@ class ResultTables(Mapping[str, ResultTable]):
         """Take the answer to `tables`."""
         self._tables = {table.name: ResultTable(table) for table in answer.tables}
         self._numbered = {table.id: table.name for table in answer.tables if table.id}
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict of each table."""
+        return verdicts_html(result.table for result in self._tables.values())
 
     def __getitem__(self, name: str) -> ResultTable:
         """Return a table. Raises NoSuchTable."""

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asynchronous import AsyncClient, AsyncEvaluation
+from mlscope.client.notebook import evaluation_html
 from mlscope.client.predicting import Files, Predicted
 from mlscope.client.results import ResultTable, ResultTables
 from mlscope.client.tracing import MOST_SPANS
@@ -239,3 +240,14 @@ class Evaluation:
     def table(self, name: str) -> ResultTable:
         """Return one table. Raises NoSuchTable."""
         return self.client.wait_for(self.handle.table(name))
+
+    def trace(self, run: str = "", most: int = MOST_SPANS) -> Trace:
+        """Return the first `most` spans of a `run`, 0 is all; '' is the run traced deepest.
+
+        `.polars()` of it is a frame. Raises CommandRefused.
+        """
+        return self.client.wait_for(self.handle.trace(run, most))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: where it is now, and its runs."""
+        return evaluation_html(self.status())

@@ -4,10 +4,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from schemas.analysis import SpanRow, TracedRun
 from schemas.batch import SpanKind
 from schemas.level import Level
+
+if TYPE_CHECKING:
+    import polars as pl
 
 DEVICES = frozenset({SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET})
 HOST = -1
@@ -23,6 +27,17 @@ class Trace:
     run: TracedRun
     spans: Sequence[SpanRow]
     is_cut: bool = False
+
+    def polars(self) -> "pl.DataFrame":
+        """Return the spans as a polars frame, a column for each field of `SpanRow`.
+
+        Needs polars (`pip install mlscope[services]`).
+        """
+        import polars as pl
+
+        kinds = {"name": pl.String, "method": pl.String, "attributes": pl.String}
+        schema = {name: kinds.get(name, pl.Int64) for name in SpanRow._fields}
+        return pl.DataFrame(self.spans, schema=schema, orient="row")
 
 
 def level_name(span: SpanRow) -> str:
