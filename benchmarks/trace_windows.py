@@ -75,6 +75,10 @@ async def measure(port: int, analyzer_pid: int, spans: int) -> bool:
         async def spans_of(**window: int) -> httpx.Response:
             return await web.get(f"{run}/spans", params=window)
 
+        for _ in range(100):  # until the analyzer answers
+            if (await web.get("/api/evaluations/none/runs/r0/trace")).status_code != 503:
+                break
+            await asyncio.sleep(0.2)
         first_s, overview = await timed(lambda: web.get(f"{run}/trace"), 1)
         shown("lanes, the first time", first_s, overview)
         again_s, _ = await timed(lambda: web.get(f"{run}/trace"))

@@ -136,6 +136,7 @@ class Timelines:
         if cached is not None and cached[0].version == traced.version:
             return cached[1]
         trace = prepared(self._reader.stored(traced))
+        _ = trace.base  # made now, so that no window has to wait for it
         self._traces.put(key, (traced, trace), trace.size_bytes)
         self._streams.drop(traced.evaluation)
         return trace

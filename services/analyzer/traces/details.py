@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from schemas.batch import SpanKind
@@ -93,9 +94,11 @@ def _same_name(trace: Prepared, values: dict[str, Any], lane: TraceLane) -> Same
         if (other.group, other.level) == (lane.group, lane.level)
     ]
     spans = trace.frame.lazy().filter(pl.col("name") == values["name"], pl.col("lane").is_in(alike))
-    chosen = spans.select("start", "duration", "id").sort("start", "id").collect()
-    duration = chosen["duration"].to_numpy()
-    place = int(np.flatnonzero(chosen["id"].to_numpy() == values["id"])[0])
+    chosen = spans.select("start", "duration", "id").collect()
+    start, duration, ids = (chosen[name].to_numpy() for name in ("start", "duration", "id"))
+    own = (values["start"], values["id"])
+    is_before = (start < own[0]) | ((start == own[0]) & (ids < own[1]))
+    is_after = ~is_before & (ids != own[1])
     least, median, p90, p99, most = np.quantile(duration, [0, 0.5, 0.9, 0.99, 1]).tolist()
     return SameName(
         count=chosen.height,
@@ -106,6 +109,11 @@ def _same_name(trace: Prepared, values: dict[str, Any], lane: TraceLane) -> Same
         most_ns=most,
         total_ns=float(duration.sum()),
         rank=float(np.mean(duration <= values["duration"])),
-        previous=chosen["id"][place - 1] if place else None,
-        next=chosen["id"][place + 1] if place + 1 < chosen.height else None,
+        previous=max(_first_of(ids[is_before], -start[is_before]), default=None),
+        next=min(_first_of(ids[is_after], start[is_after]), default=None),
     )
+
+
+def _first_of(ids: npt.NDArray[np.int64], place: npt.NDArray[np.float64]) -> list[int]:
+    """Return the ids with the least place."""
+    return ids[place == place.min()].tolist() if len(ids) else []
