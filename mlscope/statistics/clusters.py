@@ -25,8 +25,9 @@ def blocks_widening(values: ArrayLike, blocks: ArrayLike) -> float:
     """Return the factor by which an interval of the mean of `values` is to be wider, at least 1.
 
     `blocks`, of the same shape, says to which block a value belongs. The factor is the root of the
-    design effect where that is above 1, times Student's t by the number of blocks over the
-    normal's. It is 1 with fewer than `LEAST_BLOCKS`.
+    design effect where that is above 1. Where equal blocks would exceed it in less than 5 %, it is
+    the blocks' spread that counts, with Student's t by their number in place of the normal's. The
+    factor is 1 with fewer than `LEAST_BLOCKS`.
     """
     numbers = np.asarray(values, np.float64)
     _, places = np.unique(np.asarray(blocks), return_inverse=True)
@@ -39,7 +40,15 @@ def blocks_widening(values: ArrayLike, blocks: ArrayLike) -> float:
     together = count / (count - 1) * float((sums**2).sum())
     if together <= alone:
         return 1.0
-    return math.sqrt(together / alone) * student_975(count - 1) / _NORMAL_975
+    effect = together / alone
+    student = student_975(count - 1) / _NORMAL_975 if effect > _by_chance(count - 1) else 1.0
+    return math.sqrt(effect) * student
+
+
+def _by_chance(freedom: int) -> float:
+    """Return what chi-squared over its `freedom` exceeds in 5 % (Wilson and Hilferty 1931)."""
+    variance = 2 / (9 * freedom)
+    return (1 - variance + 1.645 * math.sqrt(variance)) ** 3
 
 
 def trimmed_widening(values: ArrayLike, blocks: ArrayLike, fraction: float = TRIM) -> float:
@@ -60,9 +69,15 @@ def percentile_widening(values: ArrayLike, p: float, blocks: ArrayLike) -> float
 
 
 def widened(interval: Interval, value: float, factor: float) -> Interval:
-    """Return an interval of a `value` that reaches `factor` times as far to each side."""
+    """Return an interval of a `value` that reaches `factor` times as far to each side.
+
+    Below a positive value as a ratio, so that its low end is not negative: that of a time is none.
+    """
     if factor == 1.0:
         return interval
-    low = None if interval.low is None else value - factor * (value - interval.low)
+    low = interval.low
+    if low is not None:
+        is_positive = 0 < low <= value
+        low = value * (low / value) ** factor if is_positive else value - factor * (value - low)
     high = None if interval.high is None else value + factor * (interval.high - value)
     return Interval(low, high, interval.confidence, f"{interval.method}, blocks differ")
