@@ -183,7 +183,15 @@ def add_answers(commands: Parsers) -> None:
 
 
 def add_repeating(commands: Parsers) -> None:
-    """Add `export` and `reproduce`."""
+    """Add `report`, `export` and `reproduce`."""
+    report = add_command(
+        commands, "report", "write an evaluation's report: one HTML file, or a zip with its tables"
+    )
+    report.add_argument("evaluation", metavar="ID")
+    report.add_argument(
+        "-o", "--out", type=Path, required=True, metavar="FILE", help="FILE.html or FILE.zip"
+    )
+    add_connection(report)
     export = add_command(commands, "export", "write an evaluation to a file")
     export.add_argument("evaluation", metavar="ID")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: standard output")

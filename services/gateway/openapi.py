@@ -118,6 +118,14 @@ def _evaluation_paths() -> dict[str, Any]:
             "delete": _operation("cancel an evaluation", None, [evaluation], code="202"),
         },
         f"{address}/events": {"get": events},
+        f"{address}/report": {
+            "get": _file_operation("its report, one HTML document", "text/html", evaluation)
+        },
+        f"{address}/report.zip": {
+            "get": _file_operation(
+                "its report with all tables and charts", "application/zip", evaluation
+            )
+        },
         f"{address}/analyses": {"get": _operation("tables without rows", None, [evaluation])},
         f"{address}/charts/{{chart}}": {"get": chart_operation},
         f"{address}/tables": {"get": _operation("all tables", Tables, [evaluation])},
@@ -232,6 +240,14 @@ def _asking(summary: str, body: type[Message], answer: type[Message]) -> dict[st
     """Return an operation with a body that changes nothing."""
     operation = _operation(summary, answer, [])
     return {**operation, "requestBody": {"required": True, "content": _json(body)}}
+
+
+def _file_operation(summary: str, media_type: str, parameter: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation with one parameter that answers a file of a media type."""
+    operation = _operation(summary, None, [parameter])
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+    operation["responses"]["200"]["content"] = content
+    return operation
 
 
 def _stating(summary: str, body: dict[str, Any]) -> dict[str, Any]:

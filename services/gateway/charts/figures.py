@@ -10,13 +10,17 @@ from services.gateway.charts.theme import PAGE
 from services.gateway.errors import CannotDraw
 
 
-async def figure_of(pictures: Pictures, table: Table) -> str:
-    """Return the chart of a `table`, drawn by `pictures`; '' for one without rows or chart."""
+async def figure_of(pictures: Pictures, table: Table, *, is_narrow_too: bool = True) -> str:
+    """Return the chart of a `table`, drawn by `pictures`; '' for one without rows or chart.
+
+    `is_narrow_too`: also as wide as a telephone; the page's styles show one of both.
+    """
     if table.chart is None or not table.rows:
         return ""
     drawings: list[str] = []
     notes: tuple[str, ...] = ()
-    for size, name in ((WIDE, "broad"), (NARROW, "narrow")):
+    sizes = ((WIDE, "broad"), (NARROW, "narrow"))
+    for size, name in sizes if is_narrow_too else sizes[:1]:
         chart = fitted(table, PAGE, size)
         notes = chart.notes
         if chart.spec is None:

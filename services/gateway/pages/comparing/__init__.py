@@ -1,1 +1,1 @@
-"""The page that compares evaluations: conditions, ratios, tables with their charts. Pure."""
+"""Documents over whole evaluations: the comparison of several, the report of one. Pure."""

@@ -1,0 +1,43 @@
+"""`mlscope report`: writes an evaluation's report, the same as the gateway's page."""
+
+import argparse
+
+from cli import exits
+from cli.failures import Misused
+from cli.inputs.connection import client_of
+from mlscope.client import ResultTables
+from schemas.analysis import Tables
+from schemas.status import EvaluationStatus
+
+
+async def report(arguments: argparse.Namespace) -> int:
+    """Write a report to an .html file, or with its tables to a .zip file."""
+    suffix = arguments.out.suffix.lower()
+    if suffix not in (".html", ".zip"):
+        raise Misused(f"-o {arguments.out}: expected a file that ends in .html or .zip")
+    async with client_of(arguments) as client:
+        evaluation = await client.evaluation(arguments.evaluation)
+        status = await evaluation.status()
+        if not status.tables:
+            raise Misused(f"{status.evaluation} is {status.state}: a report needs its analyses")
+        tables = await evaluation.tables()
+    content = await _content(status, tables, suffix)
+    arguments.out.write_bytes(content)
+    print(f"{arguments.out}: {len(tables)} tables, {len(content)} bytes")
+    return exits.OK
+
+
+async def _content(status: EvaluationStatus, tables: ResultTables, suffix: str) -> bytes:
+    try:
+        from services.gateway.charts.drawing import Pictures
+        from services.gateway.reports.document import archived, document_of
+    except ImportError as error:
+        raise Misused(f"reports need pip install 'mlscope[services]': {error}") from None
+    every = Tables(evaluation=status.evaluation, tables=tuple(one.table for one in tables.values()))
+    pictures = Pictures()
+    try:
+        if suffix == ".zip":
+            return await archived(status, every, pictures)
+        return (await document_of(status, every, pictures)).encode()
+    finally:
+        await pictures.close()

@@ -1,0 +1,58 @@
+"""The report as one HTML file: styles and charts are inside, nothing is loaded."""
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from schemas.analysis import Table, Tables
+from schemas.status import EvaluationStatus
+from services.gateway.charts.drawing import Pictures
+from services.gateway.charts.figures import figure_of
+from services.gateway.charts.fitting import fitted
+from services.gateway.charts.theme import PRINT
+from services.gateway.pages.comparing.report import report_view
+from services.gateway.rendering import html_of
+from services.gateway.reports.archive import archive_of
+from services.gateway.static_files import shipped_files
+
+_STYLES = ("tokens", "page", "tables", "analysis", "report")
+CONTENT_RULES = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""What a browser lets the document do: show its own styles."""
+
+
+async def document_of(status: EvaluationStatus, tables: Tables, pictures: Pictures) -> str:
+    """Return the report of an evaluation in `status` with all its `tables`, as an HTML document.
+
+    `pictures` draws its charts; one that cannot be drawn is a sentence that says why.
+    """
+    # Once each: a document of 40 charts is mailed, and they are drawn one after the other.
+    charts = {
+        table.name: await figure_of(pictures, table, is_narrow_too=False) for table in tables.tables
+    }
+    files = shipped_files().files
+    styles = "\n".join(files[f"css/{name}.css"].content.decode() for name in _STYLES)
+    view = report_view(
+        status,
+        tables,
+        charts,
+        styles=styles,
+        version=version("mlscope"),
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+    return html_of(view)
+
+
+async def archived(status: EvaluationStatus, tables: Tables, pictures: Pictures) -> bytes:
+    """Return the report as a zip archive with its tables and the specifications of its charts.
+
+    `status`, `tables` and `pictures` are as for `document_of`.
+    """
+    document = await document_of(status, tables, pictures)
+    specs = {table.name: spec for table in tables.tables if (spec := _specification(table))}
+    return archive_of(tables, document, specs)
+
+
+def _specification(table: Table) -> dict[str, object]:
+    """Return a table's chart with its rows, as it is drawn for files; {} without one."""
+    if table.chart is None or not table.rows:
+        return {}
+    return fitted(table, PRINT).spec or {}

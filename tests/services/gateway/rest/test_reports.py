@@ -1,0 +1,77 @@
+"""Reports over HTTP: one document that loads nothing, and an archive with its tables."""
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+
+import httpx
+
+from schemas.analysis import Column, Table
+from tests.stories import E, StandIns, beginning, whole_story
+
+BARS = {
+    "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+    "mark": "bar",
+    "encoding": {
+        "x": {"field": "run", "type": "nominal"},
+        "y": {"field": "p50", "type": "quantitative"},
+    },
+}
+CHARTED = Table(
+    name="throughput",
+    title="Throughput",
+    columns=(Column(name="run", type="text"), Column(name="p50", type="float", unit="ns")),
+    rows=(("<b>r0</b>", 5.0),),
+    verdict="It is fast & <new>.",
+    source="A formula.",
+    chart=BARS,
+)
+
+
+async def test_a_report_is_one_document_that_loads_nothing(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    standing.held = [CHARTED, *standing.held]
+    report = await web.get(f"/evaluations/{E}/report")
+    assert report.status_code == 200
+    assert "default-src 'none'" in report.headers["content-security-policy"]
+    text = report.text
+    assert "<svg" in text
+    assert "It is fast &amp; &lt;new&gt;." in text
+    assert "A formula." in text
+    assert "mlscope run tiny" in text
+    assert not re.findall(r'(?:src|href)="(?!#)', text)
+    assert "<script" not in text
+    assert "url(http" not in text
+    kept = await web.get(f"/api/evaluations/{E}/report?download=yes")
+    assert kept.headers["content-disposition"] == f'attachment; filename="mlscope-{E}.html"'
+
+
+async def test_the_archive_has_every_table_and_its_hash(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    standing.held = [CHARTED, *standing.held]
+    response = await web.get(f"/api/evaluations/{E}/report.zip")
+    archive = zipfile.ZipFile(io.BytesIO(response.content))
+    manifest = json.loads(archive.read("manifest.json"))
+    names = {"report.html", "specs/throughput.vl.json"}
+    names |= {f"tables/{t.name}.{suffix}" for t in standing.held for suffix in ("parquet", "csv")}
+    assert manifest["evaluation"] == E
+    assert set(manifest["files"]) == names == set(archive.namelist()) - {"manifest.json"}
+    for path, facts in manifest["files"].items():
+        assert hashlib.sha256(archive.read(path)).hexdigest() == facts["sha256"]
+    assert archive.read("tables/throughput.csv").startswith(b"run,p50")
+
+
+async def test_without_analyses_there_is_no_report(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    refused = await web.get(f"/api/evaluations/{E}/report")
+    assert refused.status_code == 409
+    assert "needs its analyses" in refused.json()["message"]
+    assert (await web.get("/api/evaluations/ffffffffffffffff/report")).status_code == 404
