@@ -89,6 +89,7 @@ def build_app(
     app.state.most_bytes = most_bytes
     app.state.token = token
     app.state.pictures = Pictures()
+    app.state.home_page = None
     app.state.page_paths = frozenset(route.path for route in pages)
     return app
 

@@ -17,7 +17,7 @@ async def test_home_follows_an_evaluation_from_request_to_result(
 ) -> None:
     standing.agents = (an_agent(),)
     await page.goto(running.url)
-    await until(page, "document.body.innerText.includes('mlscope run')")
+    await until(page, "document.body.innerText.includes('Nothing runs')")
     await photographs.take(page, "home-empty")
     await standing.tell(*beginning())
     await until(page, f"{ITEM}?.textContent.includes('planned')")

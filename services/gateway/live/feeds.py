@@ -26,6 +26,7 @@ from services.gateway.live.overview import OverviewFeed, OverviewViewer
 from services.gateway.live.spans import SpanGap, SpanRelay
 from services.gateway.live.tasks import background_task
 from services.gateway.live.viewer import Viewer
+from services.gateway.pages.home import Overview
 
 _log = logging.getLogger(__name__)
 
@@ -214,6 +215,11 @@ class Feeds:
         """The number of open streams."""
         viewers = sum(len(feed.viewers) for feed, _ in self._feeds.values())
         return viewers + len(self._overview.viewers)
+
+    @property
+    def overview(self) -> Overview | None:
+        """What all evaluations do, as viewers were last told; None if nobody views it."""
+        return self._overview.overview
 
     def check_limit(self) -> None:
         """Raise TooManyViewers if no further stream may be opened."""

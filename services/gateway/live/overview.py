@@ -25,6 +25,7 @@ from schemas.subjects import ROOT
 from services.gateway.bus_requests import overview_of
 from services.gateway.live.events import Event
 from services.gateway.live.tasks import background_task
+from services.gateway.pages.home import Overview
 
 _log = logging.getLogger(__name__)
 _DECISIONS = ("evaluation", "run", "analysis")
@@ -94,6 +95,8 @@ class OverviewFeed:
 
     def __init__(self, bus: Bus) -> None:
         self.viewers: set[OverviewViewer] = set()
+        #: the newest overview; None before the first one and while services do not answer
+        self.overview: Overview | None = None
         self.digest = ""
         self.is_broken = False
         self._bus = bus
@@ -122,7 +125,7 @@ class OverviewFeed:
             if not self.viewers and self._running:
                 self._running.cancel()
                 await asyncio.gather(self._running, return_exceptions=True)
-                self._running, self.digest = None, ""
+                self._running, self.digest, self.overview = None, "", None
 
     async def _run(self) -> None:
         """Listen, and tell the viewers, until cancelled or the bus fails."""
@@ -169,13 +172,16 @@ class OverviewFeed:
             overview = await overview_of(self._bus)
         except (ClientError, BusError) as error:
             _log.warning("overview not refreshed: %s", error)
+            self.overview = None
             self._push(Event("trouble", json.dumps({"message": str(error)})))
             return
         self._open = {status.evaluation for status in overview.open}
         self._meters = {name: meter for name, meter in self._meters.items() if name in self._open}
         self._rates.forget_all_but(self._open)
-        if overview.digest != self.digest:
-            self.digest = overview.digest
+        # After trouble the viewers are told that all is well, also where nothing changed.
+        is_news = self.overview is None or overview.digest != self.digest
+        self.overview, self.digest = overview, overview.digest
+        if is_news:
             self._push(_changed(self.digest))
 
     def _progress(self) -> Event:

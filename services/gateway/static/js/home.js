@@ -44,6 +44,7 @@ function showRun(item, update, index, planned) {
 /** Replace the sections that differ by those of the server's page; the focus stays where it was. */
 async function showChange(event) {
   const { digest } = JSON.parse(event.data);
+  showConnection("");
   if (digest === home.dataset.digest || isAsking) return;
   isAsking = true;
   try {

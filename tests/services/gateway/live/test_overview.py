@@ -3,15 +3,18 @@
 import json
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.overview import OverviewViewer
 from services.gateway.live.stream import overview_events
-from tests.stories import E, StandIns, a_run, beginning, ending, queries
+from services.gateway.routes import build_app
+from tests.stories import E, StandIns, a_run, beginning, ending, queries, stand_ins
 
 
 async def following(events: AsyncIterator[bytes], name: str) -> tuple[str, dict[str, object]]:
@@ -67,6 +70,39 @@ async def test_without_a_scheduler_it_says_so(bus: Bus) -> None:
     _, data = await following(events, "trouble")
     assert data["message"]
     await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_viewers_who_ask_again_at_once_share_one_page(bus: Bus, standing: StandIns) -> None:
+    feeds = Feeds(bus, limit=1)
+    app = build_app(bus, feeds, most_bytes=1000)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
+        events = overview_events(feeds, digest="")
+        await following(events, "changed")
+        first = (await web.get("/")).text
+        asked = len(standing.listed)
+        for _ in range(20):
+            assert (await web.get("/")).text == first
+        assert len(standing.listed) == asked
+        await standing.tell(*beginning())
+        digest, _ = await following(events, "changed")
+        assert f'data-digest="{digest}"' in (await web.get("/")).text
+        await events.aclose()  # type: ignore[attr-defined]
+        assert (await web.get("/")).status_code == 200
+        assert len(standing.listed) > asked
+
+
+async def test_when_the_scheduler_is_back_viewers_are_told(server: MemoryServer, bus: Bus) -> None:
+    feeds = Feeds(bus, limit=1)
+    events = overview_events(feeds, digest="")
+    await following(events, "trouble")
+    assert feeds.overview is None
+    async with stand_ins(server) as standing:
+        await standing.tell(*beginning())
+        digest, _ = await following(events, "changed")
+        assert feeds.overview is not None
+        assert feeds.overview.digest == digest
+        await events.aclose()
 
 
 def test_a_slow_viewer_gets_the_newest_of_each_kind() -> None:
