@@ -35,7 +35,9 @@ async def show_chart(request: Request) -> Response:
     if chart.spec is None:
         raise CannotDraw(" ".join(chart.notes) or f"The table {table.name} has no chart.")
     if suffix == "json":
-        return as_json(chart.spec)
+        # Tooltips name columns as people read them.
+        units = {column.name.replace("_", " "): column.unit for column in table.columns}
+        return as_json({**chart.spec, "usermeta": {"units": units}})
     picture = await request.app.state.pictures.draw(chart.spec, suffix)
     headers = {"Content-Disposition": f'inline; filename="{table.name}.{suffix}"'}
     return Response(picture, 200, headers, media_type=PICTURES[suffix])

@@ -61,7 +61,7 @@ export class Histogram {
       rect.append(element("title", {}, `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${(bar.below * 100).toFixed(1)} % are faster`));
       parts.push(rect);
       curve += `L${x + step},${y(bar.below)}`;
-      if (place % every === 0) parts.push(element("text", { x, y: HEIGHT - 8 }, duration(bar.from)));
+      if (place % every === 0 && x < width - 50) parts.push(element("text", { x, y: HEIGHT - 8 }, duration(bar.from)));
     });
     parts.push(element("path", { class: "curve", d: curve }));
     this.svg.replaceChildren(...parts);

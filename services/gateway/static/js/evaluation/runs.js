@@ -84,7 +84,14 @@ export function showReading(reading) {
   if (reading.rate !== undefined) field(row, "rate").textContent = `${rate(reading.rate)}/s`;
   if (OVER.includes(row.dataset.state ?? "")) return;
   const queries = Number(row.dataset.queries ?? 0);
-  if (queries) row.querySelector("progress").value = Math.min(1, (reading.answered + reading.failed) / queries);
+  const answered = reading.answered + reading.failed;
+  if (answered > queries) {
+    // How many blocks follow is decided by what they bring, so there is no share to show.
+    row.querySelector("progress").removeAttribute("value");
+    field(row, "left").textContent = "until precise enough";
+    return;
+  }
+  row.querySelector("progress").value = queries ? answered / queries : 0;
   const left = secondsLeft(queries, reading);
   field(row, "left").textContent = left === undefined ? "" : `of at most ${queries}, ${Math.ceil(left)} s left`;
 }

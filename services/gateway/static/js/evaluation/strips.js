@@ -20,12 +20,12 @@ function loaded(address) {
 }
 
 const STRIPS = {
-  throughput: { lines: ["samples/s"], values: (r) => [r.samplesRate], text: (r) => `${rate(r.samplesRate)} samples/s`, label: (v) => rate(v) },
+  throughput: { lines: ["samples/s"], values: (r) => [r.samplesRate], text: (r) => `${rate(r.samplesRate)} samples/s`, label: (v) => (v ? rate(v) : "0") },
   latency: {
     lines: ["p50", "p90", "p99"],
     values: (r) => [r.p50_ns, r.p90_ns, r.p99_ns].map((ns) => (ns < 0 ? null : ns)),
     text: (r) => `p50 ${duration(r.p50_ns)} · p90 ${duration(r.p90_ns)} · p99 ${duration(r.p99_ns)}`,
-    label: (v) => duration(v),
+    label: (v) => (v ? duration(v) : "0"),
   },
   flight: { lines: ["in flight"], values: (r) => [r.flight], text: (r) => (r.flight === undefined ? "–" : r.flight.toFixed(1)), label: (v) => v.toFixed(1) },
 };
@@ -38,6 +38,7 @@ export class Strips {
     this.data = {};
     this.ready = loaded(address).then((uPlot) => { this.uPlot = uPlot; }, () => undefined);
     document.addEventListener("themechange", () => this.restart());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.restart());
     addEventListener("resize", () => this.resize());
   }
 
@@ -68,7 +69,7 @@ export class Strips {
   }
 
   options(strip, width) {
-    const style = getComputedStyle(document.documentElement);
+    const style = getComputedStyle(document.body);
     const probe = document.createElement("span");
     probe.style.color = "var(--line)";
     document.body.append(probe);
