@@ -18,6 +18,9 @@ from services.gateway.static_files import shipped_files
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
+_OLD_S = 60 * 86_400
+"""From this age on a date says more than an age."""
+
 NAVIGATION = (
     ("Home", "/"),
     ("Evaluations", "/evaluations"),
@@ -119,9 +122,10 @@ def age_element(epoch_ns: int, now_ns: int | None = None) -> Markup:
         return Markup()
     moment = datetime.fromtimestamp(epoch_ns // 10**9, UTC)
     age_s = ((time.time_ns() if now_ns is None else now_ns) - epoch_ns) / 1e9
+    text = age_text(age_s) if age_s < _OLD_S else f"{moment:%Y-%m-%d}"
     return Markup(
         '<time datetime="{:%Y-%m-%dT%H:%M:%SZ}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>'
-    ).format(moment, moment, age_text(age_s))
+    ).format(moment, moment, text)
 
 
 def _section_of(path: str, links: list[tuple[str, str]]) -> str:

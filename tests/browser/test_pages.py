@@ -3,7 +3,9 @@
 import pytest
 from playwright.async_api import Page
 
+from schemas.evaluation import EvaluationRequested
 from schemas.manifest import DatasetManifest, Sample, ScenarioManifest
+from schemas.request import Evaluate
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing
 from tests.browser.photographs import Photographs
@@ -40,6 +42,8 @@ async def house(running: Running, standing: StandIns) -> Running:
             ScenarioManifest(name="batched"),
         ),
     }
+    strange = Evaluate(model="模型-" + "ن" * 500, labels={"note": "x" * 10_000, "a" * 300: ""})
+    await standing.tell(EvaluationRequested(evaluation="e3", request=strange, requested_ns=1))
     await standing.tell(*whole_story(OTHER), *beginning(), *a_run("r0"), a_run("r1")[0])
     return running
 

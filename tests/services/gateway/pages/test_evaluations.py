@@ -48,7 +48,7 @@ def test_labels_and_the_figures_of_the_first_load_are_shown_with_their_intervals
         samples_per_s=Estimate(value=812.0, low=800.0, high=820.0),
     )
     html = shown(a_status(labels={"build": "7"}, headlines=(headline, headline)))
-    assert "build=7" in html
+    assert ">build=7</span>" in html
     assert 'title="99th percentile">5.12 ms</span><small>5.00 … 5.40</small>' in html
     assert ">812 /s</span><small>800 … 820</small>" in html
     assert "poisson, batch 4<small>and 1 more</small>" in html
@@ -102,7 +102,13 @@ def test_a_time_is_utc_to_the_second(epoch_ns: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("age_s", "text"),
-    [(5, "just now"), (61, "1 minute ago"), (7200, "2 hours ago"), (200_000, "2 days ago")],
+    [
+        (5, "just now"),
+        (61, "1 minute ago"),
+        (7200, "2 hours ago"),
+        (200_000, "2 days ago"),
+        (9_000_000, "2026-11-21"),
+    ],
 )
 def test_an_age_is_short_and_the_time_is_its_tooltip(age_s: int, text: str) -> None:
     then_ns = 1_795_226_400 * 10**9
