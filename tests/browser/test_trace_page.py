@@ -6,12 +6,13 @@ import pytest
 from playwright.async_api import Page, expect
 
 from mlscope.bus.bus import Bus
+from mlscope.tracing.batches import Attempt, trace_batch
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing, until
 from tests.browser.photographs import Photographs
 from tests.browser.traces import Trace, answer_over, inference, recursion, serve
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, whole_story
+from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
 
 DETAILS = {"attributes": {"type": "Conv", "shape": [1, 64, 56, 56], "flops": 231211008}}
 TIMELINE = "globalThis.__timeline"
@@ -317,3 +318,33 @@ async def test_another_run_is_chosen_and_an_unknown_one_is_said(
     await expect(page.locator("#timeline")).to_have_attribute("data-run", "r1")
     await page.goto(f"{running.url}/evaluations/{E}/trace?run=gone")
     await expect(page.locator(".note")).to_contain_text("no run gone")
+
+
+async def test_a_live_run_grows_counts_its_gaps_and_ends_as_the_record(
+    browser: Browsing, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    browser.tolerate("Failed to load resource")  # no analyzer answers once the run has ended
+    page = await browser.page()
+    await standing.tell(*beginning(), a_run("r0")[0])
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
+    await expect(page.locator("[data-part=state]")).to_contain_text("Waiting for the first spans")
+    await until(page, f"{TIMELINE}.feed.source.readyState === 1")
+    names = {"conv": 0, "predict": 1}
+    for sequence in (0, 1, 4):
+        start = sequence * 10**9
+        rows = [
+            (sequence * 100 + n, -1, 3, 0, start + n * 10**6, 900_000, 7, n, 0, b"")
+            for n in range(1, 51)
+        ]
+        await standing.tell(trace_batch(Attempt(E, "r0", 1, "a1"), sequence, rows, names))
+    count = page.locator("[data-part=count]")
+    await expect(count).to_contain_text("150 of 150 spans")
+    await expect(count).to_contain_text("1 gaps (hatched)")
+    await expect(page.locator("[data-do=follow]")).to_have_attribute("aria-pressed", "true")
+    assert (await window_of(page))[1] > 4e9
+    await page.keyboard.press("a")
+    await expect(page.locator("[data-do=follow]")).to_have_attribute("aria-pressed", "false")
+    await assert_accessible(page)
+    await photographs.take(page, "trace-live")
+    await standing.tell(*a_run("r0")[1:], *a_run("r1"), *ending())
+    await expect(page.locator("#timeline")).to_have_attribute("data-live", "no", timeout=15_000)

@@ -1,6 +1,6 @@
 import { equal, ok } from "/js/check.js";
 import { Painter, mixed, sampled } from "/static/js/timeline/drawing/paint.js";
-import { blockAt, blockOf, layoutOf, topOf } from "/static/js/timeline/drawing/layout.js";
+import { blockAt, blockOf, inOrder, layoutOf, topOf } from "/static/js/timeline/drawing/layout.js";
 import { Palette, lightness, packed, packedStyle } from "/static/js/timeline/drawing/palette.js";
 import { Store } from "/static/js/timeline/data/store.js";
 
@@ -123,4 +123,9 @@ export function test_a_line_is_found_by_its_depth() {
   const block = blockOf(layout, 1);
   equal(blockAt(layout, block.lines[2].y + 5, 0).line.depth, 2);
   equal(blockAt(layout, layout.height + 5, 0), null);
+}
+
+export function test_live_lanes_stand_as_stored_ones() {
+  const mixed = [LANES[3], LANES[1], LANES[2], LANES[0]];
+  equal(inOrder(mixed).map(({ key }) => key), LANES.map(({ key }) => key));
 }

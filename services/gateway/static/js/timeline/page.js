@@ -3,6 +3,7 @@
 import { DetailLevels } from "./data/detail_levels.js";
 import { LiveFeed } from "./data/live.js";
 import { Source } from "./data/source.js";
+import { inOrder } from "./drawing/layout.js";
 import { count, duration } from "./format.js";
 import { Timeline } from "./timeline.js";
 
@@ -78,8 +79,8 @@ async function openLive(_, timeline) {
   };
   const feed = new LiveFeed(`${root.dataset.api}/events`, root.dataset.run, (text) => store.nameOf(text), {
     onLanes: (lanes) => {
-      state.lanes = lanes;
-      if (!state.isNew) timeline.setLanes(lanes, timeline.gaps);
+      state.lanes = inOrder(lanes);
+      if (!state.isNew) timeline.setLanes(state.lanes, timeline.gaps);
     },
     onBatch: (batch) => {
       store.append(batch);
@@ -98,12 +99,19 @@ async function openLive(_, timeline) {
   feed.open();
 }
 
-/** What need not happen with each batch: layout, table, count. */
-function refresh(timeline, { isNew, lanes }) {
-  if (isNew) return;
-  for (const lane of lanes) lane.spans = timeline.levels.overview.rowsOf(lane.lane).reduce((sum, row) => sum + row.spans, 0);
-  timeline.setLanes(lanes, timeline.gaps);
-  timeline.refined();
+/** What need not happen with each batch: layout where lanes grew, the table, the count. */
+function refresh(timeline, state) {
+  if (state.isNew) return;
+  const { overview } = timeline.levels;
+  for (const lane of state.lanes) {
+    const rows = overview.rowsOf(lane.lane);
+    lane.spans = rows.reduce((sum, row) => sum + row.spans, 0);
+    lane.depth_max = Math.max(0, rows.length - 1);
+  }
+  const shape = state.lanes.map((lane) => `${lane.key} ${lane.depth_max}`).join();
+  if (shape !== state.shape) timeline.setLanes(state.lanes, timeline.gaps);
+  state.shape = shape;
+  timeline.refreshed();
   const { received, dropped } = timeline.feed;
   showCount(timeline, { spans: received + dropped, dropped });
 }

@@ -99,6 +99,12 @@ export class Timeline {
     this.table.update(this.store, this.lanes, this.view.goal, this.selectedId);
   }
 
+  /** More spans have come to the store that is shown. */
+  refreshed() {
+    if (this.hits) this.search(this.parts.search.value);
+    this.table.update(this.store, this.lanes, this.view.goal, this.selectedId);
+  }
+
   /** Find again in another store what was selected, hovered and searched. */
   #afterStore() {
     const id = this.selected ? this.selected.row.id[this.selected.span] : -1;
@@ -270,8 +276,7 @@ export class Timeline {
   async copyLink() {
     this.#keepAddress();
     await navigator.clipboard?.writeText(location.href).catch(() => {});
-    this.say("The link to this view is copied.");
-    this.parts.note.textContent = "Link copied.";
+    this.parts.note.textContent = "The link to this view is copied.";
     setTimeout(() => (this.parts.note.textContent = ""), 2000);
   }
 

@@ -43,6 +43,9 @@ export class Screen {
 
   /** Take a size in CSS pixels and how many pixels of the screen one of them has. */
   resize(width, height, density) {
+    const size = `${Math.floor(width)} ${Math.floor(height)} ${density}`;
+    if (size === this.size) return;
+    this.size = size;
     this.width = Math.max(1, Math.floor(width));
     this.height = Math.max(1, Math.floor(height));
     this.density = density;
@@ -184,9 +187,10 @@ export class Screen {
     let value = before;
     context.beginPath();
     context.moveTo(0, bottom);
+    if (!Number.isNaN(before)) context.lineTo(0, yOf(before));
     for (let x = 0; x < this.width; x += 1) {
       if (!Number.isNaN(high[x])) {
-        context.lineTo(x, yOf(Number.isNaN(value) ? 0 : value));
+        context.lineTo(x, Number.isNaN(value) ? bottom : yOf(value));
         context.lineTo(x, yOf(high[x]));
         value = low[x] < high[x] ? (low[x] + high[x]) / 2 : high[x];
       }

@@ -28,6 +28,17 @@ function titleOf(group) {
   return GROUP_TITLES[group] ?? group.replace(/^d/, "D");
 }
 
+const GROUPS = ["load", "host", "device", "counter"];
+const LEVELS = ["query", "late", "queued", "application", "model", "layer", "library", "system"];
+
+/** Lanes in the order in which they stand: live ones come in the order of their first spans. */
+export function inOrder(lanes) {
+  const rank = (lane) => [GROUPS.indexOf(lane.group), lane.device ?? 0, LEVELS.indexOf(lane.level), lane.thread ?? lane.stream ?? 0];
+  const ranked = lanes.map((lane) => ({ lane, rank: rank(lane) }));
+  ranked.sort((a, b) => a.rank.map((part, at) => part - b.rank[at]).find((difference) => difference !== 0) ?? 0);
+  return ranked.map(({ lane }) => lane);
+}
+
 /** The title of a lane below the heading of its group, which it need not repeat. */
 export function shortTitle(lane, isOnlyThread) {
   if (lane.group === "device") return lane.title.replace(/^device \d+ · /, "");

@@ -19,6 +19,7 @@ export class Minimap {
   }
 
   resize(width, density) {
+    if (width === this.width && density === this.density) return;
     this.width = Math.max(1, width);
     this.height = this.canvas.clientHeight || 40;
     this.canvas.width = Math.round(this.width * density);
