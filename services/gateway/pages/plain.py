@@ -43,8 +43,10 @@ class ErrorView:
     @property
     def message(self) -> str:
         """What is wrong, as a sentence."""
-        text = self.refused.message
-        return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
+        text, field = self.refused.message, self.refused.field
+        # A field keeps the name that a reader has to correct.
+        begin = text[:1] if field and text.startswith(field) else text[:1].upper()
+        return f"{begin}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
     @property
     def is_passing(self) -> bool:

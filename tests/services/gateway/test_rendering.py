@@ -67,6 +67,8 @@ def test_an_error_says_what_and_where_to_go() -> None:
     assert "No &lt;b&gt;." in html
     assert "Try again" not in html
     assert 'href="/evaluations"' in html
+    field = Refused(error="malformed", message="label: wrong", field="label")
+    assert "<p>label: wrong.</p>" in html_of(ErrorView(field))
     away = html_of(ErrorView(Refused(error="unavailable", message="the scheduler is away")))
     assert "Try again" in away
     assert "mlscope status" in away

@@ -101,4 +101,4 @@ async def test_the_catalog_is_served(web: httpx.AsyncClient, standing: StandIns)
     shown = await web.get("/models/lite0/1.0.0")
     assert "<h1>lite0 1.0.0</h1>" in shown.text
     missing = await web.get("/models/lite0/9.9.9")
-    assert (missing.status_code, "no model lite0 9.9.9" in missing.text) == (404, True)
+    assert (missing.status_code, "No model lite0 9.9.9" in missing.text) == (404, True)
