@@ -26,6 +26,9 @@ BENCHMARKS = (
     "layer_overhead",
     "correlate",
     "stored_trace",
+    "trace_windows",
+    "live_trace",
+    "watched",
     "timeline",
     "against_hta",
 )

@@ -76,6 +76,13 @@ def add_reading(commands: Parsers) -> None:
     analyze.add_argument(
         "names", nargs="*", metavar="A1|TABLE", help="print these tables, by number or name"
     )
+    analyze.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="draw the charts as bars on the terminal, or one into FILE (.svg, .png, .pdf)",
+    )
     watch = add_command(commands, "watch", "follow an evaluation until it ends")
     watch.add_argument("evaluation", metavar="ID")
     watch.add_argument("--events", action="store_true", help="print each event as a line of JSON")

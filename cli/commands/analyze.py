@@ -3,9 +3,12 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from cli import exits
+from cli.failures import Misused
 from cli.inputs.connection import client_of
+from cli.printing.bars import bar_lines
 from cli.printing.output import Rows, rows_of, width_of, write_json, write_rows
 from cli.printing.results import print_note, table_maps, table_names, write_tables
 from mlscope.client.brief import brief, caveat_lines, parted_caveats
@@ -17,6 +20,8 @@ _OTHER_COLUMNS_WIDTH = 16
 LEAST_VERDICT_WIDTH = 40
 _MARK = "*"
 """Follows a table's name on a terminal if the table has caveats that no other has."""
+_PLOT_WIDTH = 100
+_PICTURES = ("svg", "png", "pdf")
 _COLUMNS = ("id", "table", "rows", "verdict")
 
 
@@ -29,6 +34,8 @@ async def analyze(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         results = await client.tables(arguments.evaluation, *names)
     tables = [results[name].table for name in names or results]
+    if arguments.plot is not None:
+        return plot(tables, arguments.plot)
     if arguments.output == "json":
         write_json(table_maps(tables))
     elif names:
@@ -36,6 +43,40 @@ async def analyze(arguments: argparse.Namespace) -> int:
         write_tables([brief(table) for table in tables] if is_brief else tables, arguments.output)
     else:
         _print_verdicts(tables, arguments)
+    return exits.OK
+
+
+def plot(tables: Sequence[Table], path: str) -> int:
+    """Draw the charts of `tables` on the terminal, or that of a single one into a file at `path`.
+
+    Raises Misused for a path of another kind, several tables, or one without a chart.
+    """
+    if not path:
+        width = width_of(sys.stdout) or _PLOT_WIDTH
+        drawn = (bar_lines(table, width) for table in tables if table.chart and table.rows)
+        print("\n\n".join("\n".join(lines) for lines in drawn) or "no table has a chart")
+        return exits.OK
+    form = Path(path).suffix.removeprefix(".")
+    if form not in _PICTURES:
+        raise Misused(f"--plot {path}: expected a file .{', .'.join(_PICTURES)}")
+    if len(tables) != 1:
+        raise Misused("--plot FILE draws one table: name it, e.g. `mlscope analyze ID A3 --plot`")
+    # Loaded only to draw: the engine is large.
+    from services.gateway.charts.fitting import fitted
+    from services.gateway.charts.pen import picture
+    from services.gateway.charts.theme import PRINT
+
+    chart = fitted(tables[0], PRINT)
+    if chart.spec is None:
+        raise Misused(f"{tables[0].name} has no chart. {' '.join(chart.notes)}".strip())
+    try:
+        content = picture(dict(chart.spec), form)
+    except ImportError as error:
+        raise Misused("--plot FILE needs: pip install 'mlscope[charts]'") from error
+    Path(path).write_bytes(content)
+    print(path)
+    for note in chart.notes:
+        print_note(f"note: {note}")
     return exits.OK
 
 

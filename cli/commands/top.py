@@ -79,13 +79,13 @@ def screen(agents: Sequence[AgentStatus], running: Sequence[Progress]) -> list[s
     lines = [f"mlscope top   {head}   {time.strftime('%H:%M:%S')}", ""]
     rows = Rows(_AGENT_COLUMNS, tuple(agent_row(agent) for agent in agents))
     if agents:
-        lines += table_lines(rows, is_tty=True, fit=width)
+        lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
     else:
         lines.append("no agent has announced itself; start one with: mlscope agent")
     lines.append("")
     if running:
         rows = Rows(_RUN_COLUMNS, tuple(run_row(progress) for progress in running))
-        lines += table_lines(rows, is_tty=True, fit=width)
+        lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
     else:
         lines.append("nothing runs; start with: mlscope run MODEL")
     return lines

@@ -1,14 +1,18 @@
 """`analyze` on a terminal: no verdict is cut, no caveat is silent, no line is too wide."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from cli.commands.analyze import caveats_hint, lines_without_rows, wrapped_verdicts
+from cli import exits
+from cli.commands.analyze import caveats_hint, lines_without_rows, plot, wrapped_verdicts
+from cli.failures import Misused
 from cli.printing.output import table_lines
 from cli.printing.results import table_names, write_tables
 from schemas.analysis import Column, Table
 from tests.cli.conftest import CommandLine
+from tests.cli.printing.test_bars import a_table
 from tests.cli.printing.test_output import Terminal
 from tests.stories import LATENCY, StandIns, whole_story
 
@@ -133,3 +137,21 @@ async def test_analyses_in_short_say_which_of_them_have_caveats(
     ]
     assert "*" not in short.out
     assert (await mlscope("analyze", E1, "-o", "csv")).err == ""
+
+
+def test_a_chart_is_drawn_on_the_terminal_or_into_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = a_table(5)
+    assert plot([table], "") == exits.OK
+    assert "█" in capsys.readouterr().out
+    path = tmp_path / "layers.svg"
+    assert plot([table], str(path)) == exits.OK
+    assert path.read_text().startswith("<svg")
+    for tables, target, said in (
+        ([table, table], str(path), "draws one table"),
+        ([table], "layers.doc", "expected a file .svg"),
+        ([table.model_copy(update={"chart": None})], str(path), "has no chart"),
+    ):
+        with pytest.raises(Misused, match=said):
+            plot(tables, target)
