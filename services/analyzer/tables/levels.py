@@ -83,7 +83,8 @@ def levels(frames: Frames) -> Table:
     rows = [row for group, runs in groups.items() for row in _level_rows(group, runs)]
     notes = [*trace_warnings(frames), *overlap_warnings(frames)]
     notes += [
-        f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as measured"
+        f"{row['run']}: time {row['part']} is below 0, because the parts overlap: it is shown as "
+        "measured, and has no share"
         for row in rows
         if row["kind"] == "measured" and (row["median"] or 0.0) < 0.0
     ]
@@ -240,7 +241,10 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, reason: str = "") 
         "kind": "measured",
         "queries": len(values),
         **cells,
-        "share": share(median, float(np.median(query)) if len(query) else None),
+        # Parts that overlap do not add up, so that what is left has no meaning as a share.
+        "share": share(median, float(np.median(query)) if len(query) else None)
+        if (median or 0.0) >= 0.0
+        else None,
         "result": estimate_text(cells, "median") if len(values) else "",
         "blocks": run.answered["block"].n_unique(),
         "valid": not reason,
@@ -282,7 +286,9 @@ ANALYSIS = Analysis(
         int_column("queries", "Queries measured."),
         *estimate_columns("median", "Median time per query; a difference may be negative."),
         float_column(
-            "share", "Share of the query in the same run; for a difference, of the part.", "1"
+            "share",
+            "Share of the query in the same run, null below 0; for a difference, of the part.",
+            "1",
         ),
         text_column(
             "result",
