@@ -18,6 +18,7 @@ from services.gateway.charts.drawing import Pictures
 from services.gateway.errors import BodyTooLarge, CannotDraw, TooManyViewers, WrongContentType
 from services.gateway.guard import Guard
 from services.gateway.live.feeds import Feeds
+from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import (
     catalog,
@@ -86,6 +87,7 @@ def build_app(
     )
     app.state.bus = bus
     app.state.feeds = feeds
+    app.state.catalog = RecentCatalog()
     app.state.most_bytes = most_bytes
     app.state.token = token
     app.state.pictures = Pictures()

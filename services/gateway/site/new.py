@@ -14,10 +14,11 @@ from schemas.encoding.codec import parse
 from schemas.request import Accepted, Evaluate, Match
 from schemas.status import Matched
 from services.gateway.bodies import form_fields
-from services.gateway.bus_requests import status_of, whole_catalog
+from services.gateway.bus_requests import status_of
 from services.gateway.manifest_texts import manifest_fields
 from services.gateway.pages.starting.new import Form, Preview, form_of
 from services.gateway.pages.starting.request_form import field_of, values_from, values_of
+from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of, checked_evaluation
 
@@ -64,7 +65,8 @@ async def act(request: Request) -> Response:
 
 async def _form(request: Request, values: Mapping[str, Sequence[str]]) -> Form:
     """Return the form as it was typed; one that nobody touched lacks nothing yet."""
-    typed = form_of(values, await whole_catalog(bus_of(request)), manifest_fields)
+    recent: RecentCatalog = request.app.state.catalog
+    typed = form_of(values, await recent.get(bus_of(request)), manifest_fields)
     is_untouched = not any(values.get("model", ())) and not values.get("action")
     faults = {n: text for n, text in typed.faults.items() if not (is_untouched and n == "model")}
     return Form(typed.values, typed.offer, typed.requests, faults)

@@ -1,0 +1,16 @@
+"""The catalog as it was a moment ago."""
+
+from mlscope.bus.bus import Bus
+from services.gateway.recent_catalog import RecentCatalog
+from tests.stories import StandIns
+
+
+async def test_it_is_asked_for_again_after_a_while(bus: Bus, standing: StandIns) -> None:
+    now_s = 0.0
+    recent = RecentCatalog(lambda: now_s)
+    assert [model.name for model in (await recent.get(bus)).models] == ["tiny"]
+    standing.models = ()
+    now_s = 2.9
+    assert len((await recent.get(bus)).models) == 1
+    now_s = 3.0
+    assert (await recent.get(bus)).models == ()
