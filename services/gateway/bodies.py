@@ -7,6 +7,9 @@ from starlette.requests import Request
 from schemas.encoding.errors import MalformedMessage
 from services.gateway.errors import BodyTooLarge, WrongContentType
 
+MOST_FILES = 8
+"""Files in one request to predict."""
+
 
 async def json_body(request: Request) -> bytes:
     """Return a request's body, of at most `app.state.most_bytes`.

@@ -107,6 +107,23 @@ def _evaluation_paths() -> dict[str, Any]:
         "/api/match": {
             "post": _asking("agents that could run an evaluation, and its runs", Match, Matched)
         },
+        "/api/predict": {
+            "post": _stating(
+                "what a model answers to a few files, base64 by name; nothing is timed",
+                {
+                    "type": "object",
+                    "required": ["model", "files"],
+                    "properties": {
+                        "model": {"type": "string"},
+                        "files": {"type": "object", "additionalProperties": {"type": "string"}},
+                        "framework": {"type": "string"},
+                        "system": {"type": "object"},
+                        "agents": {"type": "array", "items": {"type": "string"}},
+                        "options": {"type": "object"},
+                    },
+                },
+            )
+        },
         "/api/equivalents": {
             "post": _stating(
                 "the request as a command line, a Python program and JSON",

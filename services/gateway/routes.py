@@ -26,6 +26,7 @@ from services.gateway.rest import (
     evaluations,
     exports,
     manifests,
+    predictions,
     reports,
     tables,
     trace,
@@ -41,6 +42,7 @@ from services.gateway.site import (
     models,
     new,
     perfetto,
+    trying,
 )
 from services.gateway.site import evaluations as evaluation_list
 from services.gateway.site import trace as trace_page
@@ -109,6 +111,7 @@ def _pages() -> list[Route]:
         Route("/evaluations/{evaluation}/report", reports.report),
         Route("/evaluations/{evaluation}/cancel", evaluation.cancel, methods=["POST"]),
         Route("/compare", compare.compare),
+        Route("/try", trying.try_model),
         Route("/new", new.form, methods=["GET"]),
         Route("/new", new.act, methods=["POST"]),
         Route("/agents", agents.agents),
@@ -130,6 +133,7 @@ def _rest() -> list[Route]:
         Route("/compare/tables/{table}", tables.compared_table),
         Route("/events", evaluations.all_events),
         Route("/match", evaluations.match, methods=["POST"]),
+        Route("/predict", predictions.predict, methods=["POST"]),
         Route("/equivalents", evaluations.equivalents, methods=["POST"]),
         Route("/models", manifests.show_models),
         Route("/models/{name:path}", manifests.show_model),

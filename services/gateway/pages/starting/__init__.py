@@ -1,1 +1,1 @@
-"""The page that starts evaluations: its fields, what they leave to choose, its view. Pure."""
+"""Pages that start something: the form of evaluations, and the trial of models. Pure."""

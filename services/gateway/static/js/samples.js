@@ -23,7 +23,11 @@ export async function datasetOf(files) {
   return JSON.stringify({ kind: "dataset", name: "uploads", modality, samples }, null, 1);
 }
 
-async function base64Of(file) {
+/**
+ * Return the bytes of a file as base64.
+ * @param {File} file
+ */
+export async function base64Of(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);

@@ -1,0 +1,28 @@
+"""The page that tries models."""
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from mlscope.client.errors import CommandRefused
+from schemas.request import Refused
+from services.gateway.bodies import MOST_FILES
+from services.gateway.pages.starting.trying import try_view
+from services.gateway.recent_catalog import RecentCatalog
+from services.gateway.rendering import rendered
+from services.gateway.request_values import bus_of
+
+
+async def try_model(request: Request) -> Response:
+    """GET /try?model=NAME: files or a text, for this model and others of its task."""
+    name = request.query_params.get("model", "").strip()
+    if not name:
+        return RedirectResponse("/models", 303)
+    recent: RecentCatalog = request.app.state.catalog
+    catalog = await recent.get(bus_of(request))
+    live = (agent.announcement for agent in catalog.agents if agent.state == "live")
+    frameworks = [runtime.framework for agent in live for runtime in agent.runtimes]
+    view = try_view(catalog.models, name, MOST_FILES, frameworks)
+    if view is None:
+        message = f"no model {name}; /models lists all"
+        raise CommandRefused(Refused(error="unknown", message=message, field="model", found=name))
+    return rendered(request, view)

@@ -1,0 +1,122 @@
+// Sends files to the models that are chosen, and shows their answers side by side.
+
+import { base64Of } from "./samples.js";
+
+const MOST_BYTES = 2_000_000;
+const MOST_ANSWERS = 5;
+const form = /** @type {HTMLFormElement} */ (document.getElementById("try"));
+const status = document.getElementById("try-status");
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    await predict(chosenFiles());
+  } catch (error) {
+    status.textContent = error.message;
+  }
+  button.disabled = false;
+});
+
+/** Return the files and the text of the form, as files. Throws an Error that says what is wrong. */
+function chosenFiles() {
+  const files = [...form.elements.files.files];
+  const text = form.elements.text?.value.trim();
+  if (text) files.push(new File([text], "your text.txt", { type: "text/plain" }));
+  if (!files.length) throw new Error("Choose a file first.");
+  if (files.length > Number(form.dataset.most)) {
+    throw new Error(`${files.length} files; up to ${form.dataset.most} at once`);
+  }
+  const large = files.find((file) => file.size > MOST_BYTES);
+  if (large) throw new Error(`${large.name} has ${large.size} bytes; up to ${MOST_BYTES}`);
+  return files;
+}
+
+async function predict(files) {
+  const others = [...(form.elements.other?.selectedOptions ?? [])].map((option) => option.value);
+  const models = [form.dataset.model, ...others];
+  const rows = files.map(rowOf);
+  document.getElementById("answers").replaceChildren(...rows.map((row) => row.element));
+  const content = {};
+  for (const [place, file] of files.entries()) content[keyOf(place, file)] = await base64Of(file);
+  let waiting = models.length;
+  status.textContent = `${waiting} waiting`;
+  await Promise.all(
+    models.map(async (model) => {
+      const answer = await ask(model, content);
+      rows.forEach((row, place) => row.add(model, answer, keyOf(place, files[place])));
+      waiting -= 1;
+      status.textContent = waiting ? `${waiting} waiting` : "";
+    }),
+  );
+}
+
+/** Two files may have the same name. */
+function keyOf(place, file) {
+  return `${place + 1} ${file.name}`;
+}
+
+async function ask(model, files) {
+  try {
+    const response = await fetch("/api/predict", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ model, files }),
+    });
+    const body = await response.json();
+    return response.ok ? body : { message: body.message };
+  } catch {
+    return { message: "The gateway does not answer." };
+  }
+}
+
+/** Return the row of a file: its picture, and a place for the answers of each model. */
+function rowOf(file) {
+  const element = make("section", "asked");
+  const shown = make("figure");
+  if (file.type.startsWith("image/")) {
+    const picture = make("img");
+    picture.src = URL.createObjectURL(file);
+    picture.alt = file.name;
+    shown.append(picture);
+  }
+  shown.append(make("figcaption", "", file.name));
+  const models = make("div", "models");
+  element.append(shown, models);
+  return { element, add: (model, answer, key) => models.append(cardOf(model, answer, key)) };
+}
+
+function cardOf(model, answer, key) {
+  const card = make("div");
+  card.append(make("h3", "", model));
+  const mine = answer.predictions?.find((one) => one.file === key);
+  const error = answer.message ?? mine?.error;
+  if (error) card.append(make("p", "note", error));
+  else if (!mine?.answers.length) card.append(make("p", "soft", "Nothing was found."));
+  const list = make("ol");
+  for (const line of mine?.answers.slice(0, MOST_ANSWERS) ?? []) list.append(lineOf(line));
+  card.append(list);
+  return card;
+}
+
+function lineOf({ answer, probability, detail }) {
+  const line = make("li");
+  const hasShare = typeof probability === "number";
+  line.append(make("span", "", answer));
+  line.append(make("span", "soft", hasShare ? `${(probability * 100).toFixed(1)} %` : detail));
+  if (hasShare) {
+    const meter = make("meter");
+    meter.value = probability;
+    meter.setAttribute("aria-label", answer);
+    line.append(meter);
+  }
+  return line;
+}
+
+function make(name, className = "", text = "") {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  if (text) element.textContent = text;
+  return element;
+}

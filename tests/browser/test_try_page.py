@@ -1,0 +1,58 @@
+"""The page that tries models, and a report, in a real browser."""
+
+import pytest
+from playwright.async_api import Page
+
+from mlscope.bus.records import ReceivedCommand
+from schemas.analysis import Prediction, Predictions
+from schemas.encoding.codec import decode_body, encode_body
+from schemas.request import ShowPredictions
+from schemas.subjects import REQUEST
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing, until
+from tests.browser.photographs import Photographs
+from tests.services.gateway.conftest import Running
+from tests.services.gateway.site.test_new import an_agent
+from tests.services.gateway.site.test_trying import model
+from tests.stories import E, StandIns, ending, whole_story
+
+
+async def test_models_answer_side_by_side(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    async def reply(asked: ReceivedCommand) -> bytes:
+        evaluation = decode_body(ShowPredictions, asked.body).evaluation
+        cat = {"label": "cat <b>", "probability": 0.9}
+        prediction = Prediction(run="r0", query=0, sample=0, features=(cat,))
+        return encode_body(Predictions(evaluation=evaluation, predictions=(prediction,), total=1))
+
+    await standing.bus.answer(f"{REQUEST}.predictions", reply, queue="predictions")
+    standing.models = (model("first", kind="text"), model("second", kind="text"))
+    standing.agents = (an_agent(),)
+    standing.then = lambda evaluation: ending(evaluation)
+    await page.goto(f"{running.url}/try?model=first")
+    await page.click("button.primary")
+    await until(page, "document.querySelector('#try-status').textContent.includes('Choose')")
+    await page.fill("textarea", "a cat")
+    await page.select_option("select", "second")
+    await page.click("button.primary")
+    await until(page, "document.querySelectorAll('.models h3').length === 2")
+    assert await page.inner_text(".models li span") == "cat <b>"
+    await assert_accessible(page)
+    await photographs.take(page, "try")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_report_is_accessible(
+    browser: Browsing,
+    running: Running,
+    standing: StandIns,
+    photographs: Photographs,
+    scheme: str,
+) -> None:
+    await standing.tell(*whole_story())
+    page = await browser.page(scheme=scheme)
+    await page.goto(f"{running.url}/evaluations/{E}/report")
+    assert await page.inner_text("h1") == "tiny:1.0.0"
+    await assert_accessible(page)
+    await photographs.take(page, f"report-{scheme}")

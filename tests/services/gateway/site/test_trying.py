@@ -1,0 +1,80 @@
+"""The page that tries models, and what it asks."""
+
+import base64
+
+import httpx
+
+from mlscope.bus.records import ReceivedCommand
+from schemas.analysis import Prediction, Predictions
+from schemas.encoding.codec import decode_body, encode_body
+from schemas.manifest import Assets, FrameworkNeed, ModelManifest, Port
+from schemas.request import ShowPredictions
+from schemas.subjects import REQUEST
+from services.gateway.bodies import MOST_FILES
+from tests.services.gateway.site.test_new import an_agent
+from tests.stories import StandIns, ending
+
+TEXT = base64.b64encode(b"a file").decode()
+
+
+def model(name: str, framework: str = "onnxruntime", kind: str = "image") -> ModelManifest:
+    """Return a model that classifies."""
+    return ModelManifest(
+        name=name,
+        version="1.0.0",
+        task="classification",
+        framework=FrameworkNeed(name=framework),
+        inputs=(Port(type=kind),),
+        outputs=(),
+        model=Assets(graph_path="m.onnx"),
+    )
+
+
+async def test_models_of_the_same_task_and_input_are_offered_beside_it(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    others = (model("second"), model("sound", kind="audio"), model("jaxed", "jax"))
+    standing.models = (model("first"), *others)
+    standing.agents = (an_agent(),)
+    page = (await web.get("/try?model=first")).text
+    assert 'accept="image/*"' in page
+    assert '<option value="second">' in page
+    for name in ("first", "sound", "jaxed"):
+        assert f'<option value="{name}">' not in page
+    assert "mlscope predict first FILE" in page
+    assert (await web.get("/try?model=none")).status_code == 404
+    assert (await web.get("/try")).headers["location"] == "/models"
+
+
+async def test_an_answer_names_its_file_and_its_evaluation(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    async def reply(asked: ReceivedCommand) -> bytes:
+        evaluation = decode_body(ShowPredictions, asked.body).evaluation
+        cat = {"label": "cat", "probability": 0.9}
+        prediction = Prediction(run="r0", query=0, sample=0, features=(cat,))
+        return encode_body(Predictions(evaluation=evaluation, predictions=(prediction,), total=1))
+
+    await standing.bus.answer(f"{REQUEST}.predictions", reply, queue="predictions")
+    standing.then = lambda evaluation: ending(evaluation)
+    body = {"model": "tiny", "files": {"one": TEXT, "empty": ""}}
+    answer = (await web.post("/api/predict", json=body)).json()
+    first, empty = answer["predictions"]
+    assert (first["file"], first["error"]) == ("one", "")
+    assert (first["answers"][0]["answer"], first["answers"][0]["probability"]) == ("cat", 0.9)
+    assert len(first["evaluation"]) == 16
+    assert empty["error"] == "the file is empty"
+
+
+async def test_bad_files_are_refused_by_name(web: httpx.AsyncClient) -> None:
+    many = {str(number): TEXT for number in range(MOST_FILES + 1)}
+    bodies: tuple[tuple[dict[str, object], str], ...] = (
+        ({"model": "tiny"}, "files"),
+        ({"model": "tiny", "files": many}, "files"),
+        ({"model": "tiny", "files": {"a": "no base64!"}}, "files.a"),
+        ({"model": "tiny", "files": {"a": 1}}, "files.a"),
+        ({"modle": "tiny", "files": {"a": TEXT}}, "modle"),
+    )
+    for body, field in bodies:
+        refused = await web.post("/api/predict", json=body)
+        assert (refused.status_code, refused.json()["field"]) == (400, field)
