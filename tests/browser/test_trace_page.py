@@ -79,6 +79,9 @@ async def test_a_click_selects_a_span_and_shows_what_is_known_of_it(
     await expect(details).to_contain_text("predict")
     await expect(details).to_contain_text("Same name: 40")
     await expect(details).to_contain_text("231211008")
+    layers = details.get_by_text("this layer in A2")
+    address = f"/evaluations/{E}/analyses/A2?run=r0#:~:text=conv_3"
+    await expect(layers).to_have_attribute("href", address)
     await expect(page.locator("[data-part=spoken]")).to_contain_text("conv_3, layer,")
     await until(page, "location.search.includes('sel=')")
     await assert_accessible(page)
@@ -278,7 +281,7 @@ async def test_gaps_and_dropped_spans_are_said(
     await open_trace(page, running, standing, trace)
     text = page.locator("[data-part=count]")
     await expect(text).to_contain_text("1 234 dropped while measuring")
-    await expect(text).to_contain_text("1 gaps (hatched)")
+    await expect(text).to_contain_text("1 gap (hatched)")
     await photographs.take(page, "trace-gaps")
 
 
@@ -339,7 +342,7 @@ async def test_a_live_run_grows_counts_its_gaps_and_ends_as_the_record(
         await standing.tell(trace_batch(Attempt(E, "r0", 1, "a1"), sequence, rows, names))
     count = page.locator("[data-part=count]")
     await expect(count).to_contain_text("150 of 150 spans")
-    await expect(count).to_contain_text("1 gaps (hatched)")
+    await expect(count).to_contain_text("1 gap (hatched)")
     await expect(page.locator("[data-do=follow]")).to_have_attribute("aria-pressed", "true")
     assert (await window_of(page))[1] > 4e9
     await page.keyboard.press("a")

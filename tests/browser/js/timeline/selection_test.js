@@ -1,7 +1,7 @@
 import { close, equal, ok } from "/js/check.js";
 import { Store } from "/static/js/timeline/data/store.js";
 import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
-import { spansAround, startedInside } from "/static/js/timeline/data/kin.js";
+import { partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
 import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
 import { hitColumns } from "/static/js/timeline/data/hit.js";
 
@@ -125,4 +125,13 @@ export function test_a_layer_knows_the_kernels_that_it_started() {
   const { store, lanes } = unlinked();
   equal(ids(startedInside(store, lanes, store.locate(1))), [4]);
   equal(startedInside(store, lanes, store.locate(4)), []);
+}
+
+export function test_a_query_of_the_load_has_what_the_host_did_for_it() {
+  const store = new Store();
+  const name = store.nameOf("s");
+  store.append({ size: 4, lane: [0, 1, 1, 1], depth: [0, 0, 0, 1], start: [0, 5, 60, 6], duration: [100, 50, 30, 9], name: [name, name, name, name], id: [1, 2, 3, 4], query: [7, 7, 8, 7] });
+  const lanes = new Map([[0, { lane: 0, level: "query", group: "load" }], [1, { lane: 1, level: "model", group: "host", thread: 1 }]]);
+  equal(ids(partsOfQuery(store, lanes, store.locate(1))), [2]);
+  equal(partsOfQuery(store, lanes, store.locate(2)), []);
 }

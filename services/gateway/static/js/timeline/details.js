@@ -1,7 +1,7 @@
 /** The panel below the lanes: what is known of the selected span, or of the marked range. */
 
 import { count, duration, percent, shortened } from "./format.js";
-import { spansAround, startedInside } from "./data/kin.js";
+import { partsOfQuery, spansAround, startedInside } from "./data/kin.js";
 import { LAUNCH, childrenOf, composition, flowOf, sameName } from "./data/selection.js";
 
 const NAME_LETTERS = 160;
@@ -82,7 +82,9 @@ export class Details {
       const path = above.reverse().flatMap((ancestor) => [this.#button(store, ancestor), " › "]).slice(0, -1);
       list.append(element("dt", { textContent: "Inside" }), element("dd", {}, ...path));
     }
-    for (const [text, address] of this.actions.links(lane?.level ?? "", store.names[row.name[span]])) list.append(element("dt", { textContent: "See" }), element("dd", {}, element("a", { href: address, textContent: text })));
+    const links = this.actions.links(lane?.level ?? "", store.names[row.name[span]]);
+    const anchors = links.flatMap(([text, href]) => [element("a", { href, textContent: text }), " · "]).slice(0, -1);
+    if (anchors.length) list.append(element("dt", { textContent: "See" }), element("dd", {}, ...anchors));
     return list;
   }
 
@@ -92,13 +94,15 @@ export class Details {
     const longest = [...places].sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]);
     const flows = flowOf(store, place);
     const work = place.row.kind[place.span] === LAUNCH ? flows : startedInside(store, lanes, place);
+    const parts = partsOfQuery(store, lanes, place);
     const box = element("div", { className: "children" });
+    if (parts.length) box.append(this.#shares("Done for this query", store, place, parts, parts.length));
     if (total) box.append(this.#shares("Inside", store, place, longest, total));
     if (work.length) {
       const device = work.reduce((sum, kernel) => sum + kernel.row.duration[kernel.span], 0);
       box.append(this.#shares(`Started on the device: ${duration(device)}`, store, place, work, work.length));
     }
-    if (!total && !work.length) box.append(element("p", { className: "soft", textContent: "No spans inside." }));
+    if (!total && !work.length && !parts.length) box.append(element("p", { className: "soft", textContent: "No spans inside." }));
     return box;
   }
 

@@ -13,13 +13,16 @@ const AGAIN_MS = 1500;
 
 const root = document.getElementById("timeline");
 
-/** Tables of the evaluation that know a span of a level. */
+const TABLES = {
+  layer: [["this layer in A2", "A2"], ["its point on the roofline, A14", "A14"]],
+  kernel: [["this kernel in A8", "A8"], ["all of its name in A10", "A10"]],
+};
+
+/** Tables of the evaluation that know a span of a level; the browser scrolls to its name. */
 function links(level, name) {
-  const evaluation = root.dataset.page;
-  const layer = encodeURIComponent(name.slice(0, 200));
-  if (level === "layer") return [["this layer in A2", `${evaluation}/analyses/A2?q=${layer}`], ["its point on the roofline, A14", `${evaluation}/analyses/A14?q=${layer}`]];
-  if (level === "kernel") return [["kernels by name, A10", `${evaluation}/analyses/A10?q=${layer}`]];
-  return [];
+  const text = encodeURIComponent(name.slice(0, 100)).replaceAll("-", "%2D");
+  const query = `?run=${encodeURIComponent(root.dataset.run)}#:~:text=${text}`;
+  return (TABLES[level] ?? []).map(([title, analysis]) => [title, `${root.dataset.page}/analyses/${analysis}${query}`]);
 }
 
 /** Say in the status line what is shown, of how much. */
@@ -30,7 +33,7 @@ function showCount(timeline, trace) {
   if (trace.unread) parts.push(`${count(trace.unread)} not read`);
   if (trace.dropped) parts.push(`${count(trace.dropped)} dropped while measuring`);
   const gaps = timeline.gaps.length;
-  if (gaps) parts.push(`${count(gaps)} gaps (hatched)`);
+  if (gaps) parts.push(`${count(gaps)} ${gaps === 1 ? "gap" : "gaps"} (hatched)`);
   parts.push(duration(timeline.view.limits.to - timeline.view.limits.from));
   timeline.parts.count.textContent = parts.join(" · ");
 }

@@ -58,3 +58,16 @@ function workOf(store, lanes, started) {
   }
   return places.sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]);
 }
+
+/** What the host did for a query of the load: the outermost spans of its number, by start. @returns {Place[]} */
+export function partsOfQuery(store, lanes, { row, span }) {
+  const query = row.query[span];
+  if (lanes.get(row.lane)?.group !== "load" || query < 0) return [];
+  const places = [];
+  for (const other of store.rows.values()) {
+    const lane = lanes.get(other.lane);
+    if (lane?.group !== "host" || !(lane.level === "application" || lane.level === "model") || other.depth > 0) continue;
+    visit(other, row.start[span], row.end(span), (at) => other.query[at] === query && places.push({ row: other, span: at }));
+  }
+  return places.sort((a, b) => a.row.start[a.span] - b.row.start[b.span]);
+}

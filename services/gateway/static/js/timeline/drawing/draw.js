@@ -84,11 +84,13 @@ export class Screen {
     const placed = blocks
       .map((block) => ({ block, y: AXIS + topOf(block, scene.scrolled) }))
       .filter(({ block, y }) => y < top + height && y + block.height > top);
-    for (const { block, y } of placed) this.marks.block(block, y);
+    for (const { block, y } of placed) {
+      this.marks.block(block, y);
+      this.marks.gaps(block, y);
+    }
     const lines = this.#linesOf(scene, placed);
     this.#paint(scene, lines.filter((line) => !line.isCounter));
     for (const line of lines) if (line.isCounter) this.#counter(scene, line);
-    for (const { block, y } of placed) this.marks.gaps(block, y);
     for (const line of lines) this.marks.line(line);
     context.restore();
   }

@@ -79,18 +79,20 @@ export class Marks {
     else context.fillRect(0, y + block.height - 1, this.width, 1);
   }
 
-  /** Stretches of a lane whose spans are missing. */
+  /** Stretches whose spans are missing, below those that came: hatched in lanes, named in a heading. */
   gaps(block, y) {
-    if (block.kind === "group") return;
     const { context, scene } = this;
     for (const gap of scene.gaps) {
-      if (gap.lane !== null && gap.lane !== undefined && gap.lane !== block.lane.lane) continue;
+      const isOther = block.lane && gap.lane !== null && gap.lane !== undefined && gap.lane !== block.lane.lane;
       const from = Math.max(this.x(gap.from_ns), 0), to = Math.min(Math.max(this.x(gap.to_ns), from + LEAST_OUTLINE), this.width);
-      if (to <= 0 || from >= this.width) continue;
+      if (isOther || to <= 0 || from >= this.width) continue;
+      if (block.kind === "group") {
+        const text = gap.count ? `${count(gap.count)} spans missing` : "spans missing";
+        if (to - from > 8 + 6 * text.length && this.isFirst(gap)) this.plate(text, from + 6, y + block.height / 2);
+        continue;
+      }
       context.fillStyle = this.hatching;
       context.fillRect(from, y + 1, to - from, block.height - 2);
-      const text = gap.count ? `${count(gap.count)} spans missing` : "spans missing";
-      if (this.isFirst(gap) && to - from > 8 + 6 * text.length) this.plate(text, from + 6, y + block.height / 2);
     }
   }
 
