@@ -26,6 +26,7 @@ async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
     await page.goto(f"{running.url}/new")
     await page.check("#model-tiny")
     await until(page, f"{COMMAND} === 'mlscope run tiny'")
+    assert not await page.is_visible("button.check"), "a script checks by itself"
     await page.check("#level-framework")
     await page.check("#scenario-poisson")
     await page.fill("#field-poisson\\.rate_hz", "5")
