@@ -88,7 +88,7 @@ def test_a_map_is_told_as_names_and_values() -> None:
 
 def test_what_a_run_s_name_says_is_marked_for_narrow_screens() -> None:
     page = shown(a_table("operators", "run level time", ("r0", 1, 2)))
-    assert '<div class="wide named">' in page
+    assert '<div class="wide named"' in page
     assert page.count("in-name") == 2
     assert "named" not in shown(a_table("outputs", "level time", (1, 2)))
 
