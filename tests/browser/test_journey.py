@@ -1,0 +1,152 @@
+"""A person's way through a real cluster: start an evaluation, see it live, find out, compare."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from cli.cluster.state import read_state
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing
+from tests.browser.hands import Finger, Hands, Keys, Mouse
+from tests.flow.clusters import Cluster, running
+
+MODEL = "tiny-cnn"
+WITHIN_MS = 60_000
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the journey takes place: a gateway, and an evaluation made before."""
+
+    url: str
+    before: str
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Lend a cluster to all journeys."""
+    with running() as lent:
+        yield lent
+
+
+@pytest.fixture(scope="module")
+def place(cluster: Cluster) -> Place:
+    """Evaluate once, for the comparison at the end."""
+    request = ("run", MODEL, "--scenario", "online:queries=20", "--trace-level", "framework")
+    before = cluster.mlscope(*request, "--detach").strip()
+    cluster.mlscope("watch", before)
+    return Place(read_state(cluster.folder).gateway_url, before)
+
+
+async def test_with_a_mouse(browser: Browsing, place: Place) -> None:
+    await travel(Mouse(await browser.page()), place)
+
+
+@pytest.mark.long
+async def test_with_keys_alone(browser: Browsing, place: Place) -> None:
+    await travel(Keys(await browser.page()), place)
+
+
+@pytest.mark.long
+async def test_on_a_phone(browser: Browsing, place: Place) -> None:
+    await travel(Finger(await browser.page(width=390)), place)
+
+
+async def travel(hands: Hands, place: Place) -> None:
+    """Go the whole way with these `hands`, at this `place`."""
+    page = hands.page
+    await page.goto(place.url)
+    await arrived(page, "/")
+    await hands.press(page.get_by_role("link", name="New", exact=True))
+    await arrived(page, "/new")
+    await start(hands)
+    evaluation = await ended(page)
+    await hands.press(page.locator("main").get_by_role("link", name="Trace", exact=True))
+    await arrived(page, f"/evaluations/{evaluation}/trace")
+    layer = await slowest_layer(hands)
+    await hands.press(page.get_by_role("link", name="this layer in A2"))
+    await arrived(page, f"/evaluations/{evaluation}/analyses/A2")
+    await expect(page.locator("#table tbody")).to_contain_text(layer)
+    await hands.press(page.locator(f".trail a[href='/evaluations/{evaluation}']"))
+    await arrived(page, f"/evaluations/{evaluation}")
+    await compare(hands, evaluation, place.before)
+    await hands.press(page.locator(f".rivals a[href='/evaluations/{evaluation}']"))
+    await arrived(page, f"/evaluations/{evaluation}")
+    await report(hands, evaluation)
+
+
+async def arrived(page: Page, path: str) -> None:
+    """Check that `page` shows `path`, whole, accessible and no wider than its window."""
+    await page.wait_for_url(re.compile(rf"^http://[^/]+{re.escape(path)}(\?.*)?(#.*)?$"))
+    await page.wait_for_load_state("load")
+    await expect(page.locator("h1")).to_be_visible()
+    await assert_accessible(page)
+    width = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert width[0] <= width[1], f"{page.url} is {width[0]} px wide in a window of {width[1]}"
+
+
+async def start(hands: Hands) -> None:
+    """Fill the form: a model, a level, a load; then start."""
+    page = hands.page
+    await hands.type(page.locator("#field-search"), MODEL)
+    await hands.press(page.locator(f"#model-{MODEL}"))
+    await expect(page.locator("[data-region=preview]")).to_contain_text("1 agent fits")
+    queries = page.locator("#field-online\\.queries")
+    await hands.type(queries, "40")
+    await hands.press(page.locator("#level-framework"))
+    command = f"mlscope run {MODEL} --scenario online:queries=40 --trace-level framework"
+    await expect(page.locator("#text-command")).to_have_text(command)
+    await hands.press(page.get_by_role("button", name="Start", exact=True))
+
+
+async def ended(page: Page) -> str:
+    """Wait on its own page until the evaluation has ended; return its id."""
+    await page.wait_for_url(re.compile(r"/evaluations/[0-9a-f]{16}$"))
+    await expect(page.locator("#state")).to_have_text("analyzed", timeout=WITHIN_MS)
+    await expect(page.locator("#evaluation")).to_have_attribute("data-live", "no")
+    await assert_accessible(page)
+    return page.url.rpartition("/")[2]
+
+
+async def slowest_layer(hands: Hands) -> str:
+    """Pick the slowest query on the timeline and go down to its longest layer; return its name."""
+    page = hands.page
+    await page.wait_for_selector("#timeline:not([data-state=loading])", state="attached")
+    await hands.press(page.get_by_role("button", name="Slowest query"))
+    details = page.locator("[data-part=details]")
+    await expect(details.locator("dl").first).to_contain_text("Query")
+    link = page.get_by_role("link", name="this layer in A2")
+    for _ in range(4):
+        if await link.count():
+            break
+        await hands.press(_longest_inside(details))
+    await assert_accessible(page)
+    return await details.locator("h3").inner_text()
+
+
+def _longest_inside(details: Locator) -> Locator:
+    return details.locator(".children tbody button").first
+
+
+async def compare(hands: Hands, evaluation: str, before: str) -> None:
+    """Compare an `evaluation` with the one `before` it."""
+    page = hands.page
+    await hands.press(page.get_by_role("link", name="Compare with …"))
+    await arrived(page, "/compare")
+    await hands.press(page.locator(f"#run-{before}"))
+    await hands.press(page.get_by_role("button", name="Compare", exact=True))
+    await expect(page.locator("#ratios")).to_contain_text("online")
+    for compared in (evaluation, before):
+        assert compared in await page.locator(".rivals").inner_text()
+    await arrived(page, "/compare")
+
+
+async def report(hands: Hands, evaluation: str) -> None:
+    """Open the report of an `evaluation`, and see that it stands alone."""
+    await hands.press(hands.page.get_by_role("link", name="Report", exact=True))
+    await arrived(hands.page, f"/evaluations/{evaluation}/report")
