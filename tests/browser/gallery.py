@@ -1,0 +1,204 @@
+"""Photographs every page and state: `python -m tests.browser.gallery OUT [--cluster FOLDER]`.
+
+It starts a local cluster, makes real evaluations in it and imports one that an agent recorded on
+an H200; `--cluster` names the data folder of a cluster that runs and already has them.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from playwright.async_api import Page
+
+from cli.cluster.state import read_state
+from tests.browser.chromium import Browsing, browsing, find_chromium
+from tests.browser.photographs import SCHEMES, WIDTHS
+from tests.flow.clusters import Cluster, running
+from tests.gpu.recordings import recorded_bundle
+
+MODEL = "efficientnet-lite0"
+RECORDED = "resnet50-32"
+LOAD = ("--scenario", "online", "--trace-level", "framework", "--batch-size", "1,2,4,8")
+#: Blocks in turn until results are known well, so that figures have intervals.
+MEASURED = {"MLSCOPE_DEFAULT_BUDGET_S": "10"}
+
+Action = Callable[[Page], Awaitable[object]]
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """What the pictures show: evaluations by their ids."""
+
+    before: str
+    after: str
+    recorded: str
+    live: str = ""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A picture: the page's path, and what is done there before."""
+
+    name: str
+    path: str
+    action: Action | None = None
+    is_whole: bool = True
+
+
+def shots_of(subjects: Subjects) -> list[Shot]:
+    """Return the pictures of everything that has ended."""
+    own, recorded = f"/evaluations/{subjects.after}", f"/evaluations/{subjects.recorded}"
+    chosen = f"/new?model={MODEL}&trace_level=framework&scenarios=online&batch_sizes=1,2,4,8"
+    both = f"{subjects.before},{subjects.after}"
+    return [
+        Shot("home", "/"),
+        Shot("evaluations", "/evaluations"),
+        Shot("evaluations-none", "/evaluations?search=nothing-like-this"),
+        Shot("evaluation", own),
+        Shot("evaluation-recorded", recorded),
+        Shot("trace", f"{own}/trace", _drawn, is_whole=False),
+        Shot("trace-slowest", f"{own}/trace", _slowest, is_whole=False),
+        Shot("trace-recorded", f"{recorded}/trace", _slowest, is_whole=False),
+        Shot("trace-keys", f"{own}/trace", _keys, is_whole=False),
+        Shot("analyses", f"{own}/analyses"),
+        Shot("analyses-recorded", f"{recorded}/analyses"),
+        Shot("analysis-layers", f"{own}/analyses/A2"),
+        Shot("analysis-latency", f"{own}/analyses/latency"),
+        Shot("analysis-roofline", f"{recorded}/analyses/A14"),
+        Shot("analysis-kernels", f"{recorded}/analyses/A8"),
+        Shot("analysis-empty", f"{own}/analyses/A8"),
+        Shot("compare-choose", f"/compare?runs={subjects.after}"),
+        Shot("compare", f"/compare?runs={quote(both, safe=',')}"),
+        Shot("report", f"{own}/report"),
+        Shot("new", "/new"),
+        Shot("new-chosen", chosen),
+        Shot("new-wrong", f"{chosen}&batch_sizes=one"),
+        Shot("models", "/models"),
+        Shot("model", f"/models/{MODEL}/1.0.0"),
+        Shot("agents", "/agents"),
+        Shot("agent", "/agents/first"),
+        Shot("datasets", "/datasets"),
+        Shot("dataset", "/datasets/photos/1.0.0"),
+        Shot("scenarios", "/scenarios"),
+        Shot("missing", "/evaluations/0000000000000000"),
+    ]
+
+
+def live_shots_of(subjects: Subjects) -> list[Shot]:
+    """Return the pictures of what runs."""
+    live = f"/evaluations/{subjects.live}"
+    return [
+        Shot("home-running", "/", _second),
+        Shot("evaluation-live", live, _second),
+        Shot("trace-live", f"{live}/trace", _second, is_whole=False),
+    ]
+
+
+async def _second(page: Page) -> None:
+    await page.wait_for_timeout(2500)
+
+
+async def _drawn(page: Page) -> None:
+    await page.wait_for_selector("#timeline:not([data-state=loading])", state="attached")
+    await page.wait_for_timeout(400)
+
+
+async def _slowest(page: Page) -> None:
+    await _drawn(page)
+    await page.locator("[data-do=slowest]").click()
+    await page.wait_for_timeout(800)
+
+
+async def _keys(page: Page) -> None:
+    await _drawn(page)
+    await page.locator("[data-part=lanes]").focus()
+    await page.keyboard.press("?")
+    await page.wait_for_timeout(200)
+
+
+async def photograph(browser: Browsing, origin: str, shots: list[Shot], folder: Path) -> None:
+    """Take `shots` of the gateway at `origin` at each width, light and dark, into a `folder`."""
+    for width, scheme in product(WIDTHS, SCHEMES):
+        page = await browser.page(width=width, scheme=scheme)
+        for shot in shots:
+            response = await page.goto(origin + shot.path)
+            if shot.action is not None:
+                await shot.action(page)
+            path = folder / f"{shot.name}-{width}-{scheme}.png"
+            await page.screenshot(path=path, full_page=shot.is_whole)
+            if response is not None and response.status >= 400 and shot.name != "missing":
+                sys.stderr.write(f"{shot.path}: {response.status}\n")
+        await page.context.close()
+
+
+def made_in(cluster: Cluster) -> Subjects:
+    """Return what a `cluster` has; what is missing is made now."""
+    with cluster.client() as client:
+        every = client.evaluations()
+    own = [one.evaluation for one in every if one.model == MODEL and one.state == "analyzed"]
+    while len(own) < 2:
+        ran = cluster.mlscope("run", MODEL, *LOAD, "--detach").strip()
+        cluster.mlscope("watch", ran)
+        own.insert(0, ran)
+    imported = [one.evaluation for one in every if one.model and one.model != MODEL]
+    if not imported:
+        with TemporaryDirectory() as folder:
+            bundle = recorded_bundle(RECORDED, Path(folder))
+            imported = [cluster.mlscope("import", str(bundle)).strip()]
+    return Subjects(before=own[1], after=own[0], recorded=imported[0])
+
+
+@contextmanager
+def _live(cluster: Cluster, subjects: Subjects) -> Iterator[Subjects]:
+    """Run an evaluation that lasts while its pictures are taken."""
+    load = ("--scenario", "poisson:rate_hz=40,queries=100000", "--trace-level", "framework")
+    live = cluster.mlscope("run", MODEL, *load, "--detach").strip()
+    try:
+        yield Subjects(subjects.before, subjects.after, subjects.recorded, live)
+    finally:
+        cluster.mlscope("cancel", live)
+
+
+async def _photograph_all(cluster: Cluster, folder: Path, pattern: str) -> None:
+    program = find_chromium()
+    if program is None:
+        raise SystemExit("no chromium on this machine")
+    subjects = made_in(cluster)
+    origin = read_state(cluster.folder).gateway_url
+
+    def chosen(shots: list[Shot]) -> list[Shot]:
+        return [shot for shot in shots if pattern in shot.name]
+
+    async with browsing(program) as browser:
+        await photograph(browser, origin, chosen(shots_of(subjects)), folder)
+        if chosen(live_shots_of(Subjects("", "", ""))):
+            with _live(cluster, subjects) as subjects:
+                await photograph(browser, origin, chosen(live_shots_of(subjects)), folder)
+        sys.stderr.writelines(f"{line}\n" for line in browser.complaints())
+
+
+def main() -> None:
+    """Take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="folder of the pictures")
+    parser.add_argument("--cluster", type=Path, help="data folder of a running cluster")
+    parser.add_argument("--only", default="", help="part of the names of the pictures to take")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.cluster:
+        cluster = Cluster(arguments.cluster.resolve(), {})
+        asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
+        return
+    with running(MEASURED) as cluster:
+        asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
+
+
+if __name__ == "__main__":
+    main()
