@@ -42,6 +42,7 @@ PAGES = {
     "new": "/new",
     "new-chosen": "/new?model=tiny&trace_level=framework",
     "new-wrong": "/new?model=tiny&batch_sizes=one",
+    "try": "/try",
     "login": "/login",
     "error": "/evaluations/none",
 }
