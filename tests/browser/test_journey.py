@@ -110,7 +110,7 @@ async def ended(page: Page) -> str:
     await expect(page.locator("#state")).to_have_text("analyzed", timeout=WITHIN_MS)
     await expect(page.locator("#evaluation")).to_have_attribute("data-live", "no")
     await assert_accessible(page)
-    return page.url.rpartition("/")[2]
+    return str(page.url.rpartition("/")[2])
 
 
 async def slowest_layer(hands: Hands) -> str:
@@ -126,7 +126,7 @@ async def slowest_layer(hands: Hands) -> str:
             break
         await hands.press(_longest_inside(details))
     await assert_accessible(page)
-    return await details.locator("h3").inner_text()
+    return str(await details.locator("h3").inner_text())
 
 
 def _longest_inside(details: Locator) -> Locator:
