@@ -9,13 +9,16 @@ LINT_READY = $(VENV)/.ready-lint
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
 PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 
-.PHONY: help demo up test test-all check format docs coverage bench test-faults test-compose test-gpu schemas clean
+.PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-compose test-gpu module-graph schemas clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY)  ## one evaluation end to end on this machine
-	$(BIN)/mlscope demo
+demo: $(DEMO_READY)  ## one evaluation end to end on this machine; STAY=1 leaves its page open
+	$(BIN)/mlscope demo $(if $(STAY),--stay)
+
+pictures: $(READY)  ## photograph every page into build/pictures, and the documentation's six anew
+	$(BIN)/python -m tests.browser.gallery build/pictures --docs docs/images
 
 up: $(DEMO_READY)  ## the local cluster, until Ctrl-C
 	$(BIN)/mlscope up
@@ -66,6 +69,9 @@ test-gpu: $(if $(GPU_PYTHON),,$(READY))  ## on a GPU machine, and anywhere with 
 	BUNDLES="$(BUNDLES)" $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -ra \
 	  $(if $(GPU_PYTHON),-o filterwarnings=default -p no:cacheprovider) $(GPU_OPTIONS) \
 	  $(if $(BUNDLES),-s tests/gpu/test_imports.py,$(or $(GPU_TESTS),tests/gpu))
+
+module-graph: $(LINT_READY)  ## draw the imports of the pages' scripts into docs/images
+	$(BIN)/python -m tools.javascript_modules
 
 schemas: $(LINT_READY)  ## write schemas/v1 from the messages
 	$(BIN)/mlscope schemas --write

@@ -38,11 +38,23 @@ def demo(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
-    lines = ["", f"The evaluation's page: {status.address}"]
-    if not arguments.keep:
-        lines.append(f"(start its server again with `mlscope up --data {folder}`)")
-    print("\n".join(lines))
+        if arguments.stay:
+            _stay(status)
+    if not arguments.stay:
+        lines = ["", f"The evaluation's page: {status.address}"]
+        if not arguments.keep:
+            lines.append("(`mlscope demo --stay` leaves it open until Ctrl-C;")
+            lines.append(f" `mlscope up --data {folder}` starts its server again)")
+        print("\n".join(lines))
     return code
+
+
+def _stay(status: EvaluationStatus) -> None:
+    """Leave the page of an evaluation open until Ctrl-C or SIGTERM."""
+    print(f"\nThe evaluation's page, until Ctrl-C: {status.address}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()
 
 
 def demo_request() -> Evaluate:

@@ -3,10 +3,14 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
+import httpx
 import pytest
 
 from cli.cluster.processes import Identity, is_alive
@@ -17,30 +21,50 @@ LABEL = re.compile(r" *[* ] +[\d.]+%  (?P<label>.+)")
 @pytest.mark.timeout(400)
 def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith("MLSCOPE_")}
-    ended = subprocess.run(
-        [sys.executable, "-m", "cli.main", "demo", "--data", str(data_folder)],
-        env={**environ, "MLSCOPE_GATEWAY_PORT": "0"},
-        capture_output=True,
-        text=True,
-        timeout=380,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    photos = {photo: each[0] for photo, each in labels(ended.stdout).items()}
+    command = [sys.executable, "-m", "cli.main", "demo", "--stay", "--data", str(data_folder)]
+    path = data_folder / "progress"
+    with (
+        path.open("w") as stderr,
+        subprocess.Popen(
+            command,
+            env={**environ, "MLSCOPE_GATEWAY_PORT": "0"},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as demo,
+    ):
+        assert demo.stdout is not None
+        printed = list(lines_up_to_the_page(demo.stdout))
+        progress = path.read_text()
+        assert printed[-1].startswith("The evaluation's page, until Ctrl-C: "), progress
+        page = httpx.get(printed[-1].split()[-1])
+        assert (page.status_code, "efficientnet-lite0" in page.text) == (200, True)
+        demo.send_signal(signal.SIGINT)
+    assert demo.returncode == 0, path.read_text()
+    stdout = "".join(printed)
+    photos = {photo: each[0] for photo, each in labels(stdout).items()}
     assert len(photos) == 9
     cats = {"tabby", "tiger cat", "Egyptian cat"}
     assert photos["chelsea.jpg"] in cats
     assert photos["panda.jpg"] == "giant panda"
     assert photos["goldfish.jpg"] == "goldfish"
-    assert {len(each) for each in labels(ended.stdout).values()} == {5}
-    assert layer_rows(ended.stdout) == 10
+    assert {len(each) for each in labels(stdout).values()} == {5}
+    assert layer_rows(stdout) == 10
     for title in ("Latency", "Throughput", "The 10 slowest layers", "Where the time went"):
-        assert f"\n{title}" in ended.stdout
+        assert f"\n{title}" in stdout
     for scenario in ("online", "poisson", "batched"):
-        assert scenario in ended.stdout.split("\nLatency", 1)[1].split("\n\n", 1)[0]
-    assert "/evaluations/" in ended.stdout
-    assert re.search(r"running .* runs", ended.stderr), "progress is shown"
+        assert scenario in stdout.split("\nLatency", 1)[1].split("\n\n", 1)[0]
+    assert "/evaluations/" in stdout
+    assert re.search(r"running .* runs", progress), "progress is shown"
     assert still_running(data_folder) == []
+
+
+def lines_up_to_the_page(stdout: IO[str]) -> Iterator[str]:
+    """Yield lines up to the one with the page's address."""
+    for line in stdout:
+        yield line
+        if "until Ctrl-C" in line:
+            return
 
 
 def labels(text: str) -> dict[str, list[str]]:
