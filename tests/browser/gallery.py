@@ -1,4 +1,4 @@
-"""Photographs every page and state: `python -m tests.browser.gallery OUT [--cluster FOLDER]`.
+"""Photographs every page and state: `python -m tests.browser.gallery OUT`.
 
 It starts a local cluster, makes real evaluations in it and imports one that an agent recorded on
 an H200; `--cluster` names the data folder of a cluster that runs and already has them.
@@ -15,10 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
+from PIL import Image
 from playwright.async_api import Page
 
 from cli.cluster.state import read_state
-from tests.browser.chromium import Browsing, browsing, find_chromium
+from tests.browser.chromium import HEIGHT_PX, Browsing, browsing, find_chromium
 from tests.browser.photographs import SCHEMES, WIDTHS
 from tests.flow.clusters import Cluster, running
 from tests.gpu.recordings import recorded_bundle
@@ -28,6 +29,9 @@ RECORDED = "resnet50-32"
 LOAD = ("--scenario", "online", "--trace-level", "framework", "--batch-size", "1,2,4,8")
 #: Blocks in turn until results are known well, so that figures have intervals.
 MEASURED = {"MLSCOPE_DEFAULT_BUDGET_S": "10"}
+
+#: The pictures that README and docs show.
+BEST = ("home", "new-chosen", "evaluation", "trace-recorded", "analysis-layers", "compare")
 
 Action = Callable[[Page], Awaitable[object]]
 
@@ -138,16 +142,27 @@ async def photograph(browser: Browsing, origin: str, shots: list[Shot], folder: 
         await page.context.close()
 
 
+def illustrate(pictures: Path, images: Path) -> None:
+    """Write the best of the `pictures`, down to the fold, as small files into a folder `images`."""
+    images.mkdir(parents=True, exist_ok=True)
+    for name in BEST:
+        with Image.open(pictures / f"{name}-1280-light.png") as picture:
+            top = picture.convert("RGB").crop((0, 0, picture.width, min(picture.height, HEIGHT_PX)))
+        top.save(images / f"{name}.webp", quality=80, method=6)
+
+
 def made_in(cluster: Cluster) -> Subjects:
     """Return what a `cluster` has; what is missing is made now."""
     with cluster.client() as client:
         every = client.evaluations()
-    own = [one.evaluation for one in every if one.model == MODEL and one.state == "analyzed"]
+    own = [
+        one.evaluation for one in every if one.model.startswith(MODEL) and one.state == "analyzed"
+    ]
     while len(own) < 2:
         ran = cluster.mlscope("run", MODEL, *LOAD, "--detach").strip()
         cluster.mlscope("watch", ran)
         own.insert(0, ran)
-    imported = [one.evaluation for one in every if one.model and one.model != MODEL]
+    imported = [one.evaluation for one in every if one.model.startswith("resnet50")]
     if not imported:
         with TemporaryDirectory() as folder:
             bundle = recorded_bundle(RECORDED, Path(folder))
@@ -190,14 +205,17 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder of the pictures")
     parser.add_argument("--cluster", type=Path, help="data folder of a running cluster")
     parser.add_argument("--only", default="", help="part of the names of the pictures to take")
+    parser.add_argument("--docs", type=Path, help="folder of the documentation's pictures")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.cluster:
         cluster = Cluster(arguments.cluster.resolve(), {})
         asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
-        return
-    with running(MEASURED) as cluster:
-        asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
+    else:
+        with running(MEASURED) as cluster:
+            asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
+    if arguments.docs:
+        illustrate(arguments.out, arguments.docs)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,17 @@
 """Static files: cached for ever under the build's address, compressed, and whole in the wheel."""
 
 import gzip
+import re
 from pathlib import Path
 
 import httpx
+import pytest
 
 from services.gateway.static_files import StaticFiles, shipped_files
+from tests.stories import E, StandIns, beginning
+
+SCRIPT_BYTES = 60_000
+"""What a page may load of scripts, compressed, before anything is clicked."""
 
 
 async def test_a_file_of_this_build_is_cached_for_ever(web: httpx.AsyncClient) -> None:
@@ -57,3 +63,18 @@ def test_a_file_keeps_its_content(tmp_path: Path) -> None:
     file = StaticFiles(tmp_path).files["a.css"]
     assert file.compressed is not None
     assert gzip.decompress(file.compressed) == file.content
+
+
+@pytest.mark.parametrize("path", ["/", f"/evaluations/{E}"])
+async def test_a_page_s_scripts_are_light_before_anything_is_clicked(
+    web: httpx.AsyncClient, standing: StandIns, path: str
+) -> None:
+    await standing.tell(*beginning())
+    page = (await web.get(path)).text
+    named = set(re.findall(r'(?:src|href|data-uplot)="(/static/[^"]+\.js)"', page))
+    assert named
+    sizes = [
+        int((await web.get(name, headers={"Accept-Encoding": "gzip"})).headers["content-length"])
+        for name in named
+    ]
+    assert sum(sizes) <= SCRIPT_BYTES
