@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +43,7 @@ class Subjects:
     before: str
     after: str
     recorded: str
+    agent: str = ""
     live: str = ""
 
 
@@ -87,7 +88,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("models", "/models"),
         Shot("model", f"/models/{MODEL}/1.0.0"),
         Shot("agents", "/agents"),
-        Shot("agent", "/agents/first"),
+        Shot("agent", f"/agents/{subjects.agent}"),
         Shot("datasets", "/datasets"),
         Shot("dataset", "/datasets/photos/1.0.0"),
         Shot("scenarios", "/scenarios"),
@@ -167,16 +168,18 @@ def made_in(cluster: Cluster) -> Subjects:
         with TemporaryDirectory() as folder:
             bundle = recorded_bundle(RECORDED, Path(folder))
             imported = [cluster.mlscope("import", str(bundle)).strip()]
-    return Subjects(before=own[1], after=own[0], recorded=imported[0])
+    with cluster.client() as client:
+        agent = client.evaluation(own[0]).status().agents[0]
+    return Subjects(before=own[1], after=own[0], recorded=imported[0], agent=agent)
 
 
 @contextmanager
 def _live(cluster: Cluster, subjects: Subjects) -> Iterator[Subjects]:
     """Run an evaluation that lasts while its pictures are taken."""
-    load = ("--scenario", "poisson:rate_hz=40,queries=100000", "--trace-level", "framework")
+    load = ("--scenario", "poisson:rate_hz=20,queries=10000", "--trace-level", "framework")
     live = cluster.mlscope("run", MODEL, *load, "--detach").strip()
     try:
-        yield Subjects(subjects.before, subjects.after, subjects.recorded, live)
+        yield replace(subjects, live=live)
     finally:
         cluster.mlscope("cancel", live)
 
