@@ -176,10 +176,14 @@ def rows_of(run: str, bodies: Sequence[bytes]) -> tuple[dict[str, Any], dict[str
             spans.append(columns_of(batch))
         elif isinstance(batch, QueriesAnswered):
             queries.append(columns_of(batch))
-    columns = {key: np.concatenate([one[key] for one in spans]) for key in spans[0]}
+    columns = {
+        key: np.concatenate([batch_columns[key] for batch_columns in spans]) for key in spans[0]
+    }
     is_predict = np.array([names[name] == "predict" for name in columns["name"].tolist()])
     is_timed = is_predict & (columns["block"] >= 0)
-    answered = {key: np.concatenate([one[key] for one in queries]) for key in queries[0]}
+    answered = {
+        key: np.concatenate([batch_columns[key] for batch_columns in queries]) for key in queries[0]
+    }
     is_answered = answered["status"] == ANSWERED
     return (
         {key: values[is_timed] for key, values in columns.items()},
@@ -197,8 +201,8 @@ def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
     """Return the order of a case whose predict takes about `call_s`."""
     queries = max(6, min(200, round(BLOCK_S / call_s)))
 
-    def run(name: str, scenario: str, samples: str, count: int, **more: int) -> RunPlan:
-        parameters = {"queries": count, "samples": samples, **more}
+    def run(name: str, scenario: str, samples: str, count: int, **further: int) -> RunPlan:
+        parameters = {"queries": count, "samples": samples, **further}
         return RunPlan(
             run=name,
             group=0,
@@ -278,10 +282,10 @@ def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, An
         "host_memory": predictor.opened.host_memory,
         "conditions": {
             run: {
-                name: getattr(one, name, None)
+                name: getattr(condition, name, None)
                 for name in ("samples", "calls_in_flight", "prepare_threads", "prepare_processes")
             }
-            for run, one in conditions.items()
+            for run, condition in conditions.items()
         },
         "endings": [getattr(outcome, "message", "completed") for outcome in outcomes],
         "caveats": [note for outcome in outcomes for note in getattr(outcome, "caveats", ())],
@@ -297,21 +301,21 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> str:
     return f"{median(ratios):.3f} ({low:.3f} .. {high:.3f})"
 
 
-def row(told: Mapping[str, Any]) -> list[str]:
+def row(results: Mapping[str, Any]) -> list[str]:
     """Return the cells of a case."""
-    predict, rates = told["predict_ms"], told["samples_per_s"]
-    bare_rates = [told["batch_size"] / ms * 1e3 for ms in told["bare_two_ms"][AHEAD]]
+    predict, rates = results["predict_ms"], results["samples_per_s"]
+    bare_rates = [results["batch_size"] / ms * 1e3 for ms in results["bare_two_ms"][AHEAD]]
     cells = [
-        told["case"],
-        f"{median(told['bare_ms'][ONLINE]):.2f}",
+        results["case"],
+        f"{median(results['bare_ms'][ONLINE]):.2f}",
         f"{median(predict[ONLINE]):.2f}",
-        ratio(predict[ONLINE], told["bare_ms"][ONLINE]),
+        ratio(predict[ONLINE], results["bare_ms"][ONLINE]),
         f"{median(rates[AHEAD]):.0f}",
         ratio(rates[AHEAD], bare_rates),
     ]
     if STREAMED not in rates:
         return [*cells, "", "", "", ""]
-    alone = median(told["preparation_per_s"])
+    alone = median(results["preparation_per_s"])
     bounds = [min(alone, rate) for rate in rates[AHEAD]]
     return [
         *cells,
@@ -354,21 +358,22 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    left, until = 0, time.monotonic() + options.seconds
+    remaining, until = 0, time.monotonic() + options.seconds
     options.out.mkdir(parents=True, exist_ok=True)
     for case in [] if options.table else CASES:
         path = options.out / f"{case.name.replace(' ', '-')}.json"
         if path.exists() or (options.only and not any(w in case.name for w in options.only)):
             continue
         if time.monotonic() > until:
-            left += 1
+            remaining += 1
             continue
-        told = measure(case)
-        path.write_text(json.dumps(told))
-        print("|", " | ".join(row(told)), "|", flush=True)
-        print(told["conditions"], *told["caveats"], *told["endings"], sep="\n  ", flush=True)
+        results = measure(case)
+        path.write_text(json.dumps(results))
+        print("|", " | ".join(row(results)), "|", flush=True)
+        lines = (results["conditions"], *results["caveats"], *results["endings"])
+        print(*lines, sep="\n  ", flush=True)
     print(table(options.out))
-    return left
+    return remaining
 
 
 if __name__ == "__main__":

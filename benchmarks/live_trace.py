@@ -135,28 +135,28 @@ async def measure(port: int, server: NatsServer, pid: int, options: Any) -> bool
     """Run both parts against a gateway on `port` with the process id `pid`, and print them."""
     url = f"http://127.0.0.1:{port}"
     async with connect(settings_of(server, "agent", port), "agent") as agent:
-        one, first = Received(), 0
+        checked, first = Received(), 0
         is_good = True
         for watchers, seconds in ((1, options.seconds), (WATCHERS, options.crowd_seconds)):
-            others = [Received() for _ in range(watchers - 1)]
-            one = Received()
+            counted = [Received() for _ in range(watchers - 1)]
+            checked = Received()
             async with AsyncExitStack() as stack:
                 ready = []
-                for number, received in enumerate([one, *others]):
+                for number, received in enumerate([checked, *counted]):
                     ready.append(asyncio.Event())
                     watching = asyncio.create_task(
                         watch(url, received, ready[-1], keeps_ids=number == 0)
                     )
                     stack.callback(watching.cancel)
                 await asyncio.wait_for(asyncio.gather(*(event.wait() for event in ready)), 60)
-                one.missing = 0  # what came before it joined
+                checked.missing = 0  # what came before it joined
                 busy, began = cpu_s(pid), time.monotonic()
                 published = await publish(agent, seconds, options.burst, first)
                 wall_s = time.monotonic() - began
                 await asyncio.sleep(1.0)
                 cores = (cpu_s(pid) - busy) / wall_s
             first += published
-            is_good &= printed(watchers, published, wall_s, cores, one, others)
+            is_good &= printed(watchers, published, wall_s, cores, checked, counted)
     return is_good
 
 
@@ -165,23 +165,23 @@ def printed(
     published: int,
     wall_s: float,
     cores: float,
-    one: Received,
-    others: list[Received],
+    checked: Received,
+    counted: list[Received],
 ) -> bool:
     """Print one part; whether it is as wanted."""
-    delays = np.quantile(one.delays_ms or [0.0], [0.5, 0.99, 1.0])
-    lost = published - len(one.ids)
+    delays = np.quantile(checked.delays_ms or [0.0], [0.5, 0.99, 1.0])
+    lost = published - len(checked.ids)
     print(
-        f"{watchers:4} watching: {published:,} spans published in {wall_s:.0f} s, {one.spans:,} "
-        f"received, {lost} lost, gaps count {one.missing}"
+        f"{watchers:4} watching: {published:,} spans published in {wall_s:.0f} s, "
+        f"{checked.spans:,} received, {lost} lost, gaps count {checked.missing}"
     )
     print(
         f"     delay p50 {delays[0]:.0f} ms, p99 {delays[1]:.0f} ms, worst {delays[2]:.0f} ms "
         f"(wanted: {WANTED_DELAY_MS:.0f}); gateway {cores:.2f} cores (wanted: {WANTED_CORES:g}); "
-        f"{one.bytes / published:.0f} bytes a span"
+        f"{checked.bytes / published:.0f} bytes a span"
     )
-    if others:
-        events = [received.spans for received in others]
+    if counted:
+        events = [received.spans for received in counted]
         print(f"     events for each of the others: {min(events)} to {max(events)}")
     return lost == 0 and cores <= WANTED_CORES
 

@@ -3,7 +3,7 @@
 `python -m benchmarks.observing [--turns 6] [--keep]`
 
 One worker with one opened model, one nats-server, one collector and one PostgreSQL, all on this
-machine. Three ways take turns (A B C C B A …): *apart*, batches stay in the ring until the run is
+machine. Three modes take turns (A B C C B A …): *apart*, batches stay in the ring until the run is
 over; *live*, the agent takes them once a second, as it does by default, publishes them, and the
 collector copies them into the database; *at once*, it takes them as they come, ten times a second,
 as it did before. A ratio is that of one turn, over *apart*. Wanted for EfficientNet-Lite0 *live*,
@@ -60,7 +60,7 @@ CASES = (
     Case("efficientnet_lite0", "photos", usable_cores(), 600),
     Case("tiny_cnn", "noise32", 1, 50_000),
 )
-WAYS = ("apart", "live", "at once")
+MODES = ("apart", "live", "at once")
 Figures = tuple[float, float, float]
 """Median and 90th percentile of latency (ns), and queries a second."""
 
@@ -153,27 +153,27 @@ async def taken_apart(worker: WorkerProcess, order: WorkOrder) -> list[np.ndarra
 
 
 async def turns_of(servers: Servers, case: Case, turns: int) -> list[dict[str, Figures]]:
-    """Return the figures of each turn by way; the first turn, which warms, is left out."""
+    """Return the figures of each turn by mode; the first turn, which warms, is left out."""
     limits = WorkerLimits(servers.folder / "bench", **LIMITS)
     worker = await WorkerProcess.start(case.model, limits)
     measured: list[dict[str, Figures]] = []
     try:
-        numbers = range(len(WAYS) * (turns + 1))
+        numbers = range(len(MODES) * (turns + 1))
         await start_runs(servers, (order_of(case, number).runs[0] for number in numbers))
         async with connect(servers.settings("agent"), "agent") as bus:
             sink = BusSink(bus)
             for turn in range(turns + 1):
                 measured.append({})
-                for way in WAYS[:: -1 if turn % 2 else 1]:
-                    order = order_of(case, len(WAYS) * turn + WAYS.index(way))
-                    interval_s = LIVE_INTERVAL_S if way == "live" else 0.0
+                for mode in MODES[:: -1 if turn % 2 else 1]:
+                    order = order_of(case, len(MODES) * turn + MODES.index(mode))
+                    interval_s = LIVE_INTERVAL_S if mode == "live" else 0.0
                     latencies = np.concatenate(
                         await taken_apart(worker, order)
-                        if way == "apart"
+                        if mode == "apart"
                         else await taken_live(worker, sink, order, interval_s)
                     )
                     p50, p90 = np.percentile(latencies, (50, 90))
-                    measured[-1][way] = float(p50), float(p90), 1e9 / float(np.mean(latencies))
+                    measured[-1][mode] = float(p50), float(p90), 1e9 / float(np.mean(latencies))
                     await asyncio.sleep(1.0)  # the collector is done before the next begins
     finally:
         await worker.close()
@@ -184,13 +184,13 @@ def printed(case: Case, turns: list[dict[str, Figures]]) -> float:
     """Print the lines of a case; return how far *live* is from *apart*, as a ratio's distance."""
     print(f"{case.model}, threads {case.threads}, {case.queries} queries a turn")
     worst = 0.0
-    for way in WAYS:
-        p50, p90, rate_hz = (median(turn[way][n] for turn in turns) for n in range(3))
-        row = f"  {way:10}{p50 / 1e3:11,.1f}{p90 / 1e3:11,.1f}{rate_hz:10,.1f}"
+    for mode in MODES:
+        p50, p90, rate_hz = (median(turn[mode][n] for turn in turns) for n in range(3))
+        row = f"  {mode:10}{p50 / 1e3:11,.1f}{p90 / 1e3:11,.1f}{rate_hz:10,.1f}"
         for number in (0, 1):
-            ratios = sorted(turn[way][number] / turn["apart"][number] for turn in turns)
+            ratios = sorted(turn[mode][number] / turn["apart"][number] for turn in turns)
             row += f"   {median(ratios):6.3f} ({ratios[0]:.3f} … {ratios[-1]:.3f})"
-            if way == "live":
+            if mode == "live":
                 worst = max(worst, median(ratios) - 1)
         print(row, flush=True)
     return worst

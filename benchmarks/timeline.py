@@ -45,11 +45,11 @@ WANTED_FRAME_MS, WANTED_LIVE_FRAME_MS = 20.0, 33.0
 WANTED_BYTES, WANTED_DELAY_MS = 300e6, 300.0
 
 
-def judged(what: str, value: float, wanted: float, unit: str = "ms") -> bool:
-    """Print a figure beside what is wanted of it; whether it is so."""
-    is_good = value <= wanted
+def judged(title: str, value: float, limit: float, unit: str = "ms") -> bool:
+    """Print a figure beside its upper limit; whether it keeps it."""
+    is_good = value <= limit
     sign = "" if is_good else "  MISSED"
-    print(f"  {what:52} {value:10,.1f} {unit}  (wanted: at most {wanted:,.0f}){sign}")
+    print(f"  {title:52} {value:10,.1f} {unit}  (wanted: at most {limit:,.0f}){sign}")
     return is_good
 
 
@@ -139,10 +139,10 @@ async def measure_live(browser: Browsing, servers: Servers, seconds: float) -> b
     moved = await frames_while(page, publishing())
     stats: dict[str, Any] = await page.evaluate("__timeline.stats()")
     delays = await page.evaluate("__delays")
-    held = stats["spans"]
-    lost = published[0] - held
+    held_spans = stats["spans"]
+    lost = published[0] - held_spans
     print(f"live: {published[0]:,} spans in {seconds:.0f} s, {stats['received']:,} received, "
-          f"{held:,} held, {stats['dropped']} dropped, {lost} lost")  # fmt: skip
+          f"{held_spans:,} held, {stats['dropped']} dropped, {lost} lost")  # fmt: skip
     is_good = judged("lost", lost, 0, "spans")
     is_good &= judged("95 % of frames", moved.quantile(0.95), WANTED_LIVE_FRAME_MS)
     is_good &= judged("95 % of delays to the screen", np.quantile(delays, 0.95), WANTED_DELAY_MS)

@@ -88,11 +88,11 @@ async def measure(port: int, analyzer_pid: int, spans: int) -> bool:
         is_good = True
         if spans <= WHOLE_SPANS:
             for title, repeats in (("every span, the first time", 1), ("every span again", 3)):
-                whole_s, whole = await timed(spans_of, repeats)
-                shown(title, whole_s, whole)
+                whole_s, answer = await timed(spans_of, repeats)
+                shown(title, whole_s, answer)
             drawn = {"columns": "lane,depth,start,duration,name,id"}
-            drawn_s, whole = await timed(lambda: web.get(f"{run}/spans", params=drawn), 1)
-            shown("every span, what is drawn", drawn_s, whole)
+            drawn_s, answer = await timed(lambda: web.get(f"{run}/spans", params=drawn), 1)
+            shown("every span, what is drawn", drawn_s, answer)
             is_good = drawn_s <= WANTED_S * spans / 1e6
         for part in (1, 10, 100):
             window = {"t0": begin + length // 3, "t1": begin + length // 3 + length // part}

@@ -101,8 +101,8 @@ def _decimals_of(value: float, distances: Sequence[float]) -> int:
     """
     # A distance of rounding errors needs no decimals.
     least = min((size for size in distances if size > 5e-5 * abs(value)), default=0.0)
-    wanted = [(abs(value), 2), (least, 0)]
-    places = [digits - _magnitude(size) for size, digits in wanted if size > 0]
+    precisions = [(abs(value), 2), (least, 0)]
+    places = [digits - _magnitude(size) for size, digits in precisions if size > 0]
     return max(0, min(max([0, *places]), 4 - _magnitude(max(abs(value), least))))
 
 
@@ -113,8 +113,8 @@ def _magnitude(size: float) -> int:
 
 def _ends_text(low: str | None, high: str | None) -> str:
     if low is None or high is None:
-        known = f"at least {low}" if low is not None else f"at most {high}"
-        return "no interval" if low is None and high is None else known
+        bound = f"at least {low}" if low is not None else f"at most {high}"
+        return "no interval" if low is None and high is None else bound
     return f"{low} … {high}"
 
 
@@ -123,10 +123,10 @@ _AGES = ((86_400.0, "day", "days"), (3600.0, "hour", "hours"), (60.0, "minute", 
 
 def age_text(age_s: float) -> str:
     """Return how long ago something was: `3 minutes ago`; below a minute `just now`."""
-    for length_s, one, many in _AGES:
+    for length_s, singular, plural in _AGES:
         if age_s >= length_s:
             count = int(age_s / length_s)
-            return f"{count} {one if count == 1 else many} ago"
+            return f"{count} {singular if count == 1 else plural} ago"
     return "just now"
 
 

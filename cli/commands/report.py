@@ -33,7 +33,9 @@ async def _content(status: EvaluationStatus, tables: ResultTables, suffix: str) 
         from services.gateway.reports.document import archived, document_of
     except ImportError as error:
         raise Misused(f"reports need pip install 'mlscope[services]': {error}") from None
-    every = Tables(evaluation=status.evaluation, tables=tuple(one.table for one in tables.values()))
+    every = Tables(
+        evaluation=status.evaluation, tables=tuple(analysis.table for analysis in tables.values())
+    )
     pictures = Pictures()
     try:
         if suffix == ".zip":

@@ -30,16 +30,16 @@ async def top(arguments: argparse.Namespace) -> int:
             agents = (await client.catalog("agent")).agents
             await _watch_running(client, watched)
             if arguments.once:
-                await asyncio.gather(*(one.has_news.wait() for one in watched.values()))
-            lines = screen(agents, [one.progress for one in watched.values() if one.progress])
+                await asyncio.gather(*(watch.has_news.wait() for watch in watched.values()))
+            lines = screen(agents, [watch.progress for watch in watched.values() if watch.progress])
             is_drawn = sys.stdout.isatty() and not arguments.once
             sys.stdout.write((_HOME_AND_CLEAR if is_drawn else "") + "\n".join(lines) + "\n")
             sys.stdout.flush()
             if arguments.once:
                 break
             await asyncio.sleep(arguments.every)
-        for one in watched.values():
-            one.task.cancel()
+        for watch in watched.values():
+            watch.task.cancel()
     return exits.OK
 
 

@@ -48,8 +48,12 @@ def fields_of(spec: Mapping[str, Any]) -> Fields | None:
     ranked = sorted(_encodings(spec), key=lambda drawn: drawn[0] != "bar")
     for _, encoding in ranked:
         channels = [encoding[name] for name in ("x", "y") if name in encoding]
-        values = [one["field"] for one in channels if _is_value(one)]
-        labels = [one["field"] for one in channels if "field" in one and not _is_value(one)]
+        values = [channel["field"] for channel in channels if _is_value(channel)]
+        labels = [
+            channel["field"]
+            for channel in channels
+            if "field" in channel and not _is_value(channel)
+        ]
         if values and labels:
             return Fields(labels[0], values[0])
     return None
@@ -74,5 +78,5 @@ def _encodings(spec: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _bar(length: float) -> str:
-    whole, part = divmod(round(length * 8), 8)
-    return "█" * whole + (_EIGHTHS[part] if part else "")
+    full_cells, part = divmod(round(length * 8), 8)
+    return "█" * full_cells + (_EIGHTHS[part] if part else "")

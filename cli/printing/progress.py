@@ -60,8 +60,8 @@ class ProgressLine:
         if self._is_live:
             elapsed_s = self._clock() - self._start_s
             bar = f"{bar_text(status)}  " if status.runs else ""
-            left = time_left_text(status, elapsed_s)
-            self._write(f"{_CLEAR}{bar}{text}  {int(elapsed_s)} s{left}")
+            remaining = time_left_text(status, elapsed_s)
+            self._write(f"{_CLEAR}{bar}{text}  {int(elapsed_s)} s{remaining}")
             self._stage = stage
             return
         is_between_runs = status.state == "running" and not runs

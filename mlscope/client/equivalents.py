@@ -32,9 +32,9 @@ class Equivalents:
 def equivalents_of(requests: Sequence[Evaluate]) -> Equivalents:
     """Return `requests`, of which there is at least one, in every form."""
     fields = [request_fields(request) for request in requests]
-    missing = {name: None for each in fields for name in _missing_in(each)}
+    missing = {name: None for request in fields for name in _missing_in(request)}
     return Equivalents(
-        command_line="\n".join(shlex.join(command_words(each)) for each in fields),
+        command_line="\n".join(shlex.join(command_words(request)) for request in fields),
         python=_python(fields),
         json=json.dumps(fields[0] if len(fields) == 1 else fields, indent=2, ensure_ascii=False),
         missing=tuple(missing),
@@ -59,27 +59,27 @@ def request_fields(request: Evaluate) -> dict[str, Any]:
 
 def command_words(fields: Mapping[str, Any]) -> list[str]:
     """Return the words of `mlscope run` that ask for what `fields` of `request_fields` say."""
-    words = ["mlscope", "run", _named(fields["model"], "model")]
+    command = ["mlscope", "run", _named(fields["model"], "model")]
     for scenario in fields.get("scenarios", ()):
-        words += ["--scenario", _scenario_text(scenario)]
+        command += ["--scenario", _scenario_text(scenario)]
     if sizes := fields.get("batch_sizes"):
-        words += ["--batch-size", ",".join(map(str, sizes))]
+        command += ["--batch-size", ",".join(map(str, sizes))]
     for option, name in _TEXTS.items():
         if name in fields:
-            words += [option, str(fields[name])]
+            command += [option, str(fields[name])]
     if levels := fields.get("levels"):
-        words += ["--levels", ",".join(levels)]
+        command += ["--levels", ",".join(levels)]
     for name, switch in fields.get("collectors", {}).items():
-        words += ["--collector", _collector_text(name, switch)]
+        command += ["--collector", _collector_text(name, switch)]
     if fields.get("serialised"):
-        words.append("--serialised")
+        command.append("--serialised")
     if dataset := fields.get("dataset"):
-        words += ["--dataset", _named(dataset, "dataset")]
+        command += ["--dataset", _named(dataset, "dataset")]
     if (blocks := fields.get("blocks")) is not None:
-        words += ["--blocks", _blocks_text(blocks)]
+        command += ["--blocks", _blocks_text(blocks)]
     for name, value in fields.get("labels", {}).items():
-        words += ["--label", f"{name}={value}"]
-    return words + _place_words(fields)
+        command += ["--label", f"{name}={value}"]
+    return command + _place_words(fields)
 
 
 _TEXTS = {
@@ -96,19 +96,19 @@ _TEXTS = {
 
 def _place_words(fields: Mapping[str, Any]) -> list[str]:
     """Return the words that say where to run."""
-    words: list[str] = []
+    options: list[str] = []
     for name, value in fields.get("options", {}).items():
-        words += ["--option", f"{name}={_yaml_text(value)}"]
+        options += ["--option", f"{name}={_yaml_text(value)}"]
     for agent in fields.get("agents", ()):
-        words += ["--agent", agent]
+        options += ["--agent", agent]
     for name, value in fields.get("system", {}).items():
         if name == "device":
-            words += ["--device", value]
+            options += ["--device", value]
         elif isinstance(value, dict) and name in ("hardware", "software"):
-            words += ["--need", f"{name}={_MANIFEST_FILE.format(name)}"]
+            options += ["--need", f"{name}={_MANIFEST_FILE.format(name)}"]
         else:
-            words += ["--need", f"{name}={_yaml_text(value)}"]
-    return [*words, "--all-agents"] if fields.get("spread") == "all" else words
+            options += ["--need", f"{name}={_yaml_text(value)}"]
+    return [*options, "--all-agents"] if fields.get("spread") == "all" else options
 
 
 def _named(value: str | dict[str, Any], kind: str) -> str:

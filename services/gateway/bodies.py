@@ -34,9 +34,9 @@ async def form_fields(request: Request) -> list[tuple[str, str]]:
 
 
 async def _body(request: Request, media_type: str) -> bytes:
-    found = request.headers.get("content-type", "")
-    if found.partition(";")[0].strip().lower() != media_type:
-        raise WrongContentType(found, media_type)
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != media_type:
+        raise WrongContentType(content_type, media_type)
     most_bytes: int = request.app.state.most_bytes
     body = b""
     async for chunk in request.stream():

@@ -73,9 +73,9 @@ def document() -> dict[str, Any]:
 def _completed(paths: dict[str, Any]) -> dict[str, Any]:
     """Return paths whose operations have ids, and whose parameters have descriptions."""
     for path, operations in paths.items():
-        words = re.findall(r"[a-z]+", path.removeprefix("/api/"))
+        path_parts = re.findall(r"[a-z]+", path.removeprefix("/api/"))
         for method, operation in operations.items():
-            operation["operationId"] = "_".join((method, *words))
+            operation["operationId"] = "_".join((method, *path_parts))
             for parameter in operation["parameters"]:
                 if "description" not in parameter:
                     parameter["description"] = DESCRIPTIONS[parameter["name"]]

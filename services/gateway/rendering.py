@@ -61,7 +61,7 @@ def html_of(view: View, page_paths: Collection[str] = (), path: str = "") -> str
 @cache
 def environment() -> Environment:
     """Return the environment of all templates: autoescaping, and an unknown name is an error."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -80,13 +80,13 @@ def environment() -> Environment:
         "shown": shown,
         "time": time_element,
     }
-    made.filters |= filters
-    made.globals |= {
+    templates.filters |= filters
+    templates.globals |= {
         "modules_of": lambda path: shipped_files().modules_of(path),
         "static": lambda path: shipped_files().address(path),
         "version": version("mlscope"),
     }
-    return made
+    return templates
 
 
 def interval_text(estimate: tuple[float, float | None, float | None], unit: str = "") -> str:

@@ -165,7 +165,9 @@ class Execution:
         while not is_last_round:
             # Read before the batches: those of a run are handed over before its outcome.
             is_last_round, outcomes = listening.done(), tuple(self._outcomes.values())
-            has_ended = is_last_round or any(one.run not in self._published for one in outcomes)
+            has_ended = is_last_round or any(
+                outcome.run not in self._published for outcome in outcomes
+            )
             if self._worker.has_due_batches(has_ended=has_ended):
                 await self._publish_batches()
             if not self._is_ring_broken:

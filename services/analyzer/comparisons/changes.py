@@ -36,21 +36,21 @@ def _changes(
     comparison: Comparison, sources: Sequence[Source], table: str, similar: Sequence[str]
 ) -> Table:
     """Return a `comparison` of a `table`, whose rows match by name, else by the cells `similar`."""
-    found = [(source.evaluation, _first_run(source.rows(table))) for source in sources]
+    by_evaluation = [(source.evaluation, _first_run(source.rows(table))) for source in sources]
     noun = table.removesuffix("s")
-    if len(found) < 2 or not found[0][1]:
+    if len(by_evaluation) < 2 or not by_evaluation[0][1]:
         return make_table(comparison, [], f"The first evaluation has no {table}.")
     rows, notes = [], []
-    (base_name, base), *others = found
-    for evaluation, other in others:
-        if not other:
+    (base_name, base), *compared = by_evaluation
+    for evaluation, compared_rows in compared:
+        if not compared_rows:
             notes.append(f"{evaluation} has no {table}")
             continue
-        by_name = _keyed(base, ("name",)).keys() & _keyed(other, ("name",)).keys()
+        by_name = _keyed(base, ("name",)).keys() & _keyed(compared_rows, ("name",)).keys()
         names = ("name",) if by_name or not similar else tuple(similar)
         if not by_name and similar:
             notes.append(f"no {noun} of {evaluation} has a name of {base_name}: matched by type")
-        rows += _rows(evaluation, _keyed(base, names), _keyed(other, names))
+        rows += _rows(evaluation, _keyed(base, names), _keyed(compared_rows, names))
     rows.sort(key=lambda row: -abs(row["change"] or 0.0))
     if len(rows) > MOST_ROWS:
         notes.append(f"the {MOST_ROWS} largest changes of {len(rows)} {table}")
@@ -74,11 +74,11 @@ def _keyed(rows: Iterable[Cells], names: Sequence[str]) -> dict[Key, Cells]:
     return keyed
 
 
-def _rows(evaluation: str, base: Mapping[Key, Cells], other: Mapping[Key, Cells]) -> list[Cells]:
+def _rows(evaluation: str, base: Mapping[Key, Cells], compared: Mapping[Key, Cells]) -> list[Cells]:
     """Return a row for each key of either; what only one has changes by its whole time."""
     rows = []
-    for key in dict.fromkeys((*base, *other)):
-        first, second = base.get(key), other.get(key)
+    for key in dict.fromkeys((*base, *compared)):
+        first, second = base.get(key), compared.get(key)
         old = margin_in(first, "time") if first else UNKNOWN
         new = margin_in(second, "time") if second else UNKNOWN
         change = difference(new, old).cells("change")

@@ -81,9 +81,9 @@ def unknown_preparation(first: Source, second: Source, old: Cells, new: Cells) -
     modes = [prepared_as(run) for run in _of_pair(first, second, old, new)]
     if all(modes) or not any(modes):
         return ""
-    known = next(filter(None, modes))
+    known_mode = next(filter(None, modes))
     pair = f"{old['run']}, {new['run']}"
-    return f"{pair}: one has samples {known}; when the other's were prepared is unknown"
+    return f"{pair}: one has samples {known_mode}; when the other's were prepared is unknown"
 
 
 def _of_pair(first: Source, second: Source, old: Cells, new: Cells) -> tuple[Cells, Cells]:

@@ -76,7 +76,7 @@ def _slowest_text(rows: list[dict[str, Any]], what: str) -> str:
     slowest = leader(rows, "time")
 
     def name_of(row: dict[str, Any]) -> str:
-        is_unique = sum(other["name"] == row["name"] for other in rows) == 1
+        is_unique = sum(layer["name"] == row["name"] for layer in rows) == 1
         details = ["" if is_unique else f"layer {row['index']}", row["type"]]
         detail = ", ".join(text for text in details if text)
         return f"{row['name']} ({detail})" if detail else str(row["name"])

@@ -84,10 +84,10 @@ def _run_rows(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _part_rows(
-    run: Run, part: str, whole: tuple[str, pl.DataFrame], steps: pl.DataFrame
+    run: Run, part: str, named_totals: tuple[str, pl.DataFrame], steps: pl.DataFrame
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of a `part` as a `whole`, by its name and times, then its steps' by time."""
-    name, totals = whole
+    """Yield the row of a `part` as a whole, by `named_totals`, then its steps' by time."""
+    name, totals = named_totals
     total = mean_margin(totals["time"].to_numpy())
     margins = [(name, total, totals.height)]
     by_step = [

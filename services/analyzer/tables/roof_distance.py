@@ -207,10 +207,10 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
 def _sum_uncertainty(rows: list[dict[str, Any]]) -> float | None:
     """Return the mean uncertainty of the roofs of all layers, by their least time; None unknown."""
     least = sum(row["least_time"] for row in rows)
-    known = [row for row in rows if row["roof_uncertainty"] is not None]
-    if not least or len(known) < len(rows):
+    certain_rows = [row for row in rows if row["roof_uncertainty"] is not None]
+    if not least or len(certain_rows) < len(rows):
         return None
-    return float(sum(row["least_time"] * row["roof_uncertainty"] for row in known) / least)
+    return float(sum(row["least_time"] * row["roof_uncertainty"] for row in certain_rows) / least)
 
 
 _COMBINED = "{}; by the time's 95 % interval and how much higher the roof may be."

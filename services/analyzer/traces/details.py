@@ -61,13 +61,13 @@ def _span(values: dict[str, Any]) -> TraceSpan:
 
 def _ancestors(trace: Prepared, values: dict[str, Any]) -> tuple[TraceSpan, ...]:
     ancestors: list[TraceSpan] = []
-    seen = {values["id"]}
-    while values["parent"] not in seen and len(ancestors) < _MOST_ANCESTORS:
+    visited = {values["id"]}
+    while values["parent"] not in visited and len(ancestors) < _MOST_ANCESTORS:
         row = None if values["parent"] < 0 else row_of(trace, values["parent"])
         if row is None:
             break
         values = trace.frame.row(row, named=True)
-        seen.add(values["id"])
+        visited.add(values["id"])
         ancestors.append(_span(values))
     return tuple(ancestors)
 
@@ -89,9 +89,9 @@ def _linked(
 def _same_name(trace: Prepared, values: dict[str, Any], lane: TraceLane) -> SameName:
     """Return statistics of the spans with this name in lanes of the same group and level."""
     alike = [
-        other.lane
-        for other in trace.lanes
-        if (other.group, other.level) == (lane.group, lane.level)
+        candidate.lane
+        for candidate in trace.lanes
+        if (candidate.group, candidate.level) == (lane.group, lane.level)
     ]
     spans = trace.frame.lazy().filter(pl.col("name") == values["name"], pl.col("lane").is_in(alike))
     chosen = spans.select("start", "duration", "id").collect()
@@ -99,14 +99,14 @@ def _same_name(trace: Prepared, values: dict[str, Any], lane: TraceLane) -> Same
     own = (values["start"], values["id"])
     is_before = (start < own[0]) | ((start == own[0]) & (ids < own[1]))
     is_after = ~is_before & (ids != own[1])
-    least, median, p90, p99, most = np.quantile(duration, [0, 0.5, 0.9, 0.99, 1]).tolist()
+    least, median, p90, p99, longest = np.quantile(duration, [0, 0.5, 0.9, 0.99, 1]).tolist()
     return SameName(
         count=chosen.height,
         least_ns=least,
         median_ns=median,
         p90_ns=p90,
         p99_ns=p99,
-        most_ns=most,
+        most_ns=longest,
         total_ns=float(duration.sum()),
         rank=float(np.mean(duration <= values["duration"])),
         previous=max(_first_of(ids[is_before], -start[is_before]), default=None),

@@ -168,13 +168,13 @@ def _parents(spans: Columns) -> Ns:
     """Return each span's parent by its id, -1 without one: as captured, else as found."""
     if len(spans["span"]) > MOST_CORRELATED:
         return spans["parent"]
-    found = correlate(
+    correlated = correlate(
         pl.DataFrame({name: values for name, values in spans.items() if name != "name"})
     )
     parents = spans["parent"].copy()
     order = np.argsort(spans["span"], kind="stable")
-    place = np.searchsorted(spans["span"][order], found["span"].to_numpy())
-    parents[order[place]] = found["parent"].fill_null(-1).to_numpy()
+    place = np.searchsorted(spans["span"][order], correlated["span"].to_numpy())
+    parents[order[place]] = correlated["parent"].fill_null(-1).to_numpy()
     return parents
 
 

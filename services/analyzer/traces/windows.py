@@ -52,10 +52,10 @@ def _touching(tiles: Tiles, trace: Prepared, request: ShowWindow) -> tuple[Rows,
         bounds = np.searchsorted(tiles.row, np.arange(len(trace.bounds)))
     chosen: list[tuple[int, int]] = []
     lanes, depths = trace.frame["lane"], trace.frame["depth"]
-    wanted = frozenset(request.lanes)
+    chosen_lanes = frozenset(request.lanes)
     for number, (first, last) in enumerate(pairwise(bounds.tolist())):
         place = int(trace.bounds[number])
-        if wanted and lanes[place] not in wanted:
+        if chosen_lanes and lanes[place] not in chosen_lanes:
             continue
         start = tiles.start[first:last]
         begin = 0

@@ -76,14 +76,14 @@ def _scale(field: str, names: Sequence[Any], all_rows: Sequence[Row]) -> Spec:
 def _sum_up(part: Spec, channel: Spec, field: str, names: Sequence[Any]) -> None:
     """Colour the largest names and all others together as one."""
     largest = [str(name) for name in names[:MOST_COLOURS]]
-    other = f"other ({len(names) - MOST_COLOURS})"
+    others_name = f"other ({len(names) - MOST_COLOURS})"
     listed = ", ".join(_quoted(name) for name in largest)
-    group = f"indexof([{listed}], datum.{field}) >= 0 ? datum.{field} : '{other}'"
+    group = f"indexof([{listed}], datum.{field}) >= 0 ? datum.{field} : '{others_name}'"
     part.setdefault("transform", []).append({"calculate": group, "as": "colour_group"})
     channel |= {
         "field": "colour_group",
         "scale": {
-            "domain": [*largest, other],
+            "domain": [*largest, others_name],
             "range": [*(_colour(field, name, place) for place, name in enumerate(largest)), OTHER],
         },
     }

@@ -85,8 +85,8 @@ def fitted(table: Table, theme: Theme, size: Size = WIDE, *, among: Table | None
 
 def rows_of(table: Table, spec: Spec) -> list[dict[str, Any]]:
     """Return a table's rows with the columns that its chart mentions."""
-    words = {*_WORD.findall(json.dumps(spec))}
-    used = [(n, column.name) for n, column in enumerate(table.columns) if column.name in words]
+    mentioned = {*_WORD.findall(json.dumps(spec))}
+    used = [(n, column.name) for n, column in enumerate(table.columns) if column.name in mentioned]
     return [{name: _shortened(row[number]) for number, name in used} for row in table.rows]
 
 

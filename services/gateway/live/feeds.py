@@ -136,7 +136,7 @@ class Feed:
     def leave(self, viewer: Viewer) -> None:
         """Remove a viewer; without one that wants spans they are only counted again."""
         self.viewers.discard(viewer)
-        if not any(other.wants_spans for other in self.viewers):
+        if not any(remaining.wants_spans for remaining in self.viewers):
             self.relay = None
 
     def _wake_all(self) -> None:

@@ -104,11 +104,11 @@ class AnalysisView:
     def neighbours(self) -> tuple[Card | None, Card | None]:
         """The analyses before and after this one."""
         cards = self.index.cards
-        here = [place for place, card in enumerate(cards) if card.name == self.table.name]
-        if not here:
+        places = [place for place, card in enumerate(cards) if card.name == self.table.name]
+        if not places:
             return None, (cards[0] if cards else None)
-        before = cards[here[0] - 1] if here[0] else None
-        return before, (cards[here[0] + 1] if here[0] + 1 < len(cards) else None)
+        before = cards[places[0] - 1] if places[0] else None
+        return before, (cards[places[0] + 1] if places[0] + 1 < len(cards) else None)
 
     @property
     def pages(self) -> list[tuple[str, str]]:
@@ -167,7 +167,7 @@ def analysis_view(
 
 
 def _is_said_once(table: Table, column: Column) -> bool:
-    names = {each.name for each in table.columns}
+    names = {other_column.name for other_column in table.columns}
     has_bounds = f"{column.name}_low" in names
     return len(table.rows) >= _FEW_ROWS and not has_bounds and not differs(table, column)
 

@@ -175,12 +175,12 @@ def _figures(tables: Mapping[str, Table]) -> Grid | None:
     rows: dict[str, dict[str, Any]] = {}
     for name, column, head, unit in _FIGURES:
         table = tables.get(name)
-        if table is None or column not in {each.name for each in table.columns}:
+        if table is None or column not in {source.name for source in table.columns}:
             continue
         ends = ("", "_low", "_high")
         columns += [Column(name=f"{head}{end}", type="float", unit=unit) for end in ends]
         for row in table.rows:
-            values = dict(zip((each.name for each in table.columns), row, strict=True))
+            values = dict(zip((source.name for source in table.columns), row, strict=True))
             cells = rows.setdefault(str(values.get("run", "")), {})
             cells |= {f"{head}{end}": values.get(f"{column}{end}") for end in ends}
     if not rows:

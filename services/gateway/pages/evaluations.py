@@ -54,8 +54,8 @@ class Search:
 
     def without(self, name: str, value: str) -> str:
         """Return the address of this list without one of its filters."""
-        others = tuple(pair for pair in self.filters if pair != (name, value))
-        return self.address(filters=others, page=1)
+        filters = tuple(pair for pair in self.filters if pair != (name, value))
+        return self.address(filters=filters, page=1)
 
     @property
     def is_narrowed(self) -> bool:

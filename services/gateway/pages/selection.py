@@ -70,9 +70,9 @@ def selected(table: Table, selection: Selection) -> Table:
     ]
     if selection.sort:
         place = places[selection.sort]
-        known = [row for row in rows if row[place] is not None]
-        known.sort(key=lambda row: row[place], reverse=selection.is_descending)
-        rows = [*known, *(row for row in rows if row[place] is None)]
+        valued = [row for row in rows if row[place] is not None]
+        valued.sort(key=lambda row: row[place], reverse=selection.is_descending)
+        rows = [*valued, *(row for row in rows if row[place] is None)]
     return table.model_copy(update={"rows": tuple(rows)})
 
 

@@ -57,9 +57,9 @@ def _files_in(body: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the files of a body, decoded. Raises MalformedMessage."""
     files = body.get("files")
     if not isinstance(files, dict) or not 0 < len(files) <= MOST_FILES:
-        found = f"{len(files)} files" if isinstance(files, dict) else repr(files)[:80]
+        files_text = f"{len(files)} files" if isinstance(files, dict) else repr(files)[:80]
         expected = f"1 to {MOST_FILES} files, base64 by name"
-        raise MalformedMessage(field="files", found=found, expected=expected)
+        raise MalformedMessage(field="files", found=files_text, expected=expected)
     decoded = {}
     for name, text in files.items():
         try:

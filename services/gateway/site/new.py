@@ -49,13 +49,13 @@ async def act(request: Request) -> Response:
     if is_check or typed.faults:
         return await _page(request, typed, further, 200 if is_check else 422)
     previews, faults = await _previews(request, typed.requests)
-    waits = all(one.wait_s for one in typed.requests)
+    waits = all(evaluate.wait_s for evaluate in typed.requests)
     if faults or not (waits or all(preview.can_start for preview in previews)):
         return rendered(request, typed.view(previews, faults=faults, **further), 422)
     started = []
-    for one in typed.requests:
-        digest = hashlib.sha256(one.model_dump_json().encode()).hexdigest()[:16]
-        keyed = one.model_copy(update={"key": f"{nonce or secrets.token_hex(8)}-{digest}"})
+    for evaluate in typed.requests:
+        digest = hashlib.sha256(evaluate.model_dump_json().encode()).hexdigest()[:16]
+        keyed = evaluate.model_copy(update={"key": f"{nonce or secrets.token_hex(8)}-{digest}"})
         accepted = await ask_for(bus_of(request), keyed, Accepted)
         started.append(accepted.evaluation)
     if len(started) == 1:
@@ -84,18 +84,19 @@ async def _previews(
     request: Request, requests: Sequence[Evaluate]
 ) -> tuple[list[Preview], dict[str, str]]:
     """Return who would run each of the requests, and by field why one is refused."""
-    previews = await asyncio.gather(*(_preview(request, one) for one in requests))
+    previews = await asyncio.gather(*(_preview(request, evaluate) for evaluate in requests))
     faults: dict[str, str] = {}
-    for one, preview in zip(requests, previews, strict=True):
+    for evaluate, preview in zip(requests, previews, strict=True):
         if preview.refused is not None:
-            choices = [choice.model_dump() for choice in one.scenarios]
+            choices = [choice.model_dump() for choice in evaluate.scenarios]
             faults.setdefault(field_of(preview.refused.field, choices), preview.refused.message)
     return previews, faults
 
 
-async def _preview(request: Request, one: Evaluate) -> Preview:
-    name = one.model if isinstance(one.model, str) else f"{one.model.name}:{one.model.version}"
-    command = parse(Match, one.model_dump(mode="json"))
+async def _preview(request: Request, evaluate: Evaluate) -> Preview:
+    model = evaluate.model
+    name = model if isinstance(model, str) else f"{model.name}:{model.version}"
+    command = parse(Match, evaluate.model_dump(mode="json"))
     try:
         matched = await ask_for(bus_of(request), command, Matched)
     except CommandRefused as error:

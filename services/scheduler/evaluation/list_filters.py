@@ -51,8 +51,8 @@ def _with_text(row: Row, evaluation: str) -> Row:
     """Return the row with the text that a search looks at."""
     labels = (f"{name}={value}" for name, value in sorted(row.labels))
     parts = (evaluation, row.model, row.version, row.framework, row.framework_version)
-    words = (*parts, row.device, row.state, *sorted(row.agents), *labels)
-    return replace(row, text=" ".join(words).lower())
+    searched = (*parts, row.device, row.state, *sorted(row.agents), *labels)
+    return replace(row, text=" ".join(searched).lower())
 
 
 def _best(

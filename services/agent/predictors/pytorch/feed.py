@@ -60,8 +60,8 @@ class Feed:
 
     def is_held_unchanged(self) -> bool:
         """Return whether the copies on the device, if there are any, are still the arrays'."""
-        held = self._held or ()
-        pairs = zip(held, self.tensors, strict=bool(held))
+        copies = self._held or ()
+        pairs = zip(copies, self.tensors, strict=bool(copies))
         return all(_are_equal(copy, self._moved(tensor)) for copy, tensor in pairs)
 
     def release(self) -> None:
@@ -99,9 +99,9 @@ class Feed:
         return tensor
 
 
-def _are_equal(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+def _are_equal(tensor: torch.Tensor, reference: torch.Tensor) -> bool:
     """Return whether two tensors are equal; NaN is equal to NaN here."""
-    if torch.equal(tensor, other):
+    if torch.equal(tensor, reference):
         return True
     is_float = tensor.is_floating_point()
-    return is_float and bool(torch.equal(tensor.nan_to_num(), other.nan_to_num()))
+    return is_float and bool(torch.equal(tensor.nan_to_num(), reference.nan_to_num()))

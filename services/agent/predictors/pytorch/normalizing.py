@@ -24,7 +24,10 @@ def normalizing(
     """
     if not any(normalizations):
         return call
-    steps = [None if one is None else normalize_of(one, options) for one in normalizations]
+    steps = [
+        None if normalization is None else normalize_of(normalization, options)
+        for normalization in normalizations
+    ]
 
     def normalized_call(tensors: list[torch.Tensor]) -> Any:
         pairs = zip(steps, tensors, strict=True)
@@ -63,9 +66,9 @@ def notes_of(
     """
     pairs = zip(names, normalizations, strict=False)
     return tuple(
-        difference_note(name, options.device, largest_difference(one, options))
-        for name, one in pairs
-        if one is not None
+        difference_note(name, options.device, largest_difference(normalization, options))
+        for name, normalization in pairs
+        if normalization is not None
     )
 
 

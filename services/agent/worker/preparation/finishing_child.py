@@ -71,10 +71,10 @@ def send(
     parts = [memoryview(body), *(buffer.raw() for buffer in buffers)]
     sizes = np.array([len(parts), *(part.nbytes for part in parts)], "<u8").tobytes()
     for part in (memoryview(sizes), *parts):
-        rest = part.cast("B") if part.nbytes else part
-        while rest.nbytes:
+        unsent = part.cast("B") if part.nbytes else part
+        while unsent.nbytes:
             try:
-                rest = rest[connection.send(rest) :]
+                unsent = unsent[connection.send(unsent) :]
             except TimeoutError:
                 if is_over():
                     raise
@@ -106,15 +106,15 @@ def received(
 def _read(connection: socket.socket, size: int, is_over: Callable[[], bool]) -> bytearray | None:
     """Return so many bytes; None where the other end closed before."""
     body = bytearray(size)
-    rest = memoryview(body)
-    while rest.nbytes:
+    unread = memoryview(body)
+    while unread.nbytes:
         try:
-            count = connection.recv_into(rest)
+            count = connection.recv_into(unread)
         except TimeoutError:
             if is_over():
                 raise
             continue
         if not count:
             return None
-        rest = rest[count:]
+        unread = unread[count:]
     return body

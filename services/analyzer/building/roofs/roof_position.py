@@ -124,11 +124,11 @@ def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
         f"{label(row, rows)} is {number(row['of_roof'], 3)} times the roof{_uncertainty_text(row)}"
         for row in highest[:_MOST_NAMED]
     ]
-    more = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
-    doubts = dict.fromkeys(_doubt(row) for row in highest)
+    unnamed = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
+    doubt_texts = dict.fromkeys(_doubt(row) for row in highest)
     return (
         f"an error of mlscope: {_count_text(above, rows)} above the roof by more than its "
-        f"uncertainty ({', '.join([*named, *more])}). Distrust {'; '.join(doubts)}"
+        f"uncertainty ({', '.join([*named, *unnamed])}). Distrust {'; '.join(doubt_texts)}"
     )
 
 
@@ -177,18 +177,19 @@ def bound_text(rows: Sequence[Mapping[str, Any]], noun: str, source: str) -> str
     `source` tells where FLOP and bytes come from, as ` (by shapes)`.
     """
     undecided = sum(row["memory_bound"] is None and row["ridge"] is not None for row in rows)
-    near = f"{many(undecided, noun)} may be on either side of the ridge"
+    near_ridge = f"{many(undecided, noun)} may be on either side of the ridge"
     judged = [row for row in rows if row["memory_bound"] is not None]
     if not judged and not undecided:
         have = verb(len(rows), "has", "have")
         unknown = "but the roof of their device is unknown."
         return f"{many(len(rows), noun)} {have} an intensity{source}, {unknown}"
     if not judged:
-        return f"The roof's uncertainty leaves open what bounds {rows[0]['run']}{source}: {near}."
+        run = f"{rows[0]['run']}{source}"
+        return f"The roof's uncertainty leaves open what bounds {run}: {near_ridge}."
     bound = [row for row in judged if row["memory_bound"]]
     part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
     return (
         f"{len(bound)} of {many(len(judged), noun)} {be(len(bound))} memory-bound{source} in "
         f"{rows[0]['run']}, {format_share(part)} of their time"
-        f"{f'; {near}' if undecided else ''}.{error_text(rows)}"
+        f"{f'; {near_ridge}' if undecided else ''}.{error_text(rows)}"
     )

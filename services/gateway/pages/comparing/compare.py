@@ -136,18 +136,19 @@ def rivals_of(statuses: Sequence[EvaluationStatus], terms: Mapping[str, str]) ->
 def load_rows(statuses: Sequence[EvaluationStatus]) -> list[LoadRow]:
     """Return latency and throughput of each load that two evaluations have, as ratios."""
     by_load: list[dict[tuple[str, int], Headline]] = [
-        {(one.scenario, one.batch_size): one for one in status.headlines} for status in statuses
+        {(headline.scenario, headline.batch_size): headline for headline in status.headlines}
+        for status in statuses
     ]
-    loads = list(dict.fromkeys(load for each in by_load for load in each))
+    loads = list(dict.fromkeys(load for of_loads in by_load for load in of_loads))
     rows = []
     for load in loads:
-        headlines = [each.get(load) for each in by_load]
+        headlines = [of_loads.get(load) for of_loads in by_load]
         name = f"{load[0]}, batch {load[1]}"
-        latencies = [one.latency_ns if one else None for one in headlines]
-        figures = [latency_figure(one) if one else None for one in headlines]
+        latencies = [headline.latency_ns if headline else None for headline in headlines]
+        figures = [latency_figure(headline) if headline else None for headline in headlines]
         rows.append(LoadRow(name, "latency", _ratios(latencies, figures, is_less_better=True)))
-        rates = [one.samples_per_s if one else None for one in headlines]
-        figures = [throughput_figure(one) if one else None for one in headlines]
+        rates = [headline.samples_per_s if headline else None for headline in headlines]
+        figures = [throughput_figure(headline) if headline else None for headline in headlines]
         rows.append(LoadRow(name, "samples a second", _ratios(rates, figures)))
     return [row for row in rows if any(ratio.figure for ratio in row.ratios)]
 
@@ -164,8 +165,10 @@ def _ratios(
         if not (base and estimate and base.value > 0 and estimate.value > 0):
             ratios.append(Ratio(figure))
             continue
-        own, other = (Estimate(one.value, one.low, one.high) for one in (estimate, base))
-        interval = ratio_interval(own, other)
+        own, base_own = (
+            Estimate(bounds.value, bounds.low, bounds.high) for bounds in (estimate, base)
+        )
+        interval = ratio_interval(own, base_own)
         text = estimated(estimate.value / base.value, interval.low, interval.high)
         ratios.append(
             Ratio(figure, f"{text} of the base", _tone(interval.low, interval.high, is_less_better))
@@ -186,15 +189,15 @@ def named(table: Table, letters: Mapping[str, str]) -> Table:
     def text_of(value: Any) -> Any:
         return letters.get(value, value) if isinstance(value, str) else value
 
-    def said(text: str) -> str:
+    def lettered(text: str) -> str:
         for name, letter in letters.items():
             text = text.replace(name, letter)
         return text
 
     rows = tuple(tuple(text_of(value) for value in row) for row in table.rows)
-    caveats = tuple(said(caveat) for caveat in table.caveats)
+    caveats = tuple(lettered(caveat) for caveat in table.caveats)
     return table.model_copy(
-        update={"rows": rows, "verdict": said(table.verdict), "caveats": caveats}
+        update={"rows": rows, "verdict": lettered(table.verdict), "caveats": caveats}
     )
 
 
@@ -218,7 +221,7 @@ def told_apart(table: Table) -> Table:
 def ordered(tables: Sequence[Table]) -> list[Table]:
     """Return the tables in the order of the page, those without rows last."""
     places = {name: place for place, name in enumerate(_FIRST)}
-    return sorted(tables, key=lambda one: (not one.rows, places.get(one.name, len(places))))
+    return sorted(tables, key=lambda table: (not table.rows, places.get(table.name, len(places))))
 
 
 def sections_of(

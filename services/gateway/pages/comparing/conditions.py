@@ -40,12 +40,12 @@ def conditions_of(tables: Sequence[Table | None]) -> Conditions:
     for table in tables:
         columns |= {column.name: column for column in table.columns} if table else {}
     texts = [dict(_texts(table)) if table else {} for table in tables]
-    names = list(dict.fromkeys(name for each in texts for name in each))
+    names = list(dict.fromkeys(name for of_evaluation in texts for name in of_evaluation))
     differing: list[ConditionRow] = []
     measured: list[ConditionRow] = []
     alike = []
     for name in names:
-        values = [each.get(name, "") for each in texts]
+        values = [of_evaluation.get(name, "") for of_evaluation in texts]
         head = name.replace("_", " ")
         if len(set(values)) == 1:
             alike.append((head, values[0]))
@@ -66,9 +66,9 @@ def _texts(table: Table) -> Iterator[tuple[str, str]]:
         if column.name in (*_PLACES, *_RESULTS) or column.name.endswith(("_low", "_high")):
             continue
         maps = [_map_in(row[place]) for row in table.rows]
-        keys = list(dict.fromkeys(key for each in maps if each for key in each))
+        keys = list(dict.fromkeys(key for entries in maps if entries for key in entries))
         for key in keys:
-            values = [each[key] for each in maps if each and key in each]
+            values = [entries[key] for entries in maps if entries and key in entries]
             yield f"{column.name}.{key}", _joined(values, Column(name=key, type="text"))
         if not keys:
             yield column.name, _joined([row[place] for row in table.rows], column)

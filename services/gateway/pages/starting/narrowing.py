@@ -80,7 +80,9 @@ class Offer:
     def models(self) -> tuple[ModelManifest, ...]:
         """The newest version of each model that is not hidden, by name."""
         newest: dict[str, ModelManifest] = {}
-        for model in sorted(self.catalog.models, key=lambda each: newest_first(each.version)):
+        for model in sorted(
+            self.catalog.models, key=lambda manifest: newest_first(manifest.version)
+        ):
             if not model.hidden:
                 newest[model.name] = model
         return tuple(newest[name] for name in sorted(newest))
@@ -149,9 +151,11 @@ class Offer:
 
     def agents_with(self, needs: Iterable[FrameworkNeed]) -> list[str]:
         """Return the agents with one of the frameworks, on the device that is chosen."""
-        wanted, device = framework_name(self.chosen.framework), self.chosen.device
+        framework, device = framework_name(self.chosen.framework), self.chosen.device
         constraints = {
-            need.name.lower(): need.version for need in needs if wanted in ("", need.name.lower())
+            need.name.lower(): need.version
+            for need in needs
+            if framework in ("", need.name.lower())
         }
         return [
             agent.agent

@@ -152,18 +152,20 @@ class NewView:
     @property
     def framework_choices(self) -> list[tuple[str, str]]:
         """The frameworks with their numbers of agents, and one that was typed with a constraint."""
-        choices = [(one.value, one.text) for one in self.offer.frameworks()]
+        choices = [(option.value, option.text) for option in self.offer.frameworks()]
         return self._with_typed("framework", choices)
 
     @property
     def device_choices(self) -> list[tuple[str, str]]:
         """The devices with their numbers of agents."""
-        return self._with_typed("device", [(one.value, one.text) for one in self.offer.devices()])
+        return self._with_typed(
+            "device", [(option.value, option.text) for option in self.offer.devices()]
+        )
 
     @property
     def dataset_choices(self) -> list[tuple[str, str]]:
         """The datasets that suit the models' inputs, then the others, marked."""
-        ordered = sorted(self.offer.datasets(), key=lambda one: not one[1])
+        ordered = sorted(self.offer.datasets(), key=lambda choice: not choice[1])
         return self._with_typed(
             "dataset",
             [
@@ -193,12 +195,12 @@ class NewView:
     def scenario_options(self) -> list[ScenarioOption]:
         """The scenarios with their parameters."""
         chosen = {text.partition(":")[0] for text in self.values.get("scenarios", ())}
-        return [self._scenario_option(each, chosen) for each in self.offer.scenarios()]
+        return [self._scenario_option(scenario, chosen) for scenario in self.offer.scenarios()]
 
     def _scenario_option(self, scenario: ScenarioManifest, chosen: set[str]) -> ScenarioOption:
         # Descriptions are Markdown; of that they have code alone.
-        words = " ".join(scenario.description.replace("`", "").split())
-        description, _, result = words.partition(_RESULT)
+        text = " ".join(scenario.description.replace("`", "").split())
+        description, _, result = text.partition(_RESULT)
         typed = [
             key.partition(".")[2] for key in self.values if key.startswith(f"{scenario.name}.")
         ]
@@ -229,8 +231,8 @@ class NewView:
     @property
     def accelerators(self) -> list[str]:
         """The names of all accelerators."""
-        found = (agent.hardware.accelerators for agent in self.offer.announcements)
-        return sorted({accelerator.name for several in found for accelerator in several})
+        by_agent = (agent.hardware.accelerators for agent in self.offer.announcements)
+        return sorted({accelerator.name for several in by_agent for accelerator in several})
 
     @property
     def can_start(self) -> bool:

@@ -190,17 +190,17 @@ def field_of(path: str, scenarios: Sequence[Mapping[str, Any]] = ()) -> str:
 
     `scenarios` are those of the request. A field that the form lacks belongs to `further`.
     """
-    first, *rest = path.split(".")
-    number = int(rest[0]) if rest and rest[0].isdecimal() else len(scenarios)
-    if first == "scenarios" and len(rest) > 2 and number < len(scenarios):
-        return f"{scenarios[number]['name']}.{rest[2]}"
-    if first == "system" and rest:
-        return {"labels": "system_labels"}.get(rest[0], rest[0])
-    if first in ("blocks", "collectors") and rest:
-        return f"{first}.{rest[0]}"
-    if first == "dataset" and rest:
+    first, *subpath = path.split(".")
+    number = int(subpath[0]) if subpath and subpath[0].isdecimal() else len(scenarios)
+    if first == "scenarios" and len(subpath) > 2 and number < len(scenarios):
+        return f"{scenarios[number]['name']}.{subpath[2]}"
+    if first == "system" and subpath:
+        return {"labels": "system_labels"}.get(subpath[0], subpath[0])
+    if first in ("blocks", "collectors") and subpath:
+        return f"{first}.{subpath[0]}"
+    if first == "dataset" and subpath:
         return "dataset_manifest"
-    if first == "model" and rest:
+    if first == "model" and subpath:
         return "manifest"
     own = (*_OWN_FIELDS, "model")
     return first if first in own else "further" if first in Evaluate.model_fields else ""
