@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.cluster import new_folder
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
-from mlscope.bus.permissions import inbox_prefix
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ReceivedCommand
 from mlscope.load.arrivals import poisson_due_ns
 from mlscope.load.load import Load

@@ -37,8 +37,27 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
+from mlscope.bus.rights import (
+    all_facts,
+    be_discovered,
+    bury_letters,
+    changes_of_keys,
+    consume,
+    descriptions_of,
+    fact_subject,
+    fetch_payloads,
+    inboxes,
+    look_for_payload,
+    purge,
+    read_artifacts,
+    read_newest,
+    read_progress,
+    read_stream,
+    requests,
+    store_batches,
+    store_facts,
+)
 from mlscope.bus.streams import (
     ARTIFACTS,
     BATCHES,
@@ -48,18 +67,14 @@ from mlscope.bus.streams import (
     STORES,
     STREAMS,
     UPLOADS,
-    durable_named,
 )
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.dead import LetterBuried
 from schemas.encoding.message_index import COMMANDS
-from schemas.message import Fact
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.subjects import REQUEST, ROOT, agent_command, subject_of, watch_subject
+from schemas.subjects import agent_command, watch_subject
 from schemas.trace import Watch
 
-_INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
 CURATOR = "curator"
@@ -84,104 +99,6 @@ class Permission:
         assert self.subscribe, "an empty subscribe list would allow every subject"
 
 
-def inbox_prefix(name: str) -> str:
-    """Return the inbox prefix of the connection called `name`, without the final dot."""
-    return f"{_INBOX}{name}"
-
-
-def is_inbox(reply: str) -> bool:
-    """Tell whether a reply subject may be answered.
-
-    The server lets a requester name any reply subject, and the answer is sent with the permissions
-    of the service that answers: on a subject that is no inbox it could pass for a fact.
-    """
-    return reply.startswith(_INBOX)
-
-
-def _inboxes(*names: str) -> tuple[str, ...]:
-    return tuple(f"{inbox_prefix(name)}.>" for name in names)
-
-
-def _requests(*verbs: str) -> tuple[str, ...]:
-    return tuple(f"{REQUEST}.{verb}" for verb in verbs)
-
-
-def _entities(*entities: str) -> tuple[str, ...]:
-    """Publish, or subscribe to, all facts of an entity."""
-    return tuple(f"{ROOT}.{entity}.>" for entity in entities)
-
-
-def _fact(fact: type[Fact], **fixed: str) -> str:
-    """Return the subject of a type of fact; tokens that are not in `fixed` are `*`."""
-    names = {"evaluation", "run", "agent", "service"} & set(fact.model_fields)
-    identity: dict[str, Any] = {name: fixed.get(name, _ANY) for name in names}
-    return subject_of(fact.model_construct(**identity))
-
-
-def _keys(*buckets: str) -> tuple[str, ...]:
-    """Receive changes of keys."""
-    return tuple(f"$KV.{bucket}.>" for bucket in buckets)
-
-
-def _batches(*streams: str) -> tuple[str, ...]:
-    """Read a stream from a sequence on, in batches."""
-    return tuple(f"$JS.API.DIRECT.GET.{stream}" for stream in streams)
-
-
-def _newest(stream: str, subject: str) -> str:
-    """Read the newest message on a subject."""
-    return f"$JS.API.DIRECT.GET.{stream}.{subject}"
-
-
-def _consume(durable: str) -> tuple[str, ...]:
-    """Pull from a durable that the provisioner made, and acknowledge."""
-    stream = durable_named(durable).stream
-    return (
-        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
-        f"$JS.ACK.{stream}.{durable}.>",
-    )
-
-
-def _progress_of(durable: str) -> str:
-    """Read the state of a durable: what it has acknowledged."""
-    return f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
-
-
-def _purge(*streams: str) -> tuple[str, ...]:
-    return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
-
-
-def _described(store: str) -> str:
-    """Return the subjects of the descriptions of a store's large payloads."""
-    return f"$O.{store}.M.*"
-
-
-def _fetch(*stores: str) -> tuple[str, ...]:
-    """Read large payloads."""
-    descriptions = (_look_for(store) for store in stores)
-    return (*descriptions, *_batches(*(f"OBJ_{store}" for store in stores)))
-
-
-def _store_facts() -> tuple[str, ...]:
-    """Write large facts; a service that also reads some has `_fetch` as well."""
-    return (f"$O.{OBJECTS}.C.*", _described(OBJECTS))
-
-
-def _store_batches(agent: str) -> tuple[str, ...]:
-    """Write an agent's large batches, whose subjects hold the subject of the fact."""
-    return (f"$O.{BATCHES}.C.*.*.*.*.{agent}.*", _described(BATCHES), _look_for(BATCHES))
-
-
-def _artifacts(store: str = ARTIFACTS) -> tuple[str, ...]:
-    """Read and list artifacts, or uploads."""
-    return (_newest(f"OBJ_{store}", f"$O.{store}.M.*"), *_batches(f"OBJ_{store}"))
-
-
-def _look_for(store: str) -> str:
-    """Check whether a large payload exists."""
-    return _newest(f"OBJ_{store}", _described(store))
-
-
 _AGENT_FACTS = (
     RunReady,
     RunCompleted,
@@ -194,31 +111,21 @@ _AGENT_FACTS = (
 )
 
 
-def _buries(service: str) -> str:
-    """Write dead letters."""
-    return _fact(LetterBuried, service=service)
-
-
-def _discovered(service: str) -> tuple[str, ...]:
-    """Receive the questions of NATS service discovery: to all, to a service, to an instance."""
-    return ("$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*")
-
-
 def _agent(agent: str, inbox: str, lease: str) -> Permission:
     return Permission(
         publish=(
-            *(_fact(fact, agent=agent) for fact in _AGENT_FACTS),
+            *(fact_subject(fact, agent=agent) for fact in _AGENT_FACTS),
             f"$KV.leases.{lease}",
-            _newest("KV_leases", f"$KV.leases.{lease}"),
-            _buries(_AGENT),
-            *_store_facts(),
-            _look_for(OBJECTS),
-            *_store_batches(agent),
-            *_artifacts(),
-            *_artifacts(UPLOADS),
-            *_inboxes("scheduler", "requester"),
+            read_newest("KV_leases", f"$KV.leases.{lease}"),
+            bury_letters(_AGENT),
+            *store_facts(),
+            look_for_payload(OBJECTS),
+            *store_batches(agent),
+            *read_artifacts(),
+            *read_artifacts(UPLOADS),
+            *inboxes("scheduler", "requester"),
         ),
-        subscribe=(*_inboxes(inbox), agent_command(agent, _ANY), *_discovered(_AGENT)),
+        subscribe=(*inboxes(inbox), agent_command(agent, _ANY), *be_discovered(_AGENT)),
     )
 
 
@@ -248,129 +155,129 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
     {
         "registry": Permission(
             publish=(
-                _fact(AgentAnnounced),
-                _fact(AgentLost),
-                *_entities("manifest"),
+                fact_subject(AgentAnnounced),
+                fact_subject(AgentLost),
+                *all_facts("manifest"),
                 "$KV.catalog.*",
-                *_batches("FLEET", "CATALOG", "KV_catalog", "KV_leases"),
-                _newest("KV_catalog", "$KV.catalog.*"),
-                _newest("KV_leases", "$KV.leases.*"),
-                *_consume("registry"),
-                _buries("registry"),
-                *_fetch(OBJECTS),
-                *_store_facts(),
-                *_inboxes("requester", "gateway"),
+                *read_stream("FLEET", "CATALOG", "KV_catalog", "KV_leases"),
+                read_newest("KV_catalog", "$KV.catalog.*"),
+                read_newest("KV_leases", "$KV.leases.*"),
+                *consume("registry"),
+                bury_letters("registry"),
+                *fetch_payloads(OBJECTS),
+                *store_facts(),
+                *inboxes("requester", "gateway"),
             ),
             subscribe=(
-                *_inboxes("registry"),
-                *_requests("publish", "withdraw", "catalog"),
-                *_entities("agent", "manifest"),
-                *_keys("catalog", "leases"),
-                *_discovered("registry"),
+                *inboxes("registry"),
+                *requests("publish", "withdraw", "catalog"),
+                *all_facts("agent", "manifest"),
+                *changes_of_keys("catalog", "leases"),
+                *be_discovered("registry"),
             ),
         ),
         "scheduler": Permission(
             publish=(
-                *_entities("evaluation"),
-                _fact(QueriesAnswered, agent="scheduler"),
+                *all_facts("evaluation"),
+                fact_subject(QueriesAnswered, agent="scheduler"),
                 agent_command(_ANY, _ANY),
                 "$KV.leases.*",
-                *_batches("EVALUATIONS", "FLEET", "KV_catalog", "KV_leases"),
-                *_consume("scheduler"),
-                _progress_of("registry"),
-                _buries("scheduler"),
-                *_fetch(OBJECTS),
-                *_store_facts(),
-                *_store_batches("scheduler"),
-                *_inboxes("requester", "gateway"),
+                *read_stream("EVALUATIONS", "FLEET", "KV_catalog", "KV_leases"),
+                *consume("scheduler"),
+                read_progress("registry"),
+                bury_letters("scheduler"),
+                *fetch_payloads(OBJECTS),
+                *store_facts(),
+                *store_batches("scheduler"),
+                *inboxes("requester", "gateway"),
             ),
             subscribe=(
-                *_inboxes("scheduler"),
-                *_requests("evaluate", "match", "cancel", "evaluations", "evaluation"),
-                *_entities("evaluation", "run", "analysis"),
-                *_keys("catalog", "leases"),
-                *_discovered("scheduler"),
+                *inboxes("scheduler"),
+                *requests("evaluate", "match", "cancel", "evaluations", "evaluation"),
+                *all_facts("evaluation", "run", "analysis"),
+                *changes_of_keys("catalog", "leases"),
+                *be_discovered("scheduler"),
             ),
         ),
         _AGENT: _agent(_ANY, _AGENT, _ANY),
         "collector": Permission(
             publish=(
-                _fact(RunRecorded),
-                _fact(RunIncomplete),
-                *_batches("EVALUATIONS"),
-                *_consume("recorder"),
-                *_consume("spans"),
-                *_consume("queries"),
-                _progress_of("spans"),
-                _progress_of("queries"),
-                *_batches("TRACES", "QUERIES"),
-                *_purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
+                fact_subject(RunRecorded),
+                fact_subject(RunIncomplete),
+                *read_stream("EVALUATIONS"),
+                *consume("recorder"),
+                *consume("spans"),
+                *consume("queries"),
+                read_progress("spans"),
+                read_progress("queries"),
+                *read_stream("TRACES", "QUERIES"),
+                *purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
                 f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
-                _buries("collector"),
-                *_fetch(OBJECTS, BATCHES),
-                *_inboxes("requester"),
+                bury_letters("collector"),
+                *fetch_payloads(OBJECTS, BATCHES),
+                *inboxes("requester"),
             ),
-            subscribe=(*_inboxes("collector"), *_discovered("collector")),
+            subscribe=(*inboxes("collector"), *be_discovered("collector")),
         ),
         "analyzer": Permission(
             publish=(
-                *_entities("analysis"),
-                *_batches("EVALUATIONS"),
-                *_consume("analyzer"),
-                _buries("analyzer"),
-                *_fetch(OBJECTS),
-                *_inboxes("requester", "gateway"),
+                *all_facts("analysis"),
+                *read_stream("EVALUATIONS"),
+                *consume("analyzer"),
+                bury_letters("analyzer"),
+                *fetch_payloads(OBJECTS),
+                *inboxes("requester", "gateway"),
             ),
             subscribe=(
-                *_inboxes("analyzer"),
-                *_requests("tables", "predictions", "compare", "spans", "flow"),
-                *_requests("trace", "trace_window", "trace_span"),
-                *_discovered("analyzer"),
+                *inboxes("analyzer"),
+                *requests("tables", "predictions", "compare", "spans", "flow"),
+                *requests("trace", "trace_window", "trace_span"),
+                *be_discovered("analyzer"),
             ),
         ),
         "gateway": Permission(
             publish=(
-                *_requests(*(verb for verb in COMMANDS if verb != Watch.verb)),
-                *_batches("EVALUATIONS"),
-                *_fetch(OBJECTS),
+                *requests(*(verb for verb in COMMANDS if verb != Watch.verb)),
+                *read_stream("EVALUATIONS"),
+                *fetch_payloads(OBJECTS),
                 watch_subject(_ANY, _ANY),
-                *_inboxes("requester", WATCHER),
+                *inboxes("requester", WATCHER),
             ),
             subscribe=(
-                *_inboxes("gateway"),
-                *_requests(Watch.verb),
-                *_entities("evaluation", "run", "analysis", "query", "trace"),
-                *_discovered("gateway"),
+                *inboxes("gateway"),
+                *requests(Watch.verb),
+                *all_facts("evaluation", "run", "analysis", "query", "trace"),
+                *be_discovered("gateway"),
             ),
         ),
         "requester": Permission(
             publish=(
-                *_requests(*COMMANDS),
+                *requests(*COMMANDS),
                 # Files uploaded here stay for a day; requesters can't remove or read them.
                 f"$O.{UPLOADS}.C.*",
-                _described(UPLOADS),
-                _look_for(UPLOADS),
+                descriptions_of(UPLOADS),
+                look_for_payload(UPLOADS),
                 "$SRV.>",
             ),
             subscribe=(
-                *_inboxes("requester"),
-                *_entities("evaluation", "run", "analysis", "query"),
+                *inboxes("requester"),
+                *all_facts("evaluation", "run", "analysis", "query"),
                 watch_subject(_ANY, _ANY),
             ),
         ),
         WATCHER: Permission(
-            publish=_requests(Watch.verb),
-            subscribe=(*_inboxes(WATCHER), watch_subject(_ANY, _ANY)),
+            publish=requests(Watch.verb),
+            subscribe=(*inboxes(WATCHER), watch_subject(_ANY, _ANY)),
         ),
         CURATOR: Permission(
             publish=(
                 f"$O.{ARTIFACTS}.C.*",
                 f"$O.{ARTIFACTS}.M.*",
-                *_artifacts(),
-                *_purge(f"OBJ_{ARTIFACTS}"),
+                *read_artifacts(),
+                *purge(f"OBJ_{ARTIFACTS}"),
                 f"$JS.API.STREAM.INFO.OBJ_{ARTIFACTS}",
             ),
-            subscribe=_inboxes(CURATOR),
+            subscribe=inboxes(CURATOR),
         ),
         "provisioner": Permission(
             publish=(
@@ -388,11 +295,11 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                     f"$JS.API.CONSUMER.DURABLE.CREATE.{durable.stream}.{durable.name}"
                     for durable in DURABLES
                 ),
-                *_batches("DEAD"),
+                *read_stream("DEAD"),
                 "$JS.API.STREAM.INFO.*",
                 "$JS.API.STREAM.MSG.GET.*",
             ),
-            subscribe=_inboxes("provisioner"),
+            subscribe=inboxes("provisioner"),
         ),
     }
 )

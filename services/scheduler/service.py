@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
-from mlscope.bus.permissions import inbox_prefix
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ServiceInfo
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings

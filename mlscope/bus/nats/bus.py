@@ -18,6 +18,7 @@ from mlscope.bus.envelopes import (
     payload_name,
 )
 from mlscope.bus.errors import BusError, Conflict, NotProvisioned
+from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import Commands
@@ -34,7 +35,6 @@ from mlscope.bus.nats.log import (
 )
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.permissions import is_inbox
 from mlscope.bus.records import Entry, Recorded, ServiceInfo
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.message import Fact

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from mlscope.bus.bus import Answerer
 from mlscope.bus.command_queue import Bury, CommandCounts, CommandQueue
 from mlscope.bus.errors import NoAnswer, NoReply
+from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
-from mlscope.bus.permissions import is_inbox
 from mlscope.bus.records import ReceivedCommand
 
 

@@ -22,10 +22,10 @@ from mlscope.bus.errors import (
     ServerRefused,
     Unreachable,
 )
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.client import TidyClient
 from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.permissions import inbox_prefix
 from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)

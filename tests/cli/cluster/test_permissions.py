@@ -9,12 +9,12 @@ import pytest
 from nats.aio.client import Client
 
 from cli.cluster.nats_server import NatsServer
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.permissions import (
     PERMISSIONS,
     Permission,
     agent_inbox,
     agent_key,
-    inbox_prefix,
     permission_of,
 )
 from tests.mlscope.bus.permission_trace import covers

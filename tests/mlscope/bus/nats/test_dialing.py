@@ -13,9 +13,9 @@ import pytest
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
 from cli.cluster.processes import Command
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.dialing import dial
 from mlscope.bus.nats.wire import PING
-from mlscope.bus.permissions import inbox_prefix
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 from tests.places import lent_folder
 from tests.services.scheduler.remote_load.test_processes import a_load, an_order, answering, well

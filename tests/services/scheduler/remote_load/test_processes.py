@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
-from mlscope.bus.permissions import inbox_prefix
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ReceivedCommand
 from mlscope.load.load import Load
 from mlscope.settings import Settings

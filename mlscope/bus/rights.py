@@ -1,0 +1,112 @@
+"""Rights, of which permissions are put together: each as the NATS subjects it needs. Pure."""
+
+from typing import Any
+
+from mlscope.bus.inboxes import inbox_prefix
+from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, durable_named
+from schemas.dead import LetterBuried
+from schemas.message import Fact
+from schemas.subjects import REQUEST, ROOT, subject_of
+
+_ANY = "*"
+
+
+def inboxes(*names: str) -> tuple[str, ...]:
+    """Answer, or be answered, in the inboxes of the connections called `names`."""
+    return tuple(f"{inbox_prefix(name)}.>" for name in names)
+
+
+def requests(*verbs: str) -> tuple[str, ...]:
+    """Make, or serve, requests with one of `verbs`."""
+    return tuple(f"{REQUEST}.{verb}" for verb in verbs)
+
+
+def all_facts(*entities: str) -> tuple[str, ...]:
+    """Publish, or subscribe to, all facts about `entities`."""
+    return tuple(f"{ROOT}.{entity}.>" for entity in entities)
+
+
+def fact_subject(fact: type[Fact], **fixed: str) -> str:
+    """Publish one type of `fact`; tokens of its subject that are not in `fixed` are `*`."""
+    names = {"evaluation", "run", "agent", "service"} & set(fact.model_fields)
+    identity: dict[str, Any] = {name: fixed.get(name, _ANY) for name in names}
+    return subject_of(fact.model_construct(**identity))
+
+
+def changes_of_keys(*buckets: str) -> tuple[str, ...]:
+    """Receive the changes of keys in `buckets`."""
+    return tuple(f"$KV.{bucket}.>" for bucket in buckets)
+
+
+def read_stream(*streams: str) -> tuple[str, ...]:
+    """Read `streams` from a sequence on, in batches."""
+    return tuple(f"$JS.API.DIRECT.GET.{stream}" for stream in streams)
+
+
+def read_newest(stream: str, subject: str) -> str:
+    """Read the newest message of a `stream` on a `subject`."""
+    return f"$JS.API.DIRECT.GET.{stream}.{subject}"
+
+
+def consume(durable: str) -> tuple[str, ...]:
+    """Pull from a `durable` that the provisioner made, and acknowledge."""
+    stream = durable_named(durable).stream
+    return (
+        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
+        f"$JS.ACK.{stream}.{durable}.>",
+    )
+
+
+def read_progress(durable: str) -> str:
+    """Read the state of a `durable`: what it has acknowledged."""
+    return f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
+
+
+def purge(*streams: str) -> tuple[str, ...]:
+    """Remove messages from `streams`."""
+    return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
+
+
+def descriptions_of(store: str) -> str:
+    """Write the descriptions of the large payloads in a `store`."""
+    return f"$O.{store}.M.*"
+
+
+def fetch_payloads(*stores: str) -> tuple[str, ...]:
+    """Read the large payloads in `stores`."""
+    lookups = (look_for_payload(store) for store in stores)
+    return (*lookups, *read_stream(*(f"OBJ_{store}" for store in stores)))
+
+
+def store_facts() -> tuple[str, ...]:
+    """Write large facts; a service that also reads some has `fetch_payloads` as well."""
+    return (f"$O.{OBJECTS}.C.*", descriptions_of(OBJECTS))
+
+
+def store_batches(agent: str) -> tuple[str, ...]:
+    """Write the large batches of an `agent`, whose subjects hold the subject of the fact."""
+    return (
+        f"$O.{BATCHES}.C.*.*.*.*.{agent}.*",
+        descriptions_of(BATCHES),
+        look_for_payload(BATCHES),
+    )
+
+
+def read_artifacts(store: str = ARTIFACTS) -> tuple[str, ...]:
+    """Read and list what a `store` holds: artifacts, or uploads."""
+    return (read_newest(f"OBJ_{store}", f"$O.{store}.M.*"), *read_stream(f"OBJ_{store}"))
+
+
+def look_for_payload(store: str) -> str:
+    """Check whether a large payload exists in a `store`."""
+    return read_newest(f"OBJ_{store}", descriptions_of(store))
+
+
+def bury_letters(service: str) -> str:
+    """Write the dead letters of a `service`."""
+    return fact_subject(LetterBuried, service=service)
+
+
+def be_discovered(service: str) -> tuple[str, ...]:
+    """Receive the questions of NATS service discovery: to all, to a `service`, to an instance."""
+    return ("$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*")
