@@ -55,7 +55,10 @@ def html_of(view: View, page_paths: Collection[str] = (), path: str = "") -> str
     """Return a `view` as a document; `page_paths` exist on this gateway, `path` is its own."""
     template = environment().get_template(view.template)
     links = [(name, address) for name, address in NAVIGATION if address in page_paths]
-    return template.render(page=view, links=links, section=_section_of(path, links))
+    sections = [
+        address for _, address in links if path == address or path.startswith(f"{address}/")
+    ]
+    return template.render(page=view, links=links, section=max(sections, key=len, default=""))
 
 
 @cache
@@ -126,11 +129,3 @@ def age_element(epoch_ns: int, now_ns: int | None = None) -> Markup:
     return Markup(
         '<time datetime="{:%Y-%m-%dT%H:%M:%SZ}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>'
     ).format(moment, moment, text)
-
-
-def _section_of(path: str, links: list[tuple[str, str]]) -> str:
-    """Return the address in the navigation to which a page belongs, '' if to none."""
-    matching = [
-        address for _, address in links if path == address or path.startswith(f"{address}/")
-    ]
-    return max(matching, key=len, default="")

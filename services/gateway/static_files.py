@@ -9,7 +9,6 @@ import hashlib
 import mimetypes
 import posixpath
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,13 +60,11 @@ class StaticFiles:
         """Return a module and all modules that it imports, for `modulepreload`; itself first."""
         modules = [path]
         for module in modules:
-            modules += [name for name in self._imports(module) if name not in modules]
+            targets = _IMPORT.findall(self.files[module].content.decode())
+            folder = posixpath.dirname(module)
+            names = [posixpath.normpath(posixpath.join(folder, target)) for target in targets]
+            modules += [name for name in names if name not in modules]
         return modules
-
-    def _imports(self, path: str) -> Iterator[str]:
-        text = self.files[path].content.decode()
-        for match in _IMPORT.finditer(text):
-            yield posixpath.normpath(posixpath.join(posixpath.dirname(path), match[1]))
 
     def response(self, request: Request) -> Response:
         """Return the file that a request names.

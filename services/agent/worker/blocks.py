@@ -47,17 +47,15 @@ def stop_reason(
         return ""
     if rule.interval == 0 and not rule.budget_s:
         return "least"
-    if _is_known(rule, medians, missing):
+    if rule.of == "result":
+        is_known = len(medians) >= LEAST_OF_RESULT and not missing
+    else:
+        is_known = relative_interval(medians) < rule.interval
+    if is_known:
         return "interval"
     if len(medians) >= rule.most:
         return "most"
     return "budget" if rule.budget_s and elapsed_s >= rule.budget_s else ""
-
-
-def _is_known(rule: Blocks, medians: Sequence[float], missing: str) -> bool:
-    if rule.of == "result":
-        return len(medians) >= LEAST_OF_RESULT and not missing
-    return relative_interval(medians) < rule.interval
 
 
 def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str, missing: str = "") -> str:

@@ -14,7 +14,6 @@ from services.agent.worker.queries.ahead import (
     by_samples,
     distinct_batches,
 )
-from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.session import Session
 from services.agent.worker.warming_up import warm_up
 
@@ -43,7 +42,8 @@ def prepare_ahead(run: Measurement) -> None:
         run.caveats += [_NOT_HELD] if holds_inputs else []
         return
     holder = predictor if isinstance(predictor, InputHolder) and holds_inputs else None
-    copies_samples = _are_equal(session.supply)
+    # Inline code may prepare a sample otherwise each time.
+    copies_samples = not session.supply.pipeline.code_before
     ahead = AheadPass(stages, session.prepared, holder, copies_samples=copies_samples)
     try:
         answered = ahead.run(batches, run.deadline.check)
@@ -72,11 +72,6 @@ def streamed_caveat(reason: str) -> str:
 def _failed_calls_caveat(errors: Sequence[str]) -> str:
     calls = many(len(errors), "call")
     return f"{calls} failed before the clock and left no answer, first: {shortened(errors[0])}"
-
-
-def _are_equal(supply: Supply) -> bool:
-    """Return whether a sample is prepared alike each time: inline code may do as it likes."""
-    return not supply.pipeline.code_before
 
 
 def _drop_batches(session: Session, reason: str) -> None:

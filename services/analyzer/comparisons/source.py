@@ -163,19 +163,14 @@ def unversioned(model: str) -> str:
 
 def preparation_notes(sources: Sequence[Source]) -> list[str]:
     """Return a caveat where some rates are with samples prepared ahead, and others streamed."""
-    modes = [
-        _prepared_text(source.conditions.get(row["run"], {}))
-        for source in sources
-        for row in source.rows("optimal_batch")
-    ]
+    modes = []
+    for source in sources:
+        for row in source.rows("optimal_batch"):
+            conditions = source.conditions.get(row["run"], {})
+            place = " with inputs on the device" if conditions.get("inputs") == "device" else ""
+            modes.append(f"{prepared_as(conditions) or 'unknown'}{place}")
     consequence = ": figures with streamed samples include preparation and post-processing"
     return difference_notes("times at which samples were prepared", modes, consequence)
-
-
-def _prepared_text(conditions: Cells) -> str:
-    """Return when and where to a run's samples were prepared, for a sentence."""
-    place = " with inputs on the device" if conditions.get("inputs") == "device" else ""
-    return f"{prepared_as(conditions) or 'unknown'}{place}"
 
 
 def prepared_as(conditions: Cells) -> str:

@@ -36,23 +36,18 @@ def speedup(sources: Sequence[Source], _: Terms) -> Table:
     for group in groups.values():
         base = min(group, key=lambda rate: int(rate["batch_size"]))
         for rate in group:
-            cells = {name: rate[name] for name in _RATE_NAMES}
+            margins = [margin_in(cells, "samples_per_s") for cells in (rate, base)]
+            gain = Margin(1.0, 1.0, 1.0) if rate is base else ratio(*margins)
             rows.append(
                 {
-                    **cells,
+                    **{name: rate[name] for name in _RATE_NAMES},
                     "base_batch_size": base["batch_size"],
-                    **_speedup_of(rate, base).cells("speedup"),
+                    **gain.cells("speedup"),
                 }
             )
     larger = [row for row in rows if row["batch_size"] != row["base_batch_size"]]
     verdict = _verdict(larger) if larger else "No evaluation measured two batch sizes."
     return make_table(COMPARISON, rows, verdict, preparation_notes(sources))
-
-
-def _speedup_of(rate: Cells, base: Cells) -> Margin:
-    if rate is base:
-        return Margin(1.0, 1.0, 1.0)
-    return ratio(margin_in(rate, "samples_per_s"), margin_in(base, "samples_per_s"))
 
 
 def _verdict(larger: Sequence[Cells]) -> str:

@@ -31,7 +31,7 @@ from services.analyzer.building.table import (
     trimmed_cells,
     with_interval,
 )
-from services.analyzer.frames.evaluation import Frames, Run, RunRow, spaced_hz
+from services.analyzer.frames.evaluation import Frames, Run, spaced_hz
 from services.analyzer.tables.failures import first_reason
 
 MOST_IN_VERDICT = 6
@@ -67,7 +67,8 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
         row = representative(runs).row
         mode = f"samples {row.prepared_text}" if row.prepared else ""
         place = ", ".join(filter(None, [row.run, mode, behind_others(row)]))
-        early = ", less precise than requested" if _ended_early(row) else ""
+        is_early = any(note.startswith(ENDED_EARLY) for note in row.caveats)
+        early = ", less precise than requested" if is_early else ""
         load = f"{row.scenario} at batch {row.batch_size}"
         sentences.append(f"{load} {results[row.run]} ({place}{early})")
     omitted = len(groups) - len(sentences)
@@ -85,10 +86,6 @@ def runs_by_load(runs: Iterable[Run]) -> list[list[Run]]:
         if run.answered.height and not is_for_counters(run):
             groups[run.row.agent, run.row.scenario, run.row.parameters_text].append(run)
     return list(groups.values())
-
-
-def _ended_early(row: RunRow) -> bool:
-    return any(note.startswith(ENDED_EARLY) for note in row.caveats)
 
 
 def representative(runs: list[Run]) -> Run:

@@ -117,7 +117,9 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
             f"intervals do not tell which ({choice.batch_size} by the estimates: {choice.reason})."
         )
     size = sizes[fastest.place]
-    highest = f"; the highest throughput, {_rate_text(rates[size])}, is at {size}"
+    rate = rates[size]
+    rate_text = estimated(rate.rate_hz, rate.interval.low, rate.interval.high, "samples/s")
+    highest = f"; the highest throughput, {rate_text}, is at {size}"
     is_said = size != choice.batch_size and fastest.is_beyond_doubt
     further = highest if is_said else ""
     return f"{optimal} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
@@ -125,10 +127,6 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
 
 def _estimate_of(rate: Throughput) -> Estimate:
     return Estimate(rate.rate_hz, rate.interval.low, rate.interval.high)
-
-
-def _rate_text(rate: Throughput) -> str:
-    return estimated(rate.rate_hz, rate.interval.low, rate.interval.high, "samples/s")
 
 
 def _batch_rows(

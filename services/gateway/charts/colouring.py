@@ -80,17 +80,17 @@ def _sum_up(part: Spec, channel: Spec, field: str, names: Sequence[Any]) -> None
     listed = ", ".join(_quoted(name) for name in largest)
     group = f"indexof([{listed}], datum.{field}) >= 0 ? datum.{field} : '{others_name}'"
     part.setdefault("transform", []).append({"calculate": group, "as": "colour_group"})
+    if field == "name":
+        colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]
+    else:
+        colours = [colour_of(name) for name in largest]
     channel |= {
         "field": "colour_group",
         "scale": {
             "domain": [*largest, others_name],
-            "range": [*(_colour(field, name, place) for place, name in enumerate(largest)), OTHER],
+            "range": [*colours, OTHER],
         },
     }
-
-
-def _colour(field: str, name: str, place: int) -> str:
-    return SERIES[place % len(SERIES)] if field == "name" else colour_of(name)
 
 
 def _quoted(text: str) -> str:

@@ -148,9 +148,9 @@ def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Ro
             continue
         totals: dict[Any, float] = {}
         for row in rows:
-            totals[row.get(field)] = max(
-                totals.get(row.get(field), 0.0), _amount(row, order["field"])
-            )
+            name, value = row.get(field), row.get(order["field"])
+            amount = float(value) if isinstance(value, int | float) else 0.0
+            totals[name] = max(totals.get(name, 0.0), amount)
         if len(totals) <= MOST_NAMES:
             break
         largest = {*sorted(totals, key=lambda name: -totals[name])[:MOST_NAMES]}
@@ -159,11 +159,6 @@ def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Ro
         )
         return [row for row in rows if row.get(field) in largest]
     return list(rows)
-
-
-def _amount(row: Row, field: str) -> float:
-    value = row.get(field)
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def encodings_of(plot: Spec) -> list[Spec]:
@@ -206,15 +201,11 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
 
 def _few_places_px(plot: Spec, rows: Sequence[Row]) -> float:
     """Return the width of a chart of few places along it, so that bars stay bars; else infinity."""
-    field = _x_field(plot)
-    count = len({row.get(field) for row in rows})
-    return 70 * count + 60 if field and count < 12 else math.inf
-
-
-def _x_field(plot: Spec) -> str:
-    """Return the column of the places along the chart; '' for a chart of numbers along it."""
     along: Spec = next((encoding["x"] for encoding in encodings_of(plot) if "x" in encoding), {})
-    return str(along["field"]) if along.get("type") == "ordinal" else ""
+    if along.get("type") != "ordinal":
+        return math.inf
+    count = len({row.get(along["field"]) for row in rows})
+    return 70 * count + 60 if count < 12 else math.inf
 
 
 def _tick_batches(plot: Spec, rows: Sequence[Row]) -> None:

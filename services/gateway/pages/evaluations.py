@@ -132,15 +132,16 @@ class EvaluationsView:
     @property
     def heads(self) -> list[Head]:
         """The headings of the columns."""
-        return [self._head(name, orders) for name, orders in _HEADS.items()]
-
-    def _head(self, name: str, orders: Sequence[str]) -> Head:
-        if not orders:
-            return Head(name, "", "")
-        is_current = self.search.sort in orders
-        following = orders[-1] if self.search.sort == orders[0] else orders[0]
-        order = _DIRECTIONS.get(self.search.sort, "descending") if is_current else ""
-        return Head(name, self.search.address(sort=following, page=1), order)
+        heads = []
+        for name, orders in _HEADS.items():
+            if not orders:
+                heads.append(Head(name, "", ""))
+                continue
+            is_current = self.search.sort in orders
+            following = orders[-1] if self.search.sort == orders[0] else orders[0]
+            order = _DIRECTIONS.get(self.search.sort, "descending") if is_current else ""
+            heads.append(Head(name, self.search.address(sort=following, page=1), order))
+        return heads
 
     @property
     def position(self) -> str:

@@ -172,7 +172,11 @@ def _head(name: str, text: str, search: Search) -> SortHead:
 def _row(model: ModelManifest) -> ModelRow:
     figures = figures_of(model)
     size = shown(figures.size_bytes, "By")
-    accuracy, note = _accuracy(model)
+    accuracy, note = shown(None), ""
+    if figures.accuracy is not None:
+        accuracy, note = f"{figures.accuracy:.4g}", figures.source()
+    elif model.model.weights == "random":
+        note = "random weights"
     return ModelRow(
         manifest=model,
         address=address_of(model),
@@ -186,15 +190,6 @@ def _row(model: ModelManifest) -> ModelRow:
 
 def _framework_names(model: ModelManifest) -> list[str]:
     return [need.name for need in frameworks_of(model)]
-
-
-def _accuracy(model: ModelManifest) -> tuple[str, str]:
-    """Return the accuracy and its source; for random weights that there is none."""
-    figures = figures_of(model)
-    if figures.accuracy is None:
-        is_random = model.model.weights == "random"
-        return shown(None), "random weights" if is_random else ""
-    return f"{figures.accuracy:.4g}", figures.source()
 
 
 def address_of(model: ModelManifest) -> str:

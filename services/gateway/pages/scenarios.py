@@ -86,16 +86,14 @@ def drawing_of(manifest: ScenarioManifest) -> Drawing | None:
         due_ns = load.due_ns[load.due_ns < window_ns][:_MOST_MARKS]
         caption = f"Due times of the first {window_ns / 1e9:.3g} s: {len(due_ns)} queries"
         return Drawing(marks=[float(time_ns) / window_ns for time_ns in due_ns], caption=caption)
-    rows = min(load.concurrency, _ROWS)
+    # Queries of a row are back to back; rows are shifted so that they take turns.
+    rows, width = min(load.concurrency, _ROWS), 1 / _BLOCKS
+    starts = [[(n + row / rows) * width for n in range(_BLOCKS)] for row in range(rows)]
     return Drawing(
-        blocks=[_blocks(row, rows) for row in range(rows)],
+        blocks=[
+            [(start, width * 0.92) for start in of_row if start + width <= 1.0001]
+            for of_row in starts
+        ],
         caption="Each query is issued when one before it is answered"
         + (f", {load.concurrency} at a time" if load.concurrency > 1 else ""),
     )
-
-
-def _blocks(row: int, rows: int) -> list[tuple[float, float]]:
-    """Return one row of queries back to back, shifted so that rows take turns."""
-    width = 1 / _BLOCKS
-    starts = [(number + row / rows) * width for number in range(_BLOCKS)]
-    return [(start, width * 0.92) for start in starts if start + width <= 1.0001]

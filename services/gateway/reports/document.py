@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from schemas.analysis import Table, Tables
+from schemas.analysis import Tables
 from schemas.status import EvaluationStatus
 from services.gateway.charts.drawing import Pictures
 from services.gateway.charts.figures import figure_of
@@ -47,12 +47,6 @@ async def archived(status: EvaluationStatus, tables: Tables, pictures: Pictures)
     `status`, `tables` and `pictures` are as for `document_of`.
     """
     document = await document_of(status, tables, pictures)
-    specs = {table.name: spec for table in tables.tables if (spec := _specification(table))}
+    drawn = [table for table in tables.tables if table.chart is not None and table.rows]
+    specs = {table.name: spec for table in drawn if (spec := fitted(table, PRINT).spec)}
     return archive_of(tables, document, specs)
-
-
-def _specification(table: Table) -> dict[str, object]:
-    """Return a table's chart with its rows, as it is drawn for files; {} without one."""
-    if table.chart is None or not table.rows:
-        return {}
-    return fitted(table, PRINT).spec or {}

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator
 from typing import IO
 
 from starlette.background import BackgroundTask
@@ -45,8 +44,9 @@ async def spans_as(request: Request) -> Response:
     named = SPAN_FORMATS[form]
     headers = _download(f"{trace.evaluation}-{trace.run.run}.{named.suffix}")
     headers["Mlscope-Left-Out"] = str(max(trace.run.spans - len(trace.spans), 0))
+    chunks = iter(lambda: file.read(_CHUNK_BYTES), b"")
     return StreamingResponse(
-        _chunks(file), 200, headers, named.media_type, background=BackgroundTask(file.close)
+        chunks, 200, headers, named.media_type, background=BackgroundTask(file.close)
     )
 
 
@@ -94,8 +94,3 @@ def _written(trace: Trace, form: str) -> IO[bytes]:
     write_spans(trace, form, file)
     file.seek(0)
     return file
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    while chunk := file.read(_CHUNK_BYTES):
-        yield chunk

@@ -1,9 +1,8 @@
 """What would happen to a request now: who would run it, who cannot, how many runs. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
 
-from schemas.plan import Plan, SessionPlan
+from schemas.plan import Plan
 from schemas.request import Evaluate
 from schemas.status import FittingAgent, Matched
 from services.scheduler.placement.fleet import Fleet
@@ -62,12 +61,7 @@ def _budget_s(planned: Plan) -> float | None:
     budget_s = planned.subject.blocks.budget_s
     if not budget_s:
         return None
-    groups_by_agent = Counter(_agents_of_groups(planned.sessions))
+    groups_by_agent = Counter[str]()
+    for session in planned.sessions:
+        groups_by_agent[session.agent] += len({run.group for run in session.runs})
     return budget_s * max(groups_by_agent.values())
-
-
-def _agents_of_groups(sessions: Iterable[SessionPlan]) -> Iterable[str]:
-    """Yield the agent of each group of runs of each session."""
-    for session in sessions:
-        for _ in {run.group for run in session.runs}:
-            yield session.agent

@@ -52,12 +52,13 @@ def _normalization(port: Port) -> Normalization | None:
     scale = given.per_channel(("scale", "rescale"), default=1.0)
     channels = max(len(mean), len(scale))
     values = np.arange(256, dtype=np.uint8).reshape(256, 1, 1).repeat(channels, axis=2)
+    layout = cast.parameters.get("data_layout", cast.parameters.get("layout", "HWC"))
     on_host = operator_of(normalize, lambda _: ()).apply(values)
     return Normalization(
         mean=mean,
         scale=scale,
         factor=given.number("rescale_factor", default=1.0),
-        channels_first=_layout(cast).endswith("CHW"),
+        channels_first=str(layout).upper().endswith("CHW"),
         on_host=on_host.reshape(256, channels),
     )
 
@@ -75,8 +76,3 @@ def _as_bytes(port: Port) -> Port:
     *before, _, cast = port.steps
     ordered = Step(operator="cast", parameters={**cast.parameters, "element_type": "uint8"})
     return port.model_copy(update={"steps": (*before, ordered), "element_type": "uint8"})
-
-
-def _layout(cast: Step) -> str:
-    layout = cast.parameters.get("data_layout", cast.parameters.get("layout", "HWC"))
-    return str(layout).upper()

@@ -71,8 +71,9 @@ class PreparationPool:
             raise ProcessesUnavailable(f"no shared memory: {error}") from error
         self._names, self._samples = names, samples
         self._wakes = [socket.socketpair() for _ in range(layout.slots)]
+        timeval = struct.pack("@ll", int(_POLL_S), int(_POLL_S % 1 * 1e6))
         for wake, _ in self._wakes:
-            wake.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(_POLL_S))
+            wake.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
         self._map_arena()
 
     def start(self, count: int) -> None:
@@ -299,7 +300,3 @@ class PreparationPool:
             self._server.await_ready()
             self._map_arena()
             return self._server.fork(number)
-
-
-def _timeval(seconds: float) -> bytes:
-    return struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))

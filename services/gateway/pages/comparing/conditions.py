@@ -88,12 +88,10 @@ def _joined(values: Sequence[Any], column: Column) -> str:
     """Return the distinct values as a text; of many numbers their range."""
     distinct = list(dict.fromkeys(value for value in values if value not in (None, "", "{}")))
     numbers = [v for v in distinct if isinstance(v, int | float) and not isinstance(v, bool)]
+    unit = unit_of(column)
     if len(numbers) == len(distinct) > 3:
-        return f"{shown(min(numbers), unit_of(column))} to {shown(max(numbers), unit_of(column))}"
-    return ", ".join(_plain(value, column) for value in distinct)
-
-
-def _plain(value: Any, column: Column) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value)
-    return shown(value, unit_of(column))
+        return f"{shown(min(numbers), unit)} to {shown(max(numbers), unit)}"
+    return ", ".join(
+        json.dumps(value) if isinstance(value, dict | list) else shown(value, unit)
+        for value in distinct
+    )

@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from mlscope.client.equivalents import Equivalents, equivalents_of
-from mlscope.counts import many
+from mlscope.counts import many, verb
 from schemas.agent import Announcement
 from schemas.level import Level
 from schemas.manifest import ScenarioManifest
 from schemas.request import Evaluate, Refused
-from schemas.status import AgentStatus, Catalog, FittingAgent, Matched
+from schemas.status import AgentStatus, Catalog, Matched
 from services.gateway.pages.starting.narrowing import Chosen, ModelOption, Offer
 from services.gateway.pages.starting.request_form import ManifestReader, Values, filled
 
@@ -43,7 +43,8 @@ class Preview:
             return self.refused.message if self.refused else ""
         if not self.matched.agents:
             return "No agent fits."
-        return f"{many(len(self.matched.agents), 'agent')} {_fit(self.matched.agents)}"
+        count = len(self.matched.agents)
+        return f"{many(count, 'agent')} {verb(count, 'fits', 'fit')}"
 
     @property
     def work(self) -> str:
@@ -60,10 +61,6 @@ class Preview:
     def can_start(self) -> bool:
         """Whether an agent would run it now."""
         return self.matched is not None and bool(self.matched.agents)
-
-
-def _fit(agents: Sequence[FittingAgent]) -> str:
-    return "fits" if len(agents) == 1 else "fit"
 
 
 def duration_text(duration_s: float) -> str:
