@@ -36,7 +36,8 @@ def bar_lines(table: Table, width: int) -> list[str]:
     longest = max((row[value_at] for row in drawn), default=0) or 1
     lines = [f"{table.id} {table.title}: {fields.value}".strip()]
     for label, row in zip(labels, drawn, strict=True):
-        bar = _bar(max(row[value_at], 0) / longest * room)
+        full_cells, eighths = divmod(round(max(row[value_at], 0) / longest * room * 8), 8)
+        bar = "█" * full_cells + (_EIGHTHS[eighths] if eighths else "")
         lines.append(f"{label:<{label_width}}  {shown(row[value_at], unit):>{_VALUE_WIDTH}}  {bar}")
     if len(rows) > MOST_BARS:
         lines.append(f"the first {MOST_BARS} of {len(rows)} rows")
@@ -75,8 +76,3 @@ def _encodings(spec: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield str(mark.get("type") if isinstance(mark, Mapping) else mark), spec["encoding"]
     for name in ("layer", "spec", "vconcat", "hconcat", "concat"):
         yield from _encodings(spec.get(name))
-
-
-def _bar(length: float) -> str:
-    full_cells, part = divmod(round(length * 8), 8)
-    return "█" * full_cells + (_EIGHTHS[part] if part else "")

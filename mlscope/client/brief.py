@@ -68,7 +68,10 @@ def brief(table: Table) -> Table:
     table = with_headline_intervals(table)
     names = [column.name for column in table.columns]
     shown_names = [name for name in COLUMNS.get(table.name, ()) if name in names]
-    if shown_names and _RUN in names and not _are_told_apart(table, names):
+    # Runs that are alike in what they are called by, as serialised ones may be, have names.
+    called_by = [names.index(name) for name in _CALLED_BY if name in names]
+    called = {tuple(row[place] for place in called_by) for row in table.rows}
+    if shown_names and _RUN in names and len(called) < len(table.rows):
         shown_names = [_RUN, *shown_names]
     shown_names = shown_names or [name for name in names if not name.endswith(("_low", "_high"))]
     places = [names.index(name) for name in shown_names]
@@ -106,12 +109,6 @@ def with_headline_intervals(table: Table) -> Table:
     )
     rows = tuple(tuple(cell_of(row, place) for place in kept) for row in table.rows)
     return table.model_copy(update={"columns": columns, "rows": rows})
-
-
-def _are_told_apart(table: Table, names: Sequence[str]) -> bool:
-    """Say whether no two rows are alike in what a run is called by: serialised ones may be."""
-    places = [names.index(name) for name in _CALLED_BY if name in names]
-    return len({tuple(row[place] for place in places) for row in table.rows}) == len(table.rows)
 
 
 def table_layout(table: Table, fit: int = 0) -> Layout:

@@ -41,14 +41,11 @@ def blocks_widening(values: ArrayLike, blocks: ArrayLike) -> float:
     if together <= alone:
         return 1.0
     effect = together / alone
-    student = student_975(count - 1) / _NORMAL_975 if effect > _by_chance(count - 1) else 1.0
+    # What chi-squared over its degrees of freedom exceeds in 5 % (Wilson and Hilferty 1931).
+    variance = 2 / (9 * (count - 1))
+    by_chance = (1 - variance + 1.645 * math.sqrt(variance)) ** 3
+    student = student_975(count - 1) / _NORMAL_975 if effect > by_chance else 1.0
     return math.sqrt(effect) * student
-
-
-def _by_chance(freedom: int) -> float:
-    """Return what chi-squared over its `freedom` exceeds in 5 % (Wilson and Hilferty 1931)."""
-    variance = 2 / (9 * freedom)
-    return (1 - variance + 1.645 * math.sqrt(variance)) ** 3
 
 
 def trimmed_widening(values: ArrayLike, blocks: ArrayLike, fraction: float = TRIM) -> float:

@@ -79,9 +79,12 @@ def throughput(
         return Throughput(rate_hz, samples, Interval(None, None, confidence, "too few queries"))
     edges = np.linspace(0, ended.size, groups + 1).astype(np.int64)
     reach = _ratio_reach(carried, ends_s, edges, confidence)
-    block_edges = _block_edges(None if blocks is None else np.asarray(blocks)[order])
-    if block_edges.size > LEAST_BLOCKS:
-        reach = max(reach, _ratio_reach(carried, ends_s, block_edges, confidence))
+    if blocks is not None:
+        ordered = np.asarray(blocks)[order]
+        starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        block_edges = np.concatenate([[0], starts, [ordered.size]])
+        if block_edges.size > LEAST_BLOCKS:
+            reach = max(reach, _ratio_reach(carried, ends_s, block_edges, confidence))
     low, high = max(0.0, rate_hz - reach), rate_hz + reach
     return Throughput(rate_hz, samples, Interval(low, high, confidence, "batch means"))
 
@@ -99,14 +102,6 @@ def _ratio_reach(
     residuals = group_samples - float(sizes.sum()) / elapsed_s * group_s
     error = math.sqrt(float((residuals**2).sum()) * groups / (groups - 1)) / elapsed_s
     return student_quantile((1.0 + confidence) / 2.0, groups - 1) * error
-
-
-def _block_edges(blocks: NDArray[Any] | None) -> NDArray[np.int64]:
-    """Return where the blocks of queries in order begin, and their number at the end."""
-    if blocks is None:
-        return np.zeros(0, np.int64)
-    starts = np.flatnonzero(blocks[1:] != blocks[:-1]) + 1
-    return np.concatenate([[0], starts, [blocks.size]])
 
 
 def optimal_batch(

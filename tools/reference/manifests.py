@@ -41,14 +41,13 @@ def manifests_page() -> str:
         (code(operator), ", ".join(map(code, parameters)))
         for operator, parameters in sorted(OPERATORS.items())
     )
-    kinds = "".join(map(_kind, _KINDS))
-    return f"{_HEAD}{kinds}\n## Steps\n\n{table(('Operator', 'Parameters'), steps)}"
-
-
-def _kind(kind: type[Message]) -> str:
-    rows = (
-        (code(name), code(type_text(field.annotation)), field.description or "")
-        for name, field in kind.model_fields.items()
-    )
-    doc = inspect.getdoc(kind) or ""
-    return f"## {kind.__name__}\n\n{doc}\n\n{table(('Field', 'Type', 'Meaning'), rows)}\n"
+    kinds = []
+    for kind in _KINDS:
+        rows = (
+            (code(name), code(type_text(field.annotation)), field.description or "")
+            for name, field in kind.model_fields.items()
+        )
+        doc = inspect.getdoc(kind) or ""
+        fields = table(("Field", "Type", "Meaning"), rows)
+        kinds.append(f"## {kind.__name__}\n\n{doc}\n\n{fields}\n")
+    return f"{_HEAD}{''.join(kinds)}\n## Steps\n\n{table(('Operator', 'Parameters'), steps)}"

@@ -149,7 +149,8 @@ class Group:
             active = [run for run in active if run.error is None]
             block += 1
             elapsed_s = (now_ns() - began_ns) * 1e-9
-            missing = _missing_in_result(rule, active)
+            lacks = [run.missing_in_result(rule) for run in _headlined(active)]
+            missing = next(filter(None, lacks), "")
             if all(stop_reason(rule, run.medians, elapsed_s, missing) for run in active):
                 break
             if block == 1:
@@ -343,12 +344,6 @@ def _noted_errors(run: Measurement, batch_size: int) -> Iterator[None]:
     except MemoryError as error:
         # Another attempt would end the same way: a final failure, and not the worker's crash.
         run.error = MemoryExhausted(batch_size, str(error) or "no memory")
-
-
-def _missing_in_result(rule: Blocks, runs: Sequence[Measurement]) -> str:
-    """Return what the results of interleaved runs still lack, '' for nothing."""
-    lacks = (run.missing_in_result(rule) for run in _headlined(runs))
-    return next(filter(None, lacks), "")
 
 
 def _headlined(runs: Sequence[Measurement]) -> list[Measurement]:

@@ -253,24 +253,20 @@ class Measurement:
         if self._late_ns:
             noise[LATENESS] = _p99(self._late_ns)
         conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
+        samples: str = STREAMED if self.batch_of is None else AHEAD
+        if self.plan.scenario == COLD:  # an opening, which predicts zeros
+            samples = ""
         changes: dict[str, Any] = {
             "blocks_ended": self.blocks_ended,
             "repeats_compared": self.stages.kept_outputs.compared,
             **self.stages.prepared_by.conditions,
-            "samples": self._samples_mode,
+            "samples": samples,
             "calls_in_flight": self.calls_in_flight,
             "inputs": self.inputs or ("host" if conditions.host_memory else ""),
             "prepared_batches": len(self.prepared_slots),
             "prepared_bytes": sum(bytes_of(slot.inputs) for slot in self.prepared_slots),
         }
         return conditions.model_copy(update={**changes, **self._ceilings().ceilings})
-
-    @property
-    def _samples_mode(self) -> str:
-        """When its samples were prepared; '' of an opening, which predicts zeros."""
-        if self.plan.scenario == COLD:
-            return ""
-        return STREAMED if self.batch_of is None else AHEAD
 
     def _ceilings(self) -> RunCeilings:
         opened = self.session.predictor.opened

@@ -1,6 +1,6 @@
 """Copies: how long a call's inputs are copied to a device and its outputs back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -44,20 +44,16 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     copied = parts["copy_in"]["share"] + parts["copy_out"]["share"]
     memory = rows[0]["host_memory"]
     source = f" through {memory} memory" if memory else ""
-    is_slow = memory == _PAGEABLE and _least_copied(parts) >= MIN_COPIED
+    # The least share of copies by the intervals.
+    copied_ns = sum(parts[name]["time_low"] or 0.0 for name in ("copy_in", "copy_out"))
+    compute_ns = parts["compute"]["time_high"] or parts["compute"]["time"]
+    least_share = copied_ns / (copied_ns + compute_ns) if copied_ns else 0.0
+    is_slow = memory == _PAGEABLE and least_share >= MIN_COPIED
     advice = "; page-locked memory may be faster" if is_slow else ""
     return (
         f"A call of {rows[0]['run']} takes {', '.join(times[:-1])} and {times[-1]}: copies{source} "
         f"take {format_share(copied)} of it{advice}."
     )
-
-
-def _least_copied(parts: Mapping[str, dict[str, Any]]) -> float:
-    """Return the least share of a call that copies take by the intervals of its `parts`."""
-    copied = sum(parts[name]["time_low"] or 0.0 for name in ("copy_in", "copy_out"))
-    compute = parts["compute"]
-    longest = compute["time_high"] or compute["time"]
-    return copied / (copied + longest) if copied else 0.0
 
 
 def _run_rows(run: Run) -> Iterator[dict[str, Any]]:

@@ -141,6 +141,9 @@ def _batch_rows(
         run = runs[size]
         latency = trimmed_cells("latency", run.latency_ns, run.answered_blocks)
         half = rates.get(size // 2) if size % 2 == 0 else None
+        is_optimal = None
+        if choice is not None and (choice.is_beyond_doubt or size not in choice.candidates):
+            is_optimal = size == choice.batch_size
         cells = {
             "agent": run.row.agent,
             "scenario": run.row.scenario,
@@ -153,7 +156,7 @@ def _batch_rows(
             **latency,
             "latency_per_sample": latency["latency"] / size,
             "rate_by_latency": size / (latency["latency"] * 1e-9),
-            "is_optimal": _is_optimal(size, choice),
+            "is_optimal": is_optimal,
         }
         rows.append(cells)
     return rows
@@ -167,15 +170,6 @@ def _gain(rate: Throughput, half: Throughput | None) -> Margin:
     interval = ratio_interval(estimate, base)
     ends = (None if end is None else end - 1.0 for end in (interval.low, interval.high))
     return Margin(estimate.value / base.value - 1.0, *ends)
-
-
-def _is_optimal(size: int, choice: OptimalBatch | None) -> bool | None:
-    """Return whether a batch size is the choice; None where that is open."""
-    if choice is None:
-        return None
-    if not choice.is_beyond_doubt and size in choice.candidates:
-        return None
-    return size == choice.batch_size
 
 
 ANALYSIS = Analysis(

@@ -7,7 +7,7 @@ from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import Axis, ranked, with_transforms
 from services.analyzer.building.margins import Margin, difference
-from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_sentences
+from services.analyzer.building.roofs.ceilings import ceilings_of, roof_sentences
 from services.analyzer.building.roofs.roof_position import (
     ABOVE,
     AT,
@@ -107,9 +107,11 @@ def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] 
     `run` of the `stack` has the layer's time.
     """
     ceilings = ceilings_of(run.row)
-    least = _least_margin(point, ceilings)
-    if least.value is None:
+    least_ns = _least_ns(point, ceilings.peak, ceilings.bandwidth)
+    if least_ns is None:
         return None
+    # The least time is shorter where the roof is higher.
+    least = _least_with(point["roof_uncertainty"], least_ns)
     datasheet = _least_ns(point, ceilings.datasheet_peak, ceilings.datasheet_bandwidth)
     names = ("layer", "name", "type", "queries", *_TIME, "source")
     return {
@@ -118,21 +120,13 @@ def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] 
         **_distance(Margin(*(point[name] for name in _TIME)), least, datasheet),
         **position_cells(
             point,
-            share(least.value, point["time"]),
+            share(least_ns, point["time"]),
             point["roof_uncertainty"],
             ceilings.disturbance,
         ),
         **_rate(point["flops"], point["time"], ceilings.peak),
         "roof_kind": ceilings.kind,
     }
-
-
-def _least_margin(point: dict[str, Any], ceilings: Ceilings) -> Margin:
-    """Return the least time (ns) of a layer, which is shorter where the roof is higher."""
-    least = _least_ns(point, ceilings.peak, ceilings.bandwidth)
-    if least is None:
-        return Margin()
-    return _least_with(point["roof_uncertainty"], least)
 
 
 def _least_with(uncertainty: float | None, least: float) -> Margin:

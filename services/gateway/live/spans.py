@@ -7,7 +7,7 @@ the stored trace takes its place.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -248,22 +248,18 @@ def _device_and_value(
     """Return each span's device, -1 without one, and the values of samples by row."""
     device, values = np.full(fact.count, -1, np.int64), dict[int, float]()
     kinds = kind.tolist()
-    for row, text in _readable(zip(fact.attribute_rows, fact.attribute_texts, strict=False)):
+    for row, text in zip(fact.attribute_rows, fact.attribute_texts, strict=False):
         if row >= len(kinds) or kinds[row] not in _WITH_DEVICE:
             continue
-        number, value = text.get("device"), text.get("value")
+        try:
+            attributes = json.loads(text)
+        except ValueError:
+            continue
+        if not isinstance(attributes, dict):
+            continue
+        number, value = attributes.get("device"), attributes.get("value")
         if isinstance(number, int):
             device[row] = number
         if kinds[row] == SpanKind.SAMPLE and isinstance(value, int | float):
             values[row] = float(value)
     return device, values
-
-
-def _readable(rows: Iterable[tuple[int, bytes]]) -> Iterable[tuple[int, dict[str, Any]]]:
-    for row, text in rows:
-        try:
-            attributes = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(attributes, dict):
-            yield row, attributes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mlscope.counts import many
-from schemas.manifest import DatasetManifest, Sample
+from schemas.manifest import DatasetManifest
 
 _MOST_SAMPLES = 60
 _IMAGES = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "UklGR": "image/webp"}
@@ -94,7 +94,16 @@ class DatasetView:
     @property
     def samples(self) -> list[SampleRow]:
         """The first samples that the manifest itself lists."""
-        return [_sample_row(sample) for sample in self.row.manifest.samples[:_MOST_SAMPLES]]
+        rows = []
+        for sample in self.row.manifest.samples[:_MOST_SAMPLES]:
+            paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
+            classes = ", ".join(f"class {number}" for number in sample.classes)
+            begins = (name for begin, name in _IMAGES.items() if sample.content.startswith(begin))
+            media_type = next(begins, "")
+            picture = f"data:{media_type};base64,{sample.content}" if media_type else ""
+            labels = ", ".join(sample.labels) or classes
+            rows.append(SampleRow(paths.rpartition("/")[2] or "inline", labels, picture))
+        return rows
 
     @property
     def further_samples(self) -> int:
@@ -106,13 +115,3 @@ def datasets_view(datasets: Sequence[DatasetManifest]) -> DatasetsView:
     """Return all datasets by name and version."""
     ordered = sorted(datasets, key=lambda dataset: (dataset.name, dataset.version))
     return DatasetsView([DatasetRow(dataset) for dataset in ordered])
-
-
-def _sample_row(sample: Sample) -> SampleRow:
-    paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
-    labels = ", ".join(sample.labels) or ", ".join(f"class {number}" for number in sample.classes)
-    media_type = next(
-        (name for begin, name in _IMAGES.items() if sample.content.startswith(begin)), ""
-    )
-    picture = f"data:{media_type};base64,{sample.content}" if media_type else ""
-    return SampleRow(paths.rpartition("/")[2] or "inline", labels, picture)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from mlscope.load.errors import LoadError
 from mlscope.load.scenarios import scenario_named
+from mlscope.manifests.constraints import newest_first
 from schemas.manifest import ScenarioManifest
 
 _WINDOW_NS = 2_000_000_000
@@ -51,24 +52,21 @@ class ScenariosView:
 
 def scenarios_view(scenarios: Sequence[ScenarioManifest]) -> ScenariosView:
     """Return the newest version of each scenario, by name."""
-    newest = {manifest.name: manifest for manifest in sorted(scenarios, key=_version_key)}
-    return ScenariosView([_row(newest[name]) for name in sorted(newest)])
-
-
-def _version_key(manifest: ScenarioManifest) -> tuple[str, list[int]]:
-    return manifest.name, [int(part) for part in re.findall(r"\d+", manifest.version)]
-
-
-def _row(manifest: ScenarioManifest) -> ScenarioRow:
-    result = _RESULT.search(manifest.description)
-    parameters = ",".join(f"{name}={value}" for name, value in manifest.parameters.items())
-    return ScenarioRow(
-        manifest,
-        _RESULT.sub("", manifest.description),
-        result[1] if result else "",
-        parameters,
-        drawing_of(manifest),
-    )
+    by_version = sorted(scenarios, key=lambda manifest: newest_first(manifest.version))
+    newest = {manifest.name: manifest for manifest in by_version}
+    rows = []
+    for _, manifest in sorted(newest.items()):
+        result = _RESULT.search(manifest.description)
+        rows.append(
+            ScenarioRow(
+                manifest,
+                _RESULT.sub("", manifest.description),
+                result[1] if result else "",
+                ",".join(f"{name}={value}" for name, value in manifest.parameters.items()),
+                drawing_of(manifest),
+            )
+        )
+    return ScenariosView(rows)
 
 
 def drawing_of(manifest: ScenarioManifest) -> Drawing | None:

@@ -73,7 +73,10 @@ def best_of(measurements: Sequence[Roof]) -> Roof:
 
     What none of them has is missing for the reason of the newest.
     """
-    newest = max(measurements, key=_newest_ns)
+    newest = max(
+        measurements,
+        key=lambda roof: max((ceiling.measured_ns or 0 for ceiling in roof.ceilings), default=0),
+    )
     names = dict.fromkeys(name for roof in measurements for name in roof.peaks)
     peaks = {
         name: _best_by_threads(roof.peaks.get(name, {}) for roof in measurements) for name in names
@@ -82,10 +85,6 @@ def best_of(measurements: Sequence[Roof]) -> Roof:
     measured = {*peaks, "copy"} if bandwidths else {*peaks}
     missing = {name: reason for name, reason in newest.missing.items() if name not in measured}
     return replace(newest, peaks=peaks, bandwidths=bandwidths, missing=missing)
-
-
-def _newest_ns(roof: Roof) -> int:
-    return max((ceiling.measured_ns or 0 for ceiling in roof.ceilings), default=0)
 
 
 def _best_by_threads(measurements: Iterable[CeilingsByThreads]) -> CeilingsByThreads:

@@ -71,7 +71,9 @@ class ThreadFilling:
         self._stages = stages
         self.loops = [self._prepare_loop] * stages.workers
         self._waiting: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
-        self._free_slots = _queue_of(slots)
+        self._free_slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
+        for slot in slots:
+            self._free_slots.put(slot)
         #: in order, as their preparation begins: limited by the slots
         self._preparations: queue.SimpleQueue[_Preparation | None] = queue.SimpleQueue()
         #: positions in batches that no thread prepares yet
@@ -245,10 +247,3 @@ class PoolFilling:
                     self._stages.fill(preparation.query, range(preparation.remaining))
             finally:
                 preparation.ready.release()
-
-
-def _queue_of(slots: Sequence[Slot]) -> queue.SimpleQueue[Slot | None]:
-    free_slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
-    for slot in slots:
-        free_slots.put(slot)
-    return free_slots

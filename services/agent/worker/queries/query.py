@@ -62,9 +62,12 @@ def put_sample(array: Tensor, position: int, value: Any) -> None:
     Its shape must fit, and its numbers may not lose their fraction or imaginary part. A value that
     lies there already, as its last step wrote it there, stays.
     """
-    value = np.asarray(value)
-    if _lies_at(value, array[position]):
-        return
+    value, place = np.asarray(value), array[position]
+    is_alike = value.shape == place.shape and value.dtype == place.dtype
+    if is_alike and value.strides == place.strides:
+        addresses = [tensor.__array_interface__["data"][0] for tensor in (value, place)]
+        if addresses[0] == addresses[1]:
+            return
     if value.shape != array.shape[1:]:
         raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
     kind, array_kind = value.dtype.kind, array.dtype.kind
@@ -74,14 +77,6 @@ def put_sample(array: Tensor, position: int, value: Any) -> None:
             "cast it, by a step `cast` or in its code"
         )
     array[position] = value
-
-
-def _lies_at(value: Tensor, place: Tensor) -> bool:
-    """Say whether an array is its `place` in the batch, and no copy of it."""
-    if value.shape != place.shape or value.dtype != place.dtype or value.strides != place.strides:
-        return False
-    addresses = [array.__array_interface__["data"][0] for array in (value, place)]
-    return bool(addresses[0] == addresses[1])
 
 
 @dataclass(slots=True)

@@ -120,10 +120,11 @@ def _undecided_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
     highest = sorted(above, key=lambda row: -row["of_roof"])
-    named = [
-        f"{label(row, rows)} is {number(row['of_roof'], 3)} times the roof{_uncertainty_text(row)}"
-        for row in highest[:_MOST_NAMED]
-    ]
+    named = []
+    for row in highest[:_MOST_NAMED]:
+        uncertainty = row["roof_uncertainty"]
+        spread = f", which may be {uncertainty:.1%} higher" if uncertainty else ""
+        named.append(f"{label(row, rows)} is {number(row['of_roof'], 3)} times the roof{spread}")
     unnamed = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
     doubt_texts = dict.fromkeys(_doubt(row) for row in highest)
     return (
@@ -134,11 +135,6 @@ def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
 
 def _count_text(some: Sequence[Row], rows: Sequence[Row]) -> str:
     return f"{len(some)} of {many(len(rows), 'row')} {be(len(some))}"
-
-
-def _uncertainty_text(row: Row) -> str:
-    uncertainty = row["roof_uncertainty"]
-    return f", which may be {uncertainty:.1%} higher" if uncertainty else ""
 
 
 def _doubt(row: Row) -> str:
