@@ -85,8 +85,12 @@ def estimated(value: float, low: float | None, high: float | None, unit: str = "
     scaled = value / factor
     decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if end is not None])
     amount = f"{scaled:z.{decimals}f}{name}".rstrip()
-    texts = [None if end is None else f"{end:z.{decimals}f}" for end in ends]
-    return f"{amount} ({_ends_text(*texts)})"
+    low_text, high_text = ("" if end is None else f"{end:z.{decimals}f}" for end in ends)
+    if low_text and high_text:
+        return f"{amount} ({low_text} … {high_text})"
+    if low_text or high_text:
+        return f"{amount} ({f'at least {low_text}' if low_text else f'at most {high_text}'})"
+    return f"{amount} (no interval)"
 
 
 def time_scale(size_ns: float) -> tuple[float, str]:
@@ -109,13 +113,6 @@ def _decimals_of(value: float, distances: Sequence[float]) -> int:
 def _magnitude(size: float) -> int:
     """Return the power of ten of a size, 0 for 0."""
     return math.floor(math.log10(size)) if size > 0 else 0
-
-
-def _ends_text(low: str | None, high: str | None) -> str:
-    if low is None or high is None:
-        bound = f"at least {low}" if low is not None else f"at most {high}"
-        return "no interval" if low is None and high is None else bound
-    return f"{low} … {high}"
 
 
 _AGES = ((86_400.0, "day", "days"), (3600.0, "hour", "hours"), (60.0, "minute", "minutes"))

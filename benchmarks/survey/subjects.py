@@ -75,21 +75,20 @@ def _vision(name: str, **arguments: Any) -> Net:
     return Net(name, f"torchvision.models.{name}", arguments={"weights": None, **arguments})
 
 
-def _timm(name: str) -> Net:
-    return Net(
-        f"timm-{name.replace('_', '-')}",
-        "timm.create_model",
-        arguments={"model_name": name, "pretrained": False},
-    )
-
-
 SURVEYED: tuple[Net, ...] = (
     *map(_vision, ("alexnet", "vgg16", "resnet18", "resnet50", "resnet101", "resnet152")),
     *map(_vision, ("resnext50_32x4d", "wide_resnet50_2", "densenet121", "mobilenet_v2")),
     *map(_vision, ("mobilenet_v3_large", "shufflenet_v2_x1_0", "squeezenet1_1", "mnasnet1_0")),
     _vision("googlenet", init_weights=False),
     *map(_vision, ("efficientnet_b0", "regnet_y_8gf", "convnext_tiny", "vit_b_16", "swin_t")),
-    *map(_timm, ("deit_tiny_patch16_224", "mixer_b16_224", "resmlp_12_224", "ghostnet_100")),
+    *(
+        Net(
+            f"timm-{name.replace('_', '-')}",
+            "timm.create_model",
+            arguments={"model_name": name, "pretrained": False},
+        )
+        for name in ("deit_tiny_patch16_224", "mixer_b16_224", "resmlp_12_224", "ghostnet_100")
+    ),
 )
 """Twenty of torchvision and four of timm, all on 224 x 224."""
 

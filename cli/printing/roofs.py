@@ -40,7 +40,13 @@ def roof_lines(hardware: Hardware) -> Iterator[tuple[str, str, str]]:
         if bandwidth is not None:
             parts.append(f"memory {_ceiling_text(bandwidth)} TB/s")
         ceilings = [*peaks.values(), *([bandwidth] if bandwidth else [])]
-        yield device, "; ".join((*parts, *_measurement_texts(ceilings))), note
+        stamps = [ceiling.measured_ns for ceiling in ceilings if ceiling.measured_ns is not None]
+        if stamps:
+            measurements = max(ceiling.measurements for ceiling in ceilings)
+            count = f"best of {measurements} measurements" if measurements > 1 else "1 measurement"
+            # The day of the newest that is a best.
+            parts.append(f"{count}, {_time_text(max(stamps)).partition('T')[0]}")
+        yield device, "; ".join(parts), note
 
 
 def roof_texts(hardware: Hardware) -> list[str]:
@@ -59,15 +65,6 @@ def _ceiling_text(ceiling: Ceiling) -> str:
     elif ceiling.measured is not None:
         text += " (uncertainty unknown)"
     return text if ceiling.datasheet is None else f"{text} of {ceiling.datasheet / _TERA:.3g}"
-
-
-def _measurement_texts(ceilings: list[Ceiling]) -> Iterator[str]:
-    """Yield `best of 3 measurements, 2026-11-23`: the day of the newest that is a best."""
-    stamps = [ceiling.measured_ns for ceiling in ceilings if ceiling.measured_ns is not None]
-    if stamps:
-        measurements = max(ceiling.measurements for ceiling in ceilings)
-        count = f"best of {measurements} measurements" if measurements > 1 else "1 measurement"
-        yield f"{count}, {_time_text(max(stamps)).partition('T')[0]}"
 
 
 def _time_text(epoch_ns: int) -> str:

@@ -40,14 +40,18 @@ class StaticFiles:
 
     def __init__(self, folder: Path = _FOLDER) -> None:
         """Read the files of `folder`."""
-        self.files = {
-            path.relative_to(folder).as_posix(): _read(path)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
+        self.files = {}
         digest = hashlib.sha256()
-        for name, file in self.files.items():
-            digest.update(name.encode() + b"\0" + hashlib.sha256(file.content).digest())
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name, content = path.relative_to(folder).as_posix(), path.read_bytes()
+            media_type = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
+            media_type = media_type or "application/octet-stream"
+            compressed = None
+            if media_type.startswith(_COMPRESSED):
+                compressed = gzip.compress(content, 6, mtime=0)
+            is_smaller = compressed is not None and len(compressed) < len(content)
+            self.files[name] = StaticFile(content, compressed if is_smaller else None, media_type)
+            digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
         self.build_id = digest.hexdigest()[:12]
 
     def address(self, path: str) -> str:
@@ -83,17 +87,6 @@ class StaticFiles:
             content = file.compressed
             headers["Content-Encoding"] = "gzip"
         return Response(content, 200, headers, media_type=file.media_type)
-
-
-def _read(path: Path) -> StaticFile:
-    content = path.read_bytes()
-    media_type = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
-    media_type = media_type or "application/octet-stream"
-    compressed = None
-    if media_type.startswith(_COMPRESSED):
-        compressed = gzip.compress(content, 6, mtime=0)
-    is_smaller = compressed is not None and len(compressed) < len(content)
-    return StaticFile(content, compressed if is_smaller else None, media_type)
 
 
 @cache

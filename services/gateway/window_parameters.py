@@ -1,7 +1,7 @@
 """The parameters of a window of a trace in an address. Pure."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -47,7 +47,11 @@ def window_request(evaluation: str, run: str, query: Iterable[tuple[str, str]]) 
         elif name in _NUMBERS:
             fields[_NUMBERS[name]] = _number(name, value)
         elif name == "columns":
-            fields[name] = _columns(value.split(","))
+            fields[name] = tuple(value.split(","))
+    unknown = [column for column in fields.get("columns", ()) if column not in SPAN_COLUMNS]
+    if unknown:
+        expected = ", ".join(SPAN_COLUMNS)
+        raise MalformedMessage(field="columns", found=unknown[0][:80], expected=expected)
     try:
         return parse(ShowWindow, {**fields, "lanes": tuple(lanes)})
     except MalformedMessage as error:
@@ -73,11 +77,3 @@ def _number(name: str, text: str) -> int:
     if not math.isfinite(number):
         raise MalformedMessage(field=name, found=text[:80], expected="a number")
     return int(min(max(number, -_MOST_NS), _MOST_NS))
-
-
-def _columns(names: Sequence[str]) -> tuple[str, ...]:
-    for name in names:
-        if name not in SPAN_COLUMNS:
-            expected = ", ".join(SPAN_COLUMNS)
-            raise MalformedMessage(field="columns", found=name[:80], expected=expected)
-    return tuple(names)

@@ -25,20 +25,14 @@ def cost(sources: Sequence[Source], terms: Terms) -> Table:
     without = sorted({row["agent"] for row in rates(sources)} - terms.prices.keys())
     verdict = "No agent has a price: give the hourly price with `--price AGENT=DOLLARS`."
     if rows:
-        verdict = _verdict(rows)
+        cheapest = leader(rows, "cost", is_largest=False)
+        place, amount = place_of(cheapest.row), estimate_text(cheapest.row, "cost", "")
+        verdict = f"Cheapest is {place}: ${amount} a million inferences."
+        if doubt := cheapest.doubt("which is the cheapest", place_of, PLACE_DETAILS):
+            verdict = f"{capitalised(doubt)}; about ${amount} a million inferences."
     notes = [f"no price of: {', '.join(without)}"] if without and rows else []
     notes += preparation_notes(sources)
     return make_table(COMPARISON, rows, verdict, notes)
-
-
-def _verdict(rows: Sequence[Cells]) -> str:
-    cheapest = leader(rows, "cost", is_largest=False)
-    row = cheapest.row
-
-    amount = f"${estimate_text(row, 'cost', '')} a million inferences"
-    if doubt := cheapest.doubt("which is the cheapest", place_of, PLACE_DETAILS):
-        return f"{capitalised(doubt)}; about {amount}."
-    return f"Cheapest is {place_of(row)}: {amount}."
 
 
 def priced(sources: Sequence[Source], terms: Terms) -> list[Cells]:

@@ -54,15 +54,14 @@ def kernel_roofline(frames: Frames) -> Table:
             )
         if points:
             shown.append(stack.run.row)
-    verdict = _verdict(rows) if rows else no_counters(frames, traced)
+    if rows:
+        first = of_first_run(rows)
+        source = "" if first[0]["source"] == "counters" else " (by shapes, not by counters)"
+        verdict = bound_text(first, "kernel", source)
+    else:
+        verdict = no_counters(frames, traced)
     caveats += [*roof_sentences(shown), *above_roof_notes(rows)]
     return make_table(ANALYSIS, rows, verdict, caveats)
-
-
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    first = of_first_run(rows)
-    source = "" if first[0]["source"] == "counters" else " (by shapes, not by counters)"
-    return bound_text(first, "kernel", source)
 
 
 def _roofline_rows(traced: TracedStack) -> list[dict[str, Any]]:

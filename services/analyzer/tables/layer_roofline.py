@@ -38,7 +38,17 @@ def layer_roofline(frames: Frames) -> Table:
     runs = [run for stack in stacks_of(frames) for run in (stack.traced, stack.layered) if run]
     notes = roof_sentences(run.row for run in runs if run.row.run in with_points)
     caveats = [*kernel_warnings(frames, traced_stacks(frames)), *notes, *above_roof_notes(rows)]
-    return make_table(ANALYSIS, rows, _verdict(rows) if runs else no_layers(frames), caveats)
+    if rows:
+        first = of_first_run(rows)
+        source = "by counters" if first[0]["source"] == "counters" else "by shapes, not by counters"
+        verdict = bound_text(first, "layer", f" ({source})")
+    elif runs:
+        verdict = (
+            "FLOP and bytes of layers are unknown: no counters, and no layer reports its work."
+        )
+    else:
+        verdict = no_layers(frames)
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 def layer_points(frames: Frames) -> list[dict[str, Any]]:
@@ -101,14 +111,6 @@ def _cells(run_cells: dict[str, Any], row: dict[str, Any], ceilings: Ceilings) -
         "ridge": ceilings.ideal_intensity,
         **roof_cells(row, ceilings),
     }
-
-
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return "FLOP and bytes of layers are unknown: no counters, and no layer reports its work."
-    first = of_first_run(rows)
-    source = "by counters" if first[0]["source"] == "counters" else "by shapes, not by counters"
-    return bound_text(first, "layer", f" ({source})")
 
 
 ANALYSIS = Analysis(

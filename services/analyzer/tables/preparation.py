@@ -78,7 +78,12 @@ def _run_rows(run: Run) -> Iterator[dict[str, Any]]:
         if not totals.height:
             totals = steps.group_by("batch", "part").agg(pl.col("time").sum(), step=pl.lit(total))
         elif steps.height:
-            steps = pl.concat([steps, _rest(totals, steps)])
+            # What each batch's time has above its steps: reading, and putting into the slot.
+            spent = steps.group_by("batch", "part").agg(pl.col("time").sum().alias("spent"))
+            above = totals.join(spent, on=["batch", "part"], maintain_order="left").select(
+                "batch", "part", step=pl.lit(REST), time=pl.col("time") - pl.col("spent")
+            )
+            steps = pl.concat([steps, above])
         if steps.height:
             yield from _part_rows(run, part, (total, totals), steps)
 
@@ -115,14 +120,6 @@ def _rate(time: Margin) -> Margin:
         return _NS_PER_S / value if value else None
 
     return Margin(rate(time.value), rate(time.high), rate(time.low))
-
-
-def _rest(totals: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return what each batch's time has above its steps: reading, and putting into the slot."""
-    spent = steps.group_by("batch", "part").agg(pl.col("time").sum().alias("spent"))
-    return totals.join(spent, on=["batch", "part"], maintain_order="left").select(
-        "batch", "part", step=pl.lit(REST), time=pl.col("time") - pl.col("spent")
-    )
 
 
 def _ahead_times(run: Run) -> pl.DataFrame:

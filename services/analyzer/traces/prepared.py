@@ -122,7 +122,12 @@ def _laid_out(
     """Return the order by lane, depth and start, the depths in it, and where each lane ends."""
     order = np.argsort(start, kind="stable")
     order = order[np.argsort(lane[order], kind="stable")]
-    order = _longest_first(order, lane, start, end)
+    # Of equal starts, the longest span is first.
+    is_tied = np.zeros(len(order) + 1, bool)
+    is_tied[1:-1] = (np.diff(start[order]) == 0) & (np.diff(lane[order].astype(np.int32)) == 0)
+    places = np.flatnonzero(is_tied[1:] | is_tied[:-1])
+    tied = order[places]
+    order[places] = tied[np.lexsort((tied, -end[tied], start[tied], lane[tied]))]
     lane_ends = np.cumsum(np.bincount(lane, minlength=1)).tolist()
     depths = np.empty(len(lane), np.uint8)
     first = 0
@@ -133,16 +138,6 @@ def _laid_out(
         order[first:last], depths[first:last] = rows[by_depth], depth[by_depth]
         first = last
     return order, depths, lane_ends
-
-
-def _longest_first(order: Ns, lane: npt.NDArray[np.uint16], start: Ns, end: Ns) -> Ns:
-    """Return an order by lane and start in which, of equal starts, the longest span is first."""
-    is_tied = np.zeros(len(order) + 1, bool)
-    is_tied[1:-1] = (np.diff(start[order]) == 0) & (np.diff(lane[order].astype(np.int32)) == 0)
-    places = np.flatnonzero(is_tied[1:] | is_tied[:-1])
-    rows = order[places]
-    order[places] = rows[np.lexsort((rows, -end[rows], start[rows], lane[rows]))]
-    return order
 
 
 def _bounds(lane: npt.NDArray[np.generic], depth: npt.NDArray[np.uint8]) -> Ns:

@@ -77,7 +77,8 @@ def _sum_up(part: Spec, channel: Spec, field: str, names: Sequence[Any]) -> None
     """Colour the largest names and all others together as one."""
     largest = [str(name) for name in names[:MOST_COLOURS]]
     others_name = f"other ({len(names) - MOST_COLOURS})"
-    listed = ", ".join(_quoted(name) for name in largest)
+    escapes = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
+    listed = ", ".join(f"'{name.translate(escapes)}'" for name in largest)
     group = f"indexof([{listed}], datum.{field}) >= 0 ? datum.{field} : '{others_name}'"
     part.setdefault("transform", []).append({"calculate": group, "as": "colour_group"})
     if field == "name":
@@ -91,8 +92,3 @@ def _sum_up(part: Spec, channel: Spec, field: str, names: Sequence[Any]) -> None
             "range": [*colours, OTHER],
         },
     }
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"

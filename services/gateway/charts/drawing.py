@@ -45,16 +45,13 @@ class Pictures:
             try:
                 async with self._turn:
                     if key not in self._drawn:
-                        self._remember(key, await self._asked(text))
+                        self._drawn[key] = await self._asked(text)
             finally:
                 self._waiting -= 1
         self._drawn.move_to_end(key)
-        return self._drawn[key]
-
-    def _remember(self, key: str, picture: bytes) -> None:
-        self._drawn[key] = picture
         while len(self._drawn) > 1 and sum(map(len, self._drawn.values())) > _MOST_BYTES:
             self._drawn.popitem(last=False)
+        return self._drawn[key]
 
     async def _asked(self, text: bytes) -> bytes:
         """Return the process' answer; a process that takes too long or died is replaced."""

@@ -103,25 +103,22 @@ def _shortened(value: Any) -> Any:
 
 def _passes(row: Row, spec: Spec) -> bool:
     """Tell whether the specification's own filters keep a row, as far as they can be read."""
-    for transform in spec.get("transform", ()):
-        text = transform.get("filter")
-        if not isinstance(text, str):
+    texts = [transform.get("filter") for transform in spec.get("transform", ())]
+    tests = [test for text in texts if isinstance(text, str) for test in text.split(" && ")]
+    for parts in filter(None, map(_VEGA_TEST.fullmatch, tests)):
+        name, sign, literal = parts[2] or parts[3], parts[4], parts[5]
+        if name not in row:
             continue
-        for test in text.split(" && "):
-            parts = _VEGA_TEST.fullmatch(test)
-            if parts and (parts[2] or parts[3]) in row and not _holds(row, parts):
-                return False
+        if parts[2]:
+            holds = row[name] is not None
+        elif sign == ">":
+            holds = isinstance(row[name], int | float) and row[name] > float(literal)
+        else:
+            value = True if literal == "true" else literal.strip("'")
+            holds = (row[name] == value) is (sign != "!=")
+        if not holds:
+            return False
     return True
-
-
-def _holds(row: Row, parts: re.Match[str]) -> bool:
-    if parts[2]:
-        return row[parts[2]] is not None
-    value, sign, literal = row[parts[3]], parts[4], parts[5]
-    if sign == ">":
-        return isinstance(value, int | float) and value > float(literal)
-    wanted = True if literal == "true" else literal.strip("'")
-    return (value == wanted) is (sign != "!=")
 
 
 def _facet_of(plot: Spec) -> str:

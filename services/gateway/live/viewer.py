@@ -102,14 +102,11 @@ class Viewer:
             events.append(Event("gap", f'{{"from":{first},"to":{last}}}'))
             self._gap = None
         events += [Event("progress", tick.data) for tick in self._ticks]
-        self._ticks.clear()
-        return events + self._taken_spans()
-
-    def _taken_spans(self) -> list[Event | SpanBatch]:
-        events: list[Event | SpanBatch] = [Event("gap", gap.data) for gap in self._span_gaps]
+        events += [Event("gap", gap.data) for gap in self._span_gaps]
         if self._introduction:
             events.append(Event("spans", self._introduction.decode()))
         events += self._spans
+        self._ticks.clear()
         self._span_gaps.clear()
         self._spans.clear()
         self._span_bytes, self._introduction = 0, b""

@@ -247,22 +247,17 @@ def bounded_json(features: Sequence[Feature]) -> bytes:
     `left_out` of a feature gives the sizes of the fields it lost. Features without room are left
     out, those at the end first; `left_out_features` of the last one kept gives their number.
     """
-    small = [_without_large_fields(feature) for feature in features]
+    small = []
+    for feature in features:
+        sizes = {name: len(json_text(feature[name])) for name in _LARGE_FIELDS if name in feature}
+        fields = {name: value for name, value in feature.items() if name not in sizes}
+        small.append({**fields, "left_out": sizes} if sizes else feature)
     text = json_text(small)
     while len(text) > MOST_BYTES and len(small) > 1:
         small = small[: len(small) // 2]
         small[-1] = {**small[-1], "left_out_features": len(features) - len(small)}
         text = json_text(small)
     return text if len(text) <= MOST_BYTES else b'[{"left_out":{"feature":%d}}]' % len(text)
-
-
-def _without_large_fields(feature: Feature) -> Feature:
-    """Return a feature without its large fields, whose sizes as JSON are in `left_out`."""
-    sizes = {name: len(json_text(feature[name])) for name in _LARGE_FIELDS if name in feature}
-    if not sizes:
-        return feature
-    small = {name: value for name, value in feature.items() if name not in sizes}
-    return {**small, "left_out": sizes}
 
 
 def tensor_feature(tensor: npt.NDArray[np.generic]) -> Feature:

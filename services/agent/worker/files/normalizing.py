@@ -4,8 +4,6 @@ With the option `normalize: device` a batch holds the pictures' bytes, a quarter
 the predictor computes what the step `normalize` would have: (x · rescale_factor - mean) / scale.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from schemas.manifest import Port, Step
@@ -45,7 +43,13 @@ def with_normalize_moved(subject: Subject) -> tuple[Subject, Normalizations]:
 def _normalization(port: Port) -> Normalization | None:
     """Return what an input's last two steps compute of bytes; None where others are there."""
     *before, normalize, cast = port.steps if len(port.steps) > len(_MOVABLE) else (None,) * 2
-    if normalize is None or cast is None or not _is_movable(before, normalize, cast):
+    if normalize is None or cast is None:
+        return None
+    names = [step.operator for step in before if step is not None]
+    is_picture = names[:1] == ["decode"] and set(names) <= set(_ON_BYTES)
+    element_type = str(cast.parameters.get("element_type", "float32")).lower()
+    is_last = (normalize.operator, cast.operator) == _MOVABLE
+    if not (is_picture and is_last and element_type == "float32"):
         return None
     given = Parameters(normalize.operator, normalize.parameters)
     mean = given.per_channel(("mean",), default=0.0)
@@ -61,14 +65,6 @@ def _normalization(port: Port) -> Normalization | None:
         channels_first=str(layout).upper().endswith("CHW"),
         on_host=on_host.reshape(256, channels),
     )
-
-
-def _is_movable(before: Sequence[Step | None], normalize: Step, cast: Step) -> bool:
-    names = [step.operator for step in before if step is not None]
-    is_picture = names[:1] == ["decode"] and set(names) <= set(_ON_BYTES)
-    element_type = str(cast.parameters.get("element_type", "float32")).lower()
-    is_last = (normalize.operator, cast.operator) == _MOVABLE
-    return is_picture and is_last and element_type == "float32"
 
 
 def _as_bytes(port: Port) -> Port:

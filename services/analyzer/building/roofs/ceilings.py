@@ -47,17 +47,15 @@ class Ceilings:
         ):
             is_other = datasheet and datasheet != value
             sheet = f" (datasheet {shown(datasheet, unit)})" if is_other else ""
-            figures.append(f"{shown(value, unit)}{self._spread_text(uncertainty)}{sheet}")
+            reach = (
+                "uncertainty unknown" if uncertainty is None else f"up to {uncertainty:.1%} higher"
+            )
+            spread = f" ({reach})" if self.kind == "measured" else ""
+            figures.append(f"{shown(value, unit)}{spread}{sheet}")
         method = f" ({self.method})" if self.method else ""
         source = "" if self.kind == "measured" else "; from the datasheet, not measured there"
         doubt = f"; it may be higher: {self.disturbance} meanwhile" if self.disturbance else ""
         return f"{' and '.join(figures)}{method}{source}{doubt}"
-
-    def _spread_text(self, uncertainty: float | None) -> str:
-        if self.kind != "measured":
-            return ""
-        text = "uncertainty unknown" if uncertainty is None else f"up to {uncertainty:.1%} higher"
-        return f" ({text})"
 
     def roof(self, intensity: float | None) -> float | None:
         """Return the attainable FLOP/s at an `intensity` in FLOP per byte."""

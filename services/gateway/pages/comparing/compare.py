@@ -170,17 +170,11 @@ def _ratios(
         )
         interval = ratio_interval(own, base_own)
         text = estimated(estimate.value / base.value, interval.low, interval.high)
-        ratios.append(
-            Ratio(figure, f"{text} of the base", _tone(interval.low, interval.high, is_less_better))
-        )
+        low, high, tone = interval.low, interval.high, ""
+        if low is not None and high is not None and not low <= 1.0 <= high:
+            tone = "better" if (high < 1.0) == is_less_better else "worse"
+        ratios.append(Ratio(figure, f"{text} of the base", tone))
     return ratios
-
-
-def _tone(low: float | None, high: float | None, is_less_better: bool) -> str:
-    """Return better or worse where the whole interval of a ratio says so, else ''."""
-    if low is None or high is None or low <= 1.0 <= high:
-        return ""
-    return "better" if (high < 1.0) == is_less_better else "worse"
 
 
 def named(table: Table, letters: Mapping[str, str]) -> Table:
