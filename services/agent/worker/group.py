@@ -1,7 +1,6 @@
 """One group of runs in a session: local runs as interleaved blocks, remote runs as queries come."""
 
 import contextlib
-import gc
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -25,6 +24,11 @@ from services.agent.worker.blocks import issued_once_caveat, stop_caveat, stop_r
 from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
+from services.agent.worker.garbage import (
+    freeze_garbage,
+    unfreeze_garbage,
+    without_garbage_collection,
+)
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.preparing_ahead import prepare_ahead
 from services.agent.worker.queries.ahead import (
@@ -111,11 +115,11 @@ class Group:
             if run.error is None:
                 self._perform_block(run, work, 0)
             yield self._end(run)
-        _freeze_garbage()
+        freeze_garbage()
         try:
             yield from self._interleave(local_runs)
         finally:
-            gc.unfreeze()
+            unfreeze_garbage()
 
     def _overlaps(self, run: Measurement) -> bool:
         """Return whether the calls of a run whose samples are prepared ahead overlap.
@@ -155,7 +159,7 @@ class Group:
                 break
             if block == 1:
                 # The first capture of layers imported more modules.
-                _freeze_garbage()
+                freeze_garbage()
         headlined = _headlined(active) if rule.of == "result" else active
         for run in active:
             run.blocks_ended = stop_reason(rule, run.medians, elapsed_s, missing)
@@ -173,7 +177,7 @@ class Group:
             with _noted_errors(run, self._order.session.batch_size):
                 self._start_processes(run)
                 capture = self._begin_capture(run)
-                with _without_garbage_collection(), run.collectors.block(), run.deadline:
+                with without_garbage_collection(), run.collectors.block(), run.deadline:
                     work(run)
                 run.stages.settle_repeats()
         finally:
@@ -371,23 +375,3 @@ def _capture_error(error: Exception) -> Exception:
     if is_device_loss(text):
         return DeviceLost(text.removeprefix("predict:").strip())
     return error if isinstance(error, AgentError | OSError | MemoryError) else PredictFailed(text)
-
-
-def _freeze_garbage() -> None:
-    """Exclude existing objects, those of frameworks and models, from the blocks' collections.
-
-    Otherwise a million objects of imports cost each block 0.15 s.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Keep Python's garbage collector out of the measured time."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

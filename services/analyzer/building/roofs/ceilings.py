@@ -47,9 +47,9 @@ class Ceilings:
         ):
             is_other = datasheet and datasheet != value
             sheet = f" (datasheet {shown(datasheet, unit)})" if is_other else ""
-            reach = (
-                "uncertainty unknown" if uncertainty is None else f"up to {uncertainty:.1%} higher"
-            )
+            reach = "uncertainty unknown"
+            if uncertainty is not None:
+                reach = f"up to {uncertainty:.1%} higher"
             spread = f" ({reach})" if self.kind == "measured" else ""
             figures.append(f"{shown(value, unit)}{spread}{sheet}")
         method = f" ({self.method})" if self.method else ""
