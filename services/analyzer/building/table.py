@@ -70,6 +70,10 @@ class Described(Protocol):
         """Its title for people."""
 
     @property
+    def source(self) -> str:
+        """Where its formula comes from."""
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """Its columns."""
 
@@ -289,6 +293,7 @@ def make_table(
         verdict=verdict,
         caveats=tuple(dict.fromkeys(caveats)),
         id=analysis.id,
+        source=analysis.source,
         chart=dict(analysis.chart) if analysis.chart else None,
     )
 

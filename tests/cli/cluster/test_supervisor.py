@@ -176,7 +176,7 @@ def test_each_service_gets_its_own_key_and_no_other_secret(
     assert "MLSCOPE_DATABASE_PASSWORD_FILE" not in given["registry"]
     assert "MLSCOPE_DATABASE_PASSWORD_FILE" in given["collector"]
     secrets = [path.read_text().strip() for path in (data_folder / "keys").iterdir()]
-    assert len(secrets) == 11
+    assert len(secrets) == 12
     assert not any(secret in json.dumps(given) for secret in secrets)
 
 

@@ -263,7 +263,7 @@ def test_rows_come_in_order_wherever_they_lie(rows_url: str, store: Store) -> No
     column = Column(name="n", type="int")
     long, short = (
         Table(name=name, title="T", columns=(column,), rows=tuple((n,) for n in range(count)))
-        for name, count in (("latency", 9), ("layers", 2))
+        for name, count in (("nine_rows", 9), ("two_rows", 2))
     )
     store.write("e1", [long, short], "d", {})
     with psycopg.connect(rows_url) as session:
@@ -272,7 +272,7 @@ def test_rows_come_in_order_wherever_they_lie(rows_url: str, store: Store) -> No
     with closing(Store(make_conninfo(rows_url, options=unindexed))) as reader:
         found = reader.tables(ALL)
     assert found.tables == (long, short)
-    assert found.total_rows == {"latency": 9, "layers": 2}
+    assert found.total_rows == {"nine_rows": 9, "two_rows": 2}
 
 
 def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> None:
