@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Error, Page, Request, async_playwright
 
 _FLAGS = (
     "--no-sandbox",
@@ -90,8 +90,13 @@ async def until(page: Page, script: str, timeout_s: float = 20.0) -> None:
     The error shows the page's text.
     """
     for _ in range(int(timeout_s / 0.05)):
-        if await page.evaluate(f"Boolean({script})"):
-            return
+        try:
+            if await page.evaluate(f"Boolean({script})"):
+                return
+        except Error as error:
+            # The page went to another address while it was asked; the next one is asked again.
+            if "Execution context was destroyed" not in error.message:
+                raise
         await asyncio.sleep(0.05)
     text = await page.evaluate("document.body.innerText")
     raise AssertionError(f"never: {script}\n{text}")
