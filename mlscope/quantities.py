@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.analysis import Column
 
@@ -71,26 +71,48 @@ def shown(value: Any, unit: str = "") -> str:
     return f"{number(value)} {_UNITS_SHOWN.get(unit, unit)}".rstrip()
 
 
-def estimated(value: float, low: float | None, high: float | None, unit: str = "") -> str:
-    """Return an estimate with the ends of its interval: `12.3 ms (12.1 … 12.6)`.
+class EstimateText(NamedTuple):
+    """An estimate as two texts: its amount with the unit, and what is known of its interval."""
 
-    `value`, `low` and `high` are in `unit` ("share": percent) and are shown in the same scale, the
-    value with three digits or as many as its interval needs. An end that is None is unknown.
+    amount: str
+    interval: str
+
+
+def estimate_text(
+    value: float, low: float | None, high: float | None, unit: str = ""
+) -> EstimateText:
+    """Return an estimate and its interval as texts: `12.3 ms` and `12.1 … 12.6`.
+
+    Every place that shows an estimate asks here, so that a bound that is not known is nowhere
+    passed over: with one end alone the interval is `at least 12.1` or `at most 12.6`, with none it
+    is `no interval`. `value`, `low` and `high` are in `unit` ("share": percent) and are shown in
+    the same scale, the value with three digits or as many as its interval needs.
     """
+    if not math.isfinite(value):
+        return EstimateText(shown(None), "no interval")
     factor, name = (0.01, "%") if unit == "share" else (1.0, f" {_UNITS_SHOWN.get(unit, unit)}")
     if unit in _SCALES:
         factor, prefixed = _scale_of(value, _SCALES[unit])
         name = f" {prefixed}"
-    ends = [None if end is None else end / factor for end in (low, high)]
+    ends = [None if end is None or not math.isfinite(end) else end / factor for end in (low, high)]
     scaled = value / factor
     decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if end is not None])
     amount = f"{scaled:z.{decimals}f}{name}".rstrip()
     low_text, high_text = ("" if end is None else f"{end:z.{decimals}f}" for end in ends)
     if low_text and high_text:
-        return f"{amount} ({low_text} … {high_text})"
+        return EstimateText(amount, f"{low_text} … {high_text}")
     if low_text or high_text:
-        return f"{amount} ({f'at least {low_text}' if low_text else f'at most {high_text}'})"
-    return f"{amount} (no interval)"
+        return EstimateText(amount, f"at least {low_text}" if low_text else f"at most {high_text}")
+    return EstimateText(amount, "no interval")
+
+
+def estimated(value: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """Return an estimate with its interval in brackets: `12.3 ms (12.1 … 12.6)`.
+
+    `value`, `low`, `high` and `unit` are as for `estimate_text`.
+    """
+    amount, interval = estimate_text(value, low, high, unit)
+    return f"{amount} ({interval})"
 
 
 def time_scale(size_ns: float) -> tuple[float, str]:

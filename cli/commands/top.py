@@ -113,6 +113,6 @@ def run_row(progress: Progress) -> tuple[str, ...]:
         str(sum(reading.answered for reading in readings)),
         str(sum(reading.failed for reading in readings)),
         shown(timed[-1].p50_ns if timed else None, "ns"),
-        shown(timed[-1].p99_ns if timed else None, "ns"),
+        timed[-1].p99_text if timed else shown(None),
         str(sum(reading.spans for reading in readings)),
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mlscope.quantities import shown
+from mlscope.statistics import is_certified
 from schemas.batch import QueriesAnswered
 
 BUCKETS_PER_OCTAVE = 8
@@ -40,6 +42,13 @@ class Reading:
     until_ns: int = -1
     #: the number of answered queries by bucket, without empty ones
     histogram: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def p99_text(self) -> str:
+        """The 99th percentile so far as text; one of fewer queries than certify it says so."""
+        text = shown(self.p99_ns, "ns") if self.p99_ns >= 0 else shown(None)
+        is_doubtful = self.p99_ns >= 0 and not is_certified(0.99, self.answered)
+        return f"{text} (few queries)" if is_doubtful else text
 
 
 class RunMeter:

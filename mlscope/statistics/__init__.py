@@ -5,7 +5,7 @@ Does not know: units, spans, messages, services. Values keep their unit: ns in, 
 """
 
 from mlscope.statistics.blocks import blocks_interval, student_975
-from mlscope.statistics.certification import certified_percentile, minimum_count
+from mlscope.statistics.certification import certified_percentile, is_certified, minimum_count
 from mlscope.statistics.clusters import percentile_widening, trimmed_widening, widened
 from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
 from mlscope.statistics.intervals import (
@@ -38,6 +38,7 @@ __all__ = [
     "best",
     "blocks_interval",
     "certified_percentile",
+    "is_certified",
     "mean_interval",
     "minimum_count",
     "optimal_batch",

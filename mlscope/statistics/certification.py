@@ -4,6 +4,8 @@ If t of n queries are above a bound, the bound is at least the percentile p with
 P(Binomial(n, 1 - p) <= t) <= 1 - c (LoadGen, early_stopping.cc, tolerance 0; c is 0.99 there).
 """
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,6 +32,16 @@ def minimum_count(p: float, confidence: float = CONFIDENCE, above: int = 1) -> i
         middle = (low + high) // 2
         low, high = (low, middle) if _certifies(middle, p, confidence, above) else (middle, high)
     return high
+
+
+def is_certified(p: float, count: int) -> bool:
+    """Tell whether `count` queries certify their percentile `p`; a median needs no certificate."""
+    return p <= 0.5 or count >= _least_count(p)
+
+
+@cache
+def _least_count(p: float) -> int:
+    return minimum_count(p)
 
 
 def certified_percentile(

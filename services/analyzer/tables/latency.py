@@ -6,7 +6,13 @@ from typing import Any
 
 from mlscope.counts import many
 from mlscope.quantities import estimated, number
-from mlscope.statistics import mean_interval, minimum_count, trimmed_widening, widened
+from mlscope.statistics import (
+    is_certified,
+    mean_interval,
+    minimum_count,
+    trimmed_widening,
+    widened,
+)
 from schemas.analysis import Table
 from schemas.run import ENDED_EARLY
 from services.analyzer.building.best import estimate_text
@@ -115,7 +121,9 @@ def _notes(run: Run, frames: Frames) -> list[str]:
             f"{run.row.run}: {many(run.failed_samples, 'sample')} failed in partly answered "
             "queries, whose times count"
         )
-    short = [f"p{100 * p:g} ({need})" for p, need in _CERTIFIED.items() if count < need]
+    short = [
+        f"p{100 * p:g} ({need})" for p, need in _CERTIFIED.items() if not is_certified(p, count)
+    ]
     if count and short:
         answered = many(count, "answered query")
         notes.append(f"{run.row.run}: {answered}: too few to certify {', '.join(short)}")
@@ -176,8 +184,9 @@ def result_of(run: Run, cells: dict[str, Any]) -> str:
 def _doubt(cells: dict[str, Any], percentile: str) -> str:
     """Return that too few queries certify a percentile; '' where enough do."""
     count = cells["count"]
-    is_certified = count >= _CERTIFIED[_PERCENTILES[percentile]]
-    return "" if is_certified else f", not certified by {many(count, 'query')}"
+    if is_certified(_PERCENTILES[percentile], count):
+        return ""
+    return f", not certified by {many(count, 'query')}"
 
 
 ANALYSIS = Analysis(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mlscope.quantities import estimated
+from mlscope.quantities import estimate_text
 from schemas.analysis import Estimate, Headline
 from schemas.status import EvaluationStatus
 
@@ -57,6 +57,5 @@ def throughput_figure(headline: Headline) -> Figure | None:
 def _figure(estimate: Estimate | None, unit: str, note: str) -> Figure | None:
     if estimate is None:
         return None
-    text = estimated(estimate.value, estimate.low, estimate.high, unit)
-    value, _, interval = text.partition(" (")
-    return Figure(value, interval.removesuffix(")"), note)
+    amount, interval = estimate_text(estimate.value, estimate.low, estimate.high, unit)
+    return Figure(amount, interval, note)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
-from mlscope.quantities import heads_of, shown, unit_of
+from mlscope.quantities import estimate_text, heads_of, shown, unit_of
 from schemas.analysis import Column, Table, Tables
 
 _LONG = 40
@@ -46,7 +46,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell's text; `interval` has the ends of its estimate, '' without an estimate."""
+    """A cell's text; `interval` says what is known of its estimate's, '' without an estimate."""
 
     text: str
     kind: str
@@ -220,15 +220,15 @@ def heads_in(columns: Sequence[Column]) -> list[str]:
 def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Cell]:
     values = {column.name: value for column, value in zip(table.columns, row, strict=False)}
     for column in columns:
-        text = _text(values.get(column.name), column)
-        low, high = values.get(f"{column.name}_low"), values.get(f"{column.name}_high")
-        if low is None or high is None:
+        value = values.get(column.name)
+        bounds = [f"{column.name}{end}" for end in ("_low", "_high")]
+        if not isinstance(value, int | float) or not values.keys() & {*bounds}:
+            text = _text(value, column)
             yield Cell(text, _kind_of(column, text))
             continue
-        first, last = shown(low, unit_of(column)), shown(high, unit_of(column))
-        if first.partition(" ")[2] == last.partition(" ")[2]:
-            first = first.partition(" ")[0]
-        yield Cell(text, _kind_of(column, text), f"{first} … {last}")
+        low, high = (values.get(bound) for bound in bounds)
+        amount, interval = estimate_text(value, low, high, unit_of(column))
+        yield Cell(amount, _kind_of(column, amount), interval)
 
 
 def _text(value: Any, column: Column) -> str:

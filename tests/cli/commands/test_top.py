@@ -22,7 +22,7 @@ def test_what_runs_has_its_figures() -> None:
     cells = run_row(_progress())
     assert cells[0] == E
     assert cells[3:6] == ("1/2", "40", "2")
-    assert cells[6:] == ("5 ms", "9 ms", "300")
+    assert cells[6:] == ("5 ms", "9 ms (few queries)", "300")
 
 
 def test_the_screen_has_agents_and_runs() -> None:

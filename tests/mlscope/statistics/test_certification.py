@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.statistics import certified_percentile, minimum_count, percentile
+from mlscope.statistics import (
+    certified_percentile,
+    is_certified,
+    minimum_count,
+    percentile,
+)
 
 
 @pytest.mark.parametrize(("p", "count"), [(0.9, 64), (0.99, 662), (0.999, 6636)])
@@ -13,6 +18,8 @@ def test_the_fewest_queries_are_loadgens(p: float, count: int) -> None:
     assert minimum_count(p) == count
     assert certified_percentile(range(count - 1), p) is None
     assert certified_percentile(range(count), p) == count - 1
+    assert is_certified(p, count)
+    assert not is_certified(p, count - 1)
 
 
 def test_a_servers_bound_needs_459_when_none_is_over_it() -> None:

@@ -1,7 +1,7 @@
 // Keeps the first page up to date: progress as numbers, everything else by asking for the page
 // again when the server says that it is another one. Without JavaScript the page is static.
 
-import { duration, rate } from "./quantities.js";
+import { duration, percentile, rate } from "./quantities.js";
 
 const SECTIONS = ["now", "regressions", "fleet", "latest"];
 const home = document.getElementById("home");
@@ -34,7 +34,7 @@ function showRun(item, update, index, planned) {
   };
   set("rate", rate(update.queries_per_s[index]));
   set("p50", duration(update.p50_ns[index]));
-  set("p99", duration(update.p99_ns[index]));
+  set("p99", percentile(update.p99_ns[index], "p99", update.answered[index]));
   const bar = item.querySelector("progress");
   const { runs, over } = bar.dataset;
   const share = planned ? Math.min(1, update.answered[index] / planned) : 0;

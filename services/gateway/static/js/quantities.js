@@ -14,3 +14,12 @@ export function rate(perSecond) {
   if (!(perSecond > 0)) return "–";
   return perSecond >= 1000 ? Math.round(perSecond).toLocaleString("en") : `${Number(perSecond.toPrecision(3))}`;
 }
+
+/** Queries from which on a percentile is certified, as in mlscope/statistics/certification.py. */
+export const CERTIFIED_FROM = { p50: 1, p90: 64, p99: 662 };
+
+/** Return a percentile so far as text; one of fewer queries than certify it says so. */
+export function percentile(ns, name, answered) {
+  const doubt = ns >= 0 && answered < CERTIFIED_FROM[name] ? " (few queries)" : "";
+  return `${duration(ns)}${doubt}`;
+}

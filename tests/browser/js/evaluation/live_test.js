@@ -5,6 +5,7 @@ import { colourOf, hashOf } from "/static/js/colours.js";
 import { barsOf } from "/static/js/evaluation/histogram.js";
 import { Progress, secondsLeft } from "/static/js/evaluation/progress.js";
 import { sentence } from "/static/js/evaluation/story.js";
+import { percentile } from "/static/js/quantities.js";
 
 function tick(fields) {
   const all = { attempt: 1, answered: 0, failed: 0, spans: 0, samples: 0, busy_ns: 0, until_ns: -1, p50_ns: -1, p90_ns: -1, p99_ns: -1, histogram: [], ...fields };
@@ -53,4 +54,11 @@ export function testEventsAreSentencesAlsoOfAnotherVersion() {
 export function testColoursAreThoseOfTheServer() {
   equal([hashOf(""), hashOf("a"), hashOf("foobar")], [0x811c9dc5, 0xe40c292c, 0xbf9cf968]);
   equal(colourOf("Conv 2-D"), colourOf("conv2d"));
+}
+
+export function testAPercentileOfFewQueriesSaysSo() {
+  equal(percentile(5e6, "p99", 661), "5 ms (few queries)");
+  equal(percentile(5e6, "p99", 662), "5 ms");
+  equal(percentile(5e6, "p50", 1), "5 ms");
+  equal(percentile(-1, "p99", 0), "–");
 }

@@ -2,6 +2,7 @@
 
 import re
 
+from mlscope.client.brief import brief
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of
 from schemas.analysis import Column, Table, Tables
@@ -42,8 +43,8 @@ def test_it_is_live_until_it_has_ended() -> None:
 
 def test_results_come_first_with_their_intervals() -> None:
     shown = _page(LATENCY, _table("conditions", "run", row=("r0",), verdict="All quiet."))
-    assert "<small>4 … 6 ms</small>" in shown
-    assert shown.index("4 … 6 ms") < shown.index('id="runs"')
+    assert "<small>4.00 … 6.00</small>" in shown
+    assert shown.index("4.00 … 6.00") < shown.index('id="runs"')
     assert "<dt>Conditions</dt><dd>All quiet.</dd>" in shown
 
 
@@ -56,7 +57,19 @@ def test_throughput_stands_beside_latency_of_the_same_run() -> None:
     )
     assert view.figures is not None
     assert [head.text for head in view.figures.heads] == ["run", "p50", "samples"]
-    assert [[cell.text for cell in row] for row in view.figures.rows] == [["r0", "5 ms", "200 /s"]]
+    assert [[cell.text for cell in row] for row in view.figures.rows] == [
+        ["r0", "5.00 ms", "200 /s"]
+    ]
+
+
+def test_a_percentile_without_upper_end_says_on_the_page_what_the_command_line_says() -> None:
+    columns = ("run", "p90", "p90_low", "p90_high", "p99", "p99_low", "p99_high")
+    table = _table("latency", *columns, row=("r0", 5e6, 4e6, 6e6, 9e6, 8e6, None))
+    printed = list(brief(table).rows)
+    assert printed == [("5.00 ms (4.00 … 6.00)", "9.00 ms (at least 8.00)")]
+    html = _page(table)
+    assert "5.00 ms<small>4.00 … 6.00</small>" in html
+    assert "9.00 ms<small>at least 8.00</small>" in html
 
 
 def test_every_section_can_be_linked_to() -> None:

@@ -64,10 +64,17 @@ def test_an_empty_table_is_its_verdict() -> None:
     assert "<table>" not in shown(a_table("optimal_batch", "run gain"))
 
 
-def test_an_interval_of_one_unit_says_it_once() -> None:
+def test_an_interval_is_below_its_estimate_in_the_same_unit() -> None:
     page = shown(a_table("levels", "x x_low x_high", (5e6, 4e6, 6e6), (5e5, 4e5, 6e6)))
-    assert "<small>4 … 6 ms</small>" in page
-    assert "<small>400 µs … 6 ms</small>" in page
+    assert "5.00 ms<small>4.00 … 6.00</small>" in page
+    assert "500 µs<small>400 … 6000</small>" in page
+
+
+def test_a_bound_that_is_not_known_is_not_passed_over() -> None:
+    columns = "run p99 p99_low p99_high"
+    page = shown(a_table("latency", columns, (1, 6e6, 4e6, None), (2, 6e6, None, None)))
+    assert "6.00 ms<small>at least 4.00</small>" in page
+    assert "6.00 ms<small>no interval</small>" in page
 
 
 def test_a_unit_in_a_name_is_not_repeated_beside_another_in_the_cells() -> None:

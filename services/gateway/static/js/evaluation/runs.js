@@ -1,6 +1,6 @@
 // The table of runs: each row follows its run. The cells are those of templates/evaluation.html.
 
-import { duration, rate } from "../quantities.js";
+import { duration, percentile, rate } from "../quantities.js";
 import { secondsLeft } from "./progress.js";
 
 const OVER = ["recorded", "failed", "incomplete", "cancelled"];
@@ -80,7 +80,7 @@ export function showReading(reading) {
     field(row, name).textContent = String(Math.max(reading[name], before));
   }
   field(row, "p50").textContent = reading.p50_ns < 0 ? "" : duration(reading.p50_ns);
-  field(row, "p99").textContent = reading.p99_ns < 0 ? "" : duration(reading.p99_ns);
+  field(row, "p99").textContent = reading.p99_ns < 0 ? "" : percentile(reading.p99_ns, "p99", reading.answered);
   if (reading.rate !== undefined) field(row, "rate").textContent = `${rate(reading.rate)}/s`;
   if (OVER.includes(row.dataset.state ?? "")) return;
   const queries = Number(row.dataset.queries ?? 0);

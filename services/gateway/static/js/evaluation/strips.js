@@ -2,7 +2,7 @@
 // loaded. A run that begins starts them anew.
 
 import { SERIES } from "../colours.js";
-import { duration, rate } from "../quantities.js";
+import { duration, percentile, rate } from "../quantities.js";
 
 const MOST_POINTS = 600;
 const HEIGHT_PX = 130;
@@ -24,7 +24,7 @@ const STRIPS = {
   latency: {
     lines: ["p50", "p90", "p99"],
     values: (r) => [r.p50_ns, r.p90_ns, r.p99_ns].map((ns) => (ns < 0 ? null : ns)),
-    text: (r) => `p50 ${duration(r.p50_ns)} · p90 ${duration(r.p90_ns)} · p99 ${duration(r.p99_ns)}`,
+    text: (r) => ["p50", "p90", "p99"].map((name) => `${name} ${percentile(r[`${name}_ns`], name, r.answered)}`).join(" · "),
     label: (v) => (v ? duration(v) : "0"),
   },
   flight: { lines: ["in flight"], values: (r) => [r.flight], text: (r) => (r.flight === undefined ? "–" : r.flight.toFixed(1)), label: (v) => v.toFixed(1) },
