@@ -9,6 +9,9 @@ LINT_READY = $(VENV)/.ready-lint
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
 PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 
+# Tests start thousands of interpreters: without compiled files each compiles the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-compose test-gpu module-graph schemas clean
 
 help:  ## this list
