@@ -12,13 +12,13 @@ import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
 from mlscope.bus.live import LiveMessages
 from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import NotAnswering
-from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import record_of, status_of
 from schemas.batch import QueriesAnswered
@@ -27,6 +27,9 @@ from schemas.message import Fact
 from schemas.request import ShowEvaluation
 from schemas.status import EvaluationStatus
 from schemas.subjects import ROOT
+
+if TYPE_CHECKING:
+    from mlscope.client.meter import Reading
 
 _ENTITIES = ("evaluation", "run", "analysis", "query")
 _QUEUE = 1024
@@ -45,7 +48,7 @@ class Progress:
 
     status: EvaluationStatus
     happened: str
-    readings: dict[str, Reading]
+    readings: "dict[str, Reading]"
 
     @property
     def ended(self) -> bool:
@@ -87,6 +90,9 @@ class _Watcher:
     """The state of one watch; `listening` bounds the life of its subscriptions."""
 
     def __init__(self, bus: Bus, evaluation: str, pace: Pace) -> None:
+        # Only who watches counts: every command and client imports this module, and numpy is slow.
+        from mlscope.client.meter import Meter
+
         self._bus = bus
         self._evaluation = evaluation
         self._pace = pace

@@ -1,11 +1,12 @@
 """Options of a reader. Each method takes one option and names it in the error if it is wrong."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from mlscope.datasets.errors import BadOption
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _MISSING = object()
 
@@ -64,8 +65,10 @@ class Options:
             raise BadOption(self.reader, name, value, "a list of texts")
         return tuple(texts)
 
-    def element_type(self, name: str, default: str) -> np.dtype[Any]:
+    def element_type(self, name: str, default: str) -> "np.dtype[Any]":
         """Return the element type of numbers: an integer, float or boolean type of NumPy."""
+        import numpy as np
+
         value = self._take(name, default)
         try:
             element_type: np.dtype[Any] = np.dtype(value)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlscope.datasets.errors import BadField
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,13 +17,13 @@ class Objects:
     """The n objects in one picture. A box is x, y, width and height in pixels."""
 
     #: float64 [n, 4]
-    boxes: NDArray[np.float64]
+    boxes: "NDArray[np.float64]"
     #: the file's own category numbers, [n]
-    classes: NDArray[np.int64]
+    classes: "NDArray[np.int64]"
     #: whether a shape covers a crowd of objects, [n]
-    crowd: NDArray[np.bool_]
+    crowd: "NDArray[np.bool_]"
     #: in pixels, as the file gives them, [n]
-    areas: NDArray[np.float64]
+    areas: "NDArray[np.float64]"
     #: as the file gives them: polygons, run lengths, or None, [n]
     segmentations: tuple[Any, ...]
     #: size of the picture in pixels; 0 where the file does not say
@@ -44,7 +45,7 @@ class Truth:
     texts: tuple[str, ...] | None = None
     objects: Objects | None = None
     #: numbers, as the targets of a regression
-    values: NDArray[np.float64] | None = None
+    values: "NDArray[np.float64] | None" = None
     #: content of a file: a map of classes, or the picture that an output should equal
     picture: bytes | None = None
 

@@ -26,6 +26,13 @@ def test_help_names_every_command_and_loads_nothing_heavy() -> None:
         assert re.search(rf"^    {name}\s", shown, re.MULTILINE), name
 
 
+def test_commands_that_compute_nothing_load_no_numpy() -> None:
+    names = ("analyze", "cancel", "ls", "manifest", "run", "show", "watch")
+    imports = "; ".join(f"import cli.commands.{name}" for name in names)
+    code = f"{imports}; import sys; print('numpy' in sys.modules)"
+    assert mlscope("-c", code).stdout == "False\n"
+
+
 def test_exit_codes_are_documented() -> None:
     shown = mlscope("-m", "cli.main", "help", "exit-codes").stdout
     assert [int(line.split()[0]) for line in shown.splitlines()] == [0, 1, 2, 3, 4, 5, 6, 130]
