@@ -1,26 +1,22 @@
 """A nats-server with JetStream, keys and permissions, as a child process.
 
-Also the text of its configuration file, and a watch for a server that refuses to store.
+Also a watch for a server that refuses to store.
 """
 
-import json
 import os
 import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cli.cluster import keys, ports
 from cli.cluster.errors import ProgramMissing
+from cli.cluster.nats_conf import MIB, NatsLayout, nats_conf
 from cli.cluster.processes import Command, Server
-from mlscope.bus.permissions import PERMISSIONS, Permission, permission_of
+from mlscope.bus.permissions import PERMISSIONS
 
-GIB = 1 << 30
-MIB = 1 << 20
-MAX_COMMAND_BYTES = 8 * MIB
 MEMORY_BYTES = 256 * MIB
 """Go's soft limit (GOMEMLIMIT) for the server's caches and garbage, unless the environment has one.
 
@@ -33,65 +29,6 @@ ROOM_BYTES = 32 * MIB
 
 _PROGRAM = "nats-server"
 _DISK_FULL = b"no space left on device"
-
-
-@dataclass(frozen=True, slots=True)
-class NatsLayout:
-    """Where a server listens, where it keeps its streams, and how large they may become."""
-
-    store: str
-    host: str
-    port: int
-    monitor_host: str
-    monitor_port: int
-    max_file_store_bytes: int = 32 * GIB
-    max_memory_store_bytes: int = 256 * MIB
-
-
-def nats_conf(
-    layout: NatsLayout,
-    public_keys: Mapping[str, str],
-    permission: Callable[[str], Permission] = permission_of,
-) -> str:
-    """Return the configuration file's text for `layout`, with one user for each public key.
-
-    `public_keys` maps names to nkeys. Raises `KeyError` for a name without a `permission`: no user
-    is ever written without restrictions.
-    """
-    users = []
-    for name, public_key in public_keys.items():
-        allowed = permission(name)
-        users.append(
-            f"      # {name}\n"
-            f"      {{ nkey: {public_key}, permissions: {{\n"
-            f"        publish: {{ allow: {json.dumps(allowed.publish)} }}\n"
-            f"        subscribe: {{ allow: {json.dumps(allowed.subscribe)} }}\n"
-            f"      }} }}"
-        )
-    user_lines = "\n".join(users)
-    # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
-    # travels in one message.
-    # Acknowledged means on disk: the server's own default syncs every two minutes.
-    return f"""\
-server_name: mlscope
-listen: {json.dumps(f"{layout.host}:{layout.port}")}
-http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
-max_payload: {MAX_COMMAND_BYTES}
-jetstream {{
-  store_dir: {json.dumps(layout.store)}
-  max_file_store: {layout.max_file_store_bytes}
-  max_memory_store: {layout.max_memory_store_bytes}
-  sync_interval: always
-}}
-accounts {{
-  MLSCOPE {{
-    jetstream: enabled
-    users: [
-{user_lines}
-    ]
-  }}
-}}
-"""
 
 
 def find_program() -> Path:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys import Key, ensure_key, ensure_password
-from cli.cluster.nats_server import NatsLayout, nats_conf
+from cli.cluster.nats_conf import NatsLayout, nats_conf
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
 

@@ -4,6 +4,9 @@ Every connection has a name, which is also the name of its key and its inbox pre
 an entry may do nothing. An entry holds exactly the permissions in use: a test plays the story of
 every service and fails on a missing permission and on an unused one.
 
+Agents, requesters and watchers are in NATS accounts of their own (`accounts`), so that these
+permissions also hold for the reply subjects that they name.
+
 No service may create a consumer, because a consumer can deliver messages to any subject. Services
 read with Direct Get, and follow by subscribing to the live subjects as well.
 
@@ -38,6 +41,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from mlscope.bus.inboxes import ANSWERS
 from mlscope.bus.rights import (
     all_facts,
     be_discovered,
@@ -123,7 +127,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
             *store_batches(agent),
             *read_artifacts(),
             *read_artifacts(UPLOADS),
-            *inboxes("scheduler", "requester"),
+            ANSWERS,
         ),
         subscribe=(*inboxes(inbox), agent_command(agent, _ANY), *be_discovered(_AGENT)),
     )
@@ -166,7 +170,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 bury_letters("registry"),
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
-                *inboxes("requester", "gateway"),
+                *inboxes("gateway"),
+                ANSWERS,
             ),
             subscribe=(
                 *inboxes("registry"),
@@ -189,7 +194,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
                 *store_batches("scheduler"),
-                *inboxes("requester", "gateway"),
+                *inboxes("gateway"),
+                ANSWERS,
             ),
             subscribe=(
                 *inboxes("scheduler"),
@@ -215,7 +221,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
                 bury_letters("collector"),
                 *fetch_payloads(OBJECTS, BATCHES),
-                *inboxes("requester"),
+                ANSWERS,
             ),
             subscribe=(*inboxes("collector"), *be_discovered("collector")),
         ),
@@ -226,7 +232,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *consume("analyzer"),
                 bury_letters("analyzer"),
                 *fetch_payloads(OBJECTS),
-                *inboxes("requester", "gateway"),
+                *inboxes("gateway"),
+                ANSWERS,
             ),
             subscribe=(
                 *inboxes("analyzer"),
@@ -241,7 +248,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *read_stream("EVALUATIONS"),
                 *fetch_payloads(OBJECTS),
                 watch_subject(_ANY, _ANY),
-                *inboxes("requester", WATCHER),
+                ANSWERS,
             ),
             subscribe=(
                 *inboxes("gateway"),

@@ -20,7 +20,8 @@ class Stream:
 
     A `max_bytes` of -1 means no limit. A full stream refuses messages (discard new), unless it
     `forgets`: then it drops its oldest ones. Everyone may write dead letters, and these must not
-    fill the disk.
+    fill the disk. A stream that `republishes` sends each message on, once it is stored, for the
+    connections outside the log's account to hear.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Stream:
     max_bytes: int = -1
     duplicate_window_s: float = 120.0
     forgets: bool = False
+    republishes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,15 @@ class Store:
 GIB = 1 << 30
 
 STREAMS: tuple[Stream, ...] = (
-    Stream("EVALUATIONS", (f"{ROOT}.evaluation.>", f"{ROOT}.run.>", f"{ROOT}.analysis.>")),
+    Stream(
+        "EVALUATIONS",
+        (f"{ROOT}.evaluation.>", f"{ROOT}.run.>", f"{ROOT}.analysis.>"),
+        republishes=True,
+    ),
     Stream("FLEET", (f"{ROOT}.agent.>",)),
     Stream("CATALOG", (f"{ROOT}.manifest.>",)),
     Stream("TRACES", (f"{ROOT}.trace.>",), max_bytes=4 * GIB),
-    Stream("QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_bytes=2 * GIB),
+    Stream("QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_bytes=2 * GIB, republishes=True),
     Stream("DEAD", (f"{ROOT}.dead.>",), max_bytes=GIB // 4, forgets=True),
 )
 
@@ -150,6 +156,25 @@ def store_of(subject: str) -> str:
     """
     (stream,) = (candidate for candidate in STREAMS if candidate.name == stream_of(subject))
     return BATCHES if stream.max_bytes > 0 and not stream.forgets else OBJECTS
+
+
+REPUBLISHED = "live"
+"""The prefix of the subjects on which streams send stored messages on."""
+
+
+def republished(subject: str) -> str:
+    """Return the subject on which the messages of a live `subject` leave the log's account.
+
+    The subject itself where no stream republishes it, as for what is never stored.
+    """
+    entity = subject.split(".")[2]
+    captured = {
+        stored.split(".")[2]
+        for stream in STREAMS
+        if stream.republishes
+        for stored in stream.subjects
+    }
+    return f"{REPUBLISHED}.{subject}" if entity in captured else subject
 
 
 def without_root(subject: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from mlscope.bus.errors import BusError, ServerRefused
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.streams import OBJECTS, Bucket, Durable, Store, Stream
+from mlscope.bus.streams import OBJECTS, REPUBLISHED, Bucket, Durable, Store, Stream
 
 LEAST_VERSION = (2, 12)
 _NOT_FOUND = 10059
@@ -46,8 +46,10 @@ class Admin:
     async def make_stream(self, stream: Stream) -> None:
         """Create or update a stream."""
         window_ns = int(stream.duplicate_window_s * _SECOND_NS)
+        republish = {"src": ">", "dest": f"{REPUBLISHED}.>"}
         await self._make(
             {
+                **({"republish": republish} if stream.republishes else {}),
                 "name": stream.name,
                 "subjects": list(stream.subjects),
                 "retention": "limits",

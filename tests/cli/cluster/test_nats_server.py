@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from cli.cluster import nats_server
-from cli.cluster.nats_server import NatsLayout, StorageWatch, nats_conf
+from cli.cluster.nats_conf import NatsLayout, nats_conf
+from cli.cluster.nats_server import StorageWatch
 
 LAYOUT = NatsLayout("/data/na ts", "127.0.0.1", 4222, "127.0.0.1", 8222)
 COMPLAINT = b"[ERR] JetStream failed to store a msg: write x: no space left on device\n"

@@ -1,0 +1,124 @@
+"""The text of a nats-server's configuration file: accounts, users, permissions, limits."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlscope.bus.accounts import LOG, Crossing, account_of, crossing
+from mlscope.bus.permissions import Permission, permission_of
+
+GIB = 1 << 30
+MIB = 1 << 20
+MAX_COMMAND_BYTES = 8 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class NatsLayout:
+    """Where a server listens, where it keeps its streams, and how large they may become."""
+
+    store: str
+    host: str
+    port: int
+    monitor_host: str
+    monitor_port: int
+    max_file_store_bytes: int = 32 * GIB
+    max_memory_store_bytes: int = 256 * MIB
+
+
+def nats_conf(
+    layout: NatsLayout,
+    public_keys: Mapping[str, str],
+    permission: Callable[[str], Permission] = permission_of,
+) -> str:
+    """Return the configuration file's text for `layout`, with one user for each public key.
+
+    `public_keys` maps names to nkeys. Raises `KeyError` for a name without a `permission`: no user
+    is ever written without restrictions.
+    """
+    permissions = {name: permission(name) for name in public_keys}
+    crossed = crossing(permissions)
+    accounts = sorted({LOG, *map(account_of, public_keys)})
+    account_texts = "\n".join(
+        _account(account, _users(account, permissions, public_keys), crossed)
+        for account in accounts
+    )
+    # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
+    # travels in one message.
+    # Acknowledged means on disk: the server's own default syncs every two minutes.
+    return f"""\
+server_name: mlscope
+listen: {json.dumps(f"{layout.host}:{layout.port}")}
+http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
+max_payload: {MAX_COMMAND_BYTES}
+jetstream {{
+  store_dir: {json.dumps(layout.store)}
+  max_file_store: {layout.max_file_store_bytes}
+  max_memory_store: {layout.max_memory_store_bytes}
+  sync_interval: always
+}}
+accounts {{
+{account_texts}
+}}
+"""
+
+
+def _users(
+    account: str, permissions: Mapping[str, Permission], public_keys: Mapping[str, str]
+) -> str:
+    return "\n".join(
+        f"      # {name}\n"
+        f"      {{ nkey: {public_keys[name]}, permissions: {{\n"
+        f"        publish: {{ allow: {json.dumps(permission.publish)} }}\n"
+        f"        subscribe: {{ allow: {json.dumps(permission.subscribe)} }}\n"
+        f"      }} }}"
+        for name, permission in permissions.items()
+        if account_of(name) == account
+    )
+
+
+def _account(account: str, users: str, crossed: Crossing) -> str:
+    jetstream = "    jetstream: enabled\n" if account == LOG else ""
+    return (
+        f"  {json.dumps(account)} {{\n{jetstream}"
+        f"    users: [\n{users}\n    ]\n"
+        f"    exports: [\n{_lines(_exports(account, crossed))}\n    ]\n"
+        f"    imports: [\n{_lines(_imports(account, crossed))}\n    ]\n"
+        f"  }}"
+    )
+
+
+def _lines(entries: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(f"      {json.dumps(entry)}" for entry in entries)
+
+
+def _exports(account: str, crossed: Crossing) -> list[dict[str, Any]]:
+    """Return what `account` exports: one entry for a subject, with the accounts that may use it."""
+    services: dict[tuple[str, str], list[str]] = {}
+    for service in crossed.services:
+        if service.provider == account:
+            services.setdefault((service.subject, service.response_type), []).append(service.user)
+    feeds: dict[str, list[str]] = {}
+    for feed in crossed.feeds if account == LOG else ():
+        feeds.setdefault(feed.source, []).append(feed.user)
+    return [
+        *(
+            {"service": subject, "response_type": response_type, "accounts": users}
+            for (subject, response_type), users in services.items()
+        ),
+        *({"stream": source, "accounts": users} for source, users in feeds.items()),
+    ]
+
+
+def _imports(account: str, crossed: Crossing) -> list[dict[str, Any]]:
+    services = (
+        {"service": {"account": service.provider, "subject": service.subject}}
+        for service in crossed.services
+        if service.user == account
+    )
+    feeds = (
+        {"stream": {"account": LOG, "subject": feed.source}, "to": feed.subject}
+        for feed in crossed.feeds
+        if feed.user == account
+    )
+    return [*services, *feeds]

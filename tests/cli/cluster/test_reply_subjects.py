@@ -1,0 +1,134 @@
+"""No key reaches the log by a reply subject: every right that it has, answered onto the log."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from nats.aio.client import Client
+
+from cli.cluster.nats_server import NatsServer
+from mlscope.bus.accounts import INSIDE
+from mlscope.bus.inboxes import ANSWERS, inbox_prefix
+from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
+from mlscope.provision import provision
+from mlscope.settings import Settings
+from tests.mlscope.bus.permission_trace import covers
+
+ROOT = "mlscope.v1"
+OUTSIDERS = sorted({*PERMISSIONS, agent_key("a1")} - INSIDE)
+STORED = (
+    f"{ROOT}.evaluation.forged.measured",
+    f"{ROOT}.analysis.forged.completed",
+    f"{ROOT}.run.forged.r1.completed.other",
+    f"{ROOT}.trace.forged.r1.captured.other",
+    f"{ROOT}.agent.other.left",
+    "$KV.catalog.forged",
+    "$KV.leases.agent-other",
+    "$O.artifacts.M.forged",
+    "$O.payloads.C.forged",
+)
+"""Reply subjects that a stream stores, none of which an agent called `a1` may publish on."""
+DESTRUCTIVE = (
+    "$JS.API.STREAM.PURGE.EVALUATIONS",
+    "$JS.API.STREAM.DELETE.EVALUATIONS",
+    "$JS.API.CONSUMER.DELETE.EVALUATIONS.scheduler",
+)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """Run a provisioned server that also knows an agent by a key of its own."""
+    names = (*PERMISSIONS, agent_key("a1"))
+    with NatsServer(tmp_path_factory.mktemp("guarded"), names=names) as server:
+        yield server
+
+
+async def opened(server: NatsServer, name: str) -> Client:
+    """Connect with the key called `name`; refusals of the server are expected."""
+
+    async def ignored(_: Exception) -> None:
+        return None
+
+    client = Client()
+    await client.connect(
+        server.url,
+        nkeys_seed_str=server.seeds[name],
+        inbox_prefix=inbox_prefix(name).encode(),
+        error_cb=ignored,
+    )
+    return client
+
+
+async def settle(client: Client) -> None:
+    """Wait until the server has read everything sent so far."""
+    await client.flush()
+    await client.flush()
+
+
+async def stored_subjects(reader: Client) -> dict[str, int]:
+    """Return how many messages each subject of each stream holds."""
+    counts: dict[str, int] = {}
+    for stream in ("EVALUATIONS", "FLEET", "CATALOG", "TRACES", "QUERIES", "DEAD"):
+        counts |= await _subjects_of(reader, stream)
+    for stream in ("KV_leases", "KV_catalog", "OBJ_artifacts", "OBJ_payloads"):
+        counts |= await _subjects_of(reader, stream)
+    return counts
+
+
+async def _subjects_of(reader: Client, stream: str) -> dict[str, int]:
+    asked = json.dumps({"subjects_filter": ">"}).encode()
+    answer = json.loads((await reader.request(f"$JS.API.STREAM.INFO.{stream}", asked)).data)
+    return answer["state"].get("subjects") or {}
+
+
+def literal(right: str) -> str:
+    """Return one subject that `right` allows."""
+    return right.replace("*", "x").replace(">", "x")
+
+
+@pytest.mark.parametrize("name", OUTSIDERS)
+async def test_no_answer_lands_in_the_log(guarded: NatsServer, name: str) -> None:
+    await provision(_settings(guarded))
+    reader, intruder = await opened(guarded, "provisioner"), await opened(guarded, name)
+    body = json.dumps({"seq": 1, "batch": 10, "forged": name}).encode()
+    for right in permission_of(name).publish:
+        if right == ANSWERS:
+            continue
+        await intruder.publish(literal(right), body)
+        for reply in (*STORED, *DESTRUCTIVE):
+            await intruder.publish(literal(right), body, reply=reply)
+            # An acknowledged store, or what is stored, answered onto the reply subject.
+            await intruder.publish(literal(right), b"", reply=reply)
+    await settle(intruder)
+    await settle(reader)
+    counts = await stored_subjects(reader)
+    granted = permission_of(name).publish
+    forged = [one for one in STORED if one in counts and not _is_granted(granted, one)]
+    await intruder.close()
+    await reader.close()
+    assert forged == []
+
+
+async def test_what_a_requester_uploaded_is_answered_to_it_alone(guarded: NatsServer) -> None:
+    """The attack as it was found: a body from the store becomes a fact, or a command."""
+    await provision(_settings(guarded))
+    reader, requester = await opened(guarded, "provisioner"), await opened(guarded, "requester")
+    described = "$O.uploads.M.eA=="
+    get = f"$JS.API.DIRECT.GET.OBJ_uploads.{described}"
+    for body in (b'{"forged": true}', b"{}", b""):
+        assert b'"seq"' in (await requester.request(described, body)).data
+        for reply in (*STORED, *DESTRUCTIVE):
+            await requester.publish(get, b"", reply=reply)
+        assert (await requester.request(get, b"")).data == body
+    await settle(reader)
+    assert not set(STORED) & (await stored_subjects(reader)).keys()
+    await requester.close()
+    await reader.close()
+
+
+def _is_granted(rights: tuple[str, ...], subject: str) -> bool:
+    return any(covers(right, subject) for right in rights)
+
+
+def _settings(server: NatsServer) -> Settings:
+    return Settings(nats_url=server.url, nats_seed_file=server.seed_files["provisioner"])
