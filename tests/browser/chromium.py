@@ -55,6 +55,11 @@ class Browsing:
         context.on("weberror", lambda raised: self.trouble.append(str(raised.error)))
         return await context.new_page()
 
+    async def close_pages(self) -> None:
+        """Close every page, and forget what it kept."""
+        for context in self.browser.contexts:
+            await context.close()
+
     def tolerate(self, text: str) -> None:
         """Let console messages that contain `text` pass: the test brings them about."""
         self._tolerated.append(text)
@@ -74,14 +79,21 @@ class Browsing:
 
 
 @asynccontextmanager
-async def browsing(program: str) -> AsyncIterator[Browsing]:
-    """Lend a headless browser, started from `program`."""
+async def started_browser(program: str) -> AsyncIterator[Browser]:
+    """Run a headless browser, started from `program`."""
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=program, args=list(_FLAGS))
         try:
-            yield Browsing(browser)
+            yield browser
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def browsing(program: str) -> AsyncIterator[Browsing]:
+    """Lend pages of a headless browser of its own, started from `program`."""
+    async with started_browser(program) as browser:
+        yield Browsing(browser)
 
 
 async def until(page: Page, script: str, timeout_s: float = 20.0) -> None:

@@ -1,43 +1,81 @@
-"""Pages of a real browser, and a gateway over a memory bus to show in them."""
+"""Pages of one real browser, and a gateway over a memory bus to show in them.
+
+The browser is started once: its tests share an event loop, and so do their asynchronous fixtures,
+which are `shared_loop` fixtures.
+"""
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page
+import pytest_asyncio
+from playwright.async_api import Browser, Page
 
-from tests.browser.chromium import Browsing, browsing, find_chromium
+from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer, connect
+from tests.browser.chromium import Browsing, find_chromium, started_browser
 from tests.browser.modules import serving
 from tests.browser.photographs import Photographs
-from tests.services.gateway.conftest import Running, bus, server, standing
-from tests.services.gateway.conftest import running as served
+from tests.services.gateway.conftest import Running, serving_gateway
+from tests.standing import server
+from tests.stories import StandIns, stand_ins
 
-__all__ = ["bus", "served", "server", "standing"]
+__all__ = ["server"]
+
+shared_loop = partial(pytest_asyncio.fixture, loop_scope="session")
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browsing]:
-    """Lend a browser; the test fails when a page calls another machine or logs an error."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of this folder share the browser's event loop."""
+    for item in items:
+        if pytest_asyncio.is_async_test(item) and item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@shared_loop(scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """Lend the browser that all tests of this process share."""
     program = find_chromium()
     if program is None:
         pytest.skip("NO BROWSER: pages were not tested; install chromium")
-    async with browsing(program) as browser:
+    async with started_browser(program) as browser:
         yield browser
-    assert browser.complaints() == []
 
 
-@pytest.fixture
+@shared_loop
+async def browser(chromium: Browser) -> AsyncIterator[Browsing]:
+    """Lend a browser; the test fails when a page calls another machine or logs an error."""
+    browsing = Browsing(chromium)
+    yield browsing
+    await browsing.close_pages()
+    assert browsing.complaints() == []
+
+
+@shared_loop
 async def page(browser: Browsing) -> Page:
     """Open an empty page, 1280 pixels wide and light; `browser.page()` opens others."""
     return await browser.page()
 
 
-@pytest.fixture
-async def running(browser: Browsing, served: Running) -> AsyncIterator[Running]:
+@shared_loop
+async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
+    async with connect(server, "gateway") as bus:
+        yield bus
+
+
+@shared_loop
+async def standing(server: MemoryServer) -> AsyncIterator[StandIns]:
+    async with stand_ins(server) as standing:
+        yield standing
+
+
+@shared_loop
+async def running(browser: Browsing, bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
     """Run a gateway until the pages that talk to it are closed."""
-    yield served
-    for context in browser.browser.contexts:
-        await context.close()
+    async with serving_gateway(bus) as running:
+        yield running
+        await browser.close_pages()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from schemas.analysis import Table
 from services.analyzer.tables import ANALYSES
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing, until
+from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.services.analyzer.golden import FOLDER, frames_in
 from tests.services.gateway.conftest import Running
@@ -23,7 +24,7 @@ def golden(name: str) -> Table:
     return analysis.compute(frames_in(json.loads((FOLDER / name / "input.json").read_text())))
 
 
-@pytest.fixture(autouse=True)
+@shared_loop(autouse=True)
 async def held(standing: StandIns) -> None:
     """Hold two golden tables."""
     await standing.tell(*whole_story())

@@ -14,6 +14,7 @@ from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing
+from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.pages.test_home import an_agent
@@ -56,7 +57,7 @@ UNSHOWN = {
 """Paths of the gateway that answer no page of its own."""
 
 
-@pytest.fixture
+@shared_loop
 async def house(running: Running, standing: StandIns) -> Running:
     """Return a gateway that has something to show on every page."""
     standing.agents = (an_agent(), an_agent("a" * 64, state="lost"))

@@ -58,8 +58,9 @@ class Running:
         return f"http://127.0.0.1:{self.port}"
 
 
-@pytest.fixture
-async def running(bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
+@asynccontextmanager
+async def serving_gateway(bus: Bus) -> AsyncIterator[Running]:
+    """Run a gateway's server on a free port until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     stop = asyncio.Event()
@@ -76,3 +77,9 @@ async def running(bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
     yield running
     stop.set()
     await serving
+
+
+@pytest.fixture
+async def running(bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
+    async with serving_gateway(bus) as running:
+        yield running
