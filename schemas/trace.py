@@ -44,6 +44,8 @@ class ShowTrace(Command):
     verb = "trace"
     evaluation: Token
     run: str = Field(default="", max_length=64)
+    #: false: where a long run must be prepared first, answer at once how far that is
+    waits: bool = True
 
 
 class ShowWindow(Command):
@@ -132,7 +134,10 @@ class TraceGap(Message):
 
 
 class TraceOverview(Message):
-    """Answer to `trace`. `origin_epoch_ns` is the time of day of time 0, 0 unknown."""
+    """Answer to `trace`. `origin_epoch_ns` is the time of day of time 0, 0 unknown.
+
+    Where `prepared_share` is below 1, the run is being prepared: ask again for its lanes.
+    """
 
     evaluation: Token
     run: Token
@@ -155,6 +160,7 @@ class TraceOverview(Message):
     lanes: tuple[TraceLane, ...] = ()
     gaps: tuple[TraceGap, ...] = ()
     caveats: tuple[str, ...] = ()
+    prepared_share: float = 1.0
 
 
 class TraceWindow(Message):

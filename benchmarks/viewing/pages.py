@@ -24,6 +24,14 @@ _FIRST = """() => new Promise((done) => {
   };
   look();
 })"""
+_WHOLE = """() => new Promise((done) => {
+  const look = () => {
+    const { levels } = globalThis.__timeline;
+    if (!levels.isPartial && levels.overview.size > 0) done(performance.now());
+    else setTimeout(look, 20);
+  };
+  look();
+})"""
 _RECORD = """() => {
   const record = { times: [], last: 0 };
   globalThis.__record = record;
@@ -94,6 +102,11 @@ async def first_frame_ms(page: Page, url: str) -> float:
     """Go to a trace; return ms from the navigation to its first frame with spans."""
     await page.goto(url, wait_until="commit")
     return float(await page.evaluate(_FIRST))
+
+
+async def whole_ms(page: Page) -> float:
+    """Return ms from the navigation until no more spans are loaded: all, or tiles of too many."""
+    return float(await page.evaluate(_WHOLE))
 
 
 async def perfetto_first_frame_ms(page: Page, url: str) -> tuple[float, Frame]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import httpx
@@ -37,6 +38,30 @@ class Servers:
     agent: dict[str, Any]
     #: spans of the stored run
     spans: int
+    #: the address of the database
+    database_url: str
+    analyzer: "AnalyzerProcess"
+
+
+class AnalyzerProcess:
+    """The analyzer, which can be started again so that it holds nothing in memory."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        """Take its settings' `fields`; `restart` starts it."""
+        self._fields = fields
+        self._process: SpawnProcess | None = None
+
+    def restart(self) -> None:
+        """End the process, if any, and start another one."""
+        self.stop()
+        self._process = _SPAWN.Process(target=_analyzer, args=(self._fields,), daemon=True)
+        self._process.start()
+
+    def stop(self) -> None:
+        """End the process and wait for it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join()
 
 
 def _gateway(fields: dict[str, Any]) -> None:
@@ -84,15 +109,18 @@ def serving(queries: int) -> Iterator[Servers]:
             "data_folder": folder,
         }
         asyncio.run(_provisioned(fields, dict(broker.seed_files)))
-        for name, target in (("gateway", _gateway), ("analyzer", _analyzer)):
-            own = {**fields, "nats_seed_file": broker.seed_files[name]}
-            process = _SPAWN.Process(target=target, args=(own,), daemon=True)
-            process.start()
-            stack.callback(process.join)
-            stack.callback(process.terminate)
+        own = {**fields, "nats_seed_file": broker.seed_files["gateway"]}
+        process = _SPAWN.Process(target=_gateway, args=(own,), daemon=True)
+        process.start()
+        stack.callback(process.join)
+        stack.callback(process.terminate)
+        analyzer = AnalyzerProcess({**fields, "nats_seed_file": broker.seed_files["analyzer"]})
+        stack.callback(analyzer.stop)
+        analyzer.restart()
         url = f"http://127.0.0.1:{port}"
         _wait_for(url)
-        yield Servers(url, {**fields, "nats_seed_file": broker.seed_files["agent"]}, spans)
+        agent = {**fields, "nats_seed_file": broker.seed_files["agent"]}
+        yield Servers(url, agent, spans, postgres.admin_url(), analyzer)
 
 
 def _wait_for(url: str) -> None:

@@ -15,12 +15,15 @@ _ANSWER_S = 120.0
 _AT_ONCE = 4
 
 
-async def overview_of(bus: Bus, evaluation: str, run: str = "") -> TraceOverview:
+async def overview_of(
+    bus: Bus, evaluation: str, run: str = "", *, waits: bool = True
+) -> TraceOverview:
     """Ask over `bus` for the lanes of a `run` of `evaluation`, without a name the deepest one.
 
-    Raises CommandRefused, NotAnswering, Denied.
+    Unless it `waits`, the answer may be how far the run is prepared. Raises CommandRefused,
+    NotAnswering, Denied.
     """
-    command = ShowTrace(evaluation=evaluation, run=run)
+    command = ShowTrace(evaluation=evaluation, run=run, waits=waits)
     return await ask_for(bus, command, TraceOverview, timeout_s=_ANSWER_S)
 
 

@@ -170,14 +170,17 @@ def _trace_paths() -> dict[str, Any]:
     exported["responses"]["200"]["content"] = dict.fromkeys(media_types, binary)
     overview = "lanes, range and gaps of a run"
     span = [evaluation, run, _path_parameter("span")]
+    waits = _query("waits")
     answers = _operation(
         "the model's answers", Predictions, [evaluation, *_query("run", "offset", "limit")]
     )
     return {
         path: {"get": operation}
         for path, operation in {
-            f"{address}/trace": _operation(f"{overview}, the deepest", TraceOverview, [evaluation]),
-            f"{run_address}/trace": _operation(overview, TraceOverview, [evaluation, run]),
+            f"{address}/trace": _operation(
+                f"{overview}, the deepest", TraceOverview, [evaluation, *waits]
+            ),
+            f"{run_address}/trace": _operation(overview, TraceOverview, [evaluation, run, *waits]),
             f"{run_address}/spans": spans,
             f"{run_address}/spans/{{span}}": _operation("one span", SpanDetails, span),
             f"{run_address}/series": _operation("sampled counters", None, [evaluation, run]),

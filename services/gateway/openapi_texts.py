@@ -38,6 +38,7 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "state": "a state, such as running or analyzed",
         "system_label": "a label of the agent, `name=value`; may be repeated",
         "theme": "colours of the drawing: light or dark",
+        "waits": "no: where a long run must be prepared first, answer at once how far that is",
         "version": "the manifest's version, or a constraint such as `>=1.2 <2`",
         "width": "width of the drawing in pixels",
     }

@@ -24,6 +24,7 @@ WINDOW: Mapping[str, str] = MappingProxyType(
 
 _NUMBERS = {"t0": "from_ns", "t1": "to_ns", "min_ns": "min_ns", "limit": "limit"}
 _FORMS = ("arrow", "json")
+_WAITS = ("yes", "no")
 _JSON_ROWS = 100_000
 _MOST_NS = 2**62
 
@@ -66,6 +67,21 @@ def is_json_form(query: Iterable[tuple[str, str]]) -> bool:
     if form not in _FORMS:
         raise MalformedMessage(field="format", found=form[:80], expected=", ".join(_FORMS))
     return form == "json"
+
+
+def waits_of(query: Iterable[tuple[str, str]]) -> bool:
+    """Tell whether a query for a run's lanes waits until they are prepared: not with `waits=no`.
+
+    Raises MalformedMessage.
+    """
+    waits = True
+    for name, value in query:
+        if name != "waits":
+            raise MalformedMessage(field=name, found=value[:80], expected="waits")
+        if value not in _WAITS:
+            raise MalformedMessage(field=name, found=value[:80], expected=" or ".join(_WAITS))
+        waits = value == "yes"
+    return waits
 
 
 def _number(name: str, text: str) -> int:

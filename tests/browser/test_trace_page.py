@@ -1,9 +1,10 @@
 """The trace of a run on its timeline, as a person sees and moves it."""
 
+import asyncio
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from mlscope.bus.bus import Bus
 from mlscope.tracing.batches import Attempt, trace_batch
@@ -67,6 +68,36 @@ async def test_a_stored_run_is_shown_whole(
     await expect(page.locator(".window tbody tr")).to_have_count(50)
     await assert_accessible(page)
     await photographs.take(page, "trace-whole")
+
+
+async def test_a_long_run_is_prepared_then_tiles_then_spans(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    trace = inference()
+    asked: list[str] = []
+
+    async def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        overview = {**trace.overview(), "spans": 250_000}
+        if len(asked) == 1:
+            overview = {"spans": 250_000, "lanes": [], "prepared_share": 0.4}
+        if "min_ns" in asked[-1]:
+            await tiles_shown.wait()
+        if "/spans?" in asked[-1]:
+            await route.fulfill(body=trace.arrow())
+        else:
+            await route.fulfill(json=overview)
+
+    await standing.tell(*whole_story())
+    tiles_shown = asyncio.Event()
+    await page.route("**/api/evaluations/*/runs/**", answer)
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0&sel=3")
+    await expect(page.locator("[data-part=state]")).to_contain_text("40 %")
+    tiles_shown.set()
+    await until(page, f"{TIMELINE}.levels.isPartial === false && {TIMELINE}.store.size > 0")
+    assert await page.evaluate(SELECTED) == "predict"
+    windows = [url for url in asked if "/spans?" in url]
+    assert ["min_ns" in url for url in windows] == [True, False]
 
 
 async def test_a_click_selects_a_span_and_shows_what_is_known_of_it(

@@ -7,23 +7,23 @@ of the last windows up to `ENCODED_BYTES`, since a stream takes several answers.
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 from mlscope.bus.records import ReceivedCommand
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.encoding.codec import decode_body, encode_body, is_json
-from schemas.encoding.errors import MalformedMessage
 from schemas.message import Message
 from schemas.request import Refused
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow, SpanDetails, TraceOverview, TraceWindow
 from services.analyzer.answering.refusals import answer_or_refusal
 from services.analyzer.errors import AnalyzerError, NoSuchSpan
+from services.analyzer.storage.timelines import KeptTimelines
 from services.analyzer.storage.traces import TracedRun, TraceReader
 from services.analyzer.traces.cache import BoundedCache
 from services.analyzer.traces.details import details_of, row_of
-from services.analyzer.traces.prepared import Prepared, prepared
+from services.analyzer.traces.prepared import prepared
+from services.analyzer.traces.resolutions import OUTLINED_FROM, Prepared
 from services.analyzer.traces.windows import window_of
 
 _log = logging.getLogger(__name__)
@@ -33,134 +33,222 @@ ENCODED_BYTES = 1 << 28
 _PART_BYTES = MAX_PAYLOAD_BYTES - 4096
 _JSON_PART_BYTES = _PART_BYTES // 4 * 3
 
+_READ_PART = 0.8
+"""The part of preparing a run that reading its spans takes, about."""
+_LOAD_AFTER_S = 1.0
+
 T = TypeVar("T", bound=Message)
 _Trace = tuple[TracedRun, Prepared]
 _Stream = tuple[TraceWindow, bytes]
 
 
 class Timelines:
-    """Answers requests for timelines; one is prepared at a time."""
+    """Answers requests for timelines; one is prepared at a time.
+
+    A long run's timeline is kept in the database once it is made. Its outline, which is read
+    first, answers until the spans are read too.
+    """
 
     def __init__(self, database_url: str) -> None:
         """Use a database, connected at the first request and again after a loss."""
         self._reader = TraceReader(database_url)
+        self._bulk_reader = TraceReader(database_url)
+        self._outlines = KeptTimelines(database_url)
+        self._bulk = KeptTimelines(database_url)
         self._turn = asyncio.Lock()
-        self._preparing: set[asyncio.Task[None]] = set()
+        self._bulk_turn = asyncio.Lock()
+        self._background: set[asyncio.Task[None]] = set()
+        self._shares: dict[tuple[str, str], float] = {}
         self._traces: BoundedCache[_Trace] = BoundedCache(PREPARED_BYTES)
         self._streams: BoundedCache[_Stream] = BoundedCache(ENCODED_BYTES)
 
     async def trace(self, command: ReceivedCommand) -> bytes:
-        """Answer `trace` with the lanes of a run."""
+        """Answer `trace` with the lanes of a run, or how far they are prepared."""
 
-        def read() -> TraceOverview:
+        async def answer() -> TraceOverview:
             request = decode_body(ShowTrace, command.body)
-            traced = self._reader.run(request.evaluation, request.run)
-            return self._reader.overview(traced, self._prepared(traced))
+            traced = await self._run(request.evaluation, request.run)
+            trace = await self._outlined(traced)
+            if trace is None and not request.waits and traced.row["stored"] >= OUTLINED_FROM:
+                if _name(traced) not in self._shares:
+                    self._shares[_name(traced)] = 0.0
+                    self._start(self._whole(traced))
+                return self._reader.waiting(traced, self._shares[_name(traced)])
+            if trace is None:
+                trace = await self._whole(traced)
+            elif not trace.is_whole:
+                self._start(self._whole(traced, _LOAD_AFTER_S))
+            return await asyncio.to_thread(self._reader.overview, traced, trace)
 
-        return await self._answered(command, read)
+        return await _encoded(command, answer())
 
     async def window(self, command: ReceivedCommand) -> bytes:
         """Answer `trace_window` with a part of the window's Arrow stream."""
         part_bytes = _JSON_PART_BYTES if is_json(command.body) else _PART_BYTES
-        with suppress(MalformedMessage):
-            request = decode_body(ShowWindow, command.body)
-            if stream := self._streams.get(_key(request)):
-                return encode_body(
-                    _part(stream, request.offset, part_bytes), json_text=is_json(command.body)
-                )
 
-        def read() -> TraceWindow:
+        async def answer() -> TraceWindow:
             request = decode_body(ShowWindow, command.body)
-            return _part(self._stream(request), request.offset, part_bytes)
+            stream = self._streams.get(_key(request)) or await self._stream(request)
+            return _part(stream, request.offset, part_bytes)
 
-        return await self._answered(command, read)
+        return await _encoded(command, answer())
 
     async def span(self, command: ReceivedCommand) -> bytes:
         """Answer `trace_span` with one span's details; too many children are left out."""
 
-        def read() -> SpanDetails:
+        async def answer() -> SpanDetails:
             request = decode_body(ShowSpan, command.body)
-            traced, trace = self._trace(request.evaluation, request.run)
-            row = row_of(trace, request.span)
-            if row is None:
-                raise NoSuchSpan(traced.row["run"], request.span)
-            start_ns = int(trace.frame["start"][row])
-            stored = self._reader.attributes(traced, start_ns, request.span)
-            return details_of(request.evaluation, traced.row["run"], trace, row, stored)
+            traced = await self._named(request.evaluation, request.run)
+            trace = await self._whole(traced)
 
-        return await self._answered(command, read)
+            def read() -> SpanDetails:
+                row = row_of(trace, request.span)
+                if row is None:
+                    raise NoSuchSpan(traced.row["run"], request.span)
+                start_ns = int(trace.frame["start"][row])
+                stored = self._reader.attributes(traced, start_ns, request.span)
+                return details_of(request.evaluation, traced.row["run"], trace, row, stored)
 
-    def prepare(self, evaluation: str) -> None:
-        """Prepare the deepest run of an evaluation in the background: somebody may open it soon."""
-
-        async def work() -> None:
-            try:
-                async with self._turn:
-                    await asyncio.to_thread(self._trace, evaluation, "")
-            except AnalyzerError as error:
-                _log.info("no timeline of %s prepared: %s", evaluation, error)
-
-        task = asyncio.create_task(work())
-        self._preparing.add(task)
-        task.add_done_callback(self._preparing.discard)
-
-    def close(self) -> None:
-        """Close the connection."""
-        for task in self._preparing:
-            task.cancel()
-        self._reader.close()
-
-    async def _answered(self, command: ReceivedCommand, read: Callable[[], T]) -> bytes:
-        async def answer() -> T:
             async with self._turn:
                 return await asyncio.to_thread(read)
 
-        json_text = is_json(command.body)
-        answered: T | Refused = await answer_or_refusal(answer())
-        return encode_body(answered, json_text=json_text)
+        return await _encoded(command, answer())
 
-    def _trace(self, evaluation: str, run: str) -> _Trace:
-        """Return a run with its prepared trace, as prepared last or anew."""
-        if (trace := self._traces.get((evaluation, run))) is not None:
-            return trace
-        traced = self._reader.run(evaluation, run)
-        self._prepared(traced)
-        trace = self._traces.get((evaluation, traced.row["run"]))
-        assert trace is not None, "the newest value stays in the cache"
+    def prepare(self, evaluation: str) -> None:
+        """Prepare an evaluation in the background: somebody may open it soon.
+
+        Long runs are kept in the database, and the deepest run of all in memory.
+        """
+
+        async def work() -> None:
+            runs = await asyncio.to_thread(self._bulk_reader.runs, evaluation)
+            runs.sort(key=lambda traced: int(traced.row["level"]))
+            for traced in runs:
+                is_long = traced.row["stored"] >= OUTLINED_FROM
+                is_kept = is_long and await asyncio.to_thread(self._bulk.has, traced)
+                if traced is runs[-1] or (is_long and not is_kept):
+                    await self._whole(traced)
+
+        self._start(work())
+
+    def close(self) -> None:
+        """Close the connections."""
+        for task in self._background:
+            task.cancel()
+        for connection in (self._reader, self._bulk_reader, self._outlines, self._bulk):
+            connection.close()
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do some work in the background."""
+
+        async def logged() -> None:
+            try:
+                await work
+            except AnalyzerError as error:
+                _log.info("no timeline prepared: %s", error)
+
+        task = asyncio.create_task(logged())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _run(self, evaluation: str, run: str) -> TracedRun:
+        return await asyncio.to_thread(self._reader.run, evaluation, run)
+
+    async def _named(self, evaluation: str, run: str) -> TracedRun:
+        """Return a run as it was when it was prepared last, else as it is now."""
+        cached = self._traces.get((evaluation, run))
+        return cached[0] if cached is not None else await self._run(evaluation, run)
+
+    def _held(self, traced: TracedRun) -> Prepared | None:
+        """Return the trace in memory, None where spans were stored since."""
+        cached = self._traces.get(_name(traced))
+        return cached[1] if cached is not None and cached[0].version == traced.version else None
+
+    def _hold(self, traced: TracedRun, trace: Prepared) -> None:
+        cached = self._traces.get(_name(traced))
+        if cached is None or cached[0].version != traced.version:
+            self._streams.drop(traced.evaluation)
+        self._traces.put(_name(traced), (traced, trace), trace.size_bytes)
+
+    async def _outlined(self, traced: TracedRun) -> Prepared | None:
+        """Return a trace of at least tiles, None where it must be prepared."""
+        if (held := self._held(traced)) is not None:
+            return held
+        outline = await asyncio.to_thread(self._outlines.outline, traced)
+        if outline is not None and self._held(traced) is None:
+            self._hold(traced, outline)
+        return self._held(traced)
+
+    async def _whole(self, traced: TracedRun, after_s: float = 0.0) -> Prepared:
+        """Return the whole trace of a run: from memory, as it is kept, or made anew."""
+        await asyncio.sleep(after_s)
+        async with self._bulk_turn:
+            held = self._held(traced)
+            if held is not None and held.is_whole:
+                return held
+            try:
+                trace = await asyncio.to_thread(self._bulk.whole, traced)
+                is_new = trace is None
+                if trace is None:
+                    trace = await asyncio.to_thread(self._made, traced)
+                self._hold(traced, trace)
+            finally:
+                self._shares.pop(_name(traced), None)
+        if is_new and trace.spans >= OUTLINED_FROM:
+            self._start(asyncio.to_thread(self._bulk.keep, traced, trace))
         return trace
 
-    def _prepared(self, traced: TracedRun) -> Prepared:
-        """Return the trace of a run, prepared again where spans were stored since."""
-        key = (traced.evaluation, traced.row["run"])
-        cached = self._traces.get(key)
-        if cached is not None and cached[0].version == traced.version:
-            return cached[1]
-        trace = prepared(self._reader.stored(traced))
-        _ = trace.base  # made now, so that no window has to wait for it
-        self._traces.put(key, (traced, trace), trace.size_bytes)
-        self._streams.drop(traced.evaluation)
-        return trace
+    def _made(self, traced: TracedRun) -> Prepared:
+        """Return the trace of a run made of its spans; note how far that is."""
+        whole = max(traced.row["stored"], 1)
 
-    def _stream(self, request: ShowWindow) -> _Stream:
-        if (stream := self._streams.get(_key(request))) is not None:
-            return stream
-        traced, trace = self._trace(request.evaluation, request.run)
-        window = window_of(trace, request)
-        encoded = window.encoded()
-        identity = f"{traced.version} {_key(request)} {len(encoded)}"
-        head = TraceWindow(
-            evaluation=request.evaluation,
-            run=traced.row["run"],
-            spans=window.spans,
-            rows=window.frame.height,
-            min_ns=window.min_ns,
-            offset=0,
-            total_bytes=len(encoded),
-            digest=hashlib.sha256(identity.encode()).hexdigest()[:16],
-            part=b"",
-        )
-        self._streams.put(_key(request), (head, encoded), len(encoded))
-        return head, encoded
+        def note(spans: int) -> None:
+            self._shares[_name(traced)] = _READ_PART * min(spans / whole, 1.0)
+
+        return prepared(self._bulk_reader.stored(traced, note))
+
+    async def _stream(self, request: ShowWindow) -> _Stream:
+        traced = await self._named(request.evaluation, request.run)
+        trace = self._held(traced) or await self._outlined(traced) or await self._whole(traced)
+        async with self._turn:
+            stream = await asyncio.to_thread(_stream_of, traced, trace, request)
+        if stream is None:
+            trace = await self._whole(traced)
+            async with self._turn:
+                stream = await asyncio.to_thread(_stream_of, traced, trace, request)
+        assert stream is not None, "a whole trace has every window"
+        self._streams.put(_key(request), stream, len(stream[1]))
+        return stream
+
+
+async def _encoded(command: ReceivedCommand, answer: Awaitable[T]) -> bytes:
+    answered: T | Refused = await answer_or_refusal(answer)
+    return encode_body(answered, json_text=is_json(command.body))
+
+
+def _stream_of(traced: TracedRun, trace: Prepared, request: ShowWindow) -> _Stream | None:
+    """Return a window as Arrow; None where the trace is not whole and would have to be."""
+    window = window_of(trace, request)
+    if window is None:
+        return None
+    encoded = window.encoded()
+    identity = f"{traced.version} {_key(request)} {len(encoded)}"
+    head = TraceWindow(
+        evaluation=request.evaluation,
+        run=traced.row["run"],
+        spans=window.spans,
+        rows=window.frame.height,
+        min_ns=window.min_ns,
+        offset=0,
+        total_bytes=len(encoded),
+        digest=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        part=b"",
+    )
+    return head, encoded
+
+
+def _name(traced: TracedRun) -> tuple[str, str]:
+    return traced.evaluation, traced.row["run"]
 
 
 def _key(request: ShowWindow) -> tuple[object, ...]:

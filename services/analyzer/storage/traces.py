@@ -1,6 +1,6 @@
 """Reading a run for drawing: its spans, its load, and what is missing of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from services.analyzer.traces.columns import (
     joined,
     unpacked,
 )
-from services.analyzer.traces.prepared import MOST_CORRELATED, Prepared, Stored
+from services.analyzer.traces.prepared import MOST_CORRELATED, Stored
+from services.analyzer.traces.resolutions import Prepared
 
 MOST_SPANS = 16_000_000
 """The most spans of a run that are drawn; what is beyond is counted as unread."""
-_PAGE_SPANS = 1_000_000
+_PAGE_SPANS = 250_000
 _MOST_QUERIES = 1_000_000
 _LEAST_NS = -(2**63)
 
@@ -53,22 +54,29 @@ class TraceReader:
 
         Raises NoSuchRun, DatabaseAway.
         """
-        values = {"evaluation": evaluation}
-        rows = self._sessions.read(lambda session: session.maps("traced_runs", values))
-        matching = [row for row in rows if run in ("", row["run"])]
+        matching = [traced for traced in self.runs(evaluation) if run in ("", traced.row["run"])]
         if not matching:
             raise NoSuchRun(evaluation, run)
-        deepest = max(matching, key=lambda row: row["level"])
-        return TracedRun(evaluation, deepest, tuple(row["run"] for row in rows))
+        return max(matching, key=lambda traced: traced.row["level"])
 
-    def stored(self, traced: TracedRun) -> Stored:
-        """Return what is stored of a run's spans. Raises DatabaseAway."""
+    def runs(self, evaluation: str) -> list[TracedRun]:
+        """Return the runs of an evaluation that have spans. Raises DatabaseAway."""
+        values = {"evaluation": evaluation}
+        rows = self._sessions.read(lambda session: session.maps("traced_runs", values))
+        names = tuple(row["run"] for row in rows)
+        return [TracedRun(evaluation, row, names) for row in rows]
+
+    def stored(self, traced: TracedRun, on_read: Callable[[int], None] = lambda _: None) -> Stored:
+        """Return what is stored of a run's spans; `on_read` gets how many were read so far.
+
+        Raises DatabaseAway.
+        """
         key = _key(traced)
 
         def read(session: Session) -> Stored:
             names = session.maps("span_names", key)
             queries = session.maps("query_columns", key | {"limit": _MOST_QUERIES})[0]
-            spans = _spans(session, key)
+            spans = _spans(session, key, on_read)
             has_samples = bool((spans["kind"] == SpanKind.SAMPLE).any())
             samples = session.maps("sample_columns", key)[0] if has_samples else {}
             units = session.maps("units", key) if has_samples else []
@@ -98,12 +106,23 @@ class TraceReader:
             runs=traced.runs,
             origin_epoch_ns=row["epoch_ns"],
             range_ns=trace.range_ns,
-            spans=trace.frame.height,
+            spans=trace.spans,
             unread=unread,
             dropped=row["dropped_records"] + row["dropped_batches"],
             lanes=tuple(trace.lanes),
             gaps=self._gaps(traced, trace),
             caveats=tuple(caveats),
+        )
+
+    def waiting(self, traced: TracedRun, share: float) -> TraceOverview:
+        """Return the description of a run of which a `share` is prepared."""
+        fields = ("run", "attempt", "agent", "model", "framework", "device", "batch_size")
+        return TraceOverview(
+            evaluation=traced.evaluation,
+            **{name: traced.row[name] for name in fields},
+            runs=traced.runs,
+            spans=traced.row["stored"],
+            prepared_share=min(share, 0.99),
         )
 
     def attributes(self, traced: TracedRun, start_ns: int, span: int) -> tuple[int, str]:
@@ -151,7 +170,7 @@ def _key(traced: TracedRun) -> dict[str, Any]:
     return {"run_key": traced.row["run_key"], "ts": traced.row["ts"]}
 
 
-def _spans(session: Session, key: Mapping[str, Any]) -> Columns:
+def _spans(session: Session, key: Mapping[str, Any], on_read: Callable[[int], None]) -> Columns:
     """Return the columns of a run's spans by start, read in pages."""
     pages: list[Columns] = []
     after = {"after_ns": _LEAST_NS, "after_span": _LEAST_NS}
@@ -162,6 +181,7 @@ def _spans(session: Session, key: Mapping[str, Any]) -> Columns:
         pages.append(page)
         count = len(page["span"])
         total += count
+        on_read(total)
         if count < limit:
             break
         after = {"after_ns": int(page["start_ns"][-1]), "after_span": int(page["span"][-1])}

@@ -111,3 +111,45 @@ WHERE run_key = %(run_key)s AND ts = %(ts)s AND batch = %(batch)s;
 SELECT block, coalesce(attributes::text, '') AS attributes
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND start_ns = %(start_ns)s AND span = %(span)s;
+
+-- timeline --
+-- The description of a run's timeline, if it was made of the spans that are stored now.
+SELECT description FROM timeline
+WHERE run_key = %(run_key)s AND format = %(format)s AND stored = %(stored)s;
+
+-- timeline_parts --
+-- The parts of a file of a timeline, in order.
+SELECT content FROM timeline_part
+WHERE run_key = %(run_key)s AND resolution = %(resolution)s
+ORDER BY part;
+
+-- lock_timeline --
+-- One analyzer at a time writes a run's timeline.
+SELECT pg_advisory_xact_lock(hashtextextended('timeline ' || %(run_key)s::text, 0));
+
+-- delete_timeline --
+-- Delete a run's timeline before it is written again.
+DELETE FROM timeline WHERE run_key = %(run_key)s;
+
+-- insert_timeline --
+-- Write a timeline, without its parts.
+INSERT INTO timeline (run_key, evaluation, format, stored, description, bytes)
+VALUES (
+    %(run_key)s, %(evaluation)s, %(format)s, %(stored)s, %(description)s, %(bytes)s
+);
+
+-- insert_timeline_part --
+-- Write a part of a file of a timeline.
+INSERT INTO timeline_part (run_key, resolution, part, content)
+VALUES (%(run_key)s, %(resolution)s, %(part)s, %(content)s);
+
+-- delete_old_timelines --
+-- Delete the timelines made longest ago, beyond a size of all together.
+DELETE FROM timeline
+WHERE run_key IN (
+    SELECT newest.run_key
+    FROM (
+        SELECT run_key, sum(bytes) OVER (ORDER BY made_at DESC, run_key) AS total FROM timeline
+    ) AS newest
+    WHERE newest.total > %(most_bytes)s
+) AND run_key <> %(run_key)s;

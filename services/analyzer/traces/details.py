@@ -9,7 +9,7 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.trace import SameName, SpanDetails, TraceLane, TraceSpan
-from services.analyzer.traces.prepared import Prepared
+from services.analyzer.traces.resolutions import Prepared
 
 _MOST_ANCESTORS = 256
 _MOST_CHILDREN = 500

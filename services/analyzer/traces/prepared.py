@@ -1,8 +1,7 @@
-"""A run's spans prepared for drawing: sorted by lane, depth and start, with their parents. Pure."""
+"""A run's spans made ready for drawing: sorted by lane, depth and start, with parents. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +10,13 @@ import polars as pl
 from mlscope.tracing.depths import depths_of
 from mlscope.tracing.lanes import COUNTER, MOST_LANES, key_of, lane_codes, lane_of
 from mlscope.tracing.load_spans import LOAD_NAMES, load_of
-from mlscope.tracing.tiles import Tiles, power_of_two, tiled
 from schemas.trace import TraceLane
 from services.analyzer.correlation import correlate
 from services.analyzer.traces.columns import Columns, Ns
+from services.analyzer.traces.resolutions import SPAN_FIELDS, Prepared, resolutions_of
 
-SPAN_BYTES = 68
-"""Memory of a prepared span, without its name's text."""
 MOST_CORRELATED = 4_000_000
 """Above, spans have the parents that were captured: finding the others takes 150 bytes a span."""
-_BASE_TILES_FROM = 1_000_000
-_BASE_PIXELS = 1 << 18
 _UNSIGNED_16 = 1 << 16
 
 
@@ -34,53 +29,6 @@ class Stored:
     queries: Columns
     samples: Columns
     units: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run's spans as a frame (schemas.trace.SPAN_COLUMNS but `count` and `busy`), and its lanes.
-
-    `bounds` are the first rows of each lane and depth in the frame, and the end.
-    """
-
-    frame: pl.DataFrame
-    lanes: Sequence[TraceLane]
-    bounds: npt.NDArray[np.int64]
-
-    @property
-    def size_bytes(self) -> int:
-        """The memory that the frame takes, about."""
-        return self.frame.height * SPAN_BYTES
-
-    @cached_property
-    def range_ns(self) -> tuple[int, int]:
-        """When the first span began and the last ended."""
-        if not self.frame.height:
-            return 0, 0
-        ends = pl.col("start") + pl.col("duration")
-        first, last = self.frame.select(pl.col("start").min(), end=ends.max()).row(0)
-        return int(first), int(last)
-
-    @cached_property
-    def spans(self) -> Tiles:
-        """The spans as tiles of one each."""
-        row = np.repeat(np.arange(len(self.bounds) - 1, dtype=np.int32), np.diff(self.bounds))
-        return Tiles.of_spans(
-            row, self.frame["start"].to_numpy(), self.frame["duration"].to_numpy()
-        )
-
-    @cached_property
-    def base_ns(self) -> float:
-        """The width of `base`: a power of two; 0 where spans are few enough without it."""
-        if self.frame.height < _BASE_TILES_FROM:
-            return 0.0
-        first, last = self.range_ns
-        return power_of_two((last - first) / _BASE_PIXELS)
-
-    @cached_property
-    def base(self) -> Tiles:
-        """Tiles of which wider ones are made, so that not every span is visited again."""
-        return tiled(self.spans, self.base_ns)
 
 
 def prepared(stored: Stored) -> Prepared:
@@ -110,10 +58,9 @@ def prepared(stored: Stored) -> Prepared:
     sorted_columns = {column: values[order] for column, values in columns.items()}
     names = pl.Series(texts, dtype=pl.Enum(texts)).gather(name[order]).alias("name")
     frame = pl.DataFrame(sorted_columns | {"depth": depth}).insert_column(3, names)
-    frame = frame.select("lane", "depth", "start", "duration", "name", "id", "parent", "query",
-                         "kind", "correlation", "value")  # fmt: skip
+    frame = frame.select(SPAN_FIELDS)
     lanes = _lanes(distinct[:MOST_LANES].tolist(), stored, depth, lane_ends)
-    return Prepared(frame, lanes, _bounds(sorted_columns["lane"], depth))
+    return resolutions_of(frame, lanes)
 
 
 def _laid_out(
@@ -138,12 +85,6 @@ def _laid_out(
         order[first:last], depths[first:last] = rows[by_depth], depth[by_depth]
         first = last
     return order, depths, lane_ends
-
-
-def _bounds(lane: npt.NDArray[np.generic], depth: npt.NDArray[np.uint8]) -> Ns:
-    row = lane.astype(np.int32) << 8 | depth
-    changes = np.flatnonzero(np.diff(row)) + 1
-    return np.concatenate([[0], changes, [len(row)]] if len(row) else [[0]]).astype(np.int64)
 
 
 def _names(stored: Stored, load_name: Ns) -> tuple[list[str], Ns]:

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from mlscope.tracing.depths import MOST_DEPTH
-from mlscope.tracing.tiles import Rows, Tiles, fitted, power_of_two
+from mlscope.tracing.tiles import MOST_PIXELS, Rows, Tiles, fitted, power_of_two
 from schemas.trace import SPAN_COLUMNS, ShowWindow
-from services.analyzer.traces.prepared import Prepared
+from services.analyzer.traces.resolutions import Prepared, Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +29,40 @@ class Window:
         return stream.getvalue()
 
 
-def window_of(trace: Prepared, request: ShowWindow) -> Window:
-    """Return the spans of `trace` that touch the requested window, as few rows as requested."""
+def window_of(trace: Prepared, request: ShowWindow) -> Window | None:
+    """Return the spans of `trace` that touch the requested window, as few rows as requested.
+
+    None means that this takes the spans of a trace that is not whole.
+    """
     columns = [name for name in SPAN_COLUMNS if name in request.columns or not request.columns]
     width_ns = power_of_two(request.min_ns) if request.min_ns else 0.0
-    first, last = _touching(trace.spans, trace, request)
-    spans = int((last - first).sum())
-    if 0 < trace.base_ns <= width_ns or (spans > request.limit and width_ns == 0):
-        first, last = _touching(trace.base, trace, request)
-        tiles = trace.base.between(first, last)
-        width_ns = max(width_ns, trace.base_ns)
-    else:
-        tiles = trace.spans.between(first, last)
-    tiles, min_ns = fitted(tiles, width_ns, request.limit)
-    return Window(_frame(trace, tiles, columns), int(tiles.count.sum()), int(min_ns))
+    resolution = trace.resolution_for(width_ns)
+    if resolution is None:
+        return None
+    first, last = _touching(trace, resolution, request)
+    if width_ns == 0 and int((last - first).sum()) > request.limit:
+        begin_ns, end_ns = trace.range_ns
+        window_ns = min(request.to_ns, end_ns) - max(request.from_ns, begin_ns)
+        resolution = trace.resolution_for(power_of_two(window_ns / MOST_PIXELS)) or resolution
+        width_ns = resolution.width_ns
+        first, last = _touching(trace, resolution, request)
+    tiles, min_ns = fitted(resolution.tiles.between(first, last), width_ns, request.limit)
+    return Window(_frame(resolution, tiles, columns), int(tiles.count.sum()), int(min_ns))
 
 
-def _touching(tiles: Tiles, trace: Prepared, request: ShowWindow) -> tuple[Rows, Rows]:
-    """Return the first row and the end of what touches the window, for each lane and depth."""
-    bounds = trace.bounds
-    if tiles is not trace.spans:
-        bounds = np.searchsorted(tiles.row, np.arange(len(trace.bounds)))
+def _touching(trace: Prepared, resolution: Resolution, request: ShowWindow) -> tuple[Rows, Rows]:
+    """Return the first tile and the end of what touches the window, for each lane and depth."""
     chosen: list[tuple[int, int]] = []
-    lanes, depths = trace.frame["lane"], trace.frame["depth"]
     chosen_lanes = frozenset(request.lanes)
-    for number, (first, last) in enumerate(pairwise(bounds.tolist())):
-        place = int(trace.bounds[number])
-        if chosen_lanes and lanes[place] not in chosen_lanes:
+    tiles = resolution.tiles
+    for (lane, depth), (first, last) in zip(
+        trace.rows.tolist(), pairwise(resolution.bounds.tolist()), strict=True
+    ):
+        if chosen_lanes and lane not in chosen_lanes:
             continue
         start = tiles.start[first:last]
         begin = 0
-        if depths[place] < MOST_DEPTH:  # spans of the deepest row may overlap
+        if depth < MOST_DEPTH:  # spans of the deepest row may overlap
             ends = start + np.maximum(tiles.duration[first:last], 1)
             begin = int(np.searchsorted(ends, request.from_ns, side="right"))
         end = int(np.searchsorted(start, request.to_ns, side="left"))
@@ -68,11 +71,11 @@ def _touching(tiles: Tiles, trace: Prepared, request: ShowWindow) -> tuple[Rows,
     return rows[:, 0], rows[:, 1]
 
 
-def _frame(trace: Prepared, tiles: Tiles, columns: Sequence[str]) -> pl.DataFrame:
+def _frame(resolution: Resolution, tiles: Tiles, columns: Sequence[str]) -> pl.DataFrame:
     """Return tiles with the columns of the span that each is named after."""
-    named = [name for name in columns if name in trace.frame.columns]
-    frame = trace.frame.select(named)
-    if tiles is not trace.spans:
+    named = [name for name in columns if name in resolution.frame.columns]
+    frame = resolution.frame.select(named)
+    if tiles is not resolution.tiles:
         frame = frame[tiles.source]
     derived = {
         "start": pl.Series("start", tiles.start),

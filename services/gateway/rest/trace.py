@@ -16,7 +16,7 @@ from services.gateway.arrow_columns import columns_of
 from services.gateway.query_parameters import check_is_plain
 from services.gateway.request_values import bus_of, evaluation_of, integer_of, run_of
 from services.gateway.responses import as_json
-from services.gateway.window_parameters import is_json_form, window_request
+from services.gateway.window_parameters import is_json_form, waits_of, window_request
 
 ARROW = "application/vnd.apache.arrow.stream"
 _GZIP_LEVEL = 1
@@ -26,8 +26,9 @@ _GZIP_WINDOW = 31
 
 async def trace(request: Request) -> Response:
     """GET /api/evaluations/{id}/runs/{run}/trace, or ../trace: lanes, range, what is missing."""
-    check_is_plain(request.query_params.multi_items())
-    answer = await overview_of(bus_of(request), evaluation_of(request), run_of(request))
+    waits = waits_of(request.query_params.multi_items())
+    evaluation, run = evaluation_of(request), run_of(request)
+    answer = await overview_of(bus_of(request), evaluation, run, waits=waits)
     return as_json(answer.model_dump(mode="json"))
 
 

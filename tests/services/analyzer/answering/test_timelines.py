@@ -142,6 +142,71 @@ async def test_without_tables_the_database_is_away(database_url: str) -> None:
 async def test_a_run_is_prepared_before_anybody_asks(answering: Timelines) -> None:
     answering.prepare("e1")
     answering.prepare("e2")
-    await asyncio.gather(*answering._preparing)
+    await asyncio.gather(*answering._background)
     assert answering._traces.get(("e1", "r0")) is not None
     assert answering._traces.get(("e2", "")) is None
+
+
+@pytest.fixture
+def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run count as long."""
+    for module in ("traces.resolutions", "answering.timelines"):
+        monkeypatch.setattr(f"services.analyzer.{module}.OUTLINED_FROM", 1)
+    monkeypatch.setattr("services.analyzer.traces.resolutions._OUTLINE_PIXELS", 8)
+
+
+async def _settled(answering: Timelines) -> None:
+    while answering._background:
+        await asyncio.gather(*answering._background)
+
+
+async def _overview(answering: Timelines, **fields: Any) -> dict[str, Any]:
+    return unpack(await answering.trace(_command(ShowTrace(evaluation="e1", **fields))))
+
+
+@pytest.mark.usefixtures("long_runs")
+async def test_a_kept_timeline_answers_without_the_spans(
+    answering: Timelines, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await _overview(answering)
+    wide, _ = await _window(answering, min_ns=10**9)
+    whole, _ = await _window(answering)
+    await _settled(answering)
+    with closing(Timelines(database_url)) as again:
+        monkeypatch.setattr(again, "_made", None)
+        assert await _overview(again) == made
+        assert not again._traces.get(("e1", "r0"))[1].is_whole  # type: ignore[index]
+        assert (await _window(again, min_ns=10**9))[0].equals(wide)
+        assert (await _window(again))[0].equals(whole)
+        await _settled(again)
+
+
+@pytest.mark.usefixtures("long_runs")
+async def test_a_timeline_of_another_format_is_made_again(
+    answering: Timelines, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await _overview(answering)
+    await _settled(answering)
+    monkeypatch.setattr("services.analyzer.storage.timelines.FORMAT", 99)
+    with closing(Timelines(database_url)) as again:
+        first = await _overview(again, waits=False)
+        assert (first["prepared_share"], first["lanes"]) == (0.0, [])
+        await _settled(again)
+        assert await _overview(again, waits=False) == made
+    with psycopg.connect(database_url) as session:
+        assert session.execute("SELECT format FROM timeline").fetchall() == [(99,)]
+
+
+@pytest.mark.usefixtures("long_runs")
+async def test_old_timelines_are_deleted(answering: Timelines, database_url: str) -> None:
+    answering.prepare("e1")
+    await _settled(answering)
+    held = answering._traces.get(("e1", "r0"))
+    assert held is not None
+    with psycopg.connect(database_url) as session:
+        session.execute("DELETE FROM timeline_part")
+        session.execute("UPDATE timeline SET run_key = -1, made_at = '2026-01-01'")
+    answering._bulk.keep(*held, most_bytes=1)
+    with psycopg.connect(database_url) as session:
+        rows = session.execute("SELECT run_key FROM timeline").fetchall()
+        assert rows == [(held[0].version[0],)]

@@ -14,8 +14,10 @@ from schemas.batch import SpanKind
 from schemas.trace import SPAN_COLUMNS, ShowWindow
 from services.analyzer.traces.columns import QUERY_WIRE, SAMPLE_WIRE, WIRE, unpacked
 from services.analyzer.traces.details import details_of, row_of
-from services.analyzer.traces.prepared import Prepared, Stored, prepared
-from services.analyzer.traces.windows import window_of
+from services.analyzer.traces.prepared import Stored, prepared
+from services.analyzer.traces.resolutions import Prepared
+from services.analyzer.traces.windows import Window
+from services.analyzer.traces.windows import window_of as window_or_none
 
 _NAMES = {0: "conv", 1: "relu", 2: "power"}
 _SPAN = st.tuples(
@@ -48,6 +50,12 @@ def stored_of(rows: Sequence[tuple[int, ...]], queries: int = 0) -> Stored:
         "ended_ns": 10 * number + 25,
     }
     return Stored(columns, _NAMES, load, unpacked({}, SAMPLE_WIRE), {2: "W"})
+
+
+def window_of(trace: Prepared, request: ShowWindow) -> Window:
+    window = window_or_none(trace, request)
+    assert window is not None
+    return window
 
 
 def _spans(trace: Prepared, **fields: int) -> pl.DataFrame:
@@ -134,11 +142,17 @@ def test_a_limit_makes_tiles_that_say_how_many_they_are(limit: int) -> None:
 def test_wide_windows_of_long_traces_are_made_of_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = stored_of([(3, 0, number % 2, 1, 10 * number, 5) for number in range(5000)])
     plain = _spans(prepared(stored), min_ns=300)
-    monkeypatch.setattr("services.analyzer.traces.prepared._BASE_TILES_FROM", 1000)
-    monkeypatch.setattr("services.analyzer.traces.prepared._BASE_PIXELS", 1000)
+    monkeypatch.setattr("services.analyzer.traces.resolutions._BASE_FROM", 1000)
+    monkeypatch.setattr("services.analyzer.traces.resolutions._BASE_PIXELS", 1000)
+    monkeypatch.setattr("services.analyzer.traces.resolutions.OUTLINED_FROM", 1000)
+    monkeypatch.setattr("services.analyzer.traces.resolutions._OUTLINE_PIXELS", 200)
     based = prepared(stored)
-    assert based.base_ns == 32
+    assert [resolution.width_ns for resolution in based.resolutions] == [0, 32, 128]
     assert _spans(based, min_ns=300).equals(plain)
+    outline = replace(based, resolutions=based.resolutions[2:])
+    assert _spans(outline, min_ns=300).equals(plain)
+    assert window_or_none(outline, ShowWindow(evaluation="e1", min_ns=100)) is None
+    assert window_or_none(outline, ShowWindow(evaluation="e1")) is None
 
 
 def test_a_span_has_ancestors_children_and_namesakes() -> None:

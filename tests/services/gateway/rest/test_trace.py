@@ -55,6 +55,8 @@ async def test_a_run_has_lanes(traces: httpx.AsyncClient) -> None:
     assert overview["run"] == "r0"
     assert {"load", "host", "device"} <= {lane["group"] for lane in overview["lanes"]}
     assert (await traces.get("/api/evaluations/e1/trace")).json() == overview
+    assert (await traces.get(f"{_RUN}/trace?waits=no")).json() == overview
+    assert (await traces.get(f"{_RUN}/trace?waits=maybe")).json()["field"] == "waits"
 
 
 async def test_spans_come_as_an_arrow_stream(traces: httpx.AsyncClient) -> None:

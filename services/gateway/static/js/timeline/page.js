@@ -4,7 +4,7 @@ import { DetailLevels } from "./data/detail_levels.js";
 import { LiveFeed } from "./data/live.js";
 import { Source } from "./data/source.js";
 import { inOrder } from "./drawing/layout.js";
-import { count, duration } from "./format.js";
+import { count, duration, percent } from "./format.js";
 import { Timeline } from "./timeline.js";
 
 const RELAYOUT_MS = 500;
@@ -27,9 +27,10 @@ function links(level, name) {
 
 /** Say in the status line what is shown, of how much. */
 function showCount(timeline, trace) {
-  const { overview, isTiled } = timeline.levels;
+  const { overview, isTiled, isPartial } = timeline.levels;
   const parts = [`${count(overview.spans)} of ${count(Math.max(trace.spans, overview.spans))} spans`];
   if (isTiled) parts.push(`shown as ${count(timeline.store.size)} tiles: zoom in for single spans`);
+  if (isPartial) parts.push("shown as tiles while single spans load…");
   if (trace.unread) parts.push(`${count(trace.unread)} not read`);
   if (trace.dropped) parts.push(`${count(trace.dropped)} dropped while measuring`);
   const gaps = timeline.gaps.length;
@@ -45,7 +46,11 @@ function show(state, text = "") {
 
 /** Load a run that is measured, and show it. */
 async function openStored(source, timeline) {
-  const trace = await source.overview();
+  const progress = root.querySelector("[data-part=progress]");
+  const trace = await source.overview((share, spans) => {
+    show("preparing", `Preparing ${count(spans)} spans for the first view of this run: ${percent(share)}. The next view is quick.`);
+    progress.value = share;
+  });
   if (trace.spans === 0) {
     show("empty", "This run has no spans. A deeper trace is asked for with --trace-level, such as framework.");
     return;
@@ -60,6 +65,10 @@ async function openStored(source, timeline) {
     timeline.refined();
     showCount(timeline, trace);
   };
+  showCount(timeline, trace);
+  if (!timeline.levels.isPartial) return;
+  await timeline.levels.complete(trace);
+  timeline.completed();
   showCount(timeline, trace);
 }
 

@@ -12,7 +12,7 @@ import { count, duration } from "./format.js";
 import { Frames } from "./drawing/frames.js";
 import { listen } from "./gestures.js";
 import { fillGutter } from "./gutter.js";
-import { longestIn, spanAt } from "./data/hit.js";
+import { spanNear } from "./data/hit.js";
 import { actionOf, showHelp } from "./keys.js";
 import { blockAt, blockOf, foldedAtFirst, groupOf, layoutOf, topOf } from "./drawing/layout.js";
 import { Minimap } from "./drawing/minimap.js";
@@ -26,7 +26,6 @@ import { showTip } from "./tip.js";
 import { approached, clamped, panned, revealed, timeAt, zoomed } from "./view.js";
 
 const REST_MS = 150;
-const NEAR_PX = 3;
 const MINIMAP_ROWS = 12;
 const LAG_NS = 250e6;
 const FOLLOWED_NS = 5e9;
@@ -89,7 +88,14 @@ export class Timeline {
     this.parts.search.value = asked.search;
     const place = asked.selected === null ? null : this.store.locate(asked.selected);
     if (place) this.select(place, !asked.window);
-    else if (asked.selected !== null) this.say(`Span ${asked.selected} is not in this trace.`);
+    else if (asked.selected !== null && !this.levels.isPartial) this.say(`Span ${asked.selected} is not in this trace.`);
+    this.awaited = place ? null : asked;
+  }
+
+  /** Single spans have come in the place of tiles; the address may name one that no tile showed. */
+  completed() {
+    this.refined();
+    if (this.awaited?.selected != null) this.#openAt({ ...this.awaited, window: this.awaited.window ?? this.view.goal });
   }
 
   /** Finer or newer spans have come. */
@@ -334,12 +340,8 @@ export class Timeline {
   spanUnder(x, y) {
     const under = y < AXIS ? null : blockAt(this.layout, y - AXIS, this.parts.lanes.scrollTop);
     const row = under?.line && under.block.lane.group !== "counter" ? this.store.row(under.block.lane.lane, under.line.depth) : null;
-    if (!row) return null;
     const { window } = this.view;
-    const time = timeAt(window, x, this.screen.width), pixel = (window.to - window.from) / this.screen.width;
-    const exact = spanAt(row, time);
-    const isWide = exact >= 0 && row.duration[exact] > pixel;
-    const span = isWide ? exact : longestIn(row, time - NEAR_PX * pixel, time + NEAR_PX * pixel);
+    const span = row ? spanNear(row, timeAt(window, x, this.screen.width), (window.to - window.from) / this.screen.width) : -1;
     return span >= 0 ? { row, span } : null;
   }
 

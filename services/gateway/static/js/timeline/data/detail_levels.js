@@ -1,12 +1,14 @@
 /**
- * Which spans are held: all of them up to two million, above that tiles of the whole run and finer
- * tiles of the window, which are asked for again whenever the window shows more than they say.
+ * Which spans are held. Up to two million: all of them, above 200,000 after tiles, which come sooner.
+ * More: tiles of the whole run and finer tiles of the window, which are asked for again whenever the
+ * window shows more than they say.
  */
 
 import { batchOf } from "./arrow.js";
 import { Store } from "./store.js";
 
 export const MOST_WHOLE = 2_000_000;
+export const MOST_AT_ONCE = 200_000;
 const MOST_TILES = 200_000;
 const SETTLED_MS = 150;
 const ALWAYS = ["lane", "depth", "start", "duration", "name", "id", "parent", "query", "kind"];
@@ -30,6 +32,8 @@ export class DetailLevels {
     /** @type {{store: Store, from: number, to: number, least: number} | null} */
     this.finer = null;
     this.isTiled = false;
+    /** whether tiles are shown until single spans have come */
+    this.isPartial = false;
     this.isLoading = false;
   }
 
@@ -37,13 +41,30 @@ export class DetailLevels {
   async load(trace, width) {
     const [from, to] = trace.range_ns;
     this.isTiled = trace.spans > MOST_WHOLE;
-    const least = this.isTiled ? (to - from) / width : 0;
-    this.columns = columnsOf(trace, this.isTiled);
-    const tiles = this.isTiled ? { least, limit: MOST_TILES } : {};
-    const buffer = await this.source.spans({ ...tiles, columns: this.columns });
-    const batch = batchOf(buffer, (text) => this.overview.nameOf(text));
-    if (batch.size) this.overview.append(batch);
+    this.isPartial = !this.isTiled && trace.spans > MOST_AT_ONCE;
+    const comesAsTiles = this.isTiled || this.isPartial;
+    const least = comesAsTiles ? (to - from) / width : 0;
+    this.columns = columnsOf(trace, comesAsTiles);
+    const tiles = comesAsTiles ? { least, limit: MOST_TILES } : {};
+    this.overview = await this.#storeOf({ ...tiles, columns: this.columns });
     this.least = least;
+  }
+
+  /** Load the single spans of a run that was loaded as tiles at first. */
+  async complete(trace) {
+    this.columns = columnsOf(trace, false);
+    this.overview = await this.#storeOf({ columns: this.columns });
+    this.isPartial = false;
+    this.least = 0;
+  }
+
+  /** A new store of what the server sends; it shares the names of the whole run's. */
+  async #storeOf(asked, signal) {
+    const buffer = await this.source.spans(asked, signal);
+    const store = new Store(this.overview);
+    const batch = batchOf(buffer, (text) => store.nameOf(text));
+    if (batch.size) store.append(batch);
+    return store;
   }
 
   /** The store that shows a window best. */
@@ -69,11 +90,7 @@ export class DetailLevels {
     this.abort = new AbortController();
     this.isLoading = true;
     try {
-      const buffer = await this.source.spans({ from, to, least: wanted, limit: MOST_TILES, columns: this.columns }, this.abort.signal);
-      const store = new Store();
-      const batch = batchOf(buffer, (text) => this.overview.nameOf(text));
-      store.names = this.overview.names;
-      if (batch.size) store.append(batch);
+      const store = await this.#storeOf({ from, to, least: wanted, limit: MOST_TILES, columns: this.columns }, this.abort.signal);
       this.finer = { store, from, to, least: wanted };
     } catch (error) {
       if (error.name !== "AbortError") throw error;

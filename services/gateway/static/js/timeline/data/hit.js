@@ -2,6 +2,8 @@
 
 import { FAN } from "./pyramid.js";
 
+const NEAR_PX = 3;
+
 /**
  * The span of a row at a time, at most `near` ns away; of several the one that lasts longest.
  * @returns {number} -1 if there is none
@@ -12,6 +14,13 @@ export function spanAt(row, time, near = 0) {
     if (best < 0 || row.duration[span] > row.duration[best]) best = span;
   });
   return best;
+}
+
+/** The span of a row that a pointer at a time means: one that is wider than a pixel (so many ns), else the longest near it. */
+export function spanNear(row, time, pixel) {
+  const exact = spanAt(row, time);
+  const isWide = exact >= 0 && row.duration[exact] > pixel;
+  return isWide ? exact : longestIn(row, time - NEAR_PX * pixel, time + NEAR_PX * pixel);
 }
 
 /** Call `action` with each span of a row that touches a stretch of time, in the order of start. */

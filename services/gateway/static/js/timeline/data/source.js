@@ -1,5 +1,7 @@
 /** What the timeline asks the server for: lanes, spans as Arrow, and the details of one span. */
 
+const ASK_AGAIN_MS = 250;
+
 /** An answer that is an error, with what the server says of it. */
 export class Refusal extends Error {}
 
@@ -17,9 +19,15 @@ export class Source {
     this.base = `${api}/runs/${encodeURIComponent(run)}`;
   }
 
-  /** Lanes, range of time, number of spans, gaps. */
-  async overview() {
-    return (await answer(`${this.base}/trace`)).json();
+  /** Lanes, range of time, number of spans, gaps; `onShare` hears how far a long run is prepared before. */
+  async overview(onShare = () => {}) {
+    for (;;) {
+      const trace = await (await answer(`${this.base}/trace?waits=no`)).json();
+      const share = trace.prepared_share ?? 1;
+      if (share >= 1) return trace;
+      onShare(share, trace.spans);
+      await new Promise((done) => setTimeout(done, ASK_AGAIN_MS));
+    }
   }
 
   /** An Arrow stream of some columns of the spans of a window; those shorter than `least` ns become tiles. */

@@ -159,12 +159,13 @@ function gather(column, at, added, sources, order, absent) {
 }
 
 export class Store {
-  constructor() {
+  /** @param {Store | null} other whose names this one shares */
+  constructor(other = null) {
     /** @type {Map<number, Row>} by lane and depth */
     this.rows = new Map();
     /** @type {string[]} texts of names */
-    this.names = [];
-    this.#numbers = new Map();
+    this.names = other?.names ?? [];
+    this.#numbers = other ? other.#numbers : new Map();
     this.start = Infinity;
     this.end = 0;
   }
