@@ -14,7 +14,7 @@ STATE = "document.querySelector('#state')?.textContent"
 
 def cell(run: str, field: str) -> str:
     """Return the script that reads a cell of a run's row."""
-    row = f"document.querySelector('#runs tr[data-run={run}]')"
+    row = f"document.querySelector('#runs [data-run={run}]')"
     return f"{row}?.querySelector('[data-field={field}]').textContent"
 
 
@@ -26,7 +26,7 @@ async def test_a_page_follows_its_evaluation_to_the_record(
     await until(page, f"{STATE} === 'requested'")
     await standing.tell(*beginning()[1:])
     await until(
-        page, f"{STATE} === 'planned' && document.querySelectorAll('#runs tr').length === 2"
+        page, f"{STATE} === 'planned' && document.querySelectorAll('#runs [data-run]').length === 2"
     )
     started, completed, recorded = a_run("r0")
     await standing.tell(started, queries([5_000_000] * 40), spans(120))

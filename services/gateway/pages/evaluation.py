@@ -1,52 +1,33 @@
 """The page of one evaluation: results first, then runs, live figures, and its analyses. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mlscope.client.brief import caveat_lines
 from mlscope.evaluation.fold import ENDED
-from schemas.analysis import Column, Table, Tables
-from schemas.status import EvaluationStatus, RunStatus
+from schemas.analysis import Tables
+from schemas.status import EvaluationStatus
 from services.gateway.pages.analyses import Index, index_of
 from services.gateway.pages.models import address_of
-from services.gateway.pages.tables import Grid, grid_of
-
-RESULT_TABLES = ("latency", "throughput", "optimal_batch", "accuracy", "conditions")
-"""The tables of which the page shows rows or verdicts; the others have pages of their own."""
-_FEW_CAVEATS = 4
-_FIGURES = (
-    *(("latency", "median", "p50", "ns"), ("latency", "p90", "p90", "ns")),
-    *(("latency", "p99", "p99", "ns"), ("throughput", "samples_per_s", "samples", "1/s")),
+from services.gateway.pages.results.caveats import FEW_CAUSES, Cause, causes_of, noise_text
+from services.gateway.pages.results.picture import (
+    LatencyPicture,
+    RatePicture,
+    latency_picture,
+    rate_picture,
 )
-"""Table and column of each figure of a run, its heading and unit."""
+from services.gateway.pages.results.runs import BLANK, RunRow, notes_by_run, run_rows
+from services.gateway.pages.results.tiles import Tile, tiles_of
+
+RESULT_TABLES = ("latency", "throughput", "optimal_batch", "accuracy", "energy", "conditions")
+"""The tables of which the page shows figures or verdicts; the others have pages of their own."""
 _FINDINGS = (
     *(("latency", "Result"), ("optimal_batch", "Best batch size")),
     *(("accuracy", "Accuracy"), ("conditions", "Conditions")),
 )
-_OVER = frozenset({"recorded", "failed", "incomplete", "cancelled"})
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run in the table of runs; `address` leads to its trace, '' without spans."""
-
-    run: RunStatus
-    address: str
-
-    @property
-    def done(self) -> float:
-        """The share of its queries that were answered; 1 when it has ended, however it did."""
-        if self.run.state in _OVER:
-            return 1.0
-        answered = self.run.answered + self.run.failed_queries
-        return min(1.0, answered / self.run.queries) if self.run.queries else 0.0
-
-    @property
-    def note(self) -> str:
-        """What is to be said of this run alone; its caveats stand above, said once."""
-        return "; ".join(text for text in (self.run.cause, self.run.level_note) if text)
+_TRACE = "/evaluations/{evaluation}/trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +35,18 @@ class EvaluationView:
     """An evaluation's state and results; `note` says why results are missing, if they are."""
 
     status: EvaluationStatus
-    figures: Grid | None
+    tiles: Sequence[Tile]
+    latencies: LatencyPicture | None
+    rates: RatePicture | None
     findings: Sequence[tuple[str, str]]
-    caveats: Sequence[str]
+    runs: Sequence[RunRow]
+    noise: str
+    causes: Sequence[Cause]
     index: Index
     note: str
     pages: frozenset[str]
     template: ClassVar[str] = "evaluation.html"
+    blank: ClassVar[RunRow] = BLANK
 
     @property
     def title(self) -> str:
@@ -105,31 +91,42 @@ class EvaluationView:
         return json.dumps(fields, indent=2)
 
     @property
-    def runs(self) -> list[RunRow]:
-        """Its runs, each with the address of its trace."""
-        trace = f"/evaluations/{self.status.evaluation}/trace"
-        has_traces = "/evaluations/{evaluation}/trace" in self.pages
-        return [
-            RunRow(run, f"{trace}?run={run.run}" if has_traces and run.spans else "")
-            for run in self.status.runs
-        ]
-
-    @property
     def trace_address(self) -> str:
         """The page of its trace, '' where there is none."""
-        has_page = "/evaluations/{evaluation}/trace" in self.pages
+        has_page = _TRACE in self.pages
         has_spans = self.is_live or any(run.spans for run in self.status.runs)
         return f"/evaluations/{self.status.evaluation}/trace" if has_page and has_spans else ""
 
     @property
-    def first_caveats(self) -> Sequence[str]:
-        """The caveats that are shown at once; `further_caveats` on demand."""
-        return self.caveats[:_FEW_CAVEATS]
+    def has_results(self) -> bool:
+        """Whether there is a figure or a finding to show above the runs."""
+        return bool(self.tiles or self.findings)
 
     @property
-    def further_caveats(self) -> Sequence[str]:
-        """The caveats behind the first."""
-        return self.caveats[_FEW_CAVEATS:]
+    def conditions(self) -> str:
+        """How many runs ended, and whether they were noisy, in one line."""
+        verdict = dict(self.findings).get("Conditions", "")
+        return " ".join(filter(None, (verdict, self.noise)))
+
+    @property
+    def first_causes(self) -> Sequence[Cause]:
+        """The causes of caveats that are shown at once; `further_causes` on demand."""
+        return self.causes[:FEW_CAUSES]
+
+    @property
+    def further_causes(self) -> Sequence[Cause]:
+        """The causes behind the first."""
+        return self.causes[FEW_CAUSES:]
+
+    @property
+    def caveat_count(self) -> int:
+        """How many caveats there are."""
+        return sum(len(cause.lines) for cause in self.causes)
+
+    @property
+    def further_count(self) -> int:
+        """How many caveats the further causes have."""
+        return sum(len(cause.lines) for cause in self.further_causes)
 
 
 def evaluation_view(
@@ -148,6 +145,7 @@ def evaluation_view(
     by_name = {table.name: table for table in results.tables}
     every = [caveat for table in headings.tables for caveat in table.caveats]
     every += [f"{run.run}: {caveat}" for run in status.runs for caveat in run.caveats]
+    notes = notes_by_run(status.runs, every)
     findings = [
         (title, by_name[name].verdict)
         for name, title in _FINDINGS
@@ -158,36 +156,17 @@ def evaluation_view(
         if total > len(table.rows):
             cut = f"The first {len(table.rows)} of {total} rows of {table.title or table.name}"
             note = f"{note} {cut}; its page has all.".strip()
+    trace = f"/evaluations/{status.evaluation}/trace" if _TRACE in pages else ""
     return EvaluationView(
         status=status,
-        figures=_figures(by_name),
+        tiles=tiles_of(status, by_name),
+        latencies=latency_picture(by_name),
+        rates=rate_picture(by_name),
         findings=findings,
-        caveats=list(caveat_lines(list(dict.fromkeys(every)))),
+        runs=run_rows(status.runs, by_name, notes, trace),
+        noise=noise_text(notes) if findings else "",
+        causes=causes_of(caveat_lines(list(dict.fromkeys(every)))),
         index=index_of(status.evaluation, headings.tables, headings.total_rows),
         note=note,
         pages=pages,
     )
-
-
-def _figures(tables: Mapping[str, Table]) -> Grid | None:
-    """Return latency and throughput of each run, with their intervals; None without any."""
-    columns = [Column(name="run", type="text", description="Name of the run.")]
-    rows: dict[str, dict[str, Any]] = {}
-    for name, column, head, unit in _FIGURES:
-        table = tables.get(name)
-        if table is None or column not in {source.name for source in table.columns}:
-            continue
-        ends = ("", "_low", "_high")
-        columns += [Column(name=f"{head}{end}", type="float", unit=unit) for end in ends]
-        for row in table.rows:
-            values = dict(zip((source.name for source in table.columns), row, strict=True))
-            cells = rows.setdefault(str(values.get("run", "")), {})
-            cells |= {f"{head}{end}": values.get(f"{column}{end}") for end in ends}
-    if not rows:
-        return None
-    filled = tuple(
-        (run, *(cells.get(column.name) for column in columns[1:])) for run, cells in rows.items()
-    )
-    joined = Table(name="figures", title="", columns=tuple(columns), rows=filled)
-    is_shown = [column for column in columns if not column.name.endswith(("_low", "_high"))]
-    return grid_of(joined, is_shown)

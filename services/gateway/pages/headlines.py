@@ -45,16 +45,17 @@ def load_figures(status: EvaluationStatus) -> list[LoadFigures]:
 
 def latency_figure(headline: Headline) -> Figure | None:
     """Return the latency of a load."""
-    return _figure(headline.latency_ns, "ns", _STATISTICS[headline.statistic])
+    return figure_of(headline.latency_ns, "ns", _STATISTICS[headline.statistic])
 
 
 def throughput_figure(headline: Headline) -> Figure | None:
     """Return the throughput of a load; that of an open loop is what was offered."""
     note = "offered" if headline.offered_per_s else ""
-    return _figure(headline.samples_per_s, "1/s", note)
+    return figure_of(headline.samples_per_s, "1/s", note)
 
 
-def _figure(estimate: Estimate | None, unit: str, note: str) -> Figure | None:
+def figure_of(estimate: Estimate | None, unit: str, note: str = "") -> Figure | None:
+    """Return an `estimate` in `unit` as a figure; `note` says what it is."""
     if estimate is None:
         return None
     amount, interval = estimate_text(estimate.value, estimate.low, estimate.high, unit)

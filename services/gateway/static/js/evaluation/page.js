@@ -3,7 +3,7 @@
 
 import { Histogram } from "./histogram.js";
 import { Progress } from "./progress.js";
-import { showRuns, showReading } from "./runs.js";
+import { rows, showRuns, showReading } from "./runs.js";
 import { sentence } from "./story.js";
 import { Strips } from "./strips.js";
 
@@ -65,9 +65,9 @@ function showState(event) {
   set("cause", update.cause);
   showRuns(update.runs ?? []);
   addToLog(update);
-  const rows = [...document.querySelectorAll("#runs tr")];
-  const over = rows.filter((row) => ["recorded", "failed", "incomplete"].includes(row.dataset.state));
-  set("progress", rows.length ? `${over.length} of ${rows.length} have ended` : "");
+  const all = rows();
+  const over = all.filter((row) => ["recorded", "failed", "incomplete"].includes(row.dataset.state));
+  set("progress", all.length ? `${over.length} of ${all.length} have ended` : "");
 }
 
 /** Show the counts of all runs; the event has columns with an entry for each run. */

@@ -1,13 +1,17 @@
-// The table of runs: each row follows its run. The cells are those of templates/evaluation.html.
+// The table of runs: each row follows its run. The cells are those of templates/parts/results.html.
 
 import { duration, percentile, rate } from "../quantities.js";
 import { secondsLeft } from "./progress.js";
 
 const OVER = ["recorded", "failed", "incomplete", "cancelled"];
-const FIELDS = ["answered", "left", "state", "rate", "p50", "p99", "failed", "spans", "note"];
+
+/** Return the rows of all runs, each a table body of its own. */
+export function rows() {
+  return [...document.querySelectorAll("#runs [data-run]")];
+}
 
 function rowOf(run) {
-  return [...document.querySelectorAll("#runs tr")].find((row) => row.dataset.run === run);
+  return rows().find((row) => row.dataset.run === run);
 }
 
 function field(row, name) {
@@ -15,33 +19,19 @@ function field(row, name) {
 }
 
 function addRow(run) {
-  const row = document.getElementById("runs").insertRow();
+  const row = document.getElementById("run-template").content.firstElementChild.cloneNode(true);
   row.dataset.run = run.run;
-  const first = row.insertCell();
-  const load = document.createElement("small");
-  load.textContent = `${run.scenario}, batch ${run.batch_size}, ${run.agent}`;
-  first.append(run.run, load);
-  const second = row.insertCell();
-  second.className = "progress";
-  const bar = document.createElement("progress");
-  bar.max = 1;
-  bar.value = 0;
-  bar.setAttribute("aria-label", `Queries of ${run.run}`);
-  const small = document.createElement("small");
-  const [answered, left] = [document.createElement("span"), document.createElement("span")];
-  answered.dataset.field = "answered";
-  answered.textContent = "0";
-  left.dataset.field = "left";
-  small.append(answered, " queries ", left);
-  second.append(bar, small);
-  for (const name of FIELDS.slice(2)) {
-    const cell = row.insertCell();
-    cell.dataset.field = name;
-    if (["rate", "p50", "p99"].includes(name)) cell.className = "number live";
-    else if (["failed", "spans"].includes(name)) cell.className = "number";
-    else if (name === "note") cell.className = "long";
-  }
+  row.querySelector("progress").setAttribute("aria-label", `Queries of ${run.run}`);
+  const texts = { load: run.scenario, batch: run.batch_size, level: run.level, name: run.run, agent: run.agent };
+  for (const [name, text] of Object.entries(texts)) field(row, name).textContent = String(text);
+  document.getElementById("runs").append(row);
   return row;
+}
+
+/** Show how many queries failed, where any did. */
+function showFailed(row, count) {
+  field(row, "failed").textContent = String(count);
+  row.querySelector(".failures").hidden = !count;
 }
 
 /** Show the state of runs, as `/api/evaluations/{id}` has them; rows that lack are added. */
@@ -56,10 +46,10 @@ export function showRuns(runs) {
     mark.className = `state ${run.state}`;
     mark.textContent = run.state;
     field(row, "state").replaceChildren(mark);
-    field(row, "note").textContent = [run.cause, run.level_note].filter(Boolean).join("; ");
+    field(row, "note").textContent = run.cause ?? "";
     if (isNewAttempt || run.answered || run.spans) {
       field(row, "answered").textContent = String(run.answered);
-      field(row, "failed").textContent = String(run.failed_queries);
+      showFailed(row, run.failed_queries);
       field(row, "spans").textContent = String(run.spans);
     }
     if (OVER.includes(run.state)) {
@@ -79,9 +69,11 @@ export function showReading(reading) {
     const before = isNewAttempt ? 0 : Number(field(row, name).textContent);
     field(row, name).textContent = String(Math.max(reading[name], before));
   }
+  showFailed(row, Number(field(row, "failed").textContent));
   field(row, "p50").textContent = reading.p50_ns < 0 ? "" : duration(reading.p50_ns);
+  field(row, "p90").textContent = reading.p90_ns < 0 ? "" : percentile(reading.p90_ns, "p90", reading.answered);
   field(row, "p99").textContent = reading.p99_ns < 0 ? "" : percentile(reading.p99_ns, "p99", reading.answered);
-  if (reading.rate !== undefined) field(row, "rate").textContent = `${rate(reading.rate)}/s`;
+  if (reading.samplesRate !== undefined) field(row, "rate").textContent = `${rate(reading.samplesRate)}/s`;
   if (OVER.includes(row.dataset.state ?? "")) return;
   const queries = Number(row.dataset.queries ?? 0);
   const answered = reading.answered + reading.failed;

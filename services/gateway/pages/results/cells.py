@@ -1,0 +1,41 @@
+"""Cells of result tables by run and column, and figures of them. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mlscope.quantities import unit_of
+from schemas.analysis import Estimate, Table
+from services.gateway.pages.headlines import Figure, figure_of
+
+Cells = Mapping[str, Any]
+
+
+def rows_of(tables: Mapping[str, Table], name: str) -> list[dict[str, Any]]:
+    """Return the rows of the table `name` as maps by column; none if there is no such table."""
+    if name not in tables:
+        return []
+    columns = [column.name for column in tables[name].columns]
+    return [dict(zip(columns, row, strict=True)) for row in tables[name].rows]
+
+
+def rows_by_run(tables: Mapping[str, Table], name: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of the table `name`, which has one for each run, by run."""
+    return {str(row.get("run", "")): row for row in rows_of(tables, name)}
+
+
+def figure_in(table: Table | None, row: Cells, column: str, note: str = "") -> Figure | None:
+    """Return the figure in a `column` of a `row` of a `table`, None where there is no value.
+
+    `note` says what it is.
+    """
+    value = row.get(column)
+    if table is None or not isinstance(value, int | float):
+        return None
+    unit = next((unit_of(one) for one in table.columns if one.name == column), "")
+    estimate = Estimate(value=value, low=row.get(f"{column}_low"), high=row.get(f"{column}_high"))
+    return figure_of(estimate, unit, note)
+
+
+def with_value(rows: Iterable[Cells], column: str) -> Sequence[Cells]:
+    """Return the rows that have a number in a `column`."""
+    return [row for row in rows if isinstance(row.get(column), int | float)]
