@@ -29,6 +29,7 @@ from mlscope.bus.nats.log import (
     EXPECTED_ON,
     MESSAGE_ID,
     StoredMessage,
+    message_id,
     read_on,
     store,
     tail,
@@ -92,9 +93,11 @@ class NatsBus:
 
         `cause`, `expected` and `traceparent` are as there. After a Conflict the log is read again:
         if it holds the same id, an earlier try was stored and only its acknowledgement was lost.
+        The server drops a message whose `Nats-Msg-Id` it has seen lately, whoever sent that one, so
+        no other key may foresee it.
         Raises Conflict, StreamFull, Unreachable.
         """
-        headers = {MESSAGE_ID: id}
+        headers = {MESSAGE_ID: message_id(self._connection.settings.nats_seed(), id)}
         if expected is not None:
             headers |= {EXPECTED_ON: expected[0], EXPECTED: str(expected[1])}
         subject = subject_of(fact)

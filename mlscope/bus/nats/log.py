@@ -7,6 +7,7 @@ the server and resumes by sequence, so an interruption costs one repeated reques
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -49,6 +50,18 @@ class StoredMessage:
     sequence: int
     headers: Mapping[str, str]
     body: bytes
+
+
+def message_id(seed: str | None, fact_id: str) -> str:
+    """Return the `Nats-Msg-Id` of the fact `fact_id` as the holder of the key `seed` publishes it.
+
+    All instances of a service share a key, and so the id. Who lacks the key cannot foresee it: ids
+    of facts derive from their causes, which others know. Without keys it is the fact's id itself.
+    """
+    if seed is None:
+        return fact_id
+    key = hashlib.blake2b(seed.encode(), digest_size=32).digest()
+    return hashlib.blake2b(fact_id.encode(), key=key, digest_size=16).hexdigest()
 
 
 async def store(

@@ -238,3 +238,27 @@ async def test_nobody_rolls_up_what_others_wrote(
     await client.close()
     assert await span_of(server, stream) == before
     assert before.messages > 0
+
+
+async def test_nobody_suppresses_a_decision_by_its_id(server: NatsServer) -> None:
+    """The server drops a message whose id it has seen lately, whoever sent that one."""
+    failed = RunFailed(evaluation="e1", run="r1", attempt=1, agent="a1", error="x", message="")
+    async with (
+        connect(settings_of(server, "agent"), "agent") as agent,
+        connect(settings_of(server, "scheduler"), "scheduler") as scheduler,
+    ):
+        before = await agent.publish(failed, id="the decision to come")
+        after = await scheduler.publish(DECISION, id="the decision to come")
+        again = await scheduler.publish(DECISION, id="the decision to come")
+    assert before < after == again
+
+
+async def test_an_id_is_not_foreseen_by_who_lacks_the_key(server: NatsServer) -> None:
+    client = await nats.connect(
+        server.url, nkeys_seed_str=server.seeds["agent"], inbox_prefix=b"_INBOX_agent"
+    )
+    subject, headers = "mlscope.v1.run.e1.r1.failed.a1", {"Nats-Msg-Id": "the decision to come"}
+    await client.request(subject, b"{}", headers=headers)
+    await client.close()
+    async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
+        assert await scheduler.publish(DECISION, id="the decision to come") == 2
