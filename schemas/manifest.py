@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.json_values import JsonObject
 from schemas.message import Fact, Message
 from schemas.numbers import Integer, Number
 
@@ -24,7 +25,7 @@ class Step(Message):
     """One operator of a pipeline and its parameters."""
 
     operator: str
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: JsonObject = Field(default_factory=dict)
 
 
 def step_of(value: object) -> object:
@@ -105,7 +106,7 @@ class Assets(Message):
     #: import path of a function that builds the model, as `torchvision.models.resnet50`
     builder: str = ""
     #: arguments of the builder
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: JsonObject = Field(default_factory=dict)
     #: `random`: the builder's initial weights from `seed`; results are marked
     weights: Literal["", "random"] = ""
     #: why files on the web have no checksum; used only if the request allows it
@@ -130,7 +131,7 @@ class Variant(Message):
     #: data layout of an input or output if it differs, by the manifest's name
     layouts: dict[str, Literal["NCHW", "NHWC"]] = Field(default_factory=dict)
     #: predictor options, unless the request has others
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
 
 
 PLACEHOLDERS = ("...", "[[code]]")
@@ -182,12 +183,12 @@ class ModelManifest(Message):
     after_postprocess: Code = ""
     model: Assets = Assets()
     #: predictor options of the first variant, unless the request has others
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     #: element type of the stored weights, as `float32`; the predictor reports the one that runs
     precision: str = ""
     #: default dataset
     dataset: str = ""
-    attributes: dict[str, Any] = Field(default_factory=dict)
+    attributes: JsonObject = Field(default_factory=dict)
     hidden: bool = False
 
     @model_validator(mode="before")
@@ -215,7 +216,7 @@ class FrameworkManifest(Message):
     #: description of each predictor option
     options: dict[str, str] = Field(default_factory=dict)
     #: default predictor options of every model on this build
-    defaults: dict[str, Any] = Field(default_factory=dict)
+    defaults: JsonObject = Field(default_factory=dict)
 
 
 class SampleFile(Message):
@@ -282,7 +283,7 @@ class Source(Message):
     #: whether the address is an archive; `path` is the dataset's path in it, '' all of it
     archive: bool = False
     path: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     #: use only this many samples, from the first; 0 is all
     most_samples: Integer = Field(default=0, ge=0)
     #: number of samples; 0 is unknown, which rules out remote load
@@ -310,7 +311,7 @@ class ScenarioManifest(Message):
     name: str
     version: str = "1.0.0"
     description: str = ""
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: JsonObject = Field(default_factory=dict)
 
 
 class HardwareManifest(Message):
@@ -321,8 +322,8 @@ class HardwareManifest(Message):
     version: str = "1.0.0"
     description: str = ""
     architecture: str = ""
-    cpu: dict[str, Any] = Field(default_factory=dict)
-    accelerators: tuple[dict[str, Any], ...] = ()
+    cpu: JsonObject = Field(default_factory=dict)
+    accelerators: tuple[JsonObject, ...] = ()
     interconnect: str = ""
     memory_bytes: Integer = Field(default=0, ge=0)
     #: instructions for people, never executed: as `turbo off`

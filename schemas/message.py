@@ -4,11 +4,17 @@ A command is sent without an envelope (any NATS client can write it), a fact in 
 """
 
 import hashlib
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 VERSION = 1
+
+MAX_NAME = 512
+"""The most characters of an id or of a payload's name, which becomes part of a NATS subject: the
+server closes a connection that sends a longer one than its control line (4,096 bytes)."""
+
+Name = Annotated[str, StringConstraints(max_length=MAX_NAME)]
 
 
 class Message(BaseModel):
@@ -46,15 +52,15 @@ class Envelope(Message):
     `payload_sha256`.
     """
 
-    schema_: str = Field(alias="schema", serialization_alias="schema")
+    schema_: Name = Field(alias="schema", serialization_alias="schema")
     version: int = VERSION
-    id: str
-    cause: str = ""
+    id: Name
+    cause: Name = ""
     time_ns: int
-    traceparent: str = ""
+    traceparent: Name = ""
     data: dict[str, Any]
-    payload: str = ""
-    payload_sha256: str = ""
+    payload: Name = ""
+    payload_sha256: Name = ""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 

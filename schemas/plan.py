@@ -3,11 +3,12 @@
 The same plan in a file runs on a machine without broker and database (`mlscope agent --plan`).
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from schemas.identity import Token
+from schemas.json_values import JsonObject
 from schemas.level import LevelField
 from schemas.manifest import (
     DatasetManifest,
@@ -31,7 +32,7 @@ class RunPlan(Message):
     group: int
     scenario: str
     #: the scenario's parameters, including defaults
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: JsonObject = Field(default_factory=dict)
     level: LevelField
     pacing: Literal["local", "remote"] = "local"
     #: queries in one block
@@ -44,7 +45,7 @@ class Build(Message):
 
     framework_version: str = ""
     device: str = "cpu"
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     framework_manifest: FrameworkManifest | None = None
 
 
@@ -71,12 +72,12 @@ class Subject(Message):
     framework: str
     framework_version: str = ""
     device: str = "cpu"
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     warmup: int = 3
     blocks: Blocks = Blocks()
     outputs: int = 64
     #: by collector of traces: off, on, or on with options
-    collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
+    collectors: dict[str, bool | JsonObject] = Field(default_factory=dict)
     #: the framework's manifest, if one of its version is published
     framework_manifest: FrameworkManifest | None = None
     #: the request's requirements on the machine

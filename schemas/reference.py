@@ -4,11 +4,12 @@ The five resolved manifests, the request, each run's conditions and results, and
 answers. A repetition elsewhere can be compared with it.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from schemas.identity import Token
+from schemas.json_values import JsonObject
 from schemas.level import LevelField
 from schemas.manifest import HardwareManifest, SoftwareManifest
 from schemas.message import Message
@@ -38,9 +39,9 @@ class ReferenceRun(Message):
     failed_queries: int = 0
     caveats: tuple[str, ...] = ()
     #: the run's row of each table; an estimate has its 95 % interval in further columns
-    conditions: dict[str, Any] = Field(default_factory=dict)
-    latency: dict[str, Any] = Field(default_factory=dict)
-    throughput: dict[str, Any] = Field(default_factory=dict)
+    conditions: JsonObject = Field(default_factory=dict)
+    latency: JsonObject = Field(default_factory=dict)
+    throughput: JsonObject = Field(default_factory=dict)
     #: sha256 of the features of every sample's first answer as canonical JSON; '' for none
     predictions_digest: str = ""
 
@@ -50,7 +51,7 @@ class ReferenceAnswer(Message):
 
     run: Token
     sample: int
-    features: tuple[dict[str, Any], ...] = ()
+    features: tuple[JsonObject, ...] = ()
 
 
 class ReferenceLog(Message):
@@ -67,6 +68,6 @@ class ReferenceLog(Message):
     machines: tuple[ReferenceMachine, ...]
     runs: tuple[ReferenceRun, ...]
     #: rows of the table `accuracy`, one for each session and metric
-    accuracy: tuple[dict[str, Any], ...] = ()
+    accuracy: tuple[JsonObject, ...] = ()
     answers: tuple[ReferenceAnswer, ...] = ()
     digest: str = ""

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from schemas.encoding.faults import truncate
 from schemas.identity import Token
+from schemas.json_values import JsonObject
 from schemas.level import Level, LevelField
 from schemas.manifest import (
     DatasetManifest,
@@ -40,7 +41,7 @@ class ScenarioChoice(Command):
     """A scenario by name, with parameters other than its defaults."""
 
     name: str
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: JsonObject = Field(default_factory=dict)
 
 
 _ScenariosAsSent = (
@@ -119,9 +120,9 @@ class Evaluate(Command):
     levels: tuple[LevelField, ...] = Field(default=(), max_length=len(Level))
     dataset: str | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     #: by collector of traces: off, on, or on with options; by default the level decides
-    collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
+    collectors: dict[str, bool | JsonObject] = Field(default_factory=dict)
     #: run each load once more in a separate process with one thread, waiting for each launch
     #: (CUDA_LAUNCH_BLOCKING), at `trace_level` but at most `system`. Its layers and kernels are
     #: from one run, so it shows which kernels belong to which layer (A2, A8, A11 to A13, column

@@ -1,10 +1,9 @@
 """Facts of agents and the collector on a run."""
 
-from typing import Any
-
 from pydantic import Field
 
 from schemas.identity import Token
+from schemas.json_values import JsonObject
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
 
@@ -67,7 +66,7 @@ class Ceiling(Message):
     #: when the best was measured, in epoch ns
     measured_ns: int | None = None
     #: conditions of that measurement: share of others, clock, temperature, …
-    conditions: dict[str, Any] = Field(default_factory=dict)
+    conditions: JsonObject = Field(default_factory=dict)
     #: what slowed the measurement, so that the true ceiling is higher; '' nothing
     disturbance: str = ""
 
@@ -84,7 +83,7 @@ class Conditions(Message):
     accelerator: str = ""
     precision: str = ""
     threads: int = 0
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     load_ns: int = 0
     first_run_ns: int = 0
     #: resident memory of the worker that opening and the first query added, and device memory of
@@ -128,7 +127,7 @@ class Conditions(Message):
     peak_flops: Ceiling | None = None
     memory_bandwidth: Ceiling | None = None
     #: load average, CPU governor and clock, involuntary context switches during the run, …
-    noise: dict[str, Any] = Field(default_factory=dict)
+    noise: JsonObject = Field(default_factory=dict)
 
 
 class RunReady(Fact):

@@ -5,11 +5,12 @@ each span, or for each tile: a tile stands for several spans of a lane that are 
 drawn apart, and says how many.
 """
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
 from schemas.identity import Token
+from schemas.json_values import JsonObject
 from schemas.message import Command, Message
 from schemas.numbers import Count, Integer
 
@@ -227,7 +228,7 @@ class SpanDetails(Message):
     thread: int | None = None
     block: int = -1
     correlation: int = -1
-    attributes: dict[str, Any] = Field(default_factory=dict)
+    attributes: JsonObject = Field(default_factory=dict)
     ancestors: tuple[TraceSpan, ...] = ()
     children: tuple[TraceSpan, ...] = ()
     total_children: int = 0

@@ -1,0 +1,48 @@
+"""Free-form values in messages: what JSON can hold, within a depth. Pure.
+
+msgpack can hold more than JSON: bytes, keys of any type, nesting as deep as its message is long.
+Services store these values as JSON, show them and pass them on, so a message that holds other
+values is refused where it is read.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+MAX_DEPTH = 32
+"""The deepest nesting of lists and maps in a free-form value."""
+
+
+def check_json(value: Any) -> Any:
+    """Return `value` if JSON can hold it within `MAX_DEPTH`.
+
+    Raises ValueError, which names the place of the first value that it cannot hold.
+    """
+    pending: list[tuple[str, Any, int]] = [("", value, 0)]
+    while pending:
+        place, item, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(item, Mapping):
+            for key, inner in item.items():
+                if not isinstance(key, str):
+                    raise ValueError(f"text is expected as a key{_at(place)}, not {_kind(key)}")
+                pending.append((f"{place}.{key}", inner, depth + 1))
+        elif isinstance(item, list | tuple):
+            pending += [(f"{place}.{index}", one, depth + 1) for index, one in enumerate(item)]
+        elif not isinstance(item, str | int | float | None):
+            raise ValueError(f"a value of JSON is expected{_at(place)}, not {_kind(item)}")
+    return value
+
+
+def _at(place: str) -> str:
+    return f" at {place[1:60]}" if place else ""
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
+"""A map of free-form values that JSON can hold."""
