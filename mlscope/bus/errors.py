@@ -83,6 +83,14 @@ class PayloadTooLarge(BusError):
         super().__init__(f"{subject}: {size_bytes} bytes, the limit is {limit_bytes}")
 
 
+class SubjectTooLong(BusError):
+    """A subject is longer than the server takes; it would close the connection."""
+
+    def __init__(self, subject: str) -> None:
+        """Show the start of the `subject`."""
+        super().__init__(f"a subject of {len(subject)} characters: {subject[:80]}…")
+
+
 class NoSuchPayload(BusError):
     """A large payload does not exist (any more)."""
 

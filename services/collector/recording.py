@@ -147,6 +147,12 @@ class AttemptRecorder:
         except (UnknownEvaluation, BusError) as error:
             _log.warning("attempt not recorded yet: %s", error)
             await delivery.retry()
+        except Exception as error:  # noqa: BLE001 (whatever an agent sends, the loop goes on)
+            _log.exception("attempt not recorded, try %d", delivery.tries)
+            if delivery.tries > 1:
+                await delivery.bury(f"{type(error).__name__}: {error}")
+            else:
+                await delivery.retry(1.0)
         else:
             await delivery.ack()
 

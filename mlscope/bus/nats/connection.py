@@ -20,6 +20,7 @@ from mlscope.bus.errors import (
     NotPermitted,
     PayloadTooLarge,
     ServerRefused,
+    SubjectTooLong,
     Unreachable,
 )
 from mlscope.bus.inboxes import inbox_prefix
@@ -32,6 +33,10 @@ _log = logging.getLogger(__name__)
 _ATTEMPT_S = 2.0
 _PING_S = 10
 _PENDING_BYTES = 16 * 1024 * 1024
+
+MAX_SUBJECTS = 3800
+"""The most characters of a subject and its reply subject: the server closes a connection that sends
+a control line of more than 4,096 bytes, and sends an agent's message on with replies of its own."""
 
 T = TypeVar("T")
 
@@ -139,8 +144,10 @@ class Connection:
     ) -> None:
         """Send `body` to `subject`, with a `reply` subject and `headers` if given.
 
-        Raises Unreachable, PayloadTooLarge.
+        Raises Unreachable, PayloadTooLarge, SubjectTooLong.
         """
+        if len(subject) + len(reply) > MAX_SUBJECTS:
+            raise SubjectTooLong(subject)
         try:
             await self.client.publish(subject, body, reply, dict(headers) if headers else None)
         except MaxPayloadError as error:

@@ -9,6 +9,7 @@ full store accepts or refuses as a whole.
 import base64
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 
@@ -25,6 +26,10 @@ from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, store_of, without_ro
 
 _CHUNK_BYTES = MAX_MESSAGE_BYTES // 2
 _AGAIN = "~"
+_NUID = re.compile(r"[A-Za-z0-9_=~-]+(\.[A-Za-z0-9_=~-]+)*")
+
+MAX_OBJECT_BYTES = 512 * 1024 * 1024
+"""The largest object that is read into memory."""
 
 
 def nuid_of(subject: str, name: str) -> str:
@@ -98,7 +103,7 @@ class Objects:
         if described is None or described.get("deleted"):
             raise NoSuchPayload(name)
         parts: list[bytes] = []
-        after, remaining = 0, 1
+        after, remaining, size_bytes = 0, 1, 0
         while remaining:
             messages, remaining = await read_on(
                 self._connection,
@@ -107,6 +112,9 @@ class Objects:
                 after,
             )
             parts += [stored.body for stored in messages]
+            size_bytes += sum(len(stored.body) for stored in messages)
+            if size_bytes > MAX_OBJECT_BYTES:
+                raise PayloadMismatch(name, sha256, f"of more than {MAX_OBJECT_BYTES} bytes")
             after = messages[-1].sequence if messages else after
             remaining = remaining if messages else 0
         body = b"".join(parts)
@@ -129,7 +137,11 @@ class Objects:
         names: dict[str, list[str]] = {}
         for subject in info["state"].get("subjects") or {}:
             token = subject.rpartition(".")[2].partition(_AGAIN)[0]
-            name = base64.urlsafe_b64decode(token).decode()
+            try:
+                name = base64.urlsafe_b64decode(token).decode()
+            except ValueError:
+                # An agent may name its chunks as it likes; no fact refers to these.
+                name = ""
             names.setdefault(name, []).append(subject)
         return names
 
@@ -144,8 +156,17 @@ class Objects:
                 await self._connection.call(api, {"filter": subject})
 
     async def _described(self, store_name: str, name: str) -> dict[str, object] | None:
+        """Return the description of an object; None if there is none, or none that can be used.
+
+        Agents write descriptions too: a wildcard in one would read what others stored.
+        """
         stored = await last_on(self._connection, _stream(store_name), _meta(store_name, name))
-        return None if stored is None else json.loads(stored.body)
+        try:
+            described = {} if stored is None else json.loads(stored.body)
+        except (ValueError, RecursionError):
+            described = {}
+        is_usable = isinstance(described, dict) and _NUID.fullmatch(str(described.get("nuid", "")))
+        return described if is_usable else None
 
     async def _store(self, subject: str, body: bytes, headers: dict[str, str]) -> int:
         return await store(self._connection, subject, body, headers=headers)

@@ -13,6 +13,7 @@ EXAMPLES = [
     (errors.NotPermitted("a.b"), "a.b"),
     (errors.NotProvisioned("LOG"), "mlscope provision"),
     (errors.PayloadTooLarge("a.b", 9, 8), "9 bytes, the limit is 8"),
+    (errors.SubjectTooLong("a.b" * 1300), "a subject of 3900 characters: a.b"),
     (errors.NoSuchPayload("plan"), "plan"),
     (errors.PayloadMismatch("plan", "aa", "bb"), "sha256 bb, expected aa"),
     (ServerRefused("a.b", 500, 10049, "no"), "no (500/10049)"),

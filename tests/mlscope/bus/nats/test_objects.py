@@ -1,8 +1,11 @@
 """The object stores over NATS: its own layout, and what a try that failed leaves."""
 
+import base64
+
 import nats
 import pytest
 
+from mlscope.bus.errors import NoSuchPayload, SubjectTooLong
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.objects import Objects, nuid_of
 from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, OBJECTS
@@ -44,3 +47,38 @@ async def chunks_of(world: NatsWorld) -> dict[str, int]:
     held = await Objects(connection).chunks_by_name("mlscope.v1.trace.>")
     await connection.close()
     return {name: len(subjects) for name, subjects in held.items()}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [b"[", b"[]", b"{}", b'{"nuid": ">"}', b'{"nuid": "*"}', b'{"nuid": ["x"]}', b"[" * 100_000],
+)
+async def test_a_description_that_cannot_be_used_is_none(
+    world: NatsWorld, description: bytes
+) -> None:
+    """Agents write descriptions: one must not end the service that reads it, nor read all."""
+    subject = subject_of(a_fact())
+    token = base64.urlsafe_b64encode(b"forged").decode()
+    async with world.connect() as bus:
+        await bus.put_object(subject, "another's", b"secret")
+        await bus.publish_live(f"$O.{OBJECTS}.M.{token}", description)
+        with pytest.raises(NoSuchPayload):
+            await bus.get_object(subject, "forged", "0" * 64)
+        digest = await bus.put_object(subject, "forged", b"mine")
+        assert await bus.get_object(subject, "forged", digest) == b"mine"
+
+
+async def test_a_chunk_with_any_name_is_no_hindrance(world: NatsWorld) -> None:
+    subject = subject_of(a_batch(0))
+    async with world.connect() as bus:
+        await bus.publish_live(f"$O.{BATCHES}.C.{subject.removeprefix('mlscope.v1.')}.x", b"x")
+        await bus.put_object(subject, "one", b"body")
+        await bus.purge(attempt_batches("trace", E, "r1"))
+    assert "one" not in await chunks_of(world)
+
+
+async def test_a_subject_that_the_server_would_not_take_is_not_sent(world: NatsWorld) -> None:
+    async with world.connect() as bus:
+        with pytest.raises(SubjectTooLong):
+            await bus.get_object(subject_of(a_fact()), "x" * 3100, "0" * 64)
+        await bus.put_object(subject_of(a_fact()), "after it", b"the connection is up")
