@@ -63,6 +63,11 @@ class Bus(Protocol):
 
     name: str
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server is there now; calls wait for one that is away."""
+        ...
+
     async def publish(
         self,
         fact: Fact,

@@ -4,8 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.errors import NoAnswer, NotPermitted, Unreachable
-from mlscope.client.errors import CommandRefused, Denied, EvaluationRefused, NotAnswering
+from mlscope.bus.errors import NoAnswer, NoReply, NotPermitted, Unreachable
+from mlscope.client.errors import (
+    CommandRefused,
+    Denied,
+    EvaluationRefused,
+    NoBroker,
+    NotAnswering,
+    OtherVersion,
+)
 from schemas.analysis import Table, Tables
 from schemas.encoding.codec import encode_body, parse, unpack
 from schemas.encoding.errors import MalformedMessage
@@ -47,8 +54,11 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
         )
     except NotPermitted as error:
         raise Denied(command.verb, str(error)) from error
-    except (NoAnswer, Unreachable) as error:
-        raise NotAnswering(command.verb, str(error) or "no answer") from error
+    except (NoAnswer, NoReply) as error:
+        reason = "no service answers" if isinstance(error, NoAnswer) else "no answer in time"
+        raise NotAnswering(command.verb, reason) from error
+    except Unreachable as error:
+        raise NoBroker(command.verb, str(error)) from error
     answer = unpack(body)
     if answer.get("accepted") is False:
         refused = parse(Refused, answer)
@@ -59,9 +69,13 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
 async def ask_for(bus: Bus, command: Command, answer: type[M], *, timeout_s: float = 10.0) -> M:
     """Send `command` over `bus` and return the answer as a message of the class `answer`.
 
-    Waits for up to `timeout_s`. Raises as `ask`, and MalformedMessage.
+    Waits for up to `timeout_s`. Raises as `ask`, and OtherVersion.
     """
-    return parse(answer, await ask(bus, command, timeout_s=timeout_s))
+    fields = await ask(bus, command, timeout_s=timeout_s)
+    try:
+        return parse(answer, fields)
+    except MalformedMessage as error:
+        raise OtherVersion(command.verb, str(error)) from error
 
 
 async def whole_tables(bus: Bus, evaluation: str, names: Sequence[str] = ()) -> Tables:

@@ -29,6 +29,26 @@ class NotAnswering(ClientError):
         super().__init__(f"{verb}: {reason}; `mlscope status` shows which services run")
 
 
+class NoBroker(NotAnswering):
+    """The message broker, over which every service is asked, is not there."""
+
+    def __init__(self, verb: str, place: str) -> None:
+        """Name the verb that was to be asked, and where the broker was looked for."""
+        super().__init__(verb, place)
+        what = f"{verb}: the message broker does not answer ({place})"
+        self.args = (f"{what}; `mlscope status` shows which services run",)
+
+
+class OtherVersion(NotAnswering):
+    """An answer is not as this version of mlscope has it."""
+
+    def __init__(self, verb: str, difference: str) -> None:
+        """Name the verb that was asked and where the answer differs."""
+        super().__init__(verb, difference)
+        what = f"{verb}: the answer is of another version of mlscope ({difference})"
+        self.args = (f"{what}; install the same version on all machines",)
+
+
 class TraceChanged(ClientError):
     """More spans of a run were stored while a window of it was read."""
 

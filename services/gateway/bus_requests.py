@@ -4,7 +4,7 @@ import asyncio
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, whole_tables
-from mlscope.client.errors import CommandRefused, NoSuchTable, NotAnswering
+from mlscope.client.errors import CommandRefused, NoBroker, NoSuchTable, NotAnswering, OtherVersion
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of as status_of_record
 from schemas.analysis import Predictions, Table, Tables
@@ -33,6 +33,8 @@ async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
     """
     try:
         return await ask_for(bus, ShowEvaluation(evaluation=evaluation), EvaluationStatus)
+    except (NoBroker, OtherVersion):
+        raise
     except NotAnswering:
         story = await bus.read(story_of(evaluation))
     if not story:

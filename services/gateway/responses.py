@@ -8,7 +8,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from mlscope.client.errors import ClientError, CommandRefused, Denied, NotAnswering
+from mlscope.bus.errors import BusError, Unreachable
+from mlscope.client.errors import ClientError, CommandRefused, Denied, NoBroker, NotAnswering
 from schemas.analysis import Table
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
@@ -50,9 +51,14 @@ def as_file(table: Table, suffix: str) -> Response:
     return Response(file_content(table, suffix), 200, headers, media_type=FILES[suffix])
 
 
+def status_code_of(refused: Refused) -> int:
+    """Return the code of the HTTP response that says this."""
+    return _STATUS_CODES.get(refused.error, 500)
+
+
 def refusal(refused: Refused, status: int | None = None) -> Response:
     """Return a refusal; the status code follows from its error unless `status` is given."""
-    code = status or _STATUS_CODES.get(refused.error, 500)
+    code = status or status_code_of(refused)
     headers = {"Retry-After": "1"} if code == 503 else None
     return as_json(refused.model_dump(mode="json"), code, headers)
 
@@ -71,6 +77,10 @@ def refused_by(error: Exception) -> Refused:
                 allowed=error.expected,
             )
         case NotAnswering() | Denied():
+            return Refused(error="unavailable", message=str(error))
+        case Unreachable():
+            return Refused(error="unavailable", message=str(NoBroker("read", str(error))))
+        case BusError():
             return Refused(error="unavailable", message=str(error))
         case ClientError():
             return Refused(error="unknown", message=str(error))

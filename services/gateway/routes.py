@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
@@ -78,7 +79,9 @@ def build_app(
         ],
         exception_handlers={
             ClientError: _explain,
+            BusError: _explain,
             MalformedMessage: _explain,
+            Exception: _fail,
             CannotDraw: _explain_gateway_error,
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
@@ -180,6 +183,14 @@ async def _explain(request: Request, error: Exception) -> Response:
     if not request.url.path.startswith("/api/"):
         return login.error_response(request, refused)
     return refusal(refused)
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    """Answer where the gateway itself failed; the log has the traceback."""
+    refused = refused_by(error)
+    if request.url.path.startswith("/api/"):
+        return refusal(refused, 500)
+    return login.error_response(request, refused, 500)
 
 
 async def _explain_gateway_error(_: Request, error: Exception) -> Response:

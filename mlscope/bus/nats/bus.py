@@ -80,6 +80,11 @@ class NatsBus:
         self._objects = Objects(connection)
         self._commands = Commands(connection, partial(bury_command, self))
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server is there now."""
+        return self._connection.is_up
+
     async def publish(
         self,
         fact: Fact,

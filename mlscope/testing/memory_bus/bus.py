@@ -55,6 +55,11 @@ class MemoryBus:
         self._listeners: list[Listener] = []
         self._live: set[LiveMessages] = set()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server is there now."""
+        return not (self._is_closed or self._server.is_away)
+
     async def publish(
         self,
         fact: Fact,

@@ -15,6 +15,7 @@ _TITLES: Mapping[str, str] = MappingProxyType(
         "busy": "Too busy now",
         "unavailable": "Not available now",
         "unsatisfiable": "No agent fits",
+        "conflict": "Not possible now",
     }
 )
 

@@ -10,8 +10,8 @@ from schemas.request import Refused
 from services.gateway.guard import COOKIE, session_of
 from services.gateway.pages.plain import ErrorView, LoginView
 from services.gateway.rendering import rendered
+from services.gateway.responses import status_code_of
 
-_STATUS_CODES = {"malformed": 400, "invalid": 400, "unknown": 404, "busy": 503, "unavailable": 503}
 _FORM_BYTES = 4096
 
 
@@ -39,6 +39,6 @@ async def login(request: Request) -> Response:
     return response
 
 
-def error_response(request: Request, refused: Refused) -> Response:
-    """Return a page that explains why a request was refused."""
-    return rendered(request, ErrorView(refused), _STATUS_CODES.get(refused.error, 500))
+def error_response(request: Request, refused: Refused, status: int | None = None) -> Response:
+    """Return a page that explains why a `request` was `refused`; `status` is its code, if given."""
+    return rendered(request, ErrorView(refused), status or status_code_of(refused))
