@@ -15,7 +15,7 @@ from mlscope.evaluation.status import status_of, unrequested_status
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import Column, Compared, Table, Tables
 from schemas.batch import QueriesAnswered, TraceCaptured
-from schemas.encoding.codec import decode_body, encode_body
+from schemas.encoding.codec import decode_body, encode_body, pack
 from schemas.encoding.errors import MalformedMessage
 from schemas.evaluation import (
     EvaluationAnalyzed,
@@ -201,6 +201,8 @@ class StandIns:
         self.requested: list[str] = []
         #: what the catalog has beside models
         self.catalog: dict[str, Any] = {}
+        #: what an evaluation's status is answered with, instead of its story's
+        self.status_answer: dict[str, Any] = {}
         #: what a match is refused with
         self.match_refused: Refused | None = None
         #: of a table, that an answer to `tables` holds
@@ -291,6 +293,8 @@ class StandIns:
         return encode_body(Accepted(evaluation=command.evaluation))
 
     async def _evaluation(self, asked: ReceivedCommand) -> bytes:
+        if self.status_answer:
+            return pack(self.status_answer)
         evaluation = decode_body(ShowEvaluation, asked.body).evaluation
         story = await self.bus.read(story_of(evaluation))
         if not story:

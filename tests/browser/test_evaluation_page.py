@@ -44,23 +44,6 @@ async def test_a_page_follows_its_evaluation_to_the_record(
     assert await page.evaluate("document.querySelector('#evaluation').dataset.live") == "no"
 
 
-async def test_a_page_whose_gateway_is_gone_says_how_old_its_figures_are(
-    browser: Browsing, page: Page, running: Running, standing: StandIns, photographs: Photographs
-) -> None:
-    browser.tolerate("ERR_CONNECTION_REFUSED")
-    browser.tolerate("ERR_INCOMPLETE_CHUNKED_ENCODING")
-    await standing.tell(*beginning(), a_run("r0")[0])
-    await page.goto(f"{running.url}/evaluations/{E}")
-    await until(page, f"{cell('r0', 'state')} === 'started'")
-    await standing.tell(queries([5_000_000] * 40))
-    await until(page, f"{cell('r0', 'answered')} === '40'")
-    running.stop.set()
-    await running.serving
-    await until(page, "document.querySelector('#connection').innerText.includes('s old')")
-    assert await page.is_visible("#connection button")
-    await photographs.take(page, "evaluation-cut")
-
-
 async def test_a_page_that_comes_late_shows_what_has_happened_so_far(
     browser: Browsing, page: Page, running: Running, standing: StandIns
 ) -> None:

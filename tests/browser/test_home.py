@@ -3,7 +3,7 @@
 from playwright.async_api import Page
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import Browsing, until
+from tests.browser.chromium import until
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.pages.test_home import an_agent
@@ -35,20 +35,6 @@ async def test_home_follows_an_evaluation_from_request_to_result(
     await standing.tell(*rest, *a_run("r1"), *ending())
     await until(page, f"!{ITEM} && document.querySelector('#latest .analyzed')")
     await assert_accessible(page)
-
-
-async def test_home_says_that_its_figures_are_not_live(
-    browser: Browsing, running: Running, standing: StandIns
-) -> None:
-    browser.tolerate("Failed to load resource")
-    browser.tolerate("ERR_")
-    page = await browser.page()
-    await page.goto(running.url)
-    await until(page, "document.getElementById('connection').hidden")
-    running.stop.set()
-    await running.serving
-    await until(page, "!document.getElementById('connection').hidden")
-    assert "not live" in await page.inner_text("#connection")
 
 
 async def test_the_theme_is_kept_and_never_flashes(

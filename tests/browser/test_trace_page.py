@@ -362,7 +362,7 @@ async def test_a_live_run_grows_counts_its_gaps_and_ends_as_the_record(
     await standing.tell(*beginning(), a_run("r0")[0])
     await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
     await expect(page.locator("[data-part=state]")).to_contain_text("Waiting for the first spans")
-    await until(page, f"{TIMELINE}.feed.source.readyState === 1")
+    await until(page, f"{TIMELINE}.feed.source.isOpen")
     names = {"conv": 0, "predict": 1}
     for sequence in (0, 1, 4):
         start = sequence * 10**9

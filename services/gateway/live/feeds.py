@@ -24,7 +24,7 @@ from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, Tick, event_of, tick_of
 from services.gateway.live.overview import OverviewFeed, OverviewViewer
 from services.gateway.live.spans import SpanGap, SpanRelay
-from services.gateway.live.tasks import background_task
+from services.gateway.live.tasks import NO_BROKER, background_task
 from services.gateway.live.viewer import Viewer
 from services.gateway.pages.home import Overview
 
@@ -65,6 +65,11 @@ class Feed:
     def is_over(self) -> bool:
         """Whether the story is complete."""
         return self.scene.caught_up and self.scene.status.state in ENDED
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing comes at present, '' where nothing keeps it from coming."""
+        return "" if self._bus.is_connected else NO_BROKER
 
     async def run(self) -> None:
         """Subscribe to live messages, then read the log from its beginning, then new facts."""
@@ -166,8 +171,12 @@ class Feed:
 
     async def _send_ticks(self) -> None:
         before: Mapping[str, Reading] = {}
+        trouble = self.trouble
         while True:
             await asyncio.sleep(_TICK_S)
+            if self.trouble != trouble:
+                trouble = self.trouble
+                self._wake_all()
             if not self._has_progress:
                 continue
             self._has_progress = False

@@ -24,7 +24,7 @@ from schemas.encoding.errors import SchemaError
 from schemas.subjects import ROOT
 from services.gateway.bus_requests import overview_of
 from services.gateway.live.events import Event
-from services.gateway.live.tasks import background_task
+from services.gateway.live.tasks import NO_BROKER, background_task
 from services.gateway.pages.home import Overview
 
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class RunRates:
 
 
 class OverviewFeed:
-    """Events about all evaluations: `changed` with the page's digest, `progress`, `trouble`."""
+    """Events about all evaluations: `changed` with the page's digest, and `progress`."""
 
     def __init__(self, bus: Bus) -> None:
         self.viewers: set[OverviewViewer] = set()
@@ -99,6 +99,7 @@ class OverviewFeed:
         self.overview: Overview | None = None
         self.digest = ""
         self.is_broken = False
+        self._refusal = ""
         self._bus = bus
         self._meters: dict[str, Meter] = {}
         self._rates = RunRates()
@@ -106,6 +107,11 @@ class OverviewFeed:
         self._has_decisions = True
         self._has_progress = False
         self._running: asyncio.Task[None] | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why the overview is not up to date, '' where it is."""
+        return self._refusal if self._bus.is_connected else NO_BROKER
 
     @asynccontextmanager
     async def viewing(self, *, digest: str) -> AsyncIterator[OverviewViewer]:
@@ -134,8 +140,7 @@ class OverviewFeed:
         except BusError as error:
             _log.warning("overview ended: %s", error)
             self.is_broken = True
-            for viewer in self.viewers:
-                viewer.wake()
+            self._wake_all()
 
     async def _follow(self) -> None:
         async with AsyncExitStack() as stack:
@@ -144,8 +149,11 @@ class OverviewFeed:
                 stack.push_async_callback(messages.aclose)
                 await messages.ready()
                 await stack.enter_async_context(background_task(self._listen(entity, messages)))
-            refreshed_s = 0.0
+            refreshed_s, trouble = 0.0, self.trouble
             while True:
+                if self.trouble != trouble:
+                    trouble = self.trouble
+                    self._wake_all()
                 if self._has_decisions or time.monotonic() - refreshed_s > _REFRESH_S:
                     self._has_decisions = False
                     refreshed_s = time.monotonic()
@@ -172,15 +180,15 @@ class OverviewFeed:
             overview = await overview_of(self._bus)
         except (ClientError, BusError) as error:
             _log.warning("overview not refreshed: %s", error)
-            self.overview = None
-            self._push(Event("trouble", json.dumps({"message": str(error)})))
+            self.overview, self._refusal = None, str(error)
+            self._wake_all()
             return
         self._open = {status.evaluation for status in overview.open}
         self._meters = {name: meter for name, meter in self._meters.items() if name in self._open}
         self._rates.forget_all_but(self._open)
         # After trouble the viewers are told that all is well, also where nothing changed.
         is_news = self.overview is None or overview.digest != self.digest
-        self.overview, self.digest = overview, overview.digest
+        self.overview, self.digest, self._refusal = overview, overview.digest, ""
         if is_news:
             self._push(_changed(self.digest))
 
@@ -202,6 +210,10 @@ class OverviewFeed:
             "p99_ns": [reading.p99_ns for _, reading, _ in rows],
         }
         return Event("progress", json.dumps(columns, separators=(",", ":")))
+
+    def _wake_all(self) -> None:
+        for viewer in self.viewers:
+            viewer.wake()
 
     def _push(self, event: Event) -> None:
         for viewer in self.viewers:

@@ -1,14 +1,17 @@
-"""Streams of server-sent events: of one evaluation, and of all; a ping when idle."""
+"""Streams of server-sent events: of one evaluation, and of all; a ping every few seconds."""
 
+import json
+import time
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from services.gateway.live.events import end_of
+from services.gateway.live.events import Event, end_of
 from services.gateway.live.feeds import Feeds
 
-_PING_S = 15.0
+_PING_S = 5.0
+"""How often a client hears that its stream lives (static/js/live_source.js waits for it)."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
@@ -45,9 +48,10 @@ async def live_events(
     """Yield the events of an `evaluation` after sequence `after`, then new ones until it ends.
 
     They come from its feed in `feeds`, encoded, with spans where `wants_spans`; a ping is sent
-    after `ping_s` seconds without any.
+    every `ping_s` seconds.
     """
     viewing = feeds.viewing(evaluation, after=after, wants_spans=wants_spans)
+    pings = Pings(ping_s)
     async with viewing as (feed, viewer):
         yield b"retry: 1000\n\n"
         while not (feeds.is_closing or feed.is_broken):
@@ -57,8 +61,27 @@ async def live_events(
             if is_over:
                 yield end_of(feed.scene.status).encoded()
                 return
-            if not await viewer.wait(ping_s):
-                yield b": ping\n\n"
+            await viewer.wait(ping_s)
+            if ping := pings.due(feed.trouble):
+                yield ping
+
+
+class Pings:
+    """When a client is told that its stream is up to date, or why it is not."""
+
+    def __init__(self, period_s: float) -> None:
+        """Say so every `period_s` seconds, and at once when it changes."""
+        self._period_s = period_s
+        self._due_s = time.monotonic() + period_s
+        self._trouble = ""
+
+    def due(self, trouble: str) -> bytes:
+        """Return a `ping` event if it is time for one; `trouble` is '' while all is well."""
+        now_s = time.monotonic()
+        if trouble == self._trouble and now_s < self._due_s:
+            return b""
+        self._trouble, self._due_s = trouble, now_s + self._period_s
+        return Event("ping", json.dumps({"trouble": trouble})).encoded()
 
 
 def overview_response(feeds: Feeds, request: Request) -> StreamingResponse:
@@ -76,13 +99,14 @@ async def overview_events(
 ) -> AsyncIterator[bytes]:
     """Yield events about all evaluations until the gateway stops.
 
-    `feeds` has the feed, `digest` is of the client's page; a ping is sent after `ping_s` seconds
-    without an event.
+    `feeds` has the feed, `digest` is of the client's page; a ping is sent every `ping_s` seconds.
     """
+    pings = Pings(ping_s)
     async with feeds.viewing_overview(digest=digest) as (feed, viewer):
         yield b"retry: 1000\n\n"
         while not (feeds.is_closing or feed.is_broken):
             for event in viewer.take():
                 yield event.encoded()
-            if not await viewer.wait(ping_s):
-                yield b": ping\n\n"
+            await viewer.wait(ping_s)
+            if ping := pings.due(feed.trouble):
+                yield ping

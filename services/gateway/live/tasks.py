@@ -5,6 +5,9 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+NO_BROKER = "The message broker does not answer; `mlscope status` shows which services run"
+"""What streams say of themselves while nothing can come."""
+
 
 @asynccontextmanager
 async def background_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:

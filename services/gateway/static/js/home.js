@@ -1,25 +1,16 @@
 // Keeps the first page up to date: progress as numbers, everything else by asking for the page
 // again when the server says that it is another one. Without JavaScript the page is static.
 
+import { LiveSource } from "./live_source.js";
 import { duration, percentile, rate } from "./quantities.js";
 
+const AGAIN_MS = 3000;
 const SECTIONS = ["now", "regressions", "fleet", "latest"];
 const home = document.getElementById("home");
-let source = null;
 let isAsking = false;
 
-/** Say that figures are not live, and why; '' when they are. */
-function showConnection(text) {
-  const note = document.getElementById("connection");
-  note.hidden = !text;
-  note.textContent = text;
-  home.classList.toggle("stale", Boolean(text));
-}
-
 /** Show an evaluation's live figures: those of the run that answered most recently started. */
-function showProgress(event) {
-  showConnection("");
-  const update = JSON.parse(event.data);
+function showProgress(update) {
   for (const item of home.querySelectorAll("[data-evaluation]")) {
     const started = new Map([...item.querySelectorAll("[data-run]")].map((run) => [run.dataset.run, Number(run.dataset.queries)]));
     update.evaluation.forEach((evaluation, index) => {
@@ -42,9 +33,7 @@ function showRun(item, update, index, planned) {
 }
 
 /** Replace the sections that differ by those of the server's page; the focus stays where it was. */
-async function showChange(event) {
-  const { digest } = JSON.parse(event.data);
-  showConnection("");
+async function showChange({ digest }) {
   if (digest === home.dataset.digest || isAsking) return;
   isAsking = true;
   try {
@@ -55,9 +44,9 @@ async function showChange(event) {
     replaceSections(fresh);
     home.dataset.digest = fresh.dataset.digest;
     if (focused && document.activeElement === document.body) home.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
-    showConnection("");
-  } catch (error) {
-    showConnection(`This page may be out of date: ${error.message}.`);
+  } catch {
+    // The stream says what is wrong, if it goes on.
+    setTimeout(() => showChange({ digest }), AGAIN_MS);
   } finally {
     isAsking = false;
   }
@@ -78,22 +67,11 @@ function replaceSections(fresh) {
   }
 }
 
-function open() {
-  if (source || document.hidden) return;
-  source = new EventSource(`/api/events?after=${home.dataset.digest}`);
-  source.addEventListener("open", () => showConnection(""));
-  source.addEventListener("progress", showProgress);
-  source.addEventListener("changed", showChange);
-  source.addEventListener("trouble", (event) => showConnection(`Not up to date: ${JSON.parse(event.data).message}.`));
-  source.addEventListener("error", () => showConnection("The connection is lost; figures are not live. Trying again."));
-}
-
-function close() {
-  source?.close();
-  source = null;
-}
-
 if (home) {
-  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
-  open();
+  new LiveSource({
+    address: () => `/api/events?after=${home.dataset.digest}`,
+    actions: { progress: showProgress, changed: showChange },
+    banner: document.getElementById("connection"),
+    stale: home,
+  }).open();
 }

@@ -1,4 +1,6 @@
 import { equal, ok } from "/js/check.js";
+import { seen, hidden } from "/js/sight.js";
+import { places } from "/static/js/places.js";
 import { LiveFeed, batchOf } from "/static/js/timeline/data/live.js";
 
 /** A stream that a test speaks for. */
@@ -20,15 +22,29 @@ class Stream {
   }
 }
 
+places.locks = undefined; // streams open at once
+
+/** Leave the page and come back to it: another connection. */
+function again() {
+  hidden();
+  seen();
+  Stream.all.at(-1).actions.open();
+}
+
+let before = null;
+
 function feed() {
+  before?.source.end(); // it would go on when the page is seen again
   globalThis.EventSource = Stream;
   Stream.all = [];
   const names = [], told = [];
   const note = (what) => (...data) => told.push([what, ...data]);
   const nameOf = (text) => (names.includes(text) ? names.indexOf(text) : names.push(text) - 1);
-  const listeners = { onLanes: note("lanes"), onBatch: note("batch"), onGap: note("gap"), onState: note("state"), onEnd: note("end") };
+  const listeners = { onLanes: note("lanes"), onBatch: note("batch"), onGap: note("gap"), onEnd: note("end") };
   const made = new LiveFeed("/api/evaluations/e/events", "r0", nameOf, listeners);
   made.open();
+  before = made;
+  Stream.all.at(-1).actions.open();
   return { made, names, told, stream: () => Stream.all.at(-1) };
 }
 
@@ -59,8 +75,7 @@ export function test_spans_of_other_runs_are_not_taken() {
 export function test_lanes_keep_their_numbers_over_connections() {
   const { made, told, stream } = feed();
   stream().tell("spans", spans(1, { lanes: [LANE], names: { 3: "conv" } }));
-  made.close();
-  made.open();
+  again();
   const kernels = { ...LANE, lane: 0, key: "device/0/7" };
   stream().tell("spans", spans(1, { lanes: [kernels, { ...LANE, lane: 1 }], lane: [1], names: { 3: "conv" } }));
   const batches = told.filter(([what]) => what === "batch").map(([, batch]) => batch);
@@ -73,13 +88,11 @@ export function test_what_a_broken_connection_missed_is_a_gap() {
   const introduction = (sequence) => stream().tell("spans", { run: "", attempt: 0, sequence, lanes: [], names: {}, lane: [], start: [], duration: [], name: [] });
   introduction(0);
   stream().tell("spans", spans(1, { names: { 3: "conv" } }));
-  made.close();
-  made.open();
+  again();
   introduction(1);
   stream().tell("spans", spans(2, { start: [90] }));
   equal(told.filter(([what]) => what === "gap"), []);
-  made.close();
-  made.open();
+  again();
   introduction(7);
   stream().tell("spans", spans(8, { start: [500] }));
   equal(told.filter(([what]) => what === "gap"), [["gap", { lane: null, from_ns: 95, to_ns: 500, count: 0 }]]);
@@ -97,8 +110,7 @@ export function test_it_resumes_after_the_last_event() {
   const { made, stream } = feed();
   ok(!stream().url.includes("after"));
   stream().tell("state", { state: "running" }, "17");
-  made.close();
-  made.open();
+  again();
   ok(stream().url.endsWith("?spans=1&after=17"));
 }
 
@@ -107,6 +119,8 @@ export function test_an_end_closes_it_for_good() {
   stream().tell("end", { state: "analyzed" });
   ok(stream().isClosed);
   made.open();
+  hidden();
+  seen();
   equal([Stream.all.length, told.at(-1)[0]], [1, "end"]);
 }
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 
 from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer
 from services.gateway.live.events import Event, Tick
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.stream import live_events
@@ -153,7 +154,21 @@ async def test_an_idle_stream_pings(bus: Bus, standing: StandIns) -> None:
     await standing.tell(*beginning())
     events = live_events(Feeds(bus, limit=1), E, after=0, ping_s=0.05)
     seen = [await anext(events) for _ in range(4)]
-    assert seen[-1] == b": ping\n\n"
+    assert seen[-1] == b'event: ping\ndata: {"trouble": ""}\n\n'
+    await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_stream_without_a_broker_says_so_at_once_and_when_it_is_back(
+    server: MemoryServer, bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    events = live_events(Feeds(bus, limit=1), E, after=0, ping_s=60)
+    assert b"event: state" in [await anext(events) for _ in range(2)][-1]
+    server.stop()
+    async with asyncio.timeout(10):
+        assert b'"trouble": "The message broker does not answer' in await anext(events)
+        server.start()
+        assert b'"trouble": ""' in await anext(events)
     await events.aclose()  # type: ignore[attr-defined]
 
 

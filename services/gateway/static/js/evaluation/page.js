@@ -1,21 +1,18 @@
 // Keeps an evaluation's page up to date with server-sent events; without it the page is complete
-// but static. The EventSource is closed while the tab is hidden: HTTP/1.1 allows six connections.
+// but static.
 
+import { LiveSource } from "../live_source.js";
 import { Histogram } from "./histogram.js";
 import { Progress } from "./progress.js";
 import { rows, showRuns, showReading } from "./runs.js";
 import { sentence } from "./story.js";
 import { Strips } from "./strips.js";
 
-const STALE_MS = 1500;
 const article = document.getElementById("evaluation");
 const evaluation = article?.dataset.evaluation;
 const progress = new Progress();
 let source = null;
 let lastId = "";
-let lastHeard = Date.now();
-let cutSince = 0;
-let hasCome = false;
 let strips = null;
 let histogram = null;
 
@@ -29,15 +26,6 @@ function stateMark(state) {
   span.className = `state ${state}`;
   span.textContent = state;
   return span;
-}
-
-/** Note that the stream is alive: what the page shows is of now. */
-function hear() {
-  lastHeard = Date.now();
-  cutSince = 0;
-  hasCome = true;
-  document.getElementById("connection").hidden = true;
-  article.classList.remove("stale");
 }
 
 function addToLog(update) {
@@ -57,10 +45,8 @@ function addToLog(update) {
   list.scrollTop = list.scrollHeight;
 }
 
-function showState(event) {
-  hear();
-  lastId = event.lastEventId || lastId;
-  const update = JSON.parse(event.data);
+function showState(update, id) {
+  lastId = id || lastId;
   document.getElementById("state").replaceChildren(stateMark(update.state));
   set("cause", update.cause);
   showRuns(update.runs ?? []);
@@ -71,9 +57,8 @@ function showState(event) {
 }
 
 /** Show the counts of all runs; the event has columns with an entry for each run. */
-function showProgress(event) {
-  hear();
-  const changed = progress.take(JSON.parse(event.data));
+function showProgress(tick) {
+  const changed = progress.take(tick);
   for (const reading of changed) showReading(reading);
   const current = changed.at(-1);
   if (current?.answered) showLive(current);
@@ -88,33 +73,18 @@ async function showLive(reading) {
   histogram.show(reading);
 }
 
-function showGap(event) {
-  const { from, to } = JSON.parse(event.data);
+function showGap({ from, to }) {
   if (from === undefined) return; // spans that the timeline lacks, which it draws itself
   set("gap", `Updates ${from} to ${to} were skipped: this page was too slow. Counts are right again with the next.`);
   document.getElementById("gap").hidden = false;
 }
 
-/** Say that figures are old while nothing comes: never show them as live. */
-function watch() {
-  if (!source || !cutSince || Date.now() - cutSince < STALE_MS) return;
-  const age = Math.round((Date.now() - lastHeard) / 1000);
-  const banner = document.getElementById("connection");
-  const retry = document.createElement("button");
-  retry.textContent = "Try now";
-  retry.type = "button";
-  retry.addEventListener("click", () => { close(); open(); });
-  const what = hasCome ? `These figures are ${age} s old` : "No update has come";
-  banner.replaceChildren(`${what}: the connection to the gateway is cut. It is tried again by itself. `, retry);
-  banner.hidden = false;
-  article.classList.add("stale");
-}
-
 /** Replace the page by its final version from the server. */
 async function showRecord() {
-  close();
+  source.end();
   try {
     const response = await fetch(location.href);
+    if (!response.ok) throw new Error(`the gateway answered ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const link of fresh.querySelectorAll("link[rel=stylesheet]")) {
       if (!document.querySelector(`link[href="${link.getAttribute("href")}"]`)) document.head.append(link.cloneNode());
@@ -125,29 +95,12 @@ async function showRecord() {
   }
 }
 
-function open() {
-  if (source || document.hidden) return;
-  source = new EventSource(`/api/evaluations/${evaluation}/events?after=${lastId}`);
-  source.addEventListener("open", () => { cutSince = 0; document.getElementById("connection").hidden = true; });
-  source.addEventListener("error", () => { cutSince ||= Date.now(); });
-  source.addEventListener("state", showState);
-  source.addEventListener("run", showState);
-  source.addEventListener("progress", showProgress);
-  source.addEventListener("gap", showGap);
-  source.addEventListener("end", showRecord);
-}
-
-function close() {
-  source?.close();
-  source = null;
-}
-
 if (article?.dataset.live === "yes") {
-  document.addEventListener("visibilitychange", () => {
-    const isLive = document.getElementById("evaluation")?.dataset.live === "yes";
-    if (document.hidden || !isLive) close();
-    else open();
+  source = new LiveSource({
+    address: () => `/api/evaluations/${evaluation}/events?after=${lastId}`,
+    actions: { state: showState, run: showState, progress: showProgress, gap: showGap, end: showRecord },
+    banner: document.getElementById("connection"),
+    stale: article,
   });
-  setInterval(watch, 500);
-  open();
+  source.open();
 }

@@ -102,8 +102,9 @@ async function openLive(_, timeline) {
       timeline.gaps = [...timeline.gaps, { lane: null, ...gap }];
       timeline.invalidate();
     },
-    onState: ({ connection }) => connection && showConnection(connection),
-    onEnd: () => setTimeout(() => location.reload(), AGAIN_MS),
+    onEnd: () => setTimeout(reload, AGAIN_MS),
+    banner: document.getElementById("connection"),
+    stale: root,
   });
   timeline.feed = feed;
   timeline.live = setInterval(() => refresh(timeline, state), RELAYOUT_MS);
@@ -128,9 +129,11 @@ function refresh(timeline, state) {
   showCount(timeline, { spans: received + dropped, dropped });
 }
 
-function showConnection(connection) {
-  const note = connection === "live" ? "" : "Connection lost: trying again. What is shown is not current.";
-  root.querySelector("[data-part=connection]").textContent = note;
+/** Load the page again; while the gateway does not answer, this page is worth more than none. */
+async function reload() {
+  const response = await fetch(location.href).catch(() => null);
+  if (response?.ok) location.reload();
+  else setTimeout(reload, AGAIN_MS);
 }
 
 async function open() {

@@ -1,12 +1,15 @@
 /**
  * Spans of a run while it goes on, from the evaluation's stream of server-sent events.
  *
- * The stream is closed while the page is hidden and resumed after the last event when it is shown.
+ * The stream is resumed after the last event.
+ *
  * Numbers of lanes and names hold for one connection; here they become the store's own. What a broken
  * connection missed becomes a gap: the stored trace fills it when the run has ended.
  */
 
-/** @typedef {{onLanes: Function, onBatch: Function, onGap: Function, onState: Function, onEnd: Function}} Listeners */
+import { LiveSource } from "../../live_source.js";
+
+/** @typedef {{onLanes: Function, onBatch: Function, onGap: Function, onEnd: Function, banner?: HTMLElement, stale?: HTMLElement}} Listeners */
 
 /**
  * Columns of an event as a batch of the store. Pure.
@@ -33,48 +36,39 @@ export class LiveFeed {
     this.sequenceBefore = 0;
     this.hasMissed = false;
     this.lastEnd = 0;
-    this.source = null;
     this.lastEvent = "";
-    this.isOver = false;
     /** @type {Map<string, object>} lanes by key, over all connections */
     this.lanes = new Map();
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
+    this.#begin();
+    const on = (action) => (data, id) => {
+      if (id) this.lastEvent = id;
+      action(data);
+    };
+    this.source = new LiveSource({
+      address: () => `${this.url}?spans=1${this.lastEvent ? `&after=${this.lastEvent}` : ""}`,
+      actions: {
+        spans: on((data) => this.#take(data)),
+        gap: on((data) => this.#miss(data)),
+        state: on(() => {}),
+        run: on(() => {}),
+        end: on((data) => this.#end(data)),
+      },
+      banner: listeners.banner ?? null,
+      stale: listeners.stale ?? null,
+      onOpen: () => this.#begin(),
+    });
   }
 
   open() {
-    if (this.source || this.isOver || document.hidden) return;
-    const after = this.lastEvent ? `&after=${this.lastEvent}` : "";
-    this.source = new EventSource(`${this.url}?spans=1${after}`);
-    const on = (name, action) => this.source.addEventListener(name, (event) => {
-      if (event.lastEventId) this.lastEvent = event.lastEventId;
-      action(JSON.parse(event.data));
-    });
-    on("spans", (data) => this.#take(data));
-    on("gap", (data) => this.#miss(data));
-    on("state", (data) => this.listeners.onState(data));
-    on("run", (data) => this.listeners.onState(data));
-    on("end", (data) => this.#end(data));
-    this.source.onopen = () => this.#connected();
-    this.source.onerror = () => this.listeners.onState({ connection: "lost" });
-    this.#begin();
-  }
-
-  close() {
-    this.source?.close();
-    this.source = null;
+    this.source.open();
   }
 
   /** Forget the numbers of the connection before. */
   #begin() {
     this.names = new Map();
     this.numbers = new Map();
-    this.sequenceBefore = Math.max(this.sequence, 0);
+    if (this.sequence >= 0) this.sequenceBefore = this.sequence;
     this.sequence = -1;
-  }
-
-  #connected() {
-    if (this.sequence >= 0) this.#begin();
-    this.listeners.onState({ connection: "live" });
   }
 
   #take(data) {
@@ -111,8 +105,7 @@ export class LiveFeed {
   }
 
   #end(data) {
-    this.isOver = true;
-    this.close();
+    this.source.end();
     this.listeners.onEnd(data);
   }
 }
