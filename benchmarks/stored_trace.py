@@ -53,7 +53,7 @@ def analyzed(address: str, server: int, bounds: Bounds, queue: Any) -> None:
         timed.note("analyze")
         busy_s.append(cpu_s(server))
         memory["analyze"] = peak_bytes()
-        store.write(EVALUATION, analysis.tables, analysis.digest, analysis.trees)
+        store.write(EVALUATION, analysis)
         timed.note("write")
         busy_s.append(cpu_s(server))
         memory["write"] = peak_bytes()

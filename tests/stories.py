@@ -25,6 +25,7 @@ from schemas.evaluation import (
     MeasuredRun,
     RunStarted,
 )
+from schemas.exploration import Explore, Explored
 from schemas.identity import keyed_evaluation_id, new_evaluation_id
 from schemas.level import Level
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
@@ -45,6 +46,7 @@ from schemas.request import (
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunRecorded, Tally
 from schemas.status import AgentStatus, Catalog, EvaluationList, FittingAgent, Matched
 from schemas.subjects import REQUEST, story_of
+from services.analyzer.exploring import EXPLORATIONS
 
 E = "0123456789abcdef"
 AGENT = "a1"
@@ -180,7 +182,10 @@ _SPEAKERS: Mapping[object, str] = {
     "query": "agent",
     "analysis": "analyzer",
 }
-_OWNERS = {"catalog": "registry", "tables": "analyzer", "compare": "analyzer"}
+_OWNERS = {
+    "catalog": "registry",
+    **dict.fromkeys(("tables", "compare", "explore"), "analyzer"),
+}
 
 
 class StandIns:
@@ -208,6 +213,10 @@ class StandIns:
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
         self.held = [LATENCY]
+        #: main figures of loads, as the table `headline` has them
+        self.loads: list[dict[str, Any]] = []
+        #: what explorations were asked for
+        self.explored: list[Explore] = []
         #: what figures were asked for
         self.compared: list[Compare] = []
         #: told of each accepted evaluation, after its `EvaluationRequested`
@@ -236,6 +245,7 @@ class StandIns:
             "catalog": self._catalog,
             "tables": self._tables,
             "compare": self._compare,
+            "explore": self._explore,
         }
         for verb, answerer in verbs.items():
             bus = self._others.get(_OWNERS.get(verb, "scheduler"), self.bus)
@@ -329,6 +339,27 @@ class StandIns:
             others=command.others,
         )
         return encode_body(found)
+
+    async def _explore(self, asked: ReceivedCommand) -> bytes:
+        command = decode_body(Explore, asked.body)
+        self.explored.append(command)
+        by_name = {each.name: each for each in EXPLORATIONS}
+        if command.table and command.table not in by_name:
+            return encode_body(Refused(error="unknown", message="no such exploration"))
+        wanted = command.model_dump(include={"model", "agent"}).items()
+        loads = [load for load in self.loads if all(v in ("", load[n]) for n, v in wanted)]
+        table = by_name[command.table].compute(loads, command.prices) if command.table else None
+        names = ("task", "model", "framework", "agent", "device", "scenario")
+        return encode_body(
+            Explored(
+                table=table,
+                tables=tuple((each.name, each.title) for each in EXPLORATIONS),
+                loads=len(loads),
+                total_loads=len(loads),
+                total_rows=len(table.rows) if table else 0,
+                choices={n: tuple(sorted({load[n] for load in self.loads})) for n in names},
+            )
+        )
 
     async def _tables(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(ShowTables, asked.body)

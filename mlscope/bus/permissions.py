@@ -237,7 +237,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *inboxes("analyzer"),
-                *requests("tables", "predictions", "compare", "spans", "flow"),
+                *requests("tables", "predictions", "compare", "explore", "spans", "flow"),
                 *requests("trace", "trace_window", "trace_span"),
                 *be_discovered("analyzer"),
             ),

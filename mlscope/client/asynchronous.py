@@ -15,6 +15,7 @@ from mlscope.client.predicting import (
     Files,
     Predicted,
     comparison_of,
+    exploration_of,
     figures_of,
     files_as_uploads,
     matched,
@@ -26,6 +27,7 @@ from mlscope.client.tracing import MOST_SPANS, flow_of, trace_of
 from mlscope.client.watching import Progress, watch
 from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
+from schemas.exploration import Explored
 from schemas.manifest import Manifest
 from schemas.request import (
     Accepted,
@@ -183,6 +185,14 @@ class AsyncClient:
         least_accuracy. Raises CommandRefused.
         """
         return await figures_of(self.bus, evaluations, **terms)
+
+    async def explore(self, table: str = "", **constraints: Any) -> Explored:
+        """Return the newest figures of many evaluations as a table, such as accuracy_latency.
+
+        `constraints`: task, model, framework, agent, device, scenario, and prices ($ an hour by
+        agent). Without a table it is what there is to choose from. Raises CommandRefused.
+        """
+        return await exploration_of(self.bus, table, **constraints)
 
     async def predict(
         self, model: str | Mapping[str, Any], files: Files, **request: Any

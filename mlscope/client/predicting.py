@@ -15,6 +15,7 @@ from typing import Any
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, command_of
 from schemas.analysis import Compared, Prediction, Predictions
+from schemas.exploration import Explore, Explored
 from schemas.request import Compare, ShowPredictions
 from schemas.status import EvaluationStatus
 
@@ -89,6 +90,15 @@ async def figures_of(bus: Bus, evaluations: Sequence[str], **terms: Any) -> Comp
         Compare, {**fields, "others": tuple(evaluations[2:]), "figures": True, **terms}
     )
     return await ask_for(bus, command, Compared, timeout_s=_ANSWER_S)
+
+
+async def exploration_of(bus: Bus, table: str, **constraints: Any) -> Explored:
+    """Return an exploration of many evaluations; without a `table` what there is to choose from.
+
+    `constraints` are further fields of `Explore`. Raises CommandRefused, NotAnswering, Denied.
+    """
+    command = command_of(Explore, {"table": table, **constraints})
+    return await ask_for(bus, command, Explored, timeout_s=_ANSWER_S)
 
 
 @dataclass(frozen=True, slots=True)

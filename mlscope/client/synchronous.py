@@ -17,6 +17,7 @@ from mlscope.client.tracing import MOST_SPANS
 from mlscope.client.watching import Progress
 from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
+from schemas.exploration import Explored
 from schemas.manifest import Manifest
 from schemas.request import Evaluate
 from schemas.status import Catalog, EvaluationStatus, Matched
@@ -166,6 +167,10 @@ class Client:
     def figures(self, *evaluations: str, **terms: Any) -> Compared:
         """Return the figures of evaluations side by side. Raises CommandRefused."""
         return self.wait_for(self._client.figures(*evaluations, **terms))
+
+    def explore(self, table: str = "", **constraints: Any) -> Explored:
+        """Return the newest figures of many evaluations as a table. Raises CommandRefused."""
+        return self.wait_for(self._client.explore(table, **constraints))
 
     def predict(
         self, model: str | Mapping[str, Any], files: Files, **request: Any

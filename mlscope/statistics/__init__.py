@@ -6,6 +6,7 @@ Does not know: units, spans, messages, services. Values keep their unit: ns in, 
 
 from mlscope.statistics.blocks import blocks_interval, student_975
 from mlscope.statistics.certification import certified_percentile, is_certified, minimum_count
+from mlscope.statistics.changes import LEAST_CHANGE, certain_change
 from mlscope.statistics.clusters import percentile_widening, trimmed_widening, widened
 from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
 from mlscope.statistics.intervals import (
@@ -23,6 +24,7 @@ from mlscope.statistics.summary import Summary, percentile, summary, trimmed_mea
 from mlscope.statistics.throughput import OptimalBatch, Throughput, optimal_batch, throughput
 
 __all__ = [
+    "LEAST_CHANGE",
     "Best",
     "Estimate",
     "Interval",
@@ -37,6 +39,7 @@ __all__ = [
     "are_told_apart",
     "best",
     "blocks_interval",
+    "certain_change",
     "certified_percentile",
     "is_certified",
     "mean_interval",

@@ -19,6 +19,7 @@ from schemas.evaluation import (
     RunIssued,
     RunStarted,
 )
+from schemas.exploration import Explore
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.request import (
@@ -86,6 +87,7 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
             ShowTables,
             ShowPredictions,
             Compare,
+            Explore,
             ShowSpans,
             ShowFlow,
             ShowTrace,

@@ -11,6 +11,7 @@ import yaml
 
 from schemas.analysis import Compared, Flow, Predictions, Spans, Tables
 from schemas.encoding.message_index import COMMANDS, FACTS
+from schemas.exploration import Explored
 from schemas.export.contract_schema import ContractSchema
 from schemas.export.manifest_schema import manifest_schema
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
@@ -38,6 +39,7 @@ ANSWERS: Mapping[str, type[Message]] = {
     "tables": Tables,
     "predictions": Predictions,
     "compare": Compared,
+    "explore": Explored,
     "spans": Spans,
     "flow": Flow,
     "trace": TraceOverview,

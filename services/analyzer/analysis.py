@@ -14,13 +14,14 @@ from mlscope.image_geometry import geometry_steps_of
 from schemas.analysis import Headline, Table
 from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
-from schemas.manifest import CODE_FIELDS
+from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.message import Fact
 from schemas.plan import Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
 from services.analyzer.headlines import headlines_of
+from services.analyzer.summaries import Cells, summaries_of
 from services.analyzer.tables import ANALYSES
 
 MOST_SPANS_IN_TREE = 100_000
@@ -40,10 +41,12 @@ class Analyzed:
     digest: str
     trees: dict[int, pl.DataFrame]
     headlines: tuple[Headline, ...] = ()
+    #: rows of the table `headline`, one for each of the headlines
+    summaries: tuple[Cells, ...] = ()
 
 
-def analyze(frames: Frames) -> Analyzed:
-    """Compute every table and every tree of an evaluation."""
+def analyze(frames: Frames, model: ModelManifest | None = None) -> Analyzed:
+    """Compute every table and every tree of an evaluation; `model` is the manifest it planned."""
     frames = replace(frames, measured=with_eager(frames.measured))
     timed_models = {
         _model_key(run)
@@ -61,7 +64,9 @@ def analyze(frames: Frames) -> Analyzed:
             first = in_order["span"].head(MOST_SPANS_IN_TREE).to_frame()
             tree = first.join(tree, on="span", how="left", maintain_order="left")
         trees[run.row.run_key] = tree
-    return Analyzed(tables, digest_of(tables), trees, headlines_of(frames.measured, tables))
+    headlines = headlines_of(frames.measured, tables)
+    summaries = summaries_of(frames.measured, tables, model)
+    return Analyzed(tables, digest_of(tables), trees, headlines, summaries)
 
 
 def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -139,6 +144,12 @@ def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
     return ScoringContext(
         subject.model.task, unscorable_reason, samples or None, geometry_steps, is_coded
     )
+
+
+def model_of(facts: Iterable[Fact]) -> ModelManifest | None:
+    """Return the manifest that an evaluation planned; None before it is planned."""
+    subject = _subject_of(facts)
+    return subject.model if subject else None
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

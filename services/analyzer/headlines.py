@@ -1,5 +1,6 @@
 """The main figures of an evaluation: of each load one latency and one throughput. Pure."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,14 +17,29 @@ def headlines_of(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[Headline
     They are those of the run that represents the load in the verdict of `latency`, as the tables
     have them.
     """
+    return _headlines(runs_by_load(runs)[:MOST_IN_VERDICT], tables)
+
+
+def batch_headlines_of(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[Headline, ...]:
+    """Return the figures of each load at each of its batch sizes, by their `runs` and `tables`."""
+    groups: list[list[Run]] = []
+    for group in runs_by_load(runs):
+        by_size: dict[int, list[Run]] = defaultdict(list)
+        for run in group:
+            by_size[run.row.batch_size].append(run)
+        groups += by_size.values()
+    return _headlines(groups, tables)
+
+
+def _headlines(groups: Sequence[list[Run]], tables: Sequence[Table]) -> tuple[Headline, ...]:
+    """Return the figures of each group of runs, by the run that represents it."""
     latency, throughput = _rows(tables, "latency"), _rows(tables, "throughput")
-    headlines = []
-    for group in runs_by_load(runs)[:MOST_IN_VERDICT]:
-        run = representative(group)
-        name = run.row.run
-        if name in latency:
-            headlines.append(_headline(run, latency[name], throughput.get(name, {})))
-    return tuple(headlines)
+    names = {run.row.run: run for run in map(representative, groups)}
+    return tuple(
+        _headline(run, latency[name], throughput.get(name, {}))
+        for name, run in names.items()
+        if name in latency
+    )
 
 
 def _headline(run: Run, latency: Cells, throughput: Cells) -> Headline:

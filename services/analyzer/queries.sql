@@ -311,3 +311,75 @@ INNER JOIN query ON query.run_key = counted.run_key AND query.ts = counted.ts
 WHERE query.status <> 0 OR query.failed > 0
 ORDER BY counted.run, query.query
 LIMIT 100;
+
+-- delete_headlines --
+-- Delete the main figures of an evaluation before they are written again.
+DELETE FROM headline WHERE evaluation = %(evaluation)s;
+
+-- insert_headline --
+-- Write the main figures of one load.
+INSERT INTO headline (
+    evaluation, requested_at, run, task, model, model_version, framework, framework_version,
+    device, accelerator, "precision", agent, scenario, parameters, batch_size, statistic,
+    latency_ns, latency_ns_low, latency_ns_high, samples_per_s, samples_per_s_low,
+    samples_per_s_high, offered_per_s, metric, dataset, accuracy, accuracy_low, accuracy_high,
+    judged, published_metric, published_dataset, published_accuracy, size_bytes, load_ns,
+    first_run_ns
+)
+SELECT
+    %(evaluation)s,
+    coalesce((SELECT min(ts) FROM run WHERE evaluation = %(evaluation)s), now()),
+    %(run)s, %(task)s, %(model)s, %(model_version)s, %(framework)s, %(framework_version)s,
+    %(device)s, %(accelerator)s, %(precision)s, %(agent)s, %(scenario)s, %(parameters)s,
+    %(batch_size)s, %(statistic)s, %(latency_ns)s, %(latency_ns_low)s, %(latency_ns_high)s,
+    %(samples_per_s)s, %(samples_per_s_low)s, %(samples_per_s_high)s, %(offered_per_s)s,
+    %(metric)s, %(dataset)s, %(accuracy)s, %(accuracy_low)s, %(accuracy_high)s, %(judged)s,
+    %(published_metric)s, %(published_dataset)s, %(published_accuracy)s, %(size_bytes)s,
+    %(load_ns)s, %(first_run_ns)s;
+
+-- headlines --
+-- The newest loads that constraints allow, and how many those are: each load where it was measured
+-- last, or all its measurements. An empty constraint allows any.
+WITH allowed AS (
+    SELECT *
+    FROM headline
+    WHERE (%(task)s::text = '' OR task = %(task)s)
+        AND (%(model)s::text = '' OR model = %(model)s)
+        AND (%(version)s::text = '' OR model_version = %(version)s)
+        AND (%(framework)s::text = '' OR framework = %(framework)s)
+        AND (%(agent)s::text = '' OR agent = %(agent)s)
+        AND (%(device)s::text = '' OR device = %(device)s)
+        AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
+),
+newest AS (
+    SELECT DISTINCT ON (model, framework, device, agent, scenario, batch_size, parameters)
+        evaluation, run
+    FROM allowed
+    WHERE NOT %(is_history)s::bool
+    ORDER BY
+        model, framework, device, agent, scenario, batch_size, parameters, requested_at DESC
+),
+chosen AS (
+    SELECT evaluation, run FROM newest
+    UNION ALL
+    SELECT evaluation, run FROM allowed WHERE %(is_history)s::bool
+)
+SELECT
+    allowed.*,
+    to_char(requested_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS requested,
+    count(*) OVER () AS total
+FROM allowed
+INNER JOIN chosen USING (evaluation, run)
+ORDER BY requested_at DESC, evaluation, batch_size
+LIMIT %(most)s;
+
+-- choices --
+-- The values of each constraint over all evaluations.
+SELECT
+    array_agg(DISTINCT task ORDER BY task) AS task,
+    array_agg(DISTINCT model ORDER BY model) AS model,
+    array_agg(DISTINCT framework ORDER BY framework) AS framework,
+    array_agg(DISTINCT agent ORDER BY agent) AS agent,
+    array_agg(DISTINCT device ORDER BY device) AS device,
+    array_agg(DISTINCT scenario ORDER BY scenario) AS scenario
+FROM headline;

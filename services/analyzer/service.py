@@ -18,11 +18,13 @@ from mlscope.serving import run_until_stopped
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.evaluation import EvaluationMeasured
+from schemas.exploration import Explore
 from schemas.message import Command, Fact, derived_id
 from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpans, ShowTables
 from schemas.subjects import command_subject, decisions_of
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow
-from services.analyzer.analysis import analyze, samples_of, scoring_context_of
+from services.analyzer.analysis import analyze, model_of, samples_of, scoring_context_of
+from services.analyzer.answering.explorations import Explorations
 from services.analyzer.answering.predictions import Questions
 from services.analyzer.answering.refusals import answer_or_refusal
 from services.analyzer.answering.tables import answer_of
@@ -129,6 +131,10 @@ class Analyzer:
         """Return the answerer of requests about models' answers."""
         return Questions(self._bus, self._answers, self._turn)
 
+    def explorations(self) -> Explorations:
+        """Return the answerer of requests about many evaluations."""
+        return Explorations(self._answers, self._turn)
+
     def close(self) -> None:
         """Close the connections."""
         self._work.close()
@@ -147,14 +153,8 @@ class Analyzer:
             frames = await _until_available(self._work.read, measured.evaluation, measured.runs)
             context = scoring_context_of(facts)
             frames = replace(frames, samples=samples_of(facts), scoring_context=context)
-            analyzed = await asyncio.to_thread(analyze, frames)
-            await _until_available(
-                self._work.write,
-                measured.evaluation,
-                analyzed.tables,
-                analyzed.digest,
-                analyzed.trees,
-            )
+            analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
+            await _until_available(self._work.write, measured.evaluation, analyzed)
             outcome = AnalysisCompleted(
                 evaluation=measured.evaluation,
                 tables=tuple(table.name for table in analyzed.tables),
@@ -202,6 +202,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,
         Compare: questions.compare,
+        Explore: analyzer.explorations().explore,
         ShowSpans: traces.spans,
         ShowFlow: traces.flow,
         ShowTrace: timelines.trace,

@@ -3,11 +3,10 @@
 Reading is bounded; the frames' caveats name what was left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 from psycopg.types.json import Jsonb
 
 import schemas.analysis
@@ -15,8 +14,10 @@ from mlscope.counts import many
 from mlscope.migrations import Profile, apply
 from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
+from schemas.exploration import Explore
 from schemas.identity import run_key
 from schemas.request import ShowPredictions, ShowTables
+from services.analyzer.analysis import Analyzed
 from services.analyzer.divergence import Side
 from services.analyzer.errors import NoRuns, NoSuchRun
 from services.analyzer.frames.bounds import Bounds
@@ -24,12 +25,15 @@ from services.analyzer.frames.evaluation import Frames, RunRow
 from services.analyzer.frames.predictions import Prediction, prediction_of
 from services.analyzer.storage.runs import RunReader
 from services.analyzer.storage.session import Session, Sessions
+from services.analyzer.summaries import Cells
 from services.analyzer.tables import ANALYSES
 from services.analyzer.views import migrations_of
 
 MOST_ROWS = 10_000
 """The most rows of a table that are read for one answer; further ones are requested by offset."""
 
+_CONSTRAINTS = ("task", "model", "framework", "agent", "device", "scenario")
+"""Constraints of `explore`, columns of the table `headline`."""
 _SOURCES = {analysis.name: analysis.source for analysis in ANALYSES}
 
 
@@ -83,17 +87,9 @@ class Store:
             caveats=tuple(caveats),
         )
 
-    def write(
-        self,
-        evaluation: str,
-        tables: Sequence[Table],
-        digest: str,
-        trees: Mapping[int, pl.DataFrame],
-    ) -> None:
-        """Replace an evaluation's `tables` and the `trees` of its attempts in one transaction.
-
-        `digest` is that of the tables; `trees` are by run_key.
-        """
+    def write(self, evaluation: str, analyzed: Analyzed) -> None:
+        """Replace an evaluation's tables, headlines, and trees of attempts in one transaction."""
+        tables = analyzed.tables
         with self._sessions.transaction() as session:
             session.execute("lock_evaluation", {"evaluation": evaluation})
             session.execute("delete_tables", {"evaluation": evaluation})
@@ -101,7 +97,7 @@ class Store:
                 values = {
                     "evaluation": evaluation,
                     "place": place,
-                    "digest": digest,
+                    "digest": analyzed.digest,
                     "name": table.name,
                     "title": table.title,
                     "columns": Jsonb([column.model_dump() for column in table.columns]),
@@ -118,8 +114,11 @@ class Store:
                 for ordinal, row in enumerate(table.rows)
             )
             session.copy("copy_rows", rows)
-            session.execute("delete_trees", {"run_keys": list(trees)})
-            for key, tree in trees.items():
+            session.execute("delete_headlines", {"evaluation": evaluation})
+            for summary in analyzed.summaries:
+                session.execute("insert_headline", {**summary, "evaluation": evaluation})
+            session.execute("delete_trees", {"run_keys": list(analyzed.trees)})
+            for key, tree in analyzed.trees.items():
                 session.copy("copy_tree", ((key, *row) for row in tree.iter_rows()))
 
     def tables(self, request: ShowTables) -> Tables:
@@ -163,6 +162,27 @@ class Store:
             )
 
         return self._sessions.read(read)
+
+    def loads(self, request: Explore, *, is_history: bool, most: int) -> tuple[list[Cells], int]:
+        """Return the `most` newest headlines that a request allows, and how many there are.
+
+        With `is_history` these are all measurements of each load, else the newest alone.
+        """
+        name, _, version = request.model.partition(":")
+        values = {
+            **request.model_dump(include=set(_CONSTRAINTS)),
+            "model": name,
+            "version": version,
+            "most": most,
+            "is_history": is_history,
+        }
+        rows = self._sessions.read(lambda session: session.maps("headlines", values))
+        return rows, int(rows[0]["total"]) if rows else 0
+
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """Return the values that each constraint of `explore` has in any evaluation."""
+        (row,) = self._sessions.read(lambda session: session.maps("choices", {}))
+        return {name: tuple(filter(None, row[name] or ())) for name in _CONSTRAINTS}
 
     def predictions(self, request: ShowPredictions, max_answers: int) -> Predictions:
         """Return at most `max_answers` answers by run, query and sample. Raises NoSuchRun.

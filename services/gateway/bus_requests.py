@@ -8,6 +8,7 @@ from mlscope.client.errors import CommandRefused, NoBroker, NoSuchTable, NotAnsw
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of as status_of_record
 from schemas.analysis import Predictions, Table, Tables
+from schemas.exploration import Explore, Explored
 from schemas.manifest import ModelManifest
 from schemas.request import (
     ListEvaluations,
@@ -98,6 +99,11 @@ async def whole_catalog(bus: Bus) -> Catalog:
 async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
     """Return complete tables: all, or the named ones. Raises CommandRefused, NotAnswering."""
     return await whole_tables(bus, evaluation, names)
+
+
+async def explored(bus: Bus, command: Explore) -> Explored:
+    """Return an exploration of many evaluations. Raises CommandRefused, NotAnswering."""
+    return await ask_for(bus, command, Explored, timeout_s=30.0)
 
 
 async def predictions_of(bus: Bus, command: ShowPredictions) -> Predictions:

@@ -7,6 +7,7 @@ from pydantic.json_schema import models_json_schema
 
 from mlscope.exchange.formats import SPAN_FORMATS
 from schemas.analysis import Compared, Predictions, Table, Tables
+from schemas.exploration import Explored
 from schemas.export.contract_schema import ContractSchema
 from schemas.message import VERSION, Message
 from schemas.request import (
@@ -20,6 +21,7 @@ from schemas.request import (
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
 from services.gateway.openapi_texts import DESCRIPTIONS
+from services.gateway.pages.exploring import CONSTRAINTS
 from services.gateway.query_parameters import FIGURES, QUERY
 from services.gateway.table_files import FILES
 from services.gateway.window_parameters import WINDOW
@@ -35,6 +37,7 @@ _MODELS: tuple[type[Message], ...] = (
     Tables,
     Table,
     Compared,
+    Explored,
     Catalog,
     PublishManifest,
     CatalogChanged,
@@ -210,6 +213,7 @@ def _catalog_paths() -> dict[str, Any]:
                 ],
             )
         },
+        **_exploration_paths(),
         "/api/models": {"get": _operation("all models", Catalog, [])},
         "/api/models/{name}": {
             "get": _operation("every version of a model", Catalog, [_path_parameter("name")])
@@ -230,6 +234,24 @@ def _catalog_paths() -> dict[str, Any]:
         "/api/manifests/{kind}/{name}/{version}": {
             "delete": _operation("remove a manifest from the catalog", CatalogChanged, manifest)
         },
+    }
+
+
+def _exploration_paths() -> dict[str, Any]:
+    terms = _query(*CONSTRAINTS, "price")
+    table = {**_path_parameter("table"), "description": _TABLE_HELP}
+    chart = {**_path_parameter("chart"), "description": _CHART_HELP}
+    return {
+        path: {"get": operation}
+        for path, operation in {
+            "/api/explore": _operation("explorations of many evaluations", Explored, terms),
+            "/api/explore/tables/{table}": _operation(
+                "one exploration, as JSON or a file", Table, [table, *terms, *_query("format")]
+            ),
+            "/api/explore/charts/{chart}": _operation(
+                "the chart of an exploration", None, [chart, *terms, *_query("theme", "width")]
+            ),
+        }.items()
     }
 
 

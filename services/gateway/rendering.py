@@ -25,6 +25,7 @@ NAVIGATION = (
     ("Home", "/"),
     ("Evaluations", "/evaluations"),
     ("New", "/new"),
+    ("Explore", "/explore"),
     ("Compare", "/compare"),
     ("Models", "/models"),
     ("Agents", "/agents"),

@@ -16,6 +16,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing
 from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
+from tests.services.analyzer.exploring.loads import a_load, measured
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.pages.test_home import an_agent
 from tests.stories import E, StandIns, a_run, beginning, whole_story
@@ -39,6 +40,11 @@ PAGES = {
     "analysis": f"/evaluations/{OTHER}/analyses/latency",
     "compare": "/compare",
     "compared": f"/compare?runs={OTHER},{E}",
+    "explore": "/explore",
+    "explore-chart": "/explore/accuracy_latency",
+    "explore-cost": "/explore/cost?price.a1=3.06",
+    "explore-history": "/explore/history?model=tiny",
+    "explore-nothing": "/explore/systems?model=none",
     "report": f"/evaluations/{OTHER}/report",
     "new": "/new",
     "new-chosen": "/new?model=tiny&trace_level=framework",
@@ -70,6 +76,11 @@ async def house(running: Running, standing: StandIns) -> Running:
             ScenarioManifest(name="batched"),
         ),
     }
+    standing.loads = [
+        *(a_load(batch_size=size, rate=50.0 * size**0.5, **measured(0.7)) for size in (1, 2, 4, 8)),
+        *(a_load("mittel-模型" * 9, ms=ms, **measured(0.8)) for ms in (20, 30)),
+        a_load(device="cuda", agent="a" * 64, ms=1, rate=1000.0, accelerator="H200"),
+    ]
     strange = Evaluate(model="模型-" + "ن" * 500, labels={"note": "x" * 10_000, "a" * 300: ""})
     await standing.tell(EvaluationRequested(evaluation="e3", request=strange, requested_ns=1))
     await standing.tell(*whole_story(OTHER), *beginning(), *a_run("r0"), a_run("r1")[0])

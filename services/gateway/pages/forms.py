@@ -30,3 +30,5 @@ class SearchForm:
     action: str
     texts: Sequence[Field]
     choices: Sequence[Choice] = ()
+    #: parameters that the form sends as they are
+    kept: Sequence[tuple[str, str]] = ()

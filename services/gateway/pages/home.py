@@ -85,6 +85,7 @@ class HomeView:
     can_compare: bool
     can_start: bool
     shows_agents: bool
+    shows_history: bool = False
     template: ClassVar[str] = "home.html"
     title: ClassVar[str] = "Home"
     heads: ClassVar[Sequence[Head]] = PLAIN_HEADS

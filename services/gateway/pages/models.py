@@ -15,6 +15,7 @@ from mlscope.quantities import counted, shown
 from schemas.manifest import ModelManifest
 from schemas.request import Refused
 from schemas.status import EvaluationStatus, Matched
+from services.gateway.pages.analysis import CHART
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 from services.gateway.pages.forms import Choice, Field, SearchForm
 
@@ -206,6 +207,8 @@ class ModelView:
     manifest: str
     matched: Matched | Refused | None
     history: Sequence[EvaluationRow]
+    #: where its measurements are drawn over time
+    chart: ClassVar[str] = CHART
     heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
     template: ClassVar[str] = "model.html"
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from mlscope.quantities import shown
-from schemas.analysis import Estimate, Headline
+from mlscope.statistics import Estimate, certain_change
+from schemas import analysis
+from schemas.analysis import Headline
 from schemas.status import EvaluationStatus
 from services.gateway.pages.headlines import Figure, latency_figure
-
-LEAST_CHANGE = 0.03
-"""A smaller change is not shown, however certain it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,19 @@ class Regression:
         evaluations = [self.older.evaluation, self.newer.evaluation]
         return f"/compare?{urlencode([('evaluation', name) for name in evaluations])}"
 
+    @property
+    def history(self) -> str:
+        """The address of all measurements of the model on this system."""
+        framework: Sequence[str] = self.newer.framework.split()
+        query = {
+            "model": self.newer.model.partition(":")[0],
+            "framework": framework[0] if framework else "",
+            "agent": self.headline.agent,
+            "device": self.newer.device,
+            "scenario": self.headline.scenario,
+        }
+        return f"/explore/history?{urlencode({name: v for name, v in query.items() if v})}"
+
 
 def regressions_in(history: Iterable[EvaluationStatus]) -> list[Regression]:
     """Return the loads whose newest measurement is slower than the one before, the worst first.
@@ -66,7 +78,7 @@ def regressions_in(history: Iterable[EvaluationStatus]) -> list[Regression]:
             judged.add(key)
             newer, current = newest[key]
             change = _certain_change(headline.latency_ns, current.latency_ns)
-            if newer is not status and change >= LEAST_CHANGE:
+            if newer is not status and change > 0:
                 regressions.append(Regression(newer, status, current, headline, change))
     return sorted(regressions, key=lambda regression: -regression.change)
 
@@ -85,10 +97,9 @@ def _load_key(status: EvaluationStatus, headline: Headline) -> tuple[object, ...
     )
 
 
-def _certain_change(before: Estimate | None, now: Estimate | None) -> float:
-    """Return by which share a latency grew if the intervals do not overlap, else 0."""
-    if before is None or now is None or before.high is None or now.low is None:
+def _certain_change(before: analysis.Estimate | None, now: analysis.Estimate | None) -> float:
+    """Return by which share a latency changed if the intervals do not overlap, else 0."""
+    if before is None or now is None:
         return 0.0
-    if now.low <= before.high or before.value <= 0:
-        return 0.0
-    return now.value / before.value - 1
+    old, new = (Estimate(one.value, one.low, one.high) for one in (before, now))
+    return certain_change(old, new)

@@ -48,5 +48,6 @@ def _html_of(request: Request, overview: Overview) -> str:
         can_compare="/compare" in paths,
         can_start="/new" in paths,
         shows_agents="/agents" in paths,
+        shows_history="/explore" in paths,
     )
     return html_of(view, paths, request.url.path)

@@ -1,7 +1,9 @@
 """The pages of the catalog's models."""
 
+from urllib.parse import urlencode
+
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for
@@ -11,10 +13,12 @@ from schemas.request import ListEvaluations, Match, Refused
 from schemas.status import Matched
 from services.gateway.bus_requests import evaluations
 from services.gateway.bus_requests import models as ask_models
+from services.gateway.pages.exploring import Part, Terms
 from services.gateway.pages.models import SORTS, ModelView, Search, model_view, models_view
-from services.gateway.rendering import rendered
+from services.gateway.rendering import html_of, rendered
 from services.gateway.request_values import bus_of
 from services.gateway.responses import refused_by
+from services.gateway.site.exploring import with_parts
 
 _LATEST = 5
 
@@ -39,7 +43,13 @@ async def model(request: Request) -> Response:
     name, version = str(request.path_params["name"]), str(request.path_params["version"])
     for manifest in await ask_models(bus_of(request), name):
         if (manifest.name, manifest.version) == (name, version):
-            return rendered(request, await _view_of(bus_of(request), manifest))
+            view = await _view_of(bus_of(request), manifest)
+            if not view.history:
+                return rendered(request, view)
+            document = html_of(view, request.app.state.page_paths, request.url.path)
+            history = Part("history", "", f"/explore/history?{urlencode({'model': name})}")
+            parts = with_parts(request, Terms({"model": name}), document, {view.chart: history})
+            return StreamingResponse(parts, media_type="text/html; charset=utf-8")
     message = f"no model {name} {version}; /models lists all"
     raise CommandRefused(Refused(error="unknown", message=message, field="version", found=version))
 

@@ -157,6 +157,7 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
         await client.predictions(asked.id)
     with suppress(CommandRefused):
         await client.compare(asked.id, asked.id)
+    assert (await client.explore()).tables
     assert (await client.trace(asked.id)).spans
     trace = await overview_of(client.bus, asked.id)
     window = ShowWindow(evaluation=asked.id, run=trace.run)
@@ -200,12 +201,13 @@ async def look_on(story: Story, _: AsyncClient) -> None:
             await http.get(place),
             await http.get(f"{place}/tables"),
             await http.get("/compare", params={"evaluation": [asked["evaluation"]] * 2}),
+            await http.get("/explore"),
             *await look_at_a_trace(http, place),
             await http.delete(f"/evaluations/{lasting['evaluation']}"),
             await http.post("/manifests", json={"manifest": {"kind": "scenario", "name": "ours"}}),
             await http.delete("/manifests/scenario/ours/1.0.0"),
         ]
-    assert [each.status_code for each in answers] == [200] * 13 + [202, 201, 200]
+    assert [each.status_code for each in answers] == [200] * 14 + [202, 201, 200]
 
 
 async def look_at_a_trace(http: httpx.AsyncClient, place: str) -> list[httpx.Response]:

@@ -19,7 +19,7 @@ from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
 from schemas.request import ShowTables
-from services.analyzer.analysis import analyze
+from services.analyzer.analysis import Analyzed, analyze
 from services.analyzer.correlation import METHODS
 from services.analyzer.errors import DatabaseAway, NoRuns
 from services.analyzer.frames.bounds import Bounds
@@ -240,7 +240,7 @@ def test_an_evaluation_without_runs_is_an_error(store: Store) -> None:
 def test_tables_come_back_as_they_were(store: Store) -> None:
     done = analyze(store.read("e1", [MEASURED]))
     for _ in range(2):
-        store.write("e1", done.tables, done.digest, done.trees)
+        store.write("e1", done)
     assert store.tables(ALL).tables == done.tables
     named = store.tables(ShowTables(evaluation="e1", tables=("layers", "latency")))
     assert [table.name for table in named.tables] == ["latency", "layers"]
@@ -251,7 +251,7 @@ def test_rows_of_a_table_come_in_pages(store: Store) -> None:
     column = Column(name="n", type="int")
     rows = tuple((n,) for n in range(MOST_ROWS + 1))
     table = Table(name="latency", title="Latency", columns=(column,), rows=rows)
-    store.write("e1", [table], "d", {})
+    store.write("e1", Analyzed((table,), "d", {}))
     first = store.tables(ALL)
     assert (len(first.tables[0].rows), first.total_rows) == (MOST_ROWS, {"latency": MOST_ROWS + 1})
     assert store.tables(ALL.model_copy(update={"offset": MOST_ROWS})).tables[0].rows == rows[-1:]
@@ -265,7 +265,7 @@ def test_rows_come_in_order_wherever_they_lie(rows_url: str, store: Store) -> No
         Table(name=name, title="T", columns=(column,), rows=tuple((n,) for n in range(count)))
         for name, count in (("nine_rows", 9), ("two_rows", 2))
     )
-    store.write("e1", [long, short], "d", {})
+    store.write("e1", Analyzed((long, short), "d", {}))
     with psycopg.connect(rows_url) as session:
         session.execute("UPDATE analysis_row SET cells = cells WHERE ordinal < 4")
     unindexed = "-c enable_indexscan=off -c enable_bitmapscan=off -c enable_indexonlyscan=off"
@@ -277,7 +277,7 @@ def test_rows_come_in_order_wherever_they_lie(rows_url: str, store: Store) -> No
 
 def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> None:
     done = analyze(store.read("e1", [MEASURED]))
-    store.write("e1", done.tables, done.digest, done.trees)
+    store.write("e1", done)
     with closing(collector.Store(rows_url)) as rows:
         rows.settle(KEY, "incomplete", rows.waiting()[0].batches)
         assert store.tables(ALL).tables == done.tables
@@ -288,7 +288,7 @@ def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> Non
 
 def test_sql_users_select_typed_columns(rows_url: str, store: Store) -> None:
     done = analyze(store.read("e1", [MEASURED]))
-    store.write("e1", done.tables, done.digest, done.trees)
+    store.write("e1", done)
     query = "SELECT run, count, trimmed_mean FROM analysis_latency WHERE evaluation = 'e1'"
     assert _ask(rows_url, query) == [("r0", 3, 9.0)]
     assert _ask(rows_url, "SELECT span, parent, method FROM span_tree ORDER BY span")[:2] == [

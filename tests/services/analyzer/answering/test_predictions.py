@@ -13,6 +13,7 @@ from mlscope.tracing.batches import Attempt, output_batch
 from schemas.analysis import Compared, Prediction, Predictions, Table
 from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import DatasetManifest
+from services.analyzer.analysis import Analyzed
 from services.analyzer.answering.predictions import check_alike, fitting, shortened
 from services.analyzer.comparisons import COMPARISONS
 from services.analyzer.errors import NotAlike
@@ -108,7 +109,7 @@ async def test_figures_of_several_are_set_side_by_side(asked: Bus, database_url:
     told = [source(each, batch(1, ns)) for each, ns in (("e1", 1_000_000), ("e2", 2_000_000))]
     with closing(Store(database_url)) as store:
         for each in told:
-            store.write(each.evaluation, list(each.tables.values()), "d", {})
+            store.write(each.evaluation, Analyzed(tuple(each.tables.values()), "d", {}))
     fields: dict[str, Any] = {"first": "e1", "second": "e2", "figures": True, "prices": {"a": 3.6}}
     answer = Compared.model_validate(await _answer(asked, COMPARE, **fields))
     tables = {table.name: table for table in answer.tables}

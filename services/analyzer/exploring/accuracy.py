@@ -1,0 +1,239 @@
+"""Accuracy against latency and throughput, with the Pareto front and the models' sizes."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mlscope.counts import many
+from schemas.analysis import Table
+from services.analyzer.building.charts import Axis, Chart
+from services.analyzer.building.charts.parts import names, number, tips, view
+from services.analyzer.building.table import (
+    bool_column,
+    estimate_columns,
+    int_column,
+    make_table,
+    text_column,
+)
+from services.analyzer.exploring.source import (
+    PLACE_COLUMNS,
+    Cells,
+    Exploration,
+    by_system,
+    closed_loops,
+    estimate_cells,
+    fastest_of,
+    place_cells,
+)
+from services.analyzer.tables.accuracy import FEW
+
+_NOTHING = (
+    "No evaluation has an accuracy: run one with a labelled dataset, `mlscope run MODEL "
+    "--dataset NAME`, or a model whose manifest quotes one."
+)
+
+
+def accuracy_and_latency(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
+    """Return each model and system at its smallest batch size: accuracy and latency."""
+    chosen = [group[0] for group in by_system(closed_loops(rows)).values()]
+    drawn = [
+        cells
+        for row in chosen
+        if row["latency_ns"]
+        for cells in _cells(row, estimate_cells("latency", row, "latency_ns"))
+    ]
+    return _table(LATENCY, drawn, "latency", is_less_better=True)
+
+
+def accuracy_and_throughput(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
+    """Return each model and system at its fastest batch size: accuracy and throughput."""
+    fastest = map(fastest_of, by_system(closed_loops(rows)).values())
+    drawn = [
+        cells
+        for row in fastest
+        if row is not None
+        for cells in _cells(row, estimate_cells("samples_per_s", row, "samples_per_s"))
+    ]
+    return _table(THROUGHPUT, drawn, "samples_per_s", is_less_better=False)
+
+
+def _cells(row: Cells, speed: Cells) -> Iterator[Cells]:
+    """Yield a row with its accuracy, if one is known: a measured one before a published one.
+
+    Of a few samples an accuracy is a smoke check; a published one says more.
+    """
+    is_measured = row["accuracy"] is not None
+    is_published = row["published_accuracy"] is not None
+    if not is_measured and not is_published:
+        return
+    base = {**place_cells(row), **speed, "size_bytes": row["size_bytes"], "on_front": False}
+    if is_measured and ((row["judged"] or 0) >= FEW or not is_published):
+        kind = "measured" if (row["judged"] or 0) >= FEW else "smoke check"
+        yield {
+            **base,
+            **estimate_cells("accuracy", row, "accuracy"),
+            "metric": f"{row['metric']} on {row['dataset']}",
+            "accuracy_is": kind,
+            "judged": row["judged"],
+        }
+        return
+    dataset = f" on {row['published_dataset']}" if row["published_dataset"] else ""
+    yield {
+        **base,
+        "accuracy": row["published_accuracy"],
+        "accuracy_low": None,
+        "accuracy_high": None,
+        "metric": f"{row['published_metric']}{dataset}, published",
+        "accuracy_is": "published",
+        "judged": None,
+    }
+
+
+def _table(
+    exploration: Exploration, rows: Sequence[Cells], speed: str, *, is_less_better: bool
+) -> Table:
+    """Return the rows with those marked that no other row of the metric beats in both."""
+    by_metric: dict[str, list[Cells]] = defaultdict(list)
+    for row in rows:
+        by_metric[row["metric"]].append(row)
+    sign = 1 if is_less_better else -1
+    for group in by_metric.values():
+        most = float("-inf")
+        for row in sorted(group, key=lambda row: (sign * row[speed], -row["accuracy"])):
+            row["on_front"] = row["accuracy"] > most
+            most = max(most, row["accuracy"])
+    if not rows:
+        return make_table(exploration, [], _NOTHING)
+    metric, group = max(by_metric.items(), key=lambda item: len(item[1]))
+    front = sorted((row for row in group if row["on_front"]), key=lambda row: sign * row[speed])
+    listed = ", ".join(dict.fromkeys(str(row["model"]) for row in front[:5]))
+    more = f" and {many(len(front) - 5, 'further one')}" if len(front) > 5 else ""
+    word = "faster" if is_less_better else "of higher throughput"
+    verdict = f"By {metric}, nothing is both {word} and more accurate than {listed}{more}."
+    notes = []
+    if len(by_metric) > 1:
+        notes.append(f"{len(by_metric)} metrics and datasets: each has a front of its own")
+    published = sum(row["accuracy_is"] == "published" for row in rows)
+    if published:
+        notes.append(
+            f"{published} of {many(len(rows), 'accuracy')} are quoted by manifests, "
+            "not measured here"
+        )
+    checks = sum(row["accuracy_is"] == "smoke check" for row in rows)
+    if checks:
+        notes.append(
+            f"{checks} of {many(len(rows), 'accuracy')} are smoke checks of fewer "
+            f"than {FEW} samples: their intervals are wide"
+        )
+    return make_table(exploration, rows, verdict, notes)
+
+
+def _chart(x: Axis) -> Chart:
+    """Return points with both intervals, the front as a line, and the names of those on it."""
+    along = number(x, scale={"type": "log"})
+    up = number(Axis("accuracy", "Accuracy"), scale={"zero": False})
+    on_front = {"transform": [{"filter": "datum.on_front === true"}]}
+    place = {"x": along, "y": up}
+    low, high = Axis(x.low, x.title, x.unit), x.high
+    area: dict[str, Any] = {
+        "condition": {
+            "field": "size_bytes",
+            "type": "quantitative",
+            "title": "Published size",
+            "test": "datum.size_bytes > 0",
+            "legend": None,
+            "scale": {"range": [30, 700]},
+        },
+        "value": 40,
+    }
+    whisker = {"type": "rule", "style": "whisker"}
+    point = {
+        "type": "point",
+        "filled": True,
+        "tooltip": True,
+        "invalid": None,
+        "opacity": 0.75,
+    }
+    shown = tips("model", "framework", "agent", "device", x.field, "accuracy", "batch_size")
+    return view(
+        "metric",
+        {"y": "independent", "x": "shared"},
+        height=300,
+        layer=[
+            {
+                **on_front,
+                "mark": {"type": "line", "style": "ridge"},
+                "encoding": {**place, "order": {"field": x.field, "type": "quantitative"}},
+            },
+            {
+                "mark": whisker,
+                "encoding": {
+                    "x": number(low, scale={"type": "log"}),
+                    "x2": {"field": high},
+                    "y": up,
+                },
+            },
+            {
+                "mark": whisker,
+                "encoding": {
+                    "x": along,
+                    "y": number(Axis("accuracy_low", "Accuracy"), scale={"zero": False}),
+                    "y2": {"field": "accuracy_high"},
+                },
+            },
+            {
+                "mark": point,
+                "encoding": {**place, "color": names("framework"), "size": area, "tooltip": shown},
+            },
+            {
+                **on_front,
+                "mark": {"type": "text", "style": "note", "dy": -14},
+                "encoding": {**place, "text": {"field": "model", "type": "nominal"}},
+            },
+        ],
+    )
+
+
+_ACCURACY_COLUMNS = (
+    *estimate_columns("accuracy", "Value of the metric; shares are from 0 to 1.", "1"),
+    text_column("metric", "The metric and its dataset: rows of one metric compare."),
+    text_column(
+        "accuracy_is",
+        f"measured, smoke check (fewer than {FEW} samples), or published in the manifest.",
+    ),
+    int_column("judged", "Samples judged; null for a published accuracy."),
+    int_column("size_bytes", "The model's published size; null where its manifest has none.", "By"),
+    bool_column("on_front", "Whether no other row of the metric beats it in both figures."),
+)
+
+LATENCY = Exploration(
+    name="accuracy_latency",
+    title="Accuracy and latency",
+    source=(
+        "PLAT Figure 4: each model at its smallest measured batch size; the area is the published "
+        "size, the line joins the Pareto front of the estimates."
+    ),
+    columns=(
+        *PLACE_COLUMNS,
+        *estimate_columns("latency", "Latency of a query."),
+        *_ACCURACY_COLUMNS,
+    ),
+    compute=accuracy_and_latency,
+    chart=_chart(Axis("latency", "Latency of a query", "ns")),
+)
+
+THROUGHPUT = Exploration(
+    name="accuracy_throughput",
+    title="Accuracy and throughput",
+    source=(
+        "PLAT Figure 5: each model at the batch size with its highest throughput; the area is the "
+        "published size, the line joins the Pareto front of the estimates."
+    ),
+    columns=(
+        *PLACE_COLUMNS,
+        *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
+        *_ACCURACY_COLUMNS,
+    ),
+    compute=accuracy_and_throughput,
+    chart=_chart(Axis("samples_per_s", "Samples per second")),
+)

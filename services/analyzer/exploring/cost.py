@@ -1,0 +1,73 @@
+"""Cost of a million inferences on each system with a price."""
+
+from collections.abc import Mapping, Sequence
+
+from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text
+from services.analyzer.building.charts import Axis, ranked
+from services.analyzer.building.table import estimate_columns, float_column, make_table, text_column
+from services.analyzer.exploring.source import (
+    PLACE_COLUMNS,
+    Cells,
+    Exploration,
+    by_system,
+    closed_loops,
+    fastest_of,
+    place_cells,
+    subjects_of,
+)
+
+_NOTHING = "No agent has a price: give dollars an hour of the agents below."
+
+
+def cost(rows: Sequence[Cells], prices: Mapping[str, float]) -> Table:
+    """Return each model and priced system at its highest throughput; ends of intervals swap."""
+    agents = {str(row["agent"]) for row in rows}
+    cells: list[Cells] = []
+    for row in map(fastest_of, by_system(closed_loops(rows)).values()):
+        if row is None or row["agent"] not in prices:
+            continue
+        price = prices[row["agent"]]
+        million = price / 3600 * 1e6
+        low, high = row["samples_per_s_low"], row["samples_per_s_high"]
+        cells.append(
+            {
+                **place_cells(row),
+                "price": price,
+                "samples_per_s": row["samples_per_s"],
+                "cost": million / row["samples_per_s"],
+                "cost_low": million / high if high else None,
+                "cost_high": million / low if low else None,
+            }
+        )
+    for row, subject in zip(cells, subjects_of(cells), strict=True):
+        row["subject"] = subject
+    if not cells:
+        return make_table(EXPLORATION, [], _NOTHING)
+    least = min(cells, key=lambda row: float(row["cost"]))
+    text = estimate_text(least, "cost", "")
+    without = sorted(agents - prices.keys())
+    notes = [f"no price of: {', '.join(without)}"] if without else []
+    verdict = f"Cheapest is {least['subject']}: ${text} a million inferences."
+    return make_table(EXPLORATION, cells, verdict, notes)
+
+
+EXPLORATION = Exploration(
+    name="cost",
+    title="Cost of a million inferences",
+    source=(
+        "Hourly price / (highest samples per second x 3600) x 1,000,000, as PLAT compares AWS "
+        "machines; the interval is that of the throughput. Idle time is paid for too."
+    ),
+    columns=(
+        text_column("subject", "The model, and what tells its system apart."),
+        *PLACE_COLUMNS,
+        float_column("price", "Hourly price of the agent, as given.", "USD/h"),
+        float_column("samples_per_s", "Highest throughput.", "1/s"),
+        *estimate_columns("cost", "Cost of a million inferences.", "USD"),
+    ),
+    compute=cost,
+    chart=ranked(
+        ("subject", " "), Axis("cost", "$ a million inferences"), "agent", color="agent", facet=""
+    ),
+)

@@ -1,0 +1,138 @@
+"""Every measurement of a load over time, and where it certainly became slower or faster."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from mlscope.counts import many
+from mlscope.quantities import shown
+from mlscope.statistics import certain_change
+from schemas.analysis import Table
+from services.analyzer.building.charts import Axis, Chart
+from services.analyzer.building.charts.parts import names, number, tips, view
+from services.analyzer.building.table import estimate_columns, float_column, make_table, text_column
+from services.analyzer.exploring.source import (
+    PLACE_COLUMNS,
+    Cells,
+    Exploration,
+    estimate_cells,
+    estimate_in,
+    place_cells,
+    system_of,
+)
+
+_NOTHING = "Nothing was measured yet: `mlscope run MODEL` measures one."
+
+
+def history(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
+    """Return all measurements, oldest first, each compared with the one before of its load."""
+    series: dict[tuple[object, ...], list[Cells]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: str(row["requested"])):
+        if row["latency_ns"] is None:
+            continue
+        key = (row["model"], system_of(row), row["scenario"], row["parameters"], row["batch_size"])
+        series[*key, row["statistic"]].append(row)
+    has_many_models = len({row["model"] for row in rows}) > 1
+    cells: list[Cells] = []
+    # The loads that were measured most often come first: they have a history.
+    for measured in sorted(series.values(), key=len, reverse=True):
+        before: Cells | None = None
+        for row in measured:
+            change = 0.0
+            if before is not None:
+                pair = estimate_in(before, "latency_ns"), estimate_in(row, "latency_ns")
+                change = certain_change(*pair)
+            before = row
+            load = f"{row['scenario']}, batch {row['batch_size']}"
+            cells.append(
+                {
+                    "requested": row["requested"],
+                    **place_cells(row),
+                    "system": system_of(row),
+                    "load": f"{row['model']}, {load}" if has_many_models else load,
+                    "model_version": row["model_version"],
+                    "framework_version": row["framework_version"],
+                    **estimate_cells("latency", row, "latency_ns"),
+                    "change": change,
+                    "note": f"{change:+.0%}" if change else "",
+                }
+            )
+    if not cells:
+        return make_table(EXPLORATION, [], _NOTHING)
+    slower = [row for row in cells if row["change"] > 0]
+    verdict = f"{many(len(cells), 'measurement')}, none certainly slower than the one before."
+    if slower:
+        last = max(slower, key=lambda row: str(row["requested"]))
+        verdict = (
+            f"{many(len(slower), 'time')} a load became certainly slower, last {last['load']} "
+            f"with {last['system']}: {shown(last['change'], 'share')} on {last['requested'][:10]}."
+        )
+    return make_table(EXPLORATION, cells, verdict)
+
+
+def _chart() -> Chart:
+    """Return a line over time for each load, with intervals and the certain changes."""
+    axis = Axis("latency", "Latency of a query", "ns")
+    when = {
+        "field": "requested",
+        "type": "temporal",
+        "title": "Requested",
+        "axis": {"labelOverlap": True, "format": "%d %b %H:%M", "labelAngle": 0, "tickCount": 5},
+    }
+    up = number(axis, scale={"zero": False})
+    place = {"x": when, "y": up, "color": names("load", "Load")}
+    ends = {"y": number(axis._replace(field=axis.low), scale={"zero": False})}
+    shown_fields = tips(
+        "requested", "latency", "latency_low", "latency_high", "load", "change", "evaluation"
+    )
+    changed = {"transform": [{"filter": "datum.note != ''"}]}
+    return view(
+        "system",
+        {"y": "independent"},
+        height=260,
+        layer=[
+            {
+                "mark": {"type": "rule", "style": "whisker"},
+                "encoding": {"x": when, **ends, "y2": {"field": axis.high}},
+            },
+            {
+                "mark": {"type": "line", "point": True},
+                "encoding": {**place, "tooltip": shown_fields},
+            },
+            {
+                **changed,
+                "mark": {"type": "point", "style": "best"},
+                "encoding": {"x": when, "y": up},
+            },
+            {
+                **changed,
+                "mark": {"type": "text", "style": "note", "dy": -16},
+                "encoding": {"x": when, "y": up, "text": {"field": "note", "type": "nominal"}},
+            },
+        ],
+    )
+
+
+EXPLORATION = Exploration(
+    name="history",
+    title="History and regressions",
+    source=(
+        "Every measurement of a load: model, framework, system, scenario, parameters and batch "
+        "size. A change is marked where the intervals do not overlap and it is 3 % or more."
+    ),
+    columns=(
+        text_column("requested", "When the evaluation was requested, UTC."),
+        *PLACE_COLUMNS,
+        text_column("system", "Framework, agent and device."),
+        text_column("load", "Scenario and batch size."),
+        text_column("model_version", "Version of the model."),
+        text_column("framework_version", "Version of the framework."),
+        *estimate_columns("latency", "Latency of a query: the statistic that the scenario names."),
+        float_column(
+            "change", "Share by which it certainly changed since the one before; else 0.", "1"
+        ),
+        text_column("note", "The change as a text; '' without one."),
+    ),
+    compute=history,
+    chart=_chart(),
+    is_history=True,
+)

@@ -1,0 +1,101 @@
+"""Throughput over that of the smallest batch, as a heat map of models and batch sizes."""
+
+from collections.abc import Mapping, Sequence
+
+from schemas.analysis import Table
+from services.analyzer.building.charts import Axis, Chart, heat
+from services.analyzer.building.margins import Margin, margin_in, ratio
+from services.analyzer.building.table import (
+    bool_column,
+    estimate_columns,
+    int_column,
+    make_table,
+    text_column,
+)
+from services.analyzer.exploring.source import (
+    PLACE_COLUMNS,
+    Cells,
+    Exploration,
+    by_system,
+    closed_loops,
+    fastest_of,
+    longest_first,
+    place_cells,
+    subjects_of,
+)
+
+_NOTHING = (
+    "No model was measured at two batch sizes: "
+    "`mlscope run MODEL --batch-size 1,2,4,8` measures four."
+)
+
+
+def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
+    """Return each model and system with several batch sizes; the smallest has speed-up 1."""
+    cells: list[Cells] = []
+    for group in by_system(closed_loops(rows)).values():
+        # Scenarios may share a batch size: the faster one counts.
+        rated = {
+            row["batch_size"]: row
+            for row in sorted(
+                (row for row in group if row["samples_per_s"]),
+                key=lambda row: float(row["samples_per_s"]),
+            )
+        }
+        if len(rated) < 2:
+            continue
+        base, best = rated[min(rated)], fastest_of(rated.values())
+        for size, row in sorted(rated.items()):
+            margins = [margin_in(one, "samples_per_s") for one in (row, base)]
+            gain = Margin(1.0, 1.0, 1.0) if row is base else ratio(*margins)
+            cells.append(
+                {
+                    **place_cells(row),
+                    "base_batch_size": base["batch_size"],
+                    "is_best": row is best,
+                    **gain.cells("speedup"),
+                    "batch_size": size,
+                }
+            )
+    for row, subject in zip(cells, subjects_of(cells), strict=True):
+        row["subject"] = subject
+    if not cells:
+        return make_table(EXPLORATION, [], _NOTHING)
+    most = max(cells, key=lambda row: float(row["speedup"] or 0.0))
+    verdict = (
+        f"{most['subject']} gains the most: batch {most['batch_size']} has {most['speedup']:.3g} "
+        f"times the throughput of batch {most['base_batch_size']}."
+    )
+    return make_table(EXPLORATION, cells, verdict)
+
+
+def _chart() -> Chart:
+    """Return a heat map in which the best batch size of each model has an outline."""
+    chart = heat(("batch_size", "Batch size"), ("subject", " "), Axis("speedup", "Speed-up"))
+    position = {name: chart["layer"][0]["encoding"][name] for name in ("x", "y")}
+    best = {
+        "transform": [{"filter": "datum.is_best === true"}],
+        "mark": {"type": "rect", "style": "best"},
+        "encoding": {name: dict(channel) for name, channel in position.items()},
+    }
+    return longest_first({**chart, "layer": [*chart["layer"], best]}, "speedup")
+
+
+EXPLORATION = Exploration(
+    name="batch_speedup",
+    title="Speed-up over batch sizes",
+    source=(
+        "PLAT Figure 6: throughput relative to the smallest measured batch size, with the best "
+        "batch size outlined. The interval combines those of both rates, by logarithms (Zou and "
+        "Donner 2008)."
+    ),
+    columns=(
+        text_column("subject", "The model, and what tells its system apart."),
+        *PLACE_COLUMNS,
+        int_column("base_batch_size", "The smallest measured batch size."),
+        *estimate_columns("speedup", "Throughput relative to the smallest batch size.", "1"),
+        bool_column("is_best", "Whether this batch size has the highest throughput."),
+    ),
+    compute=speedup,
+    chart=_chart(),
+)

@@ -1,0 +1,68 @@
+"""REST for explorations of many evaluations: tables, files, and charts as pictures."""
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from schemas.analysis import Table
+from schemas.encoding.errors import MalformedMessage
+from services.gateway.bus_requests import explored
+from services.gateway.charts.fitting import NARROW, WIDE, fitted
+from services.gateway.charts.theme import PAGE, PRINT
+from services.gateway.errors import CannotDraw
+from services.gateway.pages.exploring import Terms, terms_of
+from services.gateway.query_parameters import JSON, form_of
+from services.gateway.request_values import bus_of
+from services.gateway.responses import as_file, as_json
+from services.gateway.rest.charts import PICTURES
+
+_OPTIONS = ("theme", "width")
+
+
+async def explore(request: Request) -> Response:
+    """GET /api/explore: the explorations, and the values that constraints may have."""
+    terms = terms_of(request.query_params.multi_items())
+    answer = await explored(bus_of(request), terms.command())
+    return as_json(answer.model_dump(mode="json", exclude={"table"}))
+
+
+async def explored_table(request: Request) -> Response:
+    """GET /api/explore/tables/{name}: one exploration, as JSON or by a suffix a file."""
+    name, dot, suffix = str(request.path_params["table"]).rpartition(".")
+    if not dot:
+        name, suffix = suffix, ""
+    query = request.query_params.multi_items()
+    formats = [pair for pair in query if pair[0] == "format"]
+    form = form_of(suffix, formats, request.headers.get("accept", ""))
+    table = await _table(request, terms_of(query, "format"), name)
+    if form != JSON:
+        return await asyncio.to_thread(as_file, table, form)
+    return as_json(table.model_dump(mode="json"))
+
+
+async def explored_chart(request: Request) -> Response:
+    """GET /api/explore/charts/{name}.{svg|png|pdf|json}: the chart of one exploration."""
+    name, _, suffix = str(request.path_params["chart"]).rpartition(".")
+    if suffix not in (*PICTURES, "json"):
+        expected = f"a name and one of {', '.join('.' + form for form in (*PICTURES, 'json'))}"
+        raise MalformedMessage(field="chart", found=suffix[:80], expected=expected)
+    query = request.query_params
+    table = await _table(request, terms_of(query.multi_items(), *_OPTIONS), name)
+    theme = PAGE if query.get("theme") == "page" else PRINT
+    chart = fitted(table, theme, NARROW if query.get("width") == "narrow" else WIDE)
+    if chart.spec is None:
+        raise CannotDraw(" ".join(chart.notes) or table.verdict)
+    if suffix == "json":
+        units = {column.name.replace("_", " "): column.unit for column in table.columns}
+        return as_json({**chart.spec, "usermeta": {"units": units}})
+    picture = await request.app.state.pictures.draw(chart.spec, suffix)
+    headers = {"Content-Disposition": f'inline; filename="{table.name}.{suffix}"'}
+    return Response(picture, 200, headers, media_type=PICTURES[suffix])
+
+
+async def _table(request: Request, terms: Terms, name: str) -> Table:
+    answer = await explored(bus_of(request), terms.command(name))
+    if answer.table is None:
+        raise CannotDraw("The analyzer sent no table.")
+    return answer.table

@@ -1,0 +1,102 @@
+"""Explorations over the bus: the newest of each load, constraints, sizes, and refusals."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.exploration import Explored
+from services.analyzer.analysis import Analyzed
+from services.analyzer.answering.explorations import fitting
+from services.analyzer.exploring import EXPLORATIONS
+from services.analyzer.store import Store, migrate
+from services.collector import store as collector
+from tests.services.analyzer.exploring.loads import a_load
+from tests.services.analyzer.test_service import analyzing
+
+EXPLORE = "mlscope.v1.request.explore"
+
+
+@pytest.fixture
+async def asked(database_url: str) -> AsyncIterator[Bus]:
+    """Lend a bus with an analyzer that knows three evaluations, the last of which is newest."""
+    collector.migrate(database_url)
+    migrate(database_url)
+    told = {
+        "e1": [a_load(ms=10), a_load(ms=20, batch_size=4, run="r1")],
+        "e2": [a_load("other", agent="a2")],
+        "e3": [a_load(ms=30)],
+    }
+    with closing(Store(database_url)) as store:
+        for evaluation, loads in told.items():
+            for _ in range(2):
+                store.write(evaluation, Analyzed((), "d", {}, summaries=tuple(loads)))
+    with psycopg.connect(database_url) as session:
+        session.execute(
+            "UPDATE headline SET requested_at = '2026-01-01'::timestamptz"
+            " + substr(evaluation, 2)::int * interval '1 day'"
+        )
+    server = MemoryServer()
+    async with connect(server, "gateway") as bus, analyzing(server, database_url):
+        yield bus
+
+
+async def _explored(bus: Bus, **fields: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(await bus.ask(EXPLORE, json.dumps(fields).encode()))
+    return told
+
+
+def _evaluations(told: dict[str, Any]) -> list[str]:
+    names = [column["name"] for column in told["table"]["columns"]]
+    return sorted(row[names.index("evaluation")] for row in told["table"]["rows"])
+
+
+async def test_each_load_counts_where_it_was_measured_last(asked: Bus) -> None:
+    told = await _explored(asked, table="systems")
+    assert _evaluations(told) == ["e1", "e2", "e3"]
+    assert (told["loads"], told["total_loads"], told["total_rows"]) == (3, 3, 3)
+
+
+async def test_a_history_has_every_measurement(asked: Bus) -> None:
+    told = await _explored(asked, table="history", model="tiny:1.0.0")
+    assert _evaluations(told) == ["e1", "e1", "e3"]
+    assert "became certainly slower" in told["table"]["verdict"]
+    assert "2026-01-04" in told["table"]["verdict"]
+
+
+async def test_constraints_leave_loads_out_and_prices_cost(asked: Bus) -> None:
+    told = await _explored(asked, table="cost", agent="a2", prices={"a2": 3.6})
+    assert _evaluations(told) == ["e2"]
+    assert (await _explored(asked, table="systems", model="none"))["table"]["rows"] == []
+
+
+async def test_without_a_table_there_is_what_to_choose_from(asked: Bus) -> None:
+    told = await _explored(asked)
+    assert told["table"] is None
+    assert [name for name, _ in told["tables"]] == [each.name for each in EXPLORATIONS]
+    assert told["choices"]["model"] == ["other", "tiny"]
+    assert told["choices"]["agent"] == ["a1", "a2"]
+    assert told["total_loads"] == 3
+
+
+async def test_an_unknown_exploration_is_refused_with_all_names(asked: Bus) -> None:
+    told = await _explored(asked, table="system")
+    assert (told["error"], told["field"]) == ("unknown", "table")
+    assert "batch_speedup" in told["allowed"]
+    told = await _explored(asked, table="cost", prices={"a1": -1})
+    assert (told["error"], told["field"]) == ("malformed", "prices.a1")
+
+
+@pytest.mark.parametrize("json_text", [True, False])
+def test_what_does_not_fit_is_cut_and_said(json_text: bool) -> None:
+    systems = next(each for each in EXPLORATIONS if each.name == "systems")
+    table = systems.compute([a_load(f"m{n}") for n in range(500)], {})
+    answer = Explored(table=table, total_rows=500)
+    body = fitting(answer, 20_000, json_text=json_text)
+    assert len(body) <= 20_000
+    assert b"the table has the first" in body
