@@ -145,7 +145,7 @@ def test_an_analyzer_reads_and_writes(timescale_url: str, store: Store) -> None:
     measured = MeasuredRun(run="r0", attempt=1, end="completed", agent="a1")
     with closing(AnalyzerStore(timescale_url)) as analyzer:
         done = analyze(analyzer.read("e1", [measured]))
-        analyzer.write("e1", done.tables, done.digest, done.trees)
+        analyzer.write("e1", done)
         assert analyzer.tables(ShowTables(evaluation="e1")).tables == done.tables
 
 
