@@ -15,9 +15,10 @@ from mlscope.bus.errors import BusError
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
+from services.gateway.access.failures import Failures
+from services.gateway.access.guard import Guard
 from services.gateway.charts.drawing import Pictures
 from services.gateway.errors import BodyTooLarge, CannotDraw, TooManyViewers, WrongContentType
-from services.gateway.guard import Guard
 from services.gateway.live.feeds import Feeds
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
@@ -97,6 +98,7 @@ def build_app(
     app.state.catalog = RecentCatalog()
     app.state.most_bytes = most_bytes
     app.state.token = token
+    app.state.failed_logins = Failures()
     app.state.pictures = Pictures()
     app.state.home_page = None
     app.state.page_paths = frozenset(route.path for route in pages)

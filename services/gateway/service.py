@@ -15,6 +15,7 @@ from mlscope.settings import Settings
 from schemas.message import VERSION
 from schemas.subjects import command_subject
 from schemas.trace import Watch
+from services.gateway.access.connections import BoundedProtocol
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
@@ -42,6 +43,7 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     server = _Server(
         uvicorn.Config(
             app,
+            http=BoundedProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -1,13 +1,15 @@
 """The login, which exchanges the bearer token for a cookie, and the page of an error."""
 
 import hmac
+import time
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from schemas.request import Refused
-from services.gateway.guard import COOKIE, session_of
+from services.gateway.access.failures import Failures
+from services.gateway.access.guard import COOKIE, SESSION_S, session_of
 from services.gateway.pages.plain import ErrorView, LoginView
 from services.gateway.rendering import rendered
 from services.gateway.responses import status_code_of
@@ -18,10 +20,16 @@ _FORM_BYTES = 4096
 async def login(request: Request) -> Response:
     """GET and POST /login: exchanges the bearer token for a cookie."""
     token: str | None = request.app.state.token
+    failures: Failures = request.app.state.failed_logins
+    address = request.client.host if request.client else ""
     if token is None:
         return RedirectResponse("/", 303)
     if request.method == "GET":
         return rendered(request, LoginView())
+    if wait_s := failures.wait_s(address, time.monotonic()):
+        answer = rendered(request, LoginView(f"Too many attempts: try again in {wait_s} s."), 429)
+        answer.headers["Retry-After"] = str(wait_s)
+        return answer
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -30,11 +38,17 @@ async def login(request: Request) -> Response:
             break
     typed = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
     if not hmac.compare_digest(typed.encode(), token.encode()):
+        failures.add(address, time.monotonic())
         return rendered(request, LoginView("This is not the gateway's token."), 401)
     response = RedirectResponse("/", 303)
     is_https = request.url.scheme == "https"
     response.set_cookie(
-        COOKIE, session_of(token), httponly=True, samesite="strict", secure=is_https
+        COOKIE,
+        session_of(token, time.time()),
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        secure=is_https,
     )
     return response
 

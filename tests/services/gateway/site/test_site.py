@@ -1,9 +1,11 @@
 """Pages over HTTP: the front, trouble, and the login."""
 
+from http.cookies import SimpleCookie
+
 import httpx
 
 from mlscope.bus.bus import Bus
-from services.gateway.guard import COOKIE, session_of
+from services.gateway.access.guard import COOKIE, SESSION_S, session_of
 from tests.services.gateway.conftest import web_over
 from tests.stories import E, StandIns, whole_story
 
@@ -43,5 +45,7 @@ async def test_the_login_takes_the_token_and_nothing_longer(bus: Bus) -> None:
             assert "set-cookie" not in response.headers
         entered = await web.post("/login", data={"token": "right"})
     assert entered.status_code == 303
-    assert f"{COOKIE}={session_of('right')}" in entered.headers["set-cookie"]
+    proved = SimpleCookie(entered.headers["set-cookie"])[COOKIE].value
+    expires_s = int(proved.partition(".")[0])
+    assert proved == session_of("right", expires_s - SESSION_S)
     assert "SameSite=strict" in entered.headers["set-cookie"]

@@ -2,6 +2,8 @@
 
 import hashlib
 import hmac
+import re
+import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -15,7 +17,15 @@ from schemas.request import Refused
 from services.gateway.responses import refusal
 
 COOKIE = "mlscope_session"
-_OPEN = ("/healthz", "/login", "/static/")
+SESSION_S = 7 * 24 * 3600
+"""How long a login lasts."""
+
+_DIGITS = 16
+_OPEN = ("/healthz", "/login")
+_OPEN_FOLDER = "/static/"
+_HOST = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9._-]{1,253})|\[(?P<address>[0-9A-Fa-f:.]{2,45})\])(?::\d{1,5})?"
+)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 # Drawings of charts have style attributes; style elements and inline scripts are not allowed.
 _CONTENT_RULES = (
@@ -63,18 +73,22 @@ class Guard:
         await (response or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        host = request.url.hostname or ""
+        host = host_of(request.headers)
+        if host is None:
+            return _forbidden("the header Host names no host", 400)
         if self._token is None and not (is_loopback(host) or host in self._own_hosts):
             return _forbidden("this host name is not the gateway's; set MLSCOPE_GATEWAY_URL")
         origin = request.headers.get("origin")
         is_same_site = origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
         if request.method not in _SAFE and not is_same_site:
             return _forbidden("requests from other sites' pages are not accepted")
-        if self._token is None or request.url.path.startswith(_OPEN):
+        # What is routed counts: the path of `request.url` is made of the header Host as well.
+        path = request.scope["path"]
+        if self._token is None or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return None
         if is_authorised(request.headers, request.cookies, self._token):
             return None
-        if not request.url.path.startswith("/api/"):
+        if not path.startswith("/api/"):
             return RedirectResponse("/login", 303)
         message = "a bearer token is required"
         response = refusal(Refused(error="invalid", message=message, field="Authorization"), 401)
@@ -87,17 +101,38 @@ def is_authorised(headers: Mapping[str, str], cookies: Mapping[str, str], token:
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and _same(credentials.strip(), token):
         return True
-    return _same(cookies.get(COOKIE, ""), session_of(token))
+    return _is_session(cookies.get(COOKIE, ""), token)
 
 
-def session_of(token: str) -> str:
-    """Return the cookie's value, which proves the token without revealing it."""
-    return hmac.new(token.encode(), b"mlscope session", hashlib.sha256).hexdigest()
+def host_of(headers: Mapping[str, str]) -> str | None:
+    """Return the host of the header `Host` without its port, in lower case; None for no such."""
+    named = _HOST.fullmatch(headers.get("host", ""))
+    return (named["name"] or named["address"]).lower() if named else None
+
+
+def session_of(token: str, now_s: float) -> str:
+    """Return the cookie's value, which proves the `token` without revealing it.
+
+    It ends `SESSION_S` after `now_s` (epoch seconds).
+    """
+    expires = int(now_s) + SESSION_S
+    return f"{expires}.{_signature(token, expires)}"
+
+
+def _is_session(cookie: str, token: str) -> bool:
+    expires, _, signature = cookie.partition(".")
+    if not (expires.isascii() and expires.isdecimal() and len(expires) < _DIGITS):
+        return False
+    return _same(signature, _signature(token, int(expires))) and time.time() < int(expires)
+
+
+def _signature(token: str, expires: int) -> str:
+    return hmac.new(token.encode(), b"mlscope session %d" % expires, hashlib.sha256).hexdigest()
 
 
 def _same(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(), secret.encode())
 
 
-def _forbidden(message: str) -> Response:
-    return refusal(Refused(error="invalid", message=message), 403)
+def _forbidden(message: str, code: int = 403) -> Response:
+    return refusal(Refused(error="invalid", message=message), code)

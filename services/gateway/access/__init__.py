@@ -1,0 +1,1 @@
+"""Who may reach the gateway: connections within bounds, hosts, tokens, logins."""

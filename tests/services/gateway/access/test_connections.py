@@ -1,0 +1,90 @@
+"""Connections that are too slow or too many end, and others are served beside them."""
+
+import asyncio
+import time
+
+import httpx
+import pytest
+
+from services.gateway.access import connections
+from tests.services.gateway.conftest import Running
+
+
+async def opened(
+    running: Running, sent: bytes
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect, and send the first bytes of a request."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(sent)
+    await writer.drain()
+    return reader, writer
+
+
+async def drip(writer: asyncio.StreamWriter) -> None:
+    """Send a byte of a header at a time, for ever."""
+    while True:
+        writer.write(b"x")
+        await asyncio.sleep(0.02)
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """Return what comes until the connection ends, within a bound."""
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+async def test_a_head_that_never_ends_is_dropped(
+    running: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.2)
+    reader, writer = await opened(running, sent)
+    dripping = asyncio.create_task(drip(writer)) if sent else None
+    assert await ended(reader) == b""
+    if dripping is not None:
+        dripping.cancel()
+    writer.close()
+
+
+async def test_a_body_that_stops_is_dropped(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "BODY_IDLE_S", 0.2)
+    head = (
+        b"POST /api/evaluations HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    )
+    reader, writer = await opened(running, head)
+    began_s = time.monotonic()
+    await ended(reader)
+    assert time.monotonic() - began_s < 5
+    writer.close()
+
+
+async def test_a_connection_that_is_kept_serves_again(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        for _ in range(2):
+            assert (await web.get("/healthz")).status_code == 200
+            await asyncio.sleep(0.4)
+
+
+async def test_one_address_leaves_room_for_others(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "max_connections", lambda: 8)
+    held = [await opened(running, b"GET ") for _ in range(6)]
+    reader, writer = await opened(running, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert (await ended(reader)).startswith(b"HTTP/1.1 503 ")
+    writer.close()
+    held[0][1].close()
+    await asyncio.sleep(0.1)
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        assert (await web.get("/healthz")).status_code == 200
+    for _, other in held:
+        other.close()

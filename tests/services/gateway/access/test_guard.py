@@ -1,0 +1,107 @@
+"""Who may ask: tokens, cookies, other sites' pages."""
+
+import logging
+import time
+from http.cookies import SimpleCookie
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Bus
+from services.gateway.access.failures import MAX_FAILURES, WITHIN_S, Failures
+from services.gateway.access.guard import COOKIE, SESSION_S, session_of
+from tests.services.gateway.conftest import web_over
+from tests.stories import StandIns
+
+TOKEN = "correct horse"
+
+
+async def test_a_token_is_asked_for(bus: Bus, standing: StandIns) -> None:
+    async with web_over(bus, TOKEN) as web:
+        assert (await web.get("/api/catalog")).status_code == 401
+        assert (await web.get("/evaluations")).headers["location"] == "/login"
+        assert (await web.get("/healthz")).status_code == 200
+        for given, status in ((TOKEN, 200), ("wrong", 401), ("", 401), ("ünicode", 401)):
+            headers = httpx.Headers({"Authorization": f"Bearer {given}"}, encoding="utf-8")
+            assert (await web.get("/api/catalog", headers=headers)).status_code == status
+
+
+async def test_the_login_gives_a_cookie_that_is_not_the_token(bus: Bus, standing: StandIns) -> None:
+    async with web_over(bus, TOKEN) as web:
+        assert (await web.post("/login", data={"token": "wrong"})).status_code == 401
+        response = await web.post("/login", data={"token": TOKEN})
+        assert "HttpOnly" in response.headers["set-cookie"]
+        assert TOKEN not in response.headers["set-cookie"]
+        assert (await web.get("/evaluations")).status_code == 200
+
+
+async def test_a_token_never_reaches_a_log(
+    bus: Bus, standing: StandIns, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with web_over(bus, TOKEN) as web:
+        await web.get("/api/catalog", headers={"Authorization": f"Bearer {TOKEN}"})
+        await web.post("/login", data={"token": TOKEN})
+    assert TOKEN not in caplog.text
+
+
+async def test_another_sites_page_may_not_send(web: httpx.AsyncClient) -> None:
+    foreign = {"Origin": "http://evil.example"}
+    response = await web.post("/api/evaluations", json={"model": "tiny"}, headers=foreign)
+    assert response.status_code == 403
+    form = await web.post("/api/evaluations", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert form.status_code == 415
+
+
+async def test_a_foreign_host_name_is_refused_on_loopback(web: httpx.AsyncClient) -> None:
+    response = await web.get("/api/catalog", headers={"Host": "evil.example"})
+    assert response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["x/healthz?", "x/static/?", "a b", "[::1", "", "localhost@evil.example", "x#", "http://x"],
+)
+async def test_what_is_written_as_a_host_opens_nothing(
+    bus: Bus, standing: StandIns, host: str
+) -> None:
+    """An address made of the header would have the path that the header ends with."""
+    for token in (TOKEN, None):
+        async with web_over(bus, token) as web:
+            response = await web.get("/api/catalog", headers={"Host": host})
+            assert response.status_code == 400
+            assert response.json()["accepted"] is False
+
+
+async def test_a_login_ends(bus: Bus, standing: StandIns) -> None:
+    async with web_over(bus, TOKEN) as web:
+        response = await web.post("/login", data={"token": TOKEN})
+        cookie = SimpleCookie(response.headers["set-cookie"])[COOKIE]
+        assert int(cookie["max-age"]) == SESSION_S
+    expired = session_of(TOKEN, time.time() - SESSION_S - 1)
+    lasting = session_of(TOKEN, time.time())
+    later = f"{int(time.time()) + 10 * SESSION_S}.{lasting.partition('.')[2]}"
+    for value, status in ((lasting, 200), (expired, 401), (later, 401), ("x.y", 401), ("", 401)):
+        async with web_over(bus, TOKEN) as web:
+            response = await web.get("/api/catalog", headers={"Cookie": f"{COOKIE}={value}"})
+            assert response.status_code == status, value
+
+
+async def test_a_token_is_not_guessed_by_trying(bus: Bus, standing: StandIns) -> None:
+    async with web_over(bus, TOKEN) as web:
+        for _ in range(MAX_FAILURES):
+            assert (await web.post("/login", data={"token": "wrong"})).status_code == 401
+        refused = await web.post("/login", data={"token": TOKEN})
+        assert refused.status_code == 429
+        assert 0 < int(refused.headers["Retry-After"]) <= WITHIN_S
+        assert "Too many attempts" in refused.text
+
+
+def test_failures_are_forgotten_and_each_address_has_its_own() -> None:
+    failures = Failures()
+    for second in range(MAX_FAILURES):
+        assert failures.wait_s("a", second) == 0
+        failures.add("a", second)
+    assert failures.wait_s("a", MAX_FAILURES) == WITHIN_S - MAX_FAILURES
+    assert failures.wait_s("b", MAX_FAILURES) == 0
+    assert failures.wait_s("a", WITHIN_S) == 0
