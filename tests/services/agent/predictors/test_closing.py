@@ -22,6 +22,11 @@ PACKAGES = {
     "tensorflow": "tensorflow",
 }
 
+FRAMEWORKS = [
+    pytest.param(name, marks=[pytest.mark.long] * (name in ("jax", "tensorflow")))
+    for name in sorted(PACKAGES)
+]
+"""JAX and TensorFlow take long to open: their own tests see in every run what closing frees."""
 
 THREADS = 1
 """That are asked for: what a framework has by default is the machine's."""
@@ -45,7 +50,7 @@ def said_by(framework: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("framework", sorted(PACKAGES))
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 class TestOpeningAndClosing:
     """One process a framework serves both."""
 

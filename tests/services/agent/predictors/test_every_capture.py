@@ -1,13 +1,13 @@
 """One network's layers in every framework: what holds of each capture.
 
-EfficientNet-Lite0 in six forms, each framework in a process of its own.
+EfficientNet-Lite0 in six forms, each framework in a process of its own. Its conversion to
+TensorFlow takes long, so `make test-all` traces what opens that.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,22 @@ from schemas.level import Level
 pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[4]
-#: frameworks that a process holds together
-PROCESSES = (("pytorch", "torchscript"), ("tensorflow",), ("onnxruntime", "openvino", "litert"))
-TRACED = tuple(name for name in FILES if name != "litert")
+PROCESSES = (
+    ("make-pytorch", ("pytorch", "torchscript")),
+    ("make-onnx", ("onnxruntime", "openvino")),
+    ("make-tensorflow", ("tensorflow", "litert")),
+)
+"""What makes the forms, and the frameworks that a process holds together."""
+
+
+def marked(frameworks: Iterable[str]) -> list[Any]:
+    """Return frameworks as parameters of tests, those that open TensorFlow's forms as long."""
+    slow = PROCESSES[-1][1]
+    return [pytest.param(name, marks=[pytest.mark.long] * (name in slow)) for name in frameworks]
+
+
+EVERY = marked(FILES)
+TRACED = marked(name for name in FILES if name != "litert")
 #: 2 x the multiply-adds of its convolutions and last layer; what is elementwise comes on top
 PRODUCT_FLOPS = 769e6
 
@@ -35,22 +48,29 @@ def run(*words: str) -> str:
     return said.stdout
 
 
-def trace(frameworks: tuple[str, ...], folder: Path) -> dict[str, Any]:
-    said = run("-m", "tests.services.agent.predictors.tracing", str(folder), *frameworks)
-    found: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return found
+class Traces(dict[str, Any]):
+    """What was told of each framework; its process runs when one of its frameworks is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, framework: str) -> Any:
+        (process,) = (one for one in PROCESSES if framework in one[1])
+        verb, frameworks = process
+        run("-m", "benchmarks.consistency", verb, str(self._folder))
+        tracing = "tests.services.agent.predictors.tracing"
+        said = run("-m", tracing, str(self._folder), *frameworks)
+        self.update(json.loads(said.splitlines()[-1]))
+        return self[framework]
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Trace the network in every framework."""
+    """Trace the network in every framework that a test asks about."""
     if find_spec("efficientnet_lite_pytorch") is None:
         pytest.skip("efficientnet_lite_pytorch is not installed")
-    folder = tmp_path_factory.mktemp("forms")
-    run("-m", "benchmarks.consistency", "make", str(folder))
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda frameworks: trace(frameworks, folder), PROCESSES))
-    return {name: each for part in found for name, each in part.items()}
+    return Traces(tmp_path_factory.mktemp("forms"))
 
 
 def calls_of(told: Any) -> Iterator[tuple[int, int, list[Any]]]:
@@ -110,7 +130,7 @@ def test_memory_is_measured_where_the_framework_tells_it(
     assert max(each["memory_bytes"] for each in known) >= 4 * 112 * 112 * 32
 
 
-@pytest.mark.parametrize("framework", FILES)
+@pytest.mark.parametrize("framework", EVERY)
 def test_a_capture_changes_nothing(told: dict[str, Any], framework: str) -> None:
     found = told[framework]
     assert found["same_after"]
@@ -118,7 +138,7 @@ def test_a_capture_changes_nothing(told: dict[str, Any], framework: str) -> None
     assert all(capture["difference"] < 1e-4 for capture in found["captures"])
 
 
-@pytest.mark.parametrize("framework", FILES)
+@pytest.mark.parametrize("framework", EVERY)
 def test_the_level_is_said_and_why_no_deeper(told: dict[str, Any], framework: str) -> None:
     found = told[framework]
     traceable = framework != "litert"
