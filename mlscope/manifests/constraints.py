@@ -55,8 +55,8 @@ def meet(first: SpecifierSet, second: SpecifierSet) -> bool:
     )
 
 
-def newest_first(version: str) -> tuple[int, Version | str]:
-    """Return a key that sorts versions, those of PEP 440 above others."""
+def version_order(version: str) -> tuple[int, Version | str]:
+    """Return a key that sorts versions, the newest last, those of PEP 440 above others."""
     parsed = _parse_version(version)
     return (0, version) if parsed is None else (1, parsed)
 

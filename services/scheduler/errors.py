@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from schemas.encoding.faults import abbreviate
 from schemas.request import AgentReason, Refused
 
+_MOST_NAMES = 10
+
 
 class SchedulerError(Exception):
     """The scheduler cannot do that."""
@@ -49,12 +51,18 @@ def unknown_parameter(field: str, found: object, available: str) -> RequestRefus
     )
 
 
-def unknown(field: str, name: str, similar: Iterable[str]) -> RequestRefused:
-    """Return the refusal of a `field` with an unknown `name`, with `similar` names."""
-    allowed = ", ".join(similar)
+def unknown(
+    field: str, name: str, similar: Iterable[str], available: Iterable[str] = ()
+) -> RequestRefused:
+    """Return the refusal of a `field` with an unknown `name`.
+
+    It has the `similar` names, or where there are none the first of those `available`.
+    """
     message = f"{field}: nothing is named {abbreviate(name)}"
-    if allowed:
+    if allowed := ", ".join(similar):
         message += f"; similar: {allowed}"
+    elif allowed := ", ".join(sorted(set(available))[:_MOST_NAMES]):
+        message += f"; there are: {allowed}"
     return RequestRefused(
         Refused(error="unknown", message=message, field=field, found=name, allowed=allowed)
     )

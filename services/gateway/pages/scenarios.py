@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from mlscope.load.errors import LoadError
 from mlscope.load.scenarios import scenario_named
-from mlscope.manifests.constraints import newest_first
+from mlscope.manifests.constraints import version_order
 from schemas.manifest import ScenarioManifest
 
 _WINDOW_NS = 2_000_000_000
@@ -52,7 +52,7 @@ class ScenariosView:
 
 def scenarios_view(scenarios: Sequence[ScenarioManifest]) -> ScenariosView:
     """Return the newest version of each scenario, by name."""
-    by_version = sorted(scenarios, key=lambda manifest: newest_first(manifest.version))
+    by_version = sorted(scenarios, key=lambda manifest: version_order(manifest.version))
     newest = {manifest.name: manifest for manifest in by_version}
     rows = []
     for _, manifest in sorted(newest.items()):

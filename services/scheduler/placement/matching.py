@@ -6,7 +6,7 @@ from itertools import chain
 
 from packaging.specifiers import SpecifierSet
 
-from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.errors import BadConstraint
 from schemas.agent import Announcement, Runtime
 from schemas.level import Level
@@ -245,7 +245,7 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         reasons.insert(0, _runtime_mismatch(agent, constraints))
     if reasons:
         return "; ".join(reasons)
-    runtime = max(fitting, key=lambda runtime: newest_first(runtime.version))
+    runtime = max(fitting, key=lambda runtime: version_order(runtime.version))
     device = _device_of(runtime, constraints.system.device)
     assert device, "a runtime that fits has the device"
     manifest = framework_manifest_of(

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlscope.load import InvalidParameter, LoadError, UnknownParameter, UnknownScenario
-from mlscope.manifests.constraints import newest_first
+from mlscope.manifests.constraints import version_order
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
 from schemas.plan import Build, Plan, Subject, Variant
@@ -189,7 +189,7 @@ class _Loads:
         # Without a number of samples only the number of queries matters.
         self._samples = samples_of(dataset) or 1
         self._shapes = shapes or LoadShapes()
-        oldest_first = sorted(catalog.scenarios, key=lambda s: newest_first(s.version))
+        oldest_first = sorted(catalog.scenarios, key=lambda s: version_order(s.version))
         self._defaults = {scenario.name: scenario.parameters for scenario in oldest_first}
         names = [choice.name for choice in request.scenarios]
         counts = [names[:number].count(name) for number, name in enumerate(names)]
@@ -208,7 +208,7 @@ class _Loads:
             load = self._shapes.of(choice.name, parameters, size, self._samples)
         except UnknownScenario as error:
             names = similar_names(choice.name, error.available)
-            raise unknown(f"{field}.name", choice.name, names) from error
+            raise unknown(f"{field}.name", choice.name, names, error.available) from error
         except UnknownParameter as error:
             parameter = f"{field}.parameters.{error.field}"
             raise unknown_parameter(parameter, error.actual, error.allowed) from error

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlscope.manifests.builders import is_allowed
-from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.errors import BadConstraint
 from schemas.agent import Announcement, Hardware
 from schemas.manifest import (
@@ -132,7 +132,7 @@ def framework_manifest_of(
 
     def rank(manifest: FrameworkManifest) -> tuple[bool, Any]:
         is_its_image = bool(agent.image) and agent.image == container_of(manifest, agent, device)
-        return is_its_image, newest_first(manifest.version)
+        return is_its_image, version_order(manifest.version)
 
     return max(fitting, key=rank, default=None)
 

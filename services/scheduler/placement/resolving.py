@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
@@ -189,11 +189,11 @@ def _newest_named(text: str, manifests: Sequence[M], field: str, shown: Sequence
         raise invalid(field, text, str(error)) from error
     same = [manifest for manifest in manifests if manifest.name.lower() == name.lower()]
     if not same:
-        raise unknown(field, name, similar_names(name, shown))
+        raise unknown(field, name, similar_names(name, shown), shown)
     fitting = [manifest for manifest in same if satisfies(manifest.version, constraint)]
     if not fitting:
-        raise unknown(field, text, (f"{manifest.name}:{manifest.version}" for manifest in same))
-    return max(fitting, key=lambda manifest: newest_first(manifest.version))
+        raise unknown(field, text, (), (f"{manifest.name}:{manifest.version}" for manifest in same))
+    return max(fitting, key=lambda manifest: version_order(manifest.version))
 
 
 def check_collectors(request: Evaluate, catalog: Catalog) -> None:
@@ -209,15 +209,15 @@ def check_collectors(request: Evaluate, catalog: Catalog) -> None:
     collectors = {collector.name for agent in agents for collector in agent.collectors}
     for name in request.collectors:
         if name not in collectors:
-            raise unknown(f"collectors.{name}", name, similar_names(name, collectors))
+            similar = similar_names(name, collectors)
+            raise unknown(f"collectors.{name}", name, similar, collectors)
 
 
 def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates most similar to a name; the first ten when none is similar."""
-    names = sorted(set(candidates))
-    by_lower = {candidate.lower(): candidate for candidate in names}
+    """Return the candidates that are similar to a name, the most similar first; at most five."""
+    by_lower = {candidate.lower(): candidate for candidate in sorted(set(candidates))}
     similar = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.6)
-    return [by_lower[lower] for lower in similar] or names[:10]
+    return [by_lower[lower] for lower in similar]
 
 
 def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:

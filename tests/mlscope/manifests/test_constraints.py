@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.manifests.constraints import constraint_of, meet, newest_first, satisfies
+from mlscope.manifests.constraints import constraint_of, meet, satisfies, version_order
 from mlscope.manifests.errors import BadConstraint
 
 
@@ -68,7 +68,7 @@ def test_what_is_no_constraint_is_named(text: str) -> None:
 
 def test_versions_sort_as_versions() -> None:
     versions = ["1.9.0", "1.10.0", "nightly", "1.10.0rc1"]
-    assert max(versions, key=newest_first) == "1.10.0"
+    assert max(versions, key=version_order) == "1.10.0"
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, ">=1." + "0" * 300, ">=1 " * 100_000])
@@ -86,10 +86,10 @@ def test_any_text_is_a_constraint_or_named_as_none(text: str) -> None:
 
 @given(st.lists(st.one_of(st.text(max_size=20), st.just("1.0"), st.just("9" * 5000)), max_size=8))
 def test_any_versions_have_an_order(versions: list[str]) -> None:
-    ordered = sorted(versions, key=newest_first)
+    ordered = sorted(versions, key=version_order)
     assert sorted(ordered) == sorted(versions)
-    assert [newest_first(each)[0] for each in ordered] == sorted(
-        newest_first(each)[0] for each in ordered
+    assert [version_order(each)[0] for each in ordered] == sorted(
+        version_order(each)[0] for each in ordered
     )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from mlscope.counts import many
-from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
@@ -81,7 +81,7 @@ class Offer:
         """The newest version of each model that is not hidden, by name."""
         newest: dict[str, ModelManifest] = {}
         for model in sorted(
-            self.catalog.models, key=lambda manifest: newest_first(manifest.version)
+            self.catalog.models, key=lambda manifest: version_order(manifest.version)
         ):
             if not model.hidden:
                 newest[model.name] = model
