@@ -12,6 +12,7 @@ from schemas.trace import SpanColumn, TraceLane
 LONG_COLUMNS: tuple[SpanColumn, ...] = ("lane", "start", "duration", "name", "id", "count")
 """What the tables of the longest spans need of each span."""
 MOST_OF_A_LEVEL = 20
+_OPEN = ("planned", "started")
 
 
 class LongSpan(NamedTuple):
@@ -56,8 +57,9 @@ class TraceView:
 
     @property
     def is_live(self) -> bool:
-        """Whether the run still brings spans."""
-        return self.status.state not in ENDED
+        """Whether the run still brings spans; a run that ended before others is stored."""
+        is_open = self.run is None or self.run.state in _OPEN
+        return self.status.state not in ENDED and is_open
 
     @property
     def note(self) -> str:
@@ -95,11 +97,14 @@ def longest_by_level(
 
 
 def trace_view(status: EvaluationStatus, asked: str) -> TraceView:
-    """Return the view of the run `asked` for, else of the run with most spans.
+    """Return the view of the run `asked` for, else of the one that is measured, else with most spans.
 
     `status` is the evaluation's; a run that does not exist is said so beside the list of runs.
     """
     named = [run for run in status.runs if run.run == asked]
+    measured = [run for run in status.runs if run.state == "started"]
     deepest = sorted(status.runs, key=lambda run: (run.spans, run.level), reverse=True)
-    shown = named or ([] if asked else deepest)
+    is_first = status.state not in ENDED and not any(run.spans for run in status.runs)
+    unasked = measured or (list(status.runs) if is_first else deepest)
+    shown = named or ([] if asked else unasked)
     return TraceView(status, shown[0] if shown else None, asked)

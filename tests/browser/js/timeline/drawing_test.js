@@ -1,4 +1,5 @@
 import { equal, ok } from "/js/check.js";
+import { extentOf, valueAt } from "/static/js/timeline/drawing/counters.js";
 import { Painter, mixed, sampled } from "/static/js/timeline/drawing/paint.js";
 import { blockAt, blockOf, inOrder, layoutOf, topOf } from "/static/js/timeline/drawing/layout.js";
 import { Palette, lightness, packed, packedStyle } from "/static/js/timeline/drawing/palette.js";
@@ -128,4 +129,16 @@ export function test_a_line_is_found_by_its_depth() {
 export function test_live_lanes_stand_as_stored_ones() {
   const mixed = [LANES[3], LANES[1], LANES[2], LANES[0]];
   equal(inOrder(mixed).map(({ key }) => key), LANES.map(({ key }) => key));
+}
+
+export function test_rows_are_higher_where_there_is_room() {
+  const least = layoutOf(LANES, folding()), roomy = layoutOf(LANES, folding(), least.height + 100);
+  ok(roomy.height > least.height && roomy.height <= least.height + 100, `${roomy.height}`);
+  equal(layoutOf(LANES, folding(), least.height - 50).height, least.height);
+}
+
+export function test_a_counter_has_the_value_of_the_last_sample_before_a_time() {
+  const row = rowOf([10, 20, 30], [0, 0, 0], { value: new Float64Array([5, -2, 7]) });
+  equal([5, 10, 19, 20, 99].map((time) => valueAt(row, time)), [null, 5, 5, -2, 7]);
+  equal(extentOf(row), { least: -2, most: 7 });
 }

@@ -53,6 +53,19 @@ def test_a_trace_is_live_until_its_evaluation_ends() -> None:
     assert not trace_view(status(1), "").is_live
 
 
+def test_the_run_that_is_measured_is_shown_live() -> None:
+    running = status(0, 9, 0, state="running")
+    states = ("planned", "recorded", "started")
+    runs = [
+        run.model_copy(update={"state": state})
+        for run, state in zip(running.runs, states, strict=True)
+    ]
+    running = running.model_copy(update={"runs": tuple(runs)})
+    assert (trace_view(running, "").run, trace_view(running, "").is_live) == (runs[2], True)
+    assert (trace_view(running, "r1").run, trace_view(running, "r1").is_live) == (runs[1], False)
+    assert trace_view(status(0, 0, state="running"), "").run == status(0, 0).runs[0]
+
+
 def test_the_longest_spans_of_each_level_are_listed_without_tiles_and_counters() -> None:
     lanes = [
         TraceLane(lane=0, key="host/layer/1", group="host", level="layer", title="layer"),

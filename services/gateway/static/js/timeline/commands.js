@@ -1,5 +1,6 @@
 /** What keys and buttons do with a timeline. Each command is named in the table of keys. */
 
+import { copyLink } from "./address.js";
 import { longestIn } from "./data/hit.js";
 import { groupOf } from "./drawing/layout.js";
 import { hitAfter } from "./data/search.js";
@@ -58,7 +59,7 @@ export function commandsOf(timeline) {
     search: () => timeline.parts.search.focus(),
     nextHit: () => hit(1),
     previousHit: () => hit(-1),
-    copyLink: () => timeline.copyLink(),
+    copyLink: () => copyLink(timeline),
     clear: () => timeline.clear(),
     help: () => timeline.parts.help.showModal(),
   };

@@ -31,7 +31,8 @@ function itemOf(block, onFold, onPin) {
   const sign = Object.assign(document.createElement("span"), { className: "sign", textContent: FOLD[block.isFolded] });
   sign.setAttribute("aria-hidden", "true");
   fold.append(sign, name);
-  fold.title = `${block.title}: ${count(block.lanes.reduce((sum, lane) => sum + lane.spans, 0))} spans`;
+  const title = block.lane?.group === "counter" ? block.lane.title : block.title;
+  fold.title = `${title}: ${count(block.lanes.reduce((sum, lane) => sum + lane.spans, 0))} spans`;
   fold.addEventListener("click", () => onFold(block.key));
   item.append(fold);
   if (block.kind === "lane") item.append(pinOf(block, onPin));

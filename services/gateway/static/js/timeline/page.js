@@ -10,6 +10,7 @@ import { Timeline } from "./timeline.js";
 const RELAYOUT_MS = 500;
 const LIVE_SPAN_NS = 5e9;
 const AGAIN_MS = 1500;
+const QUIET_MS = 3000;
 
 const root = document.getElementById("timeline");
 
@@ -89,12 +90,19 @@ async function openLive(_, timeline) {
     timeline.advance(store.end);
     state.isNew = false;
   };
+  const onOther = (run) => {
+    const isQuiet = performance.now() - (state.arrivedAt ?? 0) > QUIET_MS;
+    if (isQuiet && !new URLSearchParams(location.search).has("run")) reload();
+    else if (isQuiet) showOther(run);
+  };
   const feed = new LiveFeed(`${root.dataset.api}/events`, root.dataset.run, (text) => store.nameOf(text), {
+    onOther,
     onLanes: (lanes) => {
       state.lanes = inOrder(lanes);
       if (!state.isNew) timeline.setLanes(state.lanes, timeline.gaps);
     },
     onBatch: (batch) => {
+      state.arrivedAt = performance.now();
       store.append(batch);
       arrived();
     },
@@ -136,7 +144,29 @@ async function reload() {
   else setTimeout(reload, AGAIN_MS);
 }
 
+/** Say which run is measured now, in place of the one that is shown. */
+function showOther(run) {
+  const part = root.querySelector("[data-part=other]");
+  if (part.dataset.run === run) return;
+  part.dataset.run = run;
+  const link = Object.assign(document.createElement("a"), { href: `?run=${encodeURIComponent(run)}`, textContent: `${run} is measured now` });
+  part.replaceChildren(link);
+}
+
+/** The menu of a narrow screen: closed by a command in it, Escape, or a press elsewhere. */
+function listenMenu() {
+  const more = root.querySelector(".more");
+  const set = (isOpen) => more.setAttribute("aria-expanded", String(isOpen));
+  more.addEventListener("click", () => set(more.getAttribute("aria-expanded") !== "true"));
+  document.addEventListener("click", (event) => event.target !== more && set(false));
+  root.addEventListener("keydown", (event) => event.key === "Escape" && set(false));
+}
+
 async function open() {
+  listenMenu();
+  const picker = document.querySelector(".run-picker");
+  picker?.querySelector("select").addEventListener("change", () => picker.submit());
+  picker?.querySelector("button").setAttribute("hidden", "");
   const { api, run, live } = root.dataset;
   root.hidden = false;
   const source = new Source(api, run);

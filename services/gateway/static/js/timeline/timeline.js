@@ -5,6 +5,7 @@
  * beside this one compute and draw. Whatever a person does costs what is on the screen, not what is stored.
  */
 
+import { asked, keepAddress, openAgain, openAt } from "./address.js";
 import { commandsOf } from "./commands.js";
 import { Details } from "./details.js";
 import { AXIS, Screen } from "./drawing/draw.js";
@@ -18,7 +19,6 @@ import { blockAt, blockOf, foldedAtFirst, groupOf, layoutOf, topOf } from "./dra
 import { Minimap } from "./drawing/minimap.js";
 import { Palette } from "./drawing/palette.js";
 import { themeOf } from "./drawing/theme.js";
-import { queryOf, viewOf } from "./permalink.js";
 import { hitsOf } from "./data/search.js";
 import { flowOf } from "./data/selection.js";
 import { WindowTable } from "./tables.js";
@@ -26,6 +26,7 @@ import { showTip } from "./tip.js";
 import { approached, clamped, panned, revealed, timeAt, zoomed } from "./view.js";
 
 const REST_MS = 150;
+const BORDERS = 2;
 const MINIMAP_ROWS = 12;
 const LAG_NS = 250e6;
 const FOLLOWED_NS = 5e9;
@@ -42,7 +43,7 @@ export class Timeline {
     this.lanes = new Map();
     this.folding = { folded: new Set(), pinned: new Set() };
     this.view = { window: { from: 0, to: 1 }, goal: { from: 0, to: 1 }, limits: { from: 0, to: 1 } };
-    Object.assign(this, { selected: null, hovered: null, hits: null, range: null, flows: [], gaps: [], isMarking: false, isFollowing: false, latest: null });
+    Object.assign(this, { selected: null, hovered: null, hits: null, range: null, flows: [], gaps: [], pointer: null, isMarking: false, isFollowing: false, latest: null });
     this.palette = new Palette();
     this.frames = new Frames();
     this.screen = new Screen(this.parts.canvas);
@@ -68,8 +69,8 @@ export class Timeline {
     this.lanes = new Map(lanes.map((lane) => [lane.lane, lane]));
     this.gaps = gaps;
     if (isFirst) {
-      const asked = viewOf(location.search);
-      this.folding = { folded: new Set(asked.folded ?? foldedAtFirst(lanes)), pinned: new Set(asked.pinned) };
+      const { folded, pinned } = asked();
+      this.folding = { folded: new Set(folded ?? foldedAtFirst(lanes)), pinned: new Set(pinned) };
     }
     this.relayout();
   }
@@ -78,24 +79,15 @@ export class Timeline {
   arrived(limits, isFirst) {
     this.view.limits = limits;
     this.palette.learn(this.levels.overview.names);
-    if (isFirst) this.#openAt(viewOf(location.search));
+    if (isFirst) openAt(this, asked());
     this.minimap.stale();
     this.#afterStore();
   }
 
-  #openAt(asked) {
-    this.goTo(asked.window ?? this.view.limits, true);
-    this.parts.search.value = asked.search;
-    const place = asked.selected === null ? null : this.store.locate(asked.selected);
-    if (place) this.select(place, !asked.window);
-    else if (asked.selected !== null && !this.levels.isPartial) this.say(`Span ${asked.selected} is not in this trace.`);
-    this.awaited = place ? null : asked;
-  }
-
-  /** Single spans have come in the place of tiles; the address may name one that no tile showed. */
+  /** Single spans have come in the place of tiles. */
   completed() {
     this.refined();
-    if (this.awaited?.selected != null) this.#openAt({ ...this.awaited, window: this.awaited.window ?? this.view.goal });
+    openAgain(this);
   }
 
   /** Finer or newer spans have come. */
@@ -128,7 +120,8 @@ export class Timeline {
       const lane = this.lanes.get(row.lane);
       if (lane && row.depth > lane.depth_max) lane.depth_max = row.depth;
     }
-    this.layout = layoutOf([...this.lanes.values()], this.folding);
+    const room = Number.parseFloat(getComputedStyle(this.parts.lanes).maxHeight) || 0;
+    this.layout = layoutOf([...this.lanes.values()], this.folding, room - AXIS - BORDERS);
     fillGutter(this.parts.gutter, this.layout, AXIS, { onFold: (key) => this.fold(key), onPin: (key) => this.pin(key) });
     this.resize();
   }
@@ -167,22 +160,11 @@ export class Timeline {
     this.table.update(this.store, this.lanes, this.view.goal, this.selectedId);
     const { from, to } = this.view.goal;
     this.parts.canvas.setAttribute("aria-label", `Timeline from ${duration(from)} to ${duration(to)}; the table below lists its longest spans.`);
-    this.#keepAddress();
+    keepAddress(this);
   }
 
   get selectedId() {
     return this.selected ? this.selected.row.id[this.selected.span] : null;
-  }
-
-  #keepAddress() {
-    const { goal, limits } = this.view;
-    const isWhole = this.isFollowing || (goal.from <= limits.from && goal.to >= limits.to);
-    const hasFolds = this.folding.folded.size > 0;
-    const view = {
-      window: isWhole ? null : goal, selected: this.selectedId, search: this.parts.search.value.trim(),
-      pinned: [...this.folding.pinned], folded: hasFolds ? [...this.folding.folded] : null,
-    };
-    history.replaceState(history.state, "", location.pathname + queryOf(view, location.search) + location.hash);
   }
 
   /** Select a span, and move the window so that it is seen. */
@@ -279,13 +261,6 @@ export class Timeline {
     this.parts.spoken.textContent = text;
   }
 
-  async copyLink() {
-    this.#keepAddress();
-    await navigator.clipboard?.writeText(location.href).catch(() => {});
-    this.parts.note.textContent = "The link to this view is copied.";
-    setTimeout(() => (this.parts.note.textContent = ""), 2000);
-  }
-
   /** Note the newest time of a live run. */
   advance(to) {
     this.latest = { time: to, at: performance.now() };
@@ -324,8 +299,8 @@ export class Timeline {
   }
 
   draw() {
-    const { store, layout, palette, theme, selected, hovered, range, flows, gaps } = this;
-    const scene = { store, layout, palette, theme, selected, hovered, range, flows, gaps, scrolled: this.parts.lanes.scrollTop, window: this.view.window, hits: this.hits?.rows ?? null, now: this.latest?.time ?? null };
+    const { store, layout, palette, theme, selected, hovered, range, flows, gaps, pointer } = this;
+    const scene = { store, layout, palette, theme, selected, hovered, range, flows, gaps, pointer, scrolled: this.parts.lanes.scrollTop, window: this.view.window, hits: this.hits?.rows ?? null, now: this.latest?.time ?? null };
     if (this.palette.size < store.names.length) this.palette.learn(store.names);
     this.screen.draw(scene);
     this.minimap.draw(scene, this.view.limits, this.#minimapRows());
@@ -347,6 +322,7 @@ export class Timeline {
 
   #hover(x, y) {
     this.hovered = this.spanUnder(x, y);
+    this.pointer = x >= 0 ? x : null;
     showTip(this.parts, this.store, this.hovered, x, y);
     this.invalidate();
   }

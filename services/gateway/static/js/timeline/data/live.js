@@ -75,6 +75,7 @@ export class LiveFeed {
     for (const [number, text] of Object.entries(data.names ?? {})) this.names.set(Number(number), this.nameOf(text));
     this.#learn(data.lanes ?? []);
     if (data.start.length === 0) this.hasMissed ||= data.sequence !== this.sequenceBefore;
+    if (data.run !== this.run && data.start.length) this.listeners.onOther?.(data.run);
     if (data.run !== this.run || data.start.length === 0) return;
     if (data.sequence !== undefined && data.sequence <= this.sequence) {
       this.repeated += data.start.length;

@@ -4,10 +4,11 @@
  * What a frame costs depends on the size of the screen alone.
  */
 
-import { amount, count, duration, shortened } from "../format.js";
+import { count, duration, shortened } from "../format.js";
+import { drawCounter } from "./counters.js";
 import { topOf } from "./layout.js";
 import { Marks } from "./marks.js";
-import { Painter, WideSpans, sampled } from "./paint.js";
+import { Painter, WideSpans } from "./paint.js";
 import { lightness } from "./palette.js";
 
 export const AXIS = 22;
@@ -22,7 +23,7 @@ const MOST_LETTERS = 160;
  *   theme: Theme, selected: import("../data/selection.js").Place | null, hovered: import("../data/selection.js").Place | null,
  *   hits: Map<object, Uint32Array> | null, range: import("../view.js").Window | null,
  *   flows: import("../data/selection.js").Place[], gaps: {lane: number | null, from_ns: number, to_ns: number, count: number}[],
- *   now: number | null}} Scene
+ *   pointer: number | null, now: number | null}} Scene
  * @typedef {{ink: string, paper: string, card: string, line: string, soft: string, accent: string, packed: number}} Theme
  */
 
@@ -68,6 +69,7 @@ export class Screen {
     const top = AXIS + pinnedHeight;
     this.#area(scene, blocks.filter((block) => !block.isPinned), top, this.height - top);
     if (pinnedHeight > 0) this.#area(scene, blocks.filter((block) => block.isPinned), AXIS, pinnedHeight);
+    this.marks.pointer(AXIS);
     this.marks.flows(AXIS);
     this.marks.range(AXIS);
     this.marks.axis(AXIS);
@@ -90,7 +92,7 @@ export class Screen {
     }
     const lines = this.#linesOf(scene, placed);
     this.#paint(scene, lines.filter((line) => !line.isCounter));
-    for (const line of lines) if (line.isCounter) this.#counter(scene, line);
+    for (const line of lines) if (line.isCounter) drawCounter(this.context, this.marks, scene, line, this.width);
     for (const line of lines) this.marks.line(line);
     context.restore();
   }
@@ -157,7 +159,8 @@ export class Screen {
         this.context.globalAlpha = 1;
       }
     } else {
-      const letters = Math.floor((label.text.length * room) / label.width) - 1;
+      let letters = Math.floor((label.text.length * room) / label.width) - 1;
+      while (letters >= 2 && this.#measured(`${label.text.slice(0, letters)}…`).width > room) letters -= 1;
       if (letters >= 2) this.context.fillText(`${label.text.slice(0, letters)}…`, x, y);
     }
   }
@@ -171,40 +174,5 @@ export class Screen {
       this.labels.set(text, label);
     }
     return label;
-  }
-
-  /** A counter as steps from sample to sample, filled down to its least value or zero. */
-  #counter(scene, line) {
-    const { context } = this;
-    const { low, high, before } = sampled(line.row, scene.window, this.width);
-    const levels = line.row.pyramid.levels.at(-1);
-    let most = -Infinity, least = 0;
-    for (let node = 0; node < levels.count; node += 1) {
-      most = Math.max(most, levels.high[node]);
-      least = Math.min(least, levels.low[node]);
-    }
-    const scale = most > least ? (line.height - 2) / (most - least) : 0;
-    const bottom = line.y + line.height;
-    const yOf = (value) => bottom - (value - least) * scale;
-    let value = before;
-    context.beginPath();
-    context.moveTo(0, bottom);
-    if (!Number.isNaN(before)) context.lineTo(0, yOf(before));
-    for (let x = 0; x < this.width; x += 1) {
-      if (!Number.isNaN(high[x])) {
-        context.lineTo(x, Number.isNaN(value) ? bottom : yOf(value));
-        context.lineTo(x, yOf(high[x]));
-        value = low[x] < high[x] ? (low[x] + high[x]) / 2 : high[x];
-      }
-    }
-    const last = Math.min(this.width, ((scene.store.end - scene.window.from) / (scene.window.to - scene.window.from)) * this.width);
-    context.lineTo(last, yOf(Number.isNaN(value) ? least : value));
-    context.lineTo(last, bottom);
-    context.fillStyle = scene.theme.accent;
-    context.globalAlpha = 0.35;
-    context.fill();
-    context.globalAlpha = 1;
-    context.fillStyle = scene.theme.soft;
-    this.marks.plate(`up to ${amount(most, line.block.lane.level)}`, 5, line.y + 7);
   }
 }

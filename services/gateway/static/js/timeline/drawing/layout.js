@@ -1,8 +1,9 @@
 /** Where lanes stand on the screen. Pure; lengths are CSS pixels. */
 
 export const ROW = 18;
+export const MOST_ROW = 36;
 export const FOLDED = 8;
-export const COUNTER = 28;
+export const COUNTER = 26;
 export const HEADING = 24;
 export const LANE_LEAST = 24;
 const PADDING = 3;
@@ -42,6 +43,7 @@ export function inOrder(lanes) {
 /** The title of a lane below the heading of its group, which it need not repeat. */
 export function shortTitle(lane, isOnlyThread) {
   if (lane.group === "device") return lane.title.replace(/^device \d+ · /, "");
+  if (lane.group === "counter") return lane.title.replace(/^resource\./, "").replaceAll("_", " ");
   return lane.group === "host" && isOnlyThread ? lane.level : lane.title;
 }
 
@@ -52,15 +54,16 @@ export function foldedAtFirst(lanes) {
 }
 
 /** The lines of a lane: one for each nesting depth, or one low line. */
-function linesOf(lane, isFolded, y) {
+function linesOf(lane, isFolded, y, row) {
   if (lane.group === "counter") return [{ depth: 0, y: y + PADDING, height: isFolded ? FOLDED : COUNTER }];
   if (isFolded) return [{ depth: 0, y: y + PADDING, height: FOLDED }];
-  return Array.from({ length: lane.depth_max + 1 }, (_, depth) => ({ depth, y: y + PADDING + depth * ROW, height: ROW }));
+  const height = lane.group === "load" ? ROW : row;
+  return Array.from({ length: lane.depth_max + 1 }, (_, depth) => ({ depth, y: y + PADDING + depth * height, height }));
 }
 
-function laneBlock(lane, folding, y, title = lane.title) {
+function laneBlock(lane, folding, y, row, title = lane.title) {
   const isFolded = folding.folded.has(lane.key);
-  const lines = linesOf(lane, isFolded, y);
+  const lines = linesOf(lane, isFolded, y, row);
   const used = lines.at(-1).y + lines.at(-1).height + PADDING - y;
   const height = Math.max(used, LANE_LEAST);
   const isPinned = folding.pinned.has(lane.key);
@@ -68,18 +71,27 @@ function laneBlock(lane, folding, y, title = lane.title) {
 }
 
 /**
- * Stack lanes below each other: pinned ones first, then each group below its heading.
- * @param {Lane[]} lanes @param {Folding} folding
+ * Stack lanes below each other: pinned ones first, then each group below its heading. Rows are higher where
+ * `room`, the height of the screen for them, is more than they need.
+ * @param {Lane[]} lanes @param {Folding} folding @param {number} room
  * @returns {{blocks: Block[], height: number, pinnedHeight: number}}
  */
-export function layoutOf(lanes, folding) {
+export function layoutOf(lanes, folding, room = 0) {
+  const least = stacked(lanes, folding, ROW);
+  const grown = least.blocks.filter(({ lane }) => lane && lane.group !== "load");
+  const rows = grown.reduce((sum, { lines }) => sum + lines.filter(({ height }) => height === ROW).length, 0);
+  const spare = Math.floor((room - least.height) / rows);
+  return rows && spare > 0 ? stacked(lanes, folding, Math.min(ROW + spare, MOST_ROW)) : least;
+}
+
+function stacked(lanes, folding, row) {
   const blocks = [];
   let y = 0;
   const add = (block) => {
     blocks.push(block);
     y += block.height;
   };
-  for (const lane of lanes) if (folding.pinned.has(lane.key)) add(laneBlock(lane, folding, y));
+  for (const lane of lanes) if (folding.pinned.has(lane.key)) add(laneBlock(lane, folding, y, row));
   const pinnedHeight = y;
   const groups = Map.groupBy ? Map.groupBy(lanes, groupOf) : grouped(lanes);
   for (const [group, all] of groups) {
@@ -88,7 +100,7 @@ export function layoutOf(lanes, folding) {
     if (own.length === 0) continue;
     add({ kind: "group", key: group, title: titleOf(group), y, height: HEADING, isFolded, isPinned: false, lanes: own, lane: null, lines: [] });
     const isOnlyThread = new Set(all.map((lane) => lane.thread)).size === 1;
-    if (!isFolded) for (const lane of own) add(laneBlock(lane, folding, y, shortTitle(lane, isOnlyThread)));
+    if (!isFolded) for (const lane of own) add(laneBlock(lane, folding, y, row, shortTitle(lane, isOnlyThread)));
   }
   return { blocks, height: y, pinnedHeight };
 }

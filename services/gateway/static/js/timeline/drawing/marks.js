@@ -3,7 +3,7 @@
 import { count, duration, instant } from "../format.js";
 import { hitColumns } from "../data/hit.js";
 import { blockOf, topOf } from "./layout.js";
-import { pixelOf, ticks } from "../view.js";
+import { pixelOf, ticks, timeAt } from "../view.js";
 
 const LEAST_OUTLINE = 3;
 
@@ -65,6 +65,7 @@ export class Marks {
       context.fillStyle = scene.theme.soft;
       context.fillText(instant(time, this.axisTicks.step), x + 4, height / 2);
     }
+    this.pointed(height);
     if (scene.now !== null) {
       context.fillStyle = scene.theme.accent;
       context.fillRect(Math.round(this.x(scene.now)), 0, 2, this.height);
@@ -103,13 +104,33 @@ export class Marks {
     return isNew;
   }
 
+  /** Where the pointer is, through all lanes. */
+  pointer(axis) {
+    const { context, scene } = this;
+    if (scene.pointer === null) return;
+    context.fillStyle = scene.theme.soft;
+    context.globalAlpha = 0.5;
+    context.fillRect(Math.round(scene.pointer), axis, 1, this.height - axis);
+    context.globalAlpha = 1;
+  }
+
+  /** The time under the pointer, on the axis. */
+  pointed(axis) {
+    const { context, scene } = this;
+    if (scene.pointer === null) return;
+    const step = (scene.window.to - scene.window.from) / this.width;
+    const text = instant(timeAt(scene.window, scene.pointer, this.width), step);
+    const length = context.measureText(text).width;
+    this.plate(text, Math.min(Math.max(scene.pointer - length / 2, 3), this.width - length - 3), axis / 2);
+  }
+
   /** A text on a ground of its own. */
-  plate(text, x, y) {
+  plate(text, x, y, ink = this.scene.theme.ink) {
     const { context, scene } = this;
     const width = context.measureText(text).width;
     context.fillStyle = scene.theme.paper;
     context.fillRect(x - 3, y - 7, width + 6, 14);
-    context.fillStyle = scene.theme.ink;
+    context.fillStyle = ink;
     context.fillText(text, x, y);
   }
 
