@@ -97,7 +97,7 @@ def longest_by_level(
 
 
 def trace_view(status: EvaluationStatus, asked: str) -> TraceView:
-    """Return the view of the run `asked` for, else of the one that is measured, else with most spans.
+    """Return the view of the run `asked` for, else of a measured one, else of most spans.
 
     `status` is the evaluation's; a run that does not exist is said so beside the list of runs.
     """
