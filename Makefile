@@ -53,9 +53,10 @@ coverage: $(READY)  ## which lines of the product the tests run; writes the shar
 	$(PYTEST) -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 	$(BIN)/python -m tools.coverage_figure "$$($(BIN)/coverage report --format=total)"
 
-bench: $(READY)  ## every performance claim, with its peer or floor in the same run (~25 minutes)
+# An interrupted run goes on with RESUME=1; SMALL=1 shows in a few minutes that all of it runs.
+bench: $(READY)  ## every performance claim beside its budget and its peer; a table at the end (~40 minutes)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
-	$(BIN)/python -m benchmarks --long
+	$(BIN)/python -m benchmarks $(if $(SMALL),--small,--long) $(if $(RESUME),--resume)
 
 test-faults: $(READY)  ## 50 seeded SIGKILL trials
 	$(BIN)/python -m pytest -m "faults" --timeout 3600 tests/faults

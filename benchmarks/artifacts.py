@@ -22,6 +22,7 @@ from typing import BinaryIO, cast
 import nats
 import uvloop
 
+from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.processes import Command
@@ -172,6 +173,8 @@ def main() -> int:
     for name, rate in rates.items():
         print(f"{name:24}{rate:8.0f}{rate / rates['loopback TCP (floor)']:8.2f} of TCP")
     print(f"{'ours, putting':24}{put_rate:8.0f}")
+    peer = f"loopback TCP {rates['loopback TCP (floor)']:.0f}"
+    claim("reading an object", rates["ours"], least=LEAST_MB_PER_S, unit="MB/s", peer=peer)
     print(f"wanted: {LEAST_MB_PER_S:.0f}; found {rates['ours']:.0f}")
     return int(rates["ours"] < LEAST_MB_PER_S)
 

@@ -39,6 +39,7 @@ import torch
 from torch import nn
 
 from benchmarks import bare
+from benchmarks.claims import claim
 from benchmarks.overhead import MANIFESTS
 from benchmarks.timing import keeping, undisturbed
 from mlscope.statistics import percentile_interval
@@ -324,10 +325,16 @@ def level_model(queries: int) -> bool:
     return _is_within(f"<= {WANTED_SHARE:.0%}", [by_clock.mid, busy.mid], WANTED_SHARE)
 
 
-def _is_within(claim: str, values: Sequence[float], bound: float) -> bool:
+def _is_within(text: str, values: Sequence[float], bound: float) -> bool:
     """Print whether clock and processor time are as little as wanted; return the latter."""
     clock, busy = ("yes" if value <= bound else "no" for value in values)
-    print(f"wanted: {claim}: by the clock {clock}, of processor time {busy}")
+    print(f"wanted: {text}: by the clock {clock}, of processor time {busy}")
+    claim(
+        f"tracing, processor time, {text}",
+        values[1],
+        most=bound,
+        unit="us" if bound == WANTED_US else "x",
+    )
     return values[1] <= bound
 
 

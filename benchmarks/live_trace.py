@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from benchmarks.timing import cpu_s, keeping
 from cli.cluster.nats_server import NatsServer
@@ -183,6 +184,9 @@ def printed(
     if counted:
         events = [received.spans for received in counted]
         print(f"     events for each of the others: {min(events)} to {max(events)}")
+    claim(f"spans lost, {watchers} watching", lost, most=0, unit="spans")
+    claim(f"p99 of delays, {watchers} watching", delays[1], most=WANTED_DELAY_MS, unit="ms")
+    claim(f"gateway, {watchers} watching", cores, most=WANTED_CORES, unit="cores")
     return lost == 0 and cores <= WANTED_CORES
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from psycopg import connect
 
+from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from benchmarks.stored_run import EVALUATION, MEASURED, stored
 from benchmarks.timing import Timed, cpu_s, keeping, peak_bytes
@@ -128,7 +129,8 @@ def printed(report: dict[str, Any], bounds: Bounds) -> bool:
     if is_cut and report["silent"]:
         print(f"tables that do not say so: {', '.join(report['silent'])}")
     bound_bytes = BOUNDED_BYTES if is_cut else WANTED_BYTES
-    is_small = bool(report["memory"]["write"] <= bound_bytes)
+    peak_gb = report["memory"]["write"] / 1e9
+    is_small = claim("a stored run analyzed: memory", peak_gb, most=bound_bytes / 1e9, unit="GB")
     print(f"wanted: {bound_bytes / 1e9:g} GB or less: {'yes' if is_small else 'no'}")
     return is_small
 
