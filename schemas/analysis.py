@@ -75,6 +75,12 @@ class Headline(Message):
     samples_per_s: Estimate | None = None
     #: queries/s that were due, of an open loop
     offered_per_s: float | None = None
+    #: 90th percentile of latency; None for a single query, and before release 0.2
+    p90_ns: Estimate | None = None
+    #: queries answered; 0 where it is not known
+    queries: int = 0
+    #: whether its run has a caveat about noise
+    is_noisy: bool = False
 
 
 class TracedRun(Message):

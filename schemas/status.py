@@ -66,6 +66,16 @@ class RunStatus(Message):
     stored: RowCounts | None = None
 
 
+class Extent(Message):
+    """What a request asks to measure, in short."""
+
+    #: names of scenarios
+    scenarios: tuple[str, ...] = ()
+    batch_sizes: tuple[int, ...] = ()
+    #: the levels of its runs, or the one down to which it traces
+    levels: tuple[str, ...] = ()
+
+
 class EvaluationStatus(Message):
     """State of one evaluation, from the log. `runs` is empty in lists."""
 
@@ -85,6 +95,8 @@ class EvaluationStatus(Message):
     runs: tuple[RunStatus, ...] = ()
     refusals: tuple[AgentReason, ...] = ()
     tables: tuple[str, ...] = ()
+    #: also in lists, which lack the request; None without a request
+    extent: Extent | None = None
     #: main figures of each load; empty before the analysis and for evaluations of release 0.1
     headlines: tuple[Headline, ...] = ()
     cause: str = ""

@@ -6,7 +6,7 @@ from mlscope.evaluation.fold import EvaluationRecord
 from mlscope.evaluation.run import RunRecord
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
-from schemas.status import EvaluationStatus, RowCounts, RunStatus, framework_name
+from schemas.status import EvaluationStatus, Extent, RowCounts, RunStatus, framework_name
 
 _NO_ROWS = RowCounts()
 
@@ -40,9 +40,19 @@ def status_of(
         runs=tuple(map(run_status_of, visible.runs.values())),
         refusals=visible.refusals,
         tables=record.tables,
+        extent=_extent_of(record.request) if record.request else None,
         headlines=record.headlines,
         cause=record.cause,
         address=address,
+    )
+
+
+def _extent_of(request: Evaluate) -> Extent:
+    levels = request.levels or (request.trace_level,)
+    return Extent(
+        scenarios=tuple(dict.fromkeys(scenario.name for scenario in request.scenarios)),
+        batch_sizes=request.batch_sizes,
+        levels=tuple(level.name.lower() for level in levels),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.analysis import Estimate, Headline, Statistic, Table
+from services.analyzer.building.noise import noise_of
 from services.analyzer.frames.evaluation import Run
 from services.analyzer.tables.latency import MOST_IN_VERDICT, representative, runs_by_load
 
@@ -56,6 +57,9 @@ def _headline(run: Run, latency: Cells, throughput: Cells) -> Headline:
         latency_ns=_estimate(latency, statistic),
         samples_per_s=_estimate(throughput, "samples_per_s"),
         offered_per_s=throughput.get("offered_per_s"),
+        p90_ns=_estimate(latency, "p90"),
+        queries=latency["count"],
+        is_noisy=bool(noise_of(run)),
     )
 
 

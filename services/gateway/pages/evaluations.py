@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from schemas.request import ListOrder
 from schemas.status import EvaluationList, EvaluationStatus, State
-from services.gateway.pages.headlines import LoadFigures, load_figures
+from services.gateway.pages.headlines import BestFigures, best_figures
 
 PAGE_SIZE = 50
 _MOST_ROWS = 1000
@@ -18,7 +18,7 @@ _HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Model": ("model",),
         "State": ("state",),
         "Load": (),
-        "Latency": ("latency",),
+        "p90": ("latency",),
         "Samples/s": ("throughput",),
         "Agents": (),
         "Requested": ("newest", "oldest"),
@@ -103,7 +103,7 @@ class EvaluationRow:
     """An evaluation in the list, and the figures of its loads."""
 
     status: EvaluationStatus
-    loads: Sequence[LoadFigures]
+    best: BestFigures
 
     @property
     def address(self) -> str:
@@ -114,6 +114,26 @@ class EvaluationRow:
     def place(self) -> str:
         """Framework and device."""
         return " on ".join(filter(None, (self.status.framework, self.status.device)))
+
+    @property
+    def load(self) -> str:
+        """The scenarios that were asked for, '' where the request is not known."""
+        return ", ".join(self.status.extent.scenarios) if self.status.extent else ""
+
+    @property
+    def extent(self) -> str:
+        """The batch sizes and levels that were asked for, in short."""
+        extent = self.status.extent
+        if extent is None or not extent.batch_sizes:
+            return ""
+        sizes = extent.batch_sizes
+        batch = f"{min(sizes)} … {max(sizes)}" if len(sizes) > 2 else ", ".join(map(str, sizes))
+        return f"batch {batch} · {', '.join(extent.levels)}"
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether a load's run has a caveat about noise."""
+        return any(headline.is_noisy for headline in self.status.headlines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +202,7 @@ class EvaluationsView:
 
 def evaluation_rows(evaluations: Iterable[EvaluationStatus]) -> list[EvaluationRow]:
     """Return evaluations as rows of a list."""
-    return [EvaluationRow(status, load_figures(status)) for status in evaluations]
+    return [EvaluationRow(status, best_figures(status.headlines)) for status in evaluations]
 
 
 def evaluations_view(

@@ -1,6 +1,6 @@
 """The main figures of evaluations as texts. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -29,18 +29,57 @@ class LoadFigures:
     load: str
     latency: Figure | None
     throughput: Figure | None
+    p90: Figure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BestFigures:
+    """The lowest latency and the highest throughput of all loads, each with its load as note."""
+
+    latency: Figure | None
+    throughput: Figure | None
 
 
 def load_figures(status: EvaluationStatus) -> list[LoadFigures]:
     """Return the figures of an evaluation's loads."""
     return [
         LoadFigures(
-            load=f"{headline.scenario}, batch {headline.batch_size}",
+            load=load_of(headline),
             latency=latency_figure(headline),
             throughput=throughput_figure(headline),
+            p90=figure_of(headline.p90_ns, "ns", "90th percentile"),
         )
         for headline in status.headlines
     ]
+
+
+def best_figures(headlines: Sequence[Headline]) -> BestFigures:
+    """Return the figures of the best load: its p90, or where that is not known what its result is.
+
+    As the scheduler sorts a list: the lowest latency, the highest throughput.
+    """
+    latencies = [(line.p90_ns or line.latency_ns, line) for line in headlines]
+    rates = [(line.samples_per_s, line) for line in headlines]
+    timed = [(estimate, line) for estimate, line in latencies if estimate is not None]
+    rated = [(estimate, line) for estimate, line in rates if estimate is not None]
+    fastest = min(timed, key=lambda pair: pair[0].value, default=None)
+    most = max(rated, key=lambda pair: pair[0].value, default=None)
+    return BestFigures(
+        latency=_best_latency(fastest[1]) if fastest else None,
+        throughput=figure_of(most[0], "1/s", load_of(most[1])) if most else None,
+    )
+
+
+def _best_latency(headline: Headline) -> Figure | None:
+    if headline.p90_ns is not None:
+        return figure_of(headline.p90_ns, "ns", load_of(headline))
+    figure = latency_figure(headline)
+    return figure and Figure(figure.text, f"{figure.note}, {figure.interval}", load_of(headline))
+
+
+def load_of(headline: Headline) -> str:
+    """Return scenario and batch size."""
+    return f"{headline.scenario}, batch {headline.batch_size}"
 
 
 def latency_figure(headline: Headline) -> Figure | None:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from mlscope.counts import many
@@ -16,6 +17,9 @@ MOST_SHOWN = 12
 """Evaluations under way that are shown with their progress; the others are counted."""
 _LATEST = 8
 _MOST_REGRESSIONS = 5
+_SLOWER_ORDERS: Mapping[str, str] = MappingProxyType(
+    {"certain": "certain change", "change": "estimate", "quiet": "least noise"}
+)
 _OVER = frozenset({"recorded", "failed", "incomplete", "interrupted", "cancelled", "ended"})
 
 
@@ -86,6 +90,7 @@ class HomeView:
     can_start: bool
     shows_agents: bool
     shows_history: bool = False
+    slower: str = "certain"
     template: ClassVar[str] = "home.html"
     title: ClassVar[str] = "Home"
     heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
@@ -121,7 +126,15 @@ class HomeView:
     @property
     def regressions(self) -> list[Regression]:
         """The loads that became slower."""
-        return regressions_in(self.overview.history)[:_MOST_REGRESSIONS]
+        return regressions_in(self.overview.history, self.slower)[:_MOST_REGRESSIONS]
+
+    @property
+    def slower_orders(self) -> list[tuple[str, str, bool]]:
+        """How regressions may be sorted: names, addresses, and whether they are sorted so."""
+        return [
+            (name, f"/?slower={order}#regressions", order == self.slower)
+            for order, name in _SLOWER_ORDERS.items()
+        ]
 
     @property
     def is_empty(self) -> bool:

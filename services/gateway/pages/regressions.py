@@ -1,15 +1,15 @@
 """Loads that became slower since they were last measured on the same system. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import urlencode
 
-from mlscope.quantities import shown
-from mlscope.statistics import Estimate, certain_change
-from schemas import analysis
+from mlscope.quantities import estimate_text, shown
+from mlscope.statistics import Estimate, certain_change, ratio_interval
 from schemas.analysis import Headline
 from schemas.status import EvaluationStatus
-from services.gateway.pages.headlines import Figure, latency_figure
+from services.gateway.pages.headlines import Figure, latency_figure, load_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,13 @@ class Regression:
     headline: Headline
     before: Headline
     change: float
+    least: float | None
+    most: float | None
 
     @property
     def load(self) -> str:
         """Scenario and batch size."""
-        return f"{self.headline.scenario}, batch {self.headline.batch_size}"
+        return load_of(self.headline)
 
     @property
     def figures(self) -> tuple[Figure | None, Figure | None]:
@@ -36,6 +38,21 @@ class Regression:
     def change_text(self) -> str:
         """How much slower it is."""
         return f"+{shown(self.change, 'share')}"
+
+    @property
+    def interval(self) -> str:
+        """The 95 % interval of the change."""
+        interval = estimate_text(self.change, self.least, self.most, "share").interval
+        return interval if "interval" in interval else f"{interval} %"
+
+    @property
+    def noise(self) -> str:
+        """Which of both measurements had a caveat about noise."""
+        times = [(self.before, "before"), (self.headline, "now")]
+        noisy = [name for headline, name in times if headline.is_noisy]
+        if len(noisy) == 2:
+            return "both noisy"
+        return f"noisy {noisy[0]}" if noisy else "no noise seen"
 
     @property
     def comparison(self) -> str:
@@ -57,16 +74,16 @@ class Regression:
         return f"/explore/history?{urlencode({name: v for name, v in query.items() if v})}"
 
 
-def regressions_in(history: Iterable[EvaluationStatus]) -> list[Regression]:
-    """Return the loads whose newest measurement is slower than the one before, the worst first.
+def regressions_in(history: Iterable[EvaluationStatus], order: str = "certain") -> list[Regression]:
+    """Return the loads whose newest measurement is slower than the one before, in an `order`.
 
-    `history` is newest first. Loads are alike if model (of any version), framework, device, agent,
-    scenario, parameters and batch size are equal. Other conditions may differ: the comparison of
-    the two evaluations tells.
+    `history` is newest first; `order` is one of `ORDERS`. Loads are alike if model (of any
+    version), framework, device, agent, scenario, parameters and batch size are equal. Other
+    conditions may differ: the comparison of the two evaluations tells.
     """
     newest: dict[tuple[object, ...], tuple[EvaluationStatus, Headline]] = {}
     judged: set[tuple[object, ...]] = set()
-    regressions = []
+    regressions: list[Regression] = []
     for status in history:
         for headline in status.headlines:
             key = _load_key(status, headline)
@@ -77,10 +94,20 @@ def regressions_in(history: Iterable[EvaluationStatus]) -> list[Regression]:
                 continue
             judged.add(key)
             newer, current = newest[key]
-            change = _certain_change(headline.latency_ns, current.latency_ns)
-            if newer is not status and change > 0:
-                regressions.append(Regression(newer, status, current, headline, change))
-    return sorted(regressions, key=lambda regression: -regression.change)
+            if newer is not status:
+                regressions += _regression(newer, status, current, headline)
+    return sorted(regressions, key=ORDERS[order])
+
+
+ORDERS: Mapping[str, Callable[[Regression], float]] = MappingProxyType(
+    {
+        "certain": lambda one: -(one.least if one.least is not None else 0.0),
+        "change": lambda one: -one.change,
+        "quiet": lambda one: one.headline.is_noisy + one.before.is_noisy - min(one.change, 0.99),
+    }
+)
+"""How loads that became slower may be sorted: by the change that is certain, by the estimate, or
+those without noise first."""
 
 
 def _load_key(status: EvaluationStatus, headline: Headline) -> tuple[object, ...]:
@@ -97,9 +124,21 @@ def _load_key(status: EvaluationStatus, headline: Headline) -> tuple[object, ...
     )
 
 
-def _certain_change(before: analysis.Estimate | None, now: analysis.Estimate | None) -> float:
-    """Return by which share a latency changed if the intervals do not overlap, else 0."""
-    if before is None or now is None:
-        return 0.0
-    old, new = (Estimate(one.value, one.low, one.high) for one in (before, now))
-    return certain_change(old, new)
+def _regression(
+    newer: EvaluationStatus, older: EvaluationStatus, headline: Headline, before: Headline
+) -> list[Regression]:
+    """Return by how much the `headline` of `newer` is slower than the one `before`, of `older`.
+
+    It is none unless that is certain.
+    """
+    if headline.latency_ns is None or before.latency_ns is None:
+        return []
+    then, now = (
+        Estimate(one.value, one.low, one.high) for one in (before.latency_ns, headline.latency_ns)
+    )
+    change = certain_change(then, now)
+    if change <= 0:
+        return []
+    ratio = ratio_interval(now, then)
+    least, most = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
+    return [Regression(newer, older, headline, before, change, least, most)]

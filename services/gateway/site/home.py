@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from services.gateway.bus_requests import overview_of
 from services.gateway.pages.home import HomeView, Overview
+from services.gateway.pages.regressions import ORDERS
 from services.gateway.rendering import html_of
 from services.gateway.request_values import bus_of
 
@@ -20,6 +21,7 @@ class HomePage:
     """The first page as it was sent last: of which overview, and when."""
 
     digest: str
+    slower: str
     made_s: float
     html: str
 
@@ -30,18 +32,21 @@ async def home(request: Request) -> Response:
     All who view it ask for it again at the same moment, when something changes. So while there is
     a stream, its overview is used and the page is made once.
     """
+    wanted = request.query_params.get("slower", "")
+    slower = wanted if wanted in ORDERS else "certain"
     overview: Overview | None = request.app.state.feeds.overview
     if overview is None:
-        return HTMLResponse(_html_of(request, await overview_of(bus_of(request))))
+        return HTMLResponse(_html_of(request, await overview_of(bus_of(request)), slower))
     page: HomePage | None = request.app.state.home_page
     now_s = time.monotonic()
-    if page is None or page.digest != overview.digest or now_s - page.made_s > _FRESH_S:
-        page = HomePage(overview.digest, now_s, _html_of(request, overview))
+    is_same = page is not None and (page.digest, page.slower) == (overview.digest, slower)
+    if page is None or not is_same or now_s - page.made_s > _FRESH_S:
+        page = HomePage(overview.digest, slower, now_s, _html_of(request, overview, slower))
         request.app.state.home_page = page
     return HTMLResponse(page.html)
 
 
-def _html_of(request: Request, overview: Overview) -> str:
+def _html_of(request: Request, overview: Overview, slower: str) -> str:
     paths = request.app.state.page_paths
     view = HomeView(
         overview,
@@ -49,5 +54,6 @@ def _html_of(request: Request, overview: Overview) -> str:
         can_start="/new" in paths,
         shows_agents="/agents" in paths,
         shows_history="/explore" in paths,
+        slower=slower,
     )
     return html_of(view, paths, request.url.path)

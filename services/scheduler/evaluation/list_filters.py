@@ -33,7 +33,10 @@ def row_of(state: EvaluationState) -> Row:
         agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
         labels=frozenset(request.labels.items()) if request else frozenset(),
         samples_per_s=_best(max, (headline.samples_per_s for headline in state.headlines)),
-        latency_ns=_best(min, (headline.latency_ns for headline in state.headlines)),
+        # The list shows the p90, which headlines of release 0.1 lack.
+        latency_ns=_best(
+            min, (headline.p90_ns or headline.latency_ns for headline in state.headlines)
+        ),
     )
     if plan is None:
         return _with_text(row, state.evaluation)

@@ -53,6 +53,9 @@ def test_a_status_tells_every_run_and_a_list_none() -> None:
     short = status_of(state, "here", runs=False)
     assert (short.runs, short.request, short.agents) == ((), None, ("a1",))
     assert (short.state, short.address, short.requested_ns) == ("running", "here", 5)
+    assert short.extent is not None
+    assert short.extent.scenarios == ("online", "batched")
+    assert short.extent.batch_sizes == (2,)
 
 
 def test_what_was_planned_is_told_without_what_the_request_sent() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mlscope.evaluation.status import unrequested_status
 from schemas.analysis import Estimate, Headline
-from schemas.status import EvaluationList, EvaluationStatus
+from schemas.status import EvaluationList, EvaluationStatus, Extent
 from services.gateway.pages.evaluations import Search, evaluations_view, search_of
 from services.gateway.rendering import age_element, html_of, time_element
 from tests.stories import E
@@ -37,7 +37,7 @@ def test_each_has_a_row_that_leads_to_its_page() -> None:
     assert html.count(f'name="evaluation" value="{E}"') == 2
 
 
-def test_labels_and_the_figures_of_the_first_load_are_shown_with_their_intervals() -> None:
+def test_labels_and_the_figures_of_the_best_load_are_shown_with_their_intervals() -> None:
     headline = Headline(
         run="r0",
         agent="a1",
@@ -47,11 +47,26 @@ def test_labels_and_the_figures_of_the_first_load_are_shown_with_their_intervals
         latency_ns=Estimate(value=5.12e6, low=5e6, high=5.4e6),
         samples_per_s=Estimate(value=812.0, low=800.0, high=820.0),
     )
-    html = shown(a_status(labels={"build": "7"}, headlines=(headline, headline)))
+    p90 = Estimate(value=4e6, low=3e6)
+    rate = Estimate(value=900.0)
+    best = headline.model_copy(
+        update={"batch_size": 8, "p90_ns": p90, "samples_per_s": rate, "is_noisy": True}
+    )
+    html = shown(a_status(labels={"build": "7"}, headlines=(headline, best)))
     assert ">build=7</span>" in html
-    assert 'title="99th percentile">5.12 ms</span><small>5.00 … 5.40</small>' in html
+    assert 'title="poisson, batch 8">4.00 ms</span><small>at least 3.00</small>' in html
+    assert 'title="poisson, batch 8">900 /s</span><small>no interval</small>' in html
+    assert ">noisy</small>" in html
+    html = shown(a_status(headlines=(headline,)))
+    assert ">5.12 ms</span><small>99th percentile, 5.00 … 5.40</small>" in html
     assert ">812 /s</span><small>800 … 820</small>" in html
-    assert "poisson, batch 4<small>and 1 more</small>" in html
+    assert ">noisy</small>" not in html
+
+
+def test_what_was_asked_for_is_said_in_short() -> None:
+    extent = Extent(scenarios=("online", "batched"), batch_sizes=(1, 2, 4), levels=("system",))
+    html = shown(a_status(extent=extent))
+    assert "online, batched<small>batch 1 … 4 · system</small>" in html
 
 
 def test_what_was_asked_stands_in_the_form_again() -> None:

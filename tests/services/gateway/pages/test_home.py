@@ -87,8 +87,27 @@ def test_a_load_that_became_slower_for_certain_is_told_with_both_figures() -> No
     newer, older = measured("e2", 6e6, 6.2e6, 6.4e6), measured("e1", 4.9e6, 5e6, 5.1e6)
     html = shown(newer, older)
     assert "+24.0%" in html
-    assert ">5.00 ms</a> → 6.20 ms" in html
+    assert ">5.00 ms</a><small>4.90 … 5.10</small>" in html
+    assert "6.20 ms<small>6.00 … 6.40</small>" in html
+    assert "<small>19.3 … 28.8 %</small>" in html
+    assert "no noise seen" in html
     assert 'href="/compare?evaluation=e1&amp;evaluation=e2"' in html
+
+
+def test_slower_loads_are_sorted_by_what_is_certain_or_as_asked() -> None:
+    wide = [measured("e4", 5.2e6, 9e6, 12e6), measured("e3", 4.9e6, 5e6, 5.1e6)]
+    narrow = [measured("e2", 6e6, 6.2e6, 6.4e6), measured("e1", 4.9e6, 5e6, 5.1e6)]
+    narrow = [
+        one.model_copy(update={"headlines": (one.headlines[0].model_copy(update=change),)})
+        for one, change in zip(
+            narrow, ({"batch_size": 8, "is_noisy": True}, {"batch_size": 8}), strict=True
+        )
+    ]
+    history = [*wide, *narrow]
+    assert [one.newer.evaluation for one in regressions_in(history)] == ["e2", "e4"]
+    assert [one.newer.evaluation for one in regressions_in(history, "change")] == ["e4", "e2"]
+    assert [one.newer.evaluation for one in regressions_in(history, "quiet")] == ["e4", "e2"]
+    assert [one.noise for one in regressions_in(history)] == ["noisy now", "no noise seen"]
 
 
 def test_what_is_uncertain_small_faster_or_of_another_load_is_no_regression() -> None:
