@@ -163,7 +163,7 @@ async def memory_bytes(page: Page) -> int:
 async def watch(page: Page, url: str) -> None:
     """Open a live trace and note the delay of each batch from now on."""
     await page.goto(url)
-    await page.wait_for_function("globalThis.__timeline?.feed?.source?.readyState === 1")
+    await page.wait_for_function("globalThis.__timeline?.feed?.source?.isOpen")
     await page.wait_for_timeout(_JOINED_MS)
     await page.evaluate(_LIVE, time.time_ns() / 1e6 - time.monotonic_ns() / 1e6)
 

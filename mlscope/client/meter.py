@@ -40,6 +40,8 @@ class Reading:
     samples: int = 0
     busy_ns: int = 0
     until_ns: int = -1
+    #: batches of queries before the newest that were not heard: the counts lack them
+    unheard: int = 0
     #: the number of answered queries by bucket, without empty ones
     histogram: Mapping[int, int] = field(default_factory=dict)
 
@@ -104,6 +106,7 @@ class RunMeter:
             samples=self._samples,
             busy_ns=self._busy_ns,
             until_ns=self._until_ns,
+            unheard=self._unheard(),
             histogram={int(n): int(coarse[n]) for n in np.flatnonzero(coarse)},
         )
 
@@ -111,6 +114,11 @@ class RunMeter:
         before = len(self._heard)
         self._heard.add((kind, sequence))
         return len(self._heard) > before
+
+    def _unheard(self) -> int:
+        """Return how many batches of queries came before the first that was heard, or between."""
+        heard = [sequence for kind, sequence in self._heard if kind == "query"]
+        return max(heard) + 1 - len(heard) if heard else 0
 
     def _quantile(self, share: float) -> int:
         total = int(self._buckets.sum())

@@ -15,7 +15,7 @@ from schemas.status import EvaluationStatus
 
 _COLUMNS = (
     *("run", "attempt", "answered", "failed", "spans", "samples"),
-    *("busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns"),
+    *("busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard"),
 )
 _CHANGE_ALL_RUNS = (EvaluationPlanned, EvaluationMeasured, EvaluationCancelled)
 

@@ -87,3 +87,6 @@ async def test_a_hidden_page_leaves_its_connection_to_others(
     await page.wait_for_timeout(200)
     await standing.tell(queries([5_000_000] * 20, sequence=1))
     await until(page, f"{ANSWERED} === '20'")
+    # What came while nobody watched is no part of this, and the page says so.
+    assert "only what came since" in await page.inner_text("#live-run")
+    assert "others came before" in await page.inner_text("#runs [data-run=r0]")

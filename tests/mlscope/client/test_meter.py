@@ -32,6 +32,15 @@ def test_a_batch_counts_once_and_an_older_attempt_not_at_all() -> None:
     assert (meter.read()["r0"].answered, meter.read()["r0"].spans) == (0, 7)
 
 
+def test_what_was_not_heard_is_counted() -> None:
+    meter = Meter()
+    meter.count_queries(queries([1000] * 10, sequence=3))
+    assert meter.read()["r0"].unheard == 3
+    for sequence in (0, 1, 2, 4):
+        meter.count_queries(queries([1000] * 10, sequence=sequence))
+    assert meter.read()["r0"].unheard == 0
+
+
 def test_failed_queries_have_no_latency() -> None:
     batch = queries([1000, 10**9]).model_copy(update={"status": bytes([0, 1])})
     meter = Meter()

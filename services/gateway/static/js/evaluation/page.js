@@ -66,7 +66,7 @@ function showProgress(tick) {
 
 async function showLive(reading) {
   document.getElementById("live").hidden = false;
-  set("live-run", reading.run);
+  set("live-run", reading.unheard ? `${reading.run}, only what came since somebody watches` : reading.run);
   strips ??= new Strips(article.dataset.uplot);
   histogram ??= new Histogram(document.getElementById("histogram"));
   strips.add(reading);

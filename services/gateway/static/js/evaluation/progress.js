@@ -13,6 +13,7 @@
  * @property {number} p50_ns
  * @property {number} p90_ns
  * @property {number} p99_ns
+ * @property {number} unheard batches that nobody watched: the counts lack them
  * @property {number[]} histogram buckets and counts in turn
  * @property {number|undefined} rate queries/s, between this reading and one before
  * @property {number|undefined} samplesRate samples/s
@@ -20,7 +21,7 @@
  */
 
 const WINDOW_NS = 1e9;
-const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "histogram"];
+const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard", "histogram"];
 
 /** The newest reading of each run, and some before, for rates. */
 export class Progress {

@@ -75,6 +75,12 @@ export function showReading(reading) {
   field(row, "p99").textContent = reading.p99_ns < 0 ? "" : percentile(reading.p99_ns, "p99", reading.answered);
   if (reading.samplesRate !== undefined) field(row, "rate").textContent = `${rate(reading.samplesRate)}/s`;
   if (OVER.includes(row.dataset.state ?? "")) return;
+  if (reading.unheard) {
+    // Nobody watched from the beginning, so there is no share and no time left to show.
+    row.querySelector("progress").removeAttribute("value");
+    field(row, "left").textContent = "seen; others came before anybody watched";
+    return;
+  }
   const queries = Number(row.dataset.queries ?? 0);
   const answered = reading.answered + reading.failed;
   if (answered > queries) {
