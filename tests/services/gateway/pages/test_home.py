@@ -56,7 +56,7 @@ def measured(evaluation: str, low: float, value: float, high: float) -> Evaluati
 def test_an_empty_home_says_what_to_do_first() -> None:
     assert "mlscope run efficientnet-lite0" in shown()
     assert 'href="/new"' not in shown()
-    assert '<a class="button" href="/new">Start the first one</a>' in shown(can_start=True)
+    assert '<a class="button primary" href="/new">Start the first one</a>' in shown(can_start=True)
     assert "mlscope serve agent" in shown()
 
 
