@@ -338,10 +338,30 @@ SELECT
     %(load_ns)s, %(first_run_ns)s;
 
 -- headlines --
--- The newest loads that constraints allow, and how many those are: each load where it was measured
--- last, or all its measurements. An empty constraint allows any.
-WITH allowed AS (
-    SELECT *
+-- The newest measurements that constraints allow, and how many those are; an empty constraint
+-- allows any.
+SELECT
+    *,
+    to_char(requested_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS requested,
+    count(*) OVER () AS total
+FROM headline
+WHERE (%(task)s::text = '' OR task = %(task)s)
+    AND (%(model)s::text = '' OR model = %(model)s)
+    AND (%(version)s::text = '' OR model_version = %(version)s)
+    AND (%(framework)s::text = '' OR framework = %(framework)s)
+    AND (%(agent)s::text = '' OR agent = %(agent)s)
+    AND (%(device)s::text = '' OR device = %(device)s)
+    AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
+ORDER BY requested_at DESC, evaluation, batch_size
+LIMIT %(most)s;
+
+-- newest_headlines --
+-- Each load that constraints allow where it was measured last, the newest first, and how many loads
+-- there are. Grouping by hash takes a sixth of the time of DISTINCT ON, which sorts all rows.
+WITH newest AS (
+    SELECT
+        model, framework, device, agent, scenario, batch_size, parameters, "precision",
+        max(requested_at) AS requested_at
     FROM headline
     WHERE (%(task)s::text = '' OR task = %(task)s)
         AND (%(model)s::text = '' OR model = %(model)s)
@@ -350,31 +370,32 @@ WITH allowed AS (
         AND (%(agent)s::text = '' OR agent = %(agent)s)
         AND (%(device)s::text = '' OR device = %(device)s)
         AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
+    GROUP BY
+        model, framework, device, agent, scenario, batch_size, parameters, "precision"
 ),
-newest AS (
-    SELECT DISTINCT ON (model, framework, device, agent, scenario, batch_size, parameters)
-        evaluation, run
-    FROM allowed
-    WHERE NOT %(is_history)s::bool
-    ORDER BY
-        model, framework, device, agent, scenario, batch_size, parameters, requested_at DESC
-),
-chosen AS (
-    SELECT evaluation, run FROM newest
-    UNION ALL
-    SELECT evaluation, run FROM allowed WHERE %(is_history)s::bool
+total AS (SELECT count(*) AS total FROM newest),
+chosen AS (SELECT * FROM newest ORDER BY requested_at DESC LIMIT %(most)s)
+SELECT DISTINCT ON (
+    requested_at, model, framework, device, agent, scenario, batch_size, parameters, "precision"
 )
-SELECT
-    allowed.*,
+    headline.*,
     to_char(requested_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS requested,
-    count(*) OVER () AS total
-FROM allowed
-INNER JOIN chosen USING (evaluation, run)
-ORDER BY requested_at DESC, evaluation, batch_size
-LIMIT %(most)s;
+    total.total
+FROM headline
+INNER JOIN chosen USING (
+    model, framework, device, agent, scenario, batch_size, parameters, "precision",
+    requested_at
+)
+CROSS JOIN total
+ORDER BY
+    requested_at DESC,
+    model, framework, device, agent, scenario, batch_size, parameters, "precision";
 
 -- choices --
--- The values of each constraint over all evaluations.
+-- The values of each constraint over all evaluations, of their distinct combinations.
+WITH combination AS MATERIALIZED (
+    SELECT DISTINCT task, model, framework, agent, device, scenario FROM headline
+)
 SELECT
     array_agg(DISTINCT task ORDER BY task) AS task,
     array_agg(DISTINCT model ORDER BY model) AS model,
@@ -382,4 +403,4 @@ SELECT
     array_agg(DISTINCT agent ORDER BY agent) AS agent,
     array_agg(DISTINCT device ORDER BY device) AS device,
     array_agg(DISTINCT scenario ORDER BY scenario) AS scenario
-FROM headline;
+FROM combination;

@@ -168,15 +168,15 @@ class Store:
 
         With `is_history` these are all measurements of each load, else the newest alone.
         """
-        name, _, version = request.model.partition(":")
+        model, _, version = request.model.partition(":")
         values = {
             **request.model_dump(include=set(_CONSTRAINTS)),
-            "model": name,
+            "model": model,
             "version": version,
             "most": most,
-            "is_history": is_history,
         }
-        rows = self._sessions.read(lambda session: session.maps("headlines", values))
+        name = "headlines" if is_history else "newest_headlines"
+        rows = self._sessions.read(lambda session: session.maps(name, values))
         return rows, int(rows[0]["total"]) if rows else 0
 
     def choices(self) -> dict[str, tuple[str, ...]]:

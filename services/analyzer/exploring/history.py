@@ -121,16 +121,16 @@ EXPLORATION = Exploration(
     ),
     columns=(
         text_column("requested", "When the evaluation was requested, UTC."),
-        *PLACE_COLUMNS,
-        text_column("system", "Framework, agent and device."),
-        text_column("load", "Scenario and batch size."),
-        text_column("model_version", "Version of the model."),
-        text_column("framework_version", "Version of the framework."),
         *estimate_columns("latency", "Latency of a query: the statistic that the scenario names."),
         float_column(
             "change", "Share by which it certainly changed since the one before; else 0.", "1"
         ),
         text_column("note", "The change as a text; '' without one."),
+        text_column("load", "Scenario and batch size."),
+        text_column("system", "Framework, agent and device."),
+        text_column("model_version", "Version of the model."),
+        text_column("framework_version", "Version of the framework."),
+        *PLACE_COLUMNS,
     ),
     compute=history,
     chart=_chart(),

@@ -12,6 +12,7 @@ from services.analyzer.building.charts import Chart
 from services.analyzer.building.table import int_column, text_column
 
 Cells = dict[str, Any]
+_USUAL_PRECISION = "float32"
 Prices = Mapping[str, float]
 
 
@@ -37,6 +38,7 @@ PLACE_COLUMNS = (
     text_column("framework", "The framework, of any version."),
     text_column("agent", "The agent that ran it."),
     text_column("device", "The device that ran it."),
+    text_column("precision", "Precision in effect."),
     text_column("evaluation", "The newest evaluation of this load."),
     text_column("run", "The run whose figures these are."),
     text_column("scenario", "The scenario: how queries arrived."),
@@ -57,23 +59,24 @@ def closed_loops(rows: Iterable[Cells]) -> list[Cells]:
 
 
 def by_system(rows: Iterable[Cells]) -> dict[tuple[str, ...], list[Cells]]:
-    """Return the rows of each model, framework, agent and device, smallest batch first."""
+    """Return the rows of each model and system, smallest batch first."""
     groups: dict[tuple[str, ...], list[Cells]] = defaultdict(list)
     for row in rows:
-        groups[row["model"], row["framework"], row["agent"], row["device"]].append(row)
+        groups[row["model"], system_of(row)].append(row)
     return {
         key: sorted(group, key=lambda row: int(row["batch_size"])) for key, group in groups.items()
     }
 
 
 def system_of(row: Cells) -> str:
-    """Return the system of a row, for a legend."""
-    return f"{row['framework']} on {row['agent']}, {row['device']}"
+    """Return the system of a row, for a legend; another precision than float32 is another."""
+    precision = "" if row["precision"] in ("", _USUAL_PRECISION) else f", {row['precision']}"
+    return f"{row['framework']} on {row['agent']}, {row['device']}{precision}"
 
 
 def subjects_of(rows: Sequence[Cells]) -> list[str]:
     """Return what each row is about: its model, with as much of the system as tells rows apart."""
-    systems = ("framework", "device", "agent")
+    systems = ("framework", "device", "precision", "agent")
     parts = ["model", *(part for part in systems if len({row[part] for row in rows}) > 1)]
     return [", ".join(str(row[part]) for part in parts) for row in rows]
 

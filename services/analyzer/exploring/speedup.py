@@ -72,6 +72,10 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
 def _chart() -> Chart:
     """Return a heat map in which the best batch size of each model has an outline."""
     chart = heat(("batch_size", "Batch size"), ("subject", " "), Axis("speedup", "Speed-up"))
+    # Pale enough for dark figures, on a dark page too.
+    square, figure = chart["layer"]
+    square["encoding"]["color"] |= {"scale": {"scheme": "blues", "extent": [0.1, 0.6]}}
+    figure["mark"] |= {"color": "#1a1c20"}
     position = {name: chart["layer"][0]["encoding"][name] for name in ("x", "y")}
     best = {
         "transform": [{"filter": "datum.is_best === true"}],
