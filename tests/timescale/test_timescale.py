@@ -17,6 +17,7 @@ from services.analyzer.store import Store as AnalyzerStore
 from services.collector.runs import run_row
 from services.collector.saving import prepared_of
 from services.collector.store import Store, migrate
+from tests.dashboards.reading import NAMES, answers_of
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_completion,
@@ -155,3 +156,15 @@ def test_people_see_trends_of_ended_runs(store: Store, session: psycopg.Connecti
     session.execute("CALL refresh_continuous_aggregate('query_trend', NULL, NULL)")
     found = session.execute("SELECT model, runs, least_ns, most_ns FROM trend").fetchall()
     assert found == [("identity", 1, 9, 9)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dashboards_read_continuous_aggregates_too(
+    store: Store, session: psycopg.Connection[Any], name: str
+) -> None:
+    own: dict[str, Any] = {"evaluation": f"board-{name}"}
+    _save(store, own["evaluation"], 0)
+    store.end_run(run_row(a_completion(**own), a_plan().plan, time.time_ns(), "c0"))
+    counts = answers_of(name, session)
+    assert counts.get("Agents", 1)
+    assert counts.get("Runs", 1)
