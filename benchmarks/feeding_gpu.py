@@ -2,12 +2,15 @@
 
 `python -m benchmarks.feeding_gpu OUT [--seconds 400] [--only NAME …]`, on a GPU. OUT has a file for
 each case; a case that has one is not measured again, so the same command goes on where it ended.
-`--table` prints the table of OUT, on any machine.
+`--table` prints the table of OUT, on any machine. With `--together` no core is set aside for the
+thread that predicts.
 
 Each case is a session as an agent opens it, on photos that are decoded and resized (BERT: on tokens
 made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
 first and after every block bare PyTorch is timed on the same arrays: from page-locked memory, one
-call at a time, and two in flight. Preparation alone is a streamed run whose model answers at once.
+call at a time, and two in flight. Then `online` and `batched` streamed take turns with a predictor
+that makes one call at a time, so that predict is the same thing in both. Preparation alone is a
+streamed run whose model answers at once.
 
 Wanted: predict within 2 % of bare; throughput ahead 0.98 of two bare calls in flight or more;
 predict while streamed within 2 % of predict ahead (kappa); throughput streamed 0.95 of the lower of
@@ -24,6 +27,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -41,11 +45,13 @@ from schemas.run import RunCompleted
 from services.agent.host.offline import SHIPPED_MANIFESTS
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
+from services.agent.machine.cores import ANYWHERE
 from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.measurement import Measurement
+from services.agent.worker.preparation import session_pool
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
@@ -53,8 +59,8 @@ ROUNDS = 5
 BLOCK_S = 1.0
 """How long a block of the model alone takes, about."""
 BARE_CALLS = 12
-IN_FLIGHT = 4
-"""Streamed batches on their way: prepared, waiting, predicted, finished."""
+LEAST_IN_FLIGHT, SAMPLES_IN_FLIGHT = 4, 32
+"""Streamed batches on their way: as many as give every preparing process samples to prepare."""
 ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
 RESNET = "torchvision-resnet50"
 
@@ -86,6 +92,13 @@ CASES = [
     Case("deeplabv3 1", "torchvision-deeplabv3-resnet50", 1),
     Case("bert-base 8", "bert-base", 8),
 ]
+
+
+class OneByOne:
+    """A model whose calls do not overlap, as it can't begin one."""
+
+    def __init__(self, inner: Predictor) -> None:
+        self.opened, self.predict, self.close = inner.opened, inner.predict, inner.close
 
 
 class Instant:
@@ -215,8 +228,9 @@ def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
 
     runs = [run(ONLINE, "online", "ahead", queries), run(AHEAD, "batched", "ahead", queries)]
     if case.model != "bert-base":
+        in_flight = max(LEAST_IN_FLIGHT, round(SAMPLES_IN_FLIGHT / case.batch_size))
         streamed = max(6, min(queries, round(3000 / case.batch_size)))
-        runs.append(run(STREAMED, "batched", "streamed", streamed, concurrency=IN_FLIGHT))
+        runs.append(run(STREAMED, "batched", "streamed", streamed, concurrency=in_flight))
     session = SessionPlan(session="s", agent=AGENT, batch_size=case.batch_size, runs=tuple(runs))
     return WorkOrder(
         evaluation="feeding",
@@ -261,16 +275,15 @@ def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, An
     conditions = {
         outcome.run: outcome.conditions for outcome in outcomes if isinstance(outcome, RunCompleted)
     }
-    alone = []
+    alone: list[float] = []
+    one_by_one = Blockwise()
     if STREAMED in blocks.samples_per_s:
+        one_by_one = _again(replace(session, predictor=OneByOne(predictor)), order, opener)
         outputs = {
             name: array.copy() for name, array in predictor.predict(session.slots[0].inputs).items()
         }
         instant = replace(session, predictor=Instant(predictor, outputs))
-        plans = tuple(plan for plan in order.session.runs if plan.run == STREAMED)
-        plan = order.session.model_copy(update={"runs": plans})
-        only = order.model_copy(update={"session": plan, "runs": (STREAMED,)})
-        alone = measured(instant, only, lambda: (0.0, 0.0), opener)[0].samples_per_s[STREAMED]
+        alone = _again(instant, order, opener, only=(STREAMED,)).samples_per_s[STREAMED]
     return {
         "case": case.name,
         "batch_size": case.batch_size,
@@ -278,6 +291,8 @@ def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, An
         "samples_per_s": blocks.samples_per_s,
         "bare_ms": {run: blocks.beside(run, 0) for run in blocks.predict_ms},
         "bare_two_ms": {run: blocks.beside(run, 1) for run in blocks.predict_ms},
+        "one_by_one_ms": one_by_one.predict_ms,
+        "one_by_one_per_s": one_by_one.samples_per_s,
         "preparation_per_s": alone,
         "host_memory": predictor.opened.host_memory,
         "conditions": {
@@ -290,6 +305,20 @@ def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, An
         "endings": [getattr(outcome, "message", "completed") for outcome in outcomes],
         "caveats": [note for outcome in outcomes for note in getattr(outcome, "caveats", ())],
     }
+
+
+def _again(
+    session: Session, order: WorkOrder, opener: SessionOpener, only: Sequence[str] = ()
+) -> Blockwise:
+    """Do runs of an order once more, without bare calls between them: `only` some of them.
+
+    All but `AHEAD` where none is named.
+    """
+    names = only or (ONLINE, STREAMED)
+    plans = tuple(plan for plan in order.session.runs if plan.run in names)
+    plan = order.session.model_copy(update={"runs": plans})
+    again = order.model_copy(update={"session": plan, "runs": tuple(names)})
+    return measured(session, again, lambda: (0.0, 0.0), opener)[0]
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> str:
@@ -319,7 +348,7 @@ def row(results: Mapping[str, Any]) -> list[str]:
     bounds = [min(alone, rate) for rate in rates[AHEAD]]
     return [
         *cells,
-        ratio(predict[STREAMED], predict[ONLINE]),
+        ratio(results["one_by_one_ms"][STREAMED], results["one_by_one_ms"][ONLINE]),
         f"{alone:.0f}",
         f"{median(rates[STREAMED]):.0f}",
         ratio(rates[STREAMED], bounds),
@@ -357,7 +386,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=400.0)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--together", action="store_true")
     options = parser.parse_args()
+    if options.together:
+        mock.patch.object(session_pool, "cores_set_aside", return_value=ANYWHERE).start()
     remaining, until = 0, time.monotonic() + options.seconds
     options.out.mkdir(parents=True, exist_ok=True)
     for case in [] if options.table else CASES:

@@ -30,7 +30,7 @@ from services.scheduler.placement.planning import plan
 AGENT = "gpu"
 PICTURE = (3, 32, 32)
 IMAGENET = (3, 224, 224)
-ALLOWED = Allowances(builders=(*BUILDERS, "tests.gpu.nets"))
+ALLOWED = Allowances(builders=(*BUILDERS, "tests.gpu.nets", "benchmarks.survey"))
 NO_LIBRARY: Mapping[str, Any] = MappingProxyType({"cudalibs": False})
 """Collectors of a wish that needs no run at level library."""
 OFTEN: Mapping[str, Any] = MappingProxyType({"nvml": {"rate_hz": 100}})
@@ -52,6 +52,9 @@ class Wish:
     level: Level = Level.SYSTEM
     framework: str = "pytorch"
     shape: Sequence[int] = PICTURE
+    element_type: str = "float32"
+    #: for whole numbers: the largest
+    high: int = 0
     batch_size: int = 4
     scenario: str = "online"
     queries: int = 3
@@ -102,7 +105,14 @@ class Wish:
             "name": self.name,
             "version": "1.0.0",
             "framework": {"name": self.framework},
-            "inputs": [{"type": "raw", "layer_name": "x", "shape": [-1, *self.shape]}],
+            "inputs": [
+                {
+                    "type": "raw",
+                    "layer_name": "x",
+                    "element_type": self.element_type,
+                    "shape": [-1, *self.shape],
+                }
+            ],
             "outputs": [{"type": "raw", "layer_name": self.output}],
             "model": {
                 "builder": self.builder,
@@ -112,7 +122,10 @@ class Wish:
         }
 
     def _dataset(self) -> Mapping[str, Any]:
-        made = {"samples": 8, "shape": list(self.shape), "seed": 1}
+        made: dict[str, Any] = {"samples": 8, "shape": list(self.shape), "seed": 1}
+        made["element_type"] = self.element_type
+        if self.high:
+            made |= {"distribution": "uniform", "high": self.high}
         return {
             "kind": "dataset",
             "name": f"made-up-{self.name}",
@@ -201,6 +214,30 @@ WISHES: Mapping[str, Wish] = {
             batch_size=1,
             queries=2,
             arguments=_NO_WEIGHTS,
+        ),
+        Wish(
+            "resnet50-roofed",
+            "torchvision.models.resnet50",
+            shape=IMAGENET,
+            batch_size=32,
+            arguments=_NO_WEIGHTS,
+        ),
+        Wish(
+            "bert-base-roofed",
+            "benchmarks.survey.networks.bert_base",
+            shape=(128,),
+            element_type="int64",
+            high=30_000,
+            batch_size=16,
+        ),
+        Wish(
+            "detector-roofed",
+            _DETECTOR,
+            shape=(3, 320, 320),
+            batch_size=1,
+            arguments={**_NO_WEIGHTS, "weights_backbone": None},
+            options={"call": "list"},
+            output="0.boxes",
         ),
         Wish("compiled-graph", "tests.gpu.nets.tower", options={"compile": "reduce-overhead"}),
         Wish("compiled", "tests.gpu.nets.tower", options={"compile": "default"}),

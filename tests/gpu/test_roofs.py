@@ -2,7 +2,11 @@
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -60,25 +64,62 @@ def test_a_quiet_gpus_roof_tells_its_conditions() -> None:
     assert gpu_is_quiet(uuid)
 
 
-def test_others_on_the_gpu_disturb_its_roof() -> None:
-    pytest.importorskip("pynvml")
-    code = """
+BUSY = """
+import random, sys, time
 import torch
 factor = torch.randn((4096, 4096), device="cuda")
 print("ready", flush=True)
+sys.stdin.readline()
+pause_s = float(sys.argv[1])
 while True:
     for _ in range(50):
         factor @ factor
     torch.cuda.synchronize()
+    time.sleep(random.uniform(0, pause_s))
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+
+
+@contextmanager
+def other_process(pause_s: float) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a process that multiplies on the GPU from the first line it reads on, with pauses."""
+    command = [sys.executable, "-c", BUSY, str(pause_s)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
         try:
             assert other.stdout is not None
             other.stdout.readline()
-            uuid = gpu_device(0).device
-            assert not gpu_is_quiet(uuid)
-            found = measure_watched(0, uuid, [WithTorch])
+            yield other
         finally:
             other.kill()
+
+
+def begin(other: subprocess.Popen[bytes]) -> None:
+    """Let it multiply."""
+    assert other.stdin is not None
+    other.stdin.write(b"\n")
+    other.stdin.flush()
+
+
+def test_others_that_begin_while_a_roof_is_measured_disturb_it() -> None:
+    pytest.importorskip("pynvml")
+    uuid = gpu_device(0).device
+    with other_process(0.2) as other:
+        # NVML's use is read in the first second.
+        timer = Timer(2.0, begin, [other])
+        timer.start()
+        found = measure_watched(0, uuid, [WithTorch])
+        timer.join()
+    print({c.method: round(c.uncertainty or 0.0, 3) for c in found.ceilings}, found.disturbance)  # noqa: T201
+    assert found.disturbance
+
+
+def test_others_on_the_gpu_disturb_its_roof() -> None:
+    pytest.importorskip("pynvml")
+    with other_process(0.0) as other:
+        begin(other)
+        time.sleep(1.0)
+        uuid = gpu_device(0).device
+        assert not gpu_is_quiet(uuid)
+        found = measure_watched(0, uuid, [WithTorch])
     assert found.disturbance.startswith("other processes used ")
     assert found.disturbance.endswith("% of the GPU")

@@ -32,7 +32,6 @@ from services.agent.worker.garbage import (
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.preparing_ahead import prepare_ahead
 from services.agent.worker.queries.ahead import (
-    OVERLAPPED,
     BatchOf,
     in_flight,
     run_ahead,
@@ -48,6 +47,7 @@ from services.agent.worker.queries.issuing import (
 from services.agent.worker.queries.pipeline import steps_after, steps_before
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.streaming import (
+    OVERLAPPED,
     OnFinished,
     Unbounded,
     run_inline,
@@ -122,7 +122,7 @@ class Group:
             unfreeze_garbage()
 
     def _overlaps(self, run: Measurement) -> bool:
-        """Return whether the calls of a run whose samples are prepared ahead overlap.
+        """Return whether the calls of a run overlap, once its samples are there.
 
         Layers are captured one call at a time, and levels are compared with each other: so the
         calls overlap only in orders without layers.
@@ -214,8 +214,14 @@ class Group:
     def _start_processes(self, run: Measurement) -> None:
         """Start the processes that prepare a run's samples, before its clock starts."""
         pool = self._session.supply.pool
-        if pool is not None and not is_cold(run) and self._is_streamed(run):
-            pool.start()
+        if pool is None or is_cold(run) or not self._is_streamed(run):
+            return
+        pool.start()
+        predictor = self._session.predictor
+        # Threads that prepare would hold up a thread that waits for one call and begins another.
+        if pool.is_started and isinstance(predictor, OverlappingPredictor) and self._overlaps(run):
+            run.calls_in_flight = OVERLAPPED
+            run.stages.begin_call = predictor.begin
 
     @property
     def _is_stepless(self) -> bool:

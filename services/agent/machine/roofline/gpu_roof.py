@@ -100,6 +100,7 @@ def measure_watched(
     """
     with GpuWatch(uuid) as watch:
         roof = measure_gpu(number, libraries)
+        watch.read_use_again()
     disturbance = disturbance_by_others(watch.others, "the GPU")
     if watch.slowdowns:
         disturbance = disturbance or f"the GPU lowered its clocks ({', '.join(watch.slowdowns)})"

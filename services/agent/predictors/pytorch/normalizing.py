@@ -1,4 +1,4 @@
-"""Normalises bytes on the model's device, before its call; not yet run on a GPU."""
+"""Normalises bytes on the model's device, before its call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -15,6 +15,7 @@ from typing import Self
 
 from mlscope.tracing.clock import now_ns
 from services.agent.errors import ProcessesUnavailable
+from services.agent.machine.cores import ANYWHERE
 from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.arena import Arena, SlotMemory
 from services.agent.worker.preparation.batch import Batch, Order, PreparingProcess
@@ -48,6 +49,7 @@ class PreparationPool:
         self._processes: list[PreparingProcess] = []
         self._names: Sequence[str] = ()
         self._samples: Sequence[object] = ()
+        self._cores: frozenset[int] = ANYWHERE
         #: both ends of each slot's wake-ups
         self._wakes: list[tuple[socket.socket, socket.socket]] = []
         self._arena: Arena | None = None
@@ -59,17 +61,24 @@ class PreparationPool:
         #: samples that were given to another process
         self.retries = 0
 
-    def map(self, layout: ArenaLayout, names: Sequence[str], samples: Sequence[object]) -> None:
+    def map(
+        self,
+        layout: ArenaLayout,
+        names: Sequence[str],
+        samples: Sequence[object],
+        cores: frozenset[int] = ANYWHERE,
+    ) -> None:
         """Make the arena of a `layout`. Raises ProcessesUnavailable.
 
         `names` are those of the inputs in samples; `samples` are the dataset's, for their names.
+        The processes run on these `cores`.
         """
         self._server.await_ready()
         try:
             self._arena, self._arena_fd = Arena.create(layout)
         except (OSError, ValueError, OverflowError) as error:
             raise ProcessesUnavailable(f"no shared memory: {error}") from error
-        self._names, self._samples = names, samples
+        self._names, self._samples, self._cores = names, samples, cores
         self._wakes = [socket.socketpair() for _ in range(layout.slots)]
         timeval = struct.pack("@ll", int(_POLL_S), int(_POLL_S % 1 * 1e6))
         for wake, _ in self._wakes:
@@ -136,6 +145,10 @@ class PreparationPool:
                 self._mend()
         return True
 
+    def is_prepared(self, batch: Batch) -> bool:
+        """Return whether `wait` returns at once for a batch."""
+        return not self._missing(batch)
+
     def cancel(self) -> None:
         """Give up all orders: no process writes to a slot afterwards."""
         with self._lock:
@@ -177,6 +190,8 @@ class PreparationPool:
     def _map_arena(self) -> None:
         wakes = [child_end for _, child_end in self._wakes]
         self._server.map(self._arena_fd, self._mapped.layout, self._names, wakes)
+        if self._cores:
+            self._server.keep_on(self._cores)
 
     def _missing(self, batch: Batch) -> int:
         """Return how many processes have not done their last order of a batch."""

@@ -92,6 +92,11 @@ class PreparingProcesses:
         if state != READY:
             raise ProcessesUnavailable(reason)
 
+    def keep_on(self, cores: frozenset[int]) -> None:
+        """Keep the server, and the processes forked from now on, on some `cores`."""
+        with contextlib.suppress(OSError):  # not allowed, or it has ended, which is seen later
+            os.sched_setaffinity(self._process.pid, cores)
+
     def map(
         self,
         arena_fd: int,

@@ -6,6 +6,8 @@ from typing import Any
 
 from services.agent.errors import ProcessesUnavailable
 from services.agent.link.allowances import PreparationLimits
+from services.agent.machine.cores import ANYWHERE, cores_set_aside
+from services.agent.machine.noise import usable_core_numbers
 from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
 from services.agent.worker.preparation.order import PreparationOrder
@@ -32,6 +34,8 @@ class SessionPool:
         """
         self._limits, self._cores, self._in_flight = limits, cores, in_flight
         self._most = self._planned = 0
+        #: where the thread that predicts runs while others prepare, away from them
+        self.predicting_cores = ANYWHERE
         self._pool: PreparationPool | None = None
         #: the pool with its processes, once it is started
         self.started: PreparationPool | None = None
@@ -60,8 +64,12 @@ class SessionPool:
         arrays = tuple(ArrayShape(place.shape, place.element_type) for place in places)
         layout = ArenaLayout(slots, batch_size, steps, self._most, arrays)
         if self._pool is not None:
+            usable = usable_core_numbers()
+            self.predicting_cores = ANYWHERE if predicting else cores_set_aside(usable)
+            others = usable - self.predicting_cores if self.predicting_cores else ANYWHERE
+            names = [tensor.name for tensor in inputs.supplied]
             try:
-                self._pool.map(layout, [tensor.name for tensor in inputs.supplied], samples)
+                self._pool.map(layout, names, samples, others)
             except ProcessesUnavailable as error:
                 self._give_up(error)
         if self._pool is None:

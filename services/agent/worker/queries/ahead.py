@@ -28,11 +28,9 @@ from services.agent.worker.queries.prepared import (
 )
 from services.agent.worker.queries.query import Query, Slot, bytes_of
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.queries.streaming import OnFinished
+from services.agent.worker.queries.streaming import OVERLAPPED, OnFinished
 from services.agent.worker.recorder import RunRecorder
 
-OVERLAPPED = 2
-"""Calls under way at a time: one is computed, while the next one's inputs are copied."""
 MIN_PARTS_CALLS, MAX_PARTS_CALLS, PARTS_NS = 5, 20, 1_000_000_000
 """Calls whose parts are recorded before the clock, and the time after which no more are made."""
 TRACED_SAMPLES = 256

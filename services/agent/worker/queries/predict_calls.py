@@ -18,6 +18,8 @@ from services.agent.worker.recorder import RunRecorder
 
 BeginCall = Callable[[Tensors], Pending]
 """See `OverlappingPredictor.begin`."""
+BegunCall = tuple[int, Pending | None]
+"""When a call was begun (CLOCK_MONOTONIC ns), and what waits for it; None: it could not be."""
 PredictParts = Callable[[Tensors], tuple[Tensors, Sequence[CallPart]]]
 """See `PartsSource.predict_parts`."""
 
@@ -118,6 +120,31 @@ class PredictCalls:
         # The call after it was begun meanwhile, and is under way from now on.
         self._clock.since_ns = ended_ns if self._clock.since_ns else 0
         return (query.started_ns, ended_ns) if pending is not None else None
+
+    def begin_isolating(self, slot: Slot, begin: BeginCall) -> BegunCall:
+        """Begin the call of a `slot` by `begin`; `end_isolating` ends it, also if that failed."""
+        began_ns = now_ns()
+        self._clock.since_ns = self._clock.since_ns or began_ns
+        try:
+            return began_ns, begin(slot.inputs)
+        except PredictFailed:
+            return began_ns, None
+
+    def end_isolating(self, query: Query, slot: Slot, begun: BegunCall) -> tuple[int, int]:
+        """Wait for the outputs of a `begun` call; return when it began and ended.
+
+        Where it fails, the `slot` of the `query` is predicted again, as by `predict_isolating`.
+        """
+        began_ns, pending = begun
+        try:
+            query.outputs = pending.wait() if pending is not None else None
+        except PredictFailed:
+            pending = None
+        if pending is None:
+            self.predict_isolating(query, slot)
+        # The call after it was begun meanwhile, and is under way from now on.
+        self._clock.since_ns = ended_ns = now_ns()
+        return began_ns, ended_ns
 
     def end_all(self) -> None:
         """Note that no call is under way any more."""

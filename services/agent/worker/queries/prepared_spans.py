@@ -50,29 +50,43 @@ class PreparedBy:
         return notes
 
 
-def prepared_rows(query: Query, names: Sequence[int], stamps: Stamps, threads: Stamps) -> list[Row]:
-    """Return the spans of the steps of the samples of a `query`, those that ran.
+@dataclass(frozen=True, slots=True)
+class PreparedSteps:
+    """When the samples of a query were prepared: what their spans are made of, after the clock."""
 
-    `names` are the ids of the names of one sample's steps. `stamps` is (sample, step, 2): when each
-    began and ended (CLOCK_MONOTONIC ns), 0 for a step that did not run; `threads` (sample) are the
-    native ids of the threads they ran on.
-    """
-    count = len(query.samples)
-    steps = len(names)
-    times = stamps[:count].reshape(count * steps, 2)
+    first_span: int
+    query: int
+    block: int
+    #: (sample, step, 2): when each began and ended (CLOCK_MONOTONIC ns); 0 of one that did not run
+    stamps: Stamps
+    #: by sample: the native id of the thread that the steps ran on
+    threads: Stamps
+
+    @classmethod
+    def of(cls, query: Query, stamps: Stamps, threads: Stamps) -> "PreparedSteps":
+        """Return those of a `query`, of whose slot the `stamps` and `threads` are copied."""
+        count = len(query.samples)
+        copies = stamps[:count].copy(), threads[:count].copy()
+        return cls(query.first_span, query.index, query.block, *copies)
+
+
+def prepared_rows(prepared: PreparedSteps, names: Sequence[int]) -> list[Row]:
+    """Return the spans of the steps that ran; `names` are the ids of the names of one sample's."""
+    count, steps = len(prepared.threads), len(names)
+    times = prepared.stamps.reshape(count * steps, 2)
     ran = np.flatnonzero(times[:, 0])
     began, ended = times[ran].T
     return list(
         zip(
-            (ran + (query.first_span + 1)).tolist(),
-            repeat(query.first_span),
+            (ran + (prepared.first_span + 1)).tolist(),
+            repeat(prepared.first_span),
             repeat(Level.MODEL),
             np.tile(names, count)[ran].tolist(),
             began.tolist(),
             (ended - began).tolist(),
-            np.repeat(threads[:count], steps)[ran].tolist(),
-            repeat(query.index),
-            repeat(query.block),
+            np.repeat(prepared.threads, steps)[ran].tolist(),
+            repeat(prepared.query),
+            repeat(prepared.block),
             repeat(NO_ATTRIBUTES),
         )
     )

@@ -43,9 +43,14 @@ from services.agent.worker.queries.pipeline import (
     spans_per_query,
     steps_before,
 )
-from services.agent.worker.queries.predict_calls import BeginCall, PredictCalls, PredictParts
+from services.agent.worker.queries.predict_calls import (
+    BeginCall,
+    BegunCall,
+    PredictCalls,
+    PredictParts,
+)
 from services.agent.worker.queries.prepared import checksum_of
-from services.agent.worker.queries.prepared_spans import PreparedBy, Stamps, prepared_rows
+from services.agent.worker.queries.prepared_spans import PreparedBy, PreparedSteps, prepared_rows
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.recorder import RunRecorder
@@ -101,6 +106,8 @@ class Stages:
         self.workers, self.pool = supply.workers, supply.pool
         self.pool_refusal = supply.pool_refusal
         self.prepared_by = PreparedBy()
+        #: begins the calls of streamed queries, where they overlap; else None
+        self.begin_call: BeginCall | None = None
         self._runner = OperatorRunner(supply, recorder, level)
         self._calls = PredictCalls(predict, supply.predict_clock, self._runner, recorder)
         #: see `PredictCalls`
@@ -144,27 +151,44 @@ class Stages:
             else:
                 self._prepare_sample(query, query.slot, position)
 
-    def record_prepared(self, query: Query, stamps: Stamps, threads: Stamps) -> None:
-        """Record the spans of a `query` whose samples processes prepared.
-
-        `stamps` and `threads` are those of `prepared_rows`.
-        """
-        if self._runner.traces_steps:
-            names = self._runner.name_ids
-            step_names = [names[name] for name in self._sample_steps.names]
-            self._spans.extend(prepared_rows(query, step_names, stamps, threads))
+    def record_prepared(self, prepared: PreparedSteps) -> None:
+        """Record the spans of a query whose samples processes `prepared`."""
+        names = self._runner.name_ids
+        step_names = [names[name] for name in self._sample_steps.names]
+        self._spans.extend(prepared_rows(prepared, step_names))
 
     def predict(self, query: Query) -> None:
         """Predict the batch, unless none of its samples is usable."""
+        if (slot := self._slot_to_predict(query)) is not None:
+            times_ns = self._calls.predict_isolating(query, slot)
+            self._calls.record(query, self._predict_span(query), times_ns)
+
+    def begin_predict(self, query: Query, begin: BeginCall) -> BegunCall | None:
+        """Begin to predict the batch by `begin`, so that copies overlap other calls.
+
+        Returns the call to hand to `end_predict`; None where no sample is usable.
+        """
+        slot = self._slot_to_predict(query)
+        return None if slot is None else self._calls.begin_isolating(slot, begin)
+
+    def end_predict(self, query: Query, begun: BegunCall | None) -> None:
+        """Wait for the outputs of a call that `begin_predict` returned."""
+        if begun is not None and query.slot is not None:
+            times_ns = self._calls.end_isolating(query, query.slot, begun)
+            self._calls.record(query, self._predict_span(query), times_ns)
+
+    def _slot_to_predict(self, query: Query) -> Slot | None:
+        """Return a query's slot, good samples in place of bad ones; None where all are bad."""
         assert query.slot is not None
         if query.unusable:
             query.fail_samples(query.unusable)
             if not query.is_answered:
-                return
+                return None
             query.slot.replace_samples(query.failed, len(query.samples))
-        times_ns = self._calls.predict_isolating(query, query.slot)
-        span = query.first_span + 1 + len(query.samples) * self._steps_before
-        self._calls.record(query, span, times_ns)
+        return query.slot
+
+    def _predict_span(self, query: Query) -> int:
+        return query.first_span + 1 + len(query.samples) * self._steps_before
 
     def finish(self, query: Query, apart: FinishingProcess | None = None) -> None:
         """Post-process, and record the query, its root span and its predictions.

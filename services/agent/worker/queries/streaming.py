@@ -5,18 +5,25 @@ are none (`filling`).
 Batches are predicted and finished in the order they came. The queues between threads are bounded.
 """
 
+import contextlib
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from mlscope.tracing.clock import now_ns
+from services.agent.errors import PredictFailed
+from services.agent.machine.cores import ANYWHERE, kept_on
 from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
 from services.agent.worker.queries.issuing import Check, ClosedLoop
+from services.agent.worker.queries.predict_calls import BeginCall, BegunCall
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.recorder import RunRecorder
 
+OVERLAPPED = 2
+"""Calls under way at a time: one is computed, while the next one's inputs are copied."""
 _POLL_S = 0.05
 _QUICK_NS = 200_000
 """A query that is finished in less is finished by the thread that predicted it."""
@@ -189,14 +196,61 @@ class _Stream:
             self._wake_threads()
 
     def _predict_loop(self) -> None:
+        pool = self._stages.pool
+        filling, begin = self._filling, self._stages.begin_call
+        with kept_on(ANYWHERE if pool is None else pool.predicting_cores):
+            if begin is not None and isinstance(filling, PoolFilling):
+                self._predict_overlapped(filling, begin)
+            else:
+                self._predict_one_by_one()
+        self._predicted.put(None)
+
+    def _predict_one_by_one(self) -> None:
         while (query := self._filling.next_filled()) is not None:
             self._stages.predict(query)
-            if self._finishes_here():
-                self._finish(query)
-                continue
+            self._hand_on(query)
+
+    def _predict_overlapped(self, filling: PoolFilling, begin: BeginCall) -> None:
+        """Begin each call before the one before it has ended, if its samples are there by then.
+
+        Else the one before ends first: its answer must not wait for samples of another query.
+        """
+        begun: deque[tuple[Query, BegunCall | None]] = deque()
+
+        def end_oldest() -> None:
+            query, call = begun.popleft()
+            self._stages.end_predict(query, call)
+            if not begun:
+                self._stages.end_calls()
+            self._hand_on(query)
+
+        try:
+            while True:
+                if begun and not filling.is_filled():
+                    end_oldest()
+                query = filling.next_filled()
+                if query is None:
+                    break
+                begun.append((query, self._stages.begin_predict(query, begin)))
+                if len(begun) >= OVERLAPPED:
+                    end_oldest()
+            while begun:
+                end_oldest()
+        finally:
+            # The next run must not begin on a busy device.
+            for _, call in begun:
+                with contextlib.suppress(PredictFailed):
+                    if call is not None and call[1] is not None:
+                        call[1].wait()
+            self._stages.end_calls()
+
+    def _hand_on(self, query: Query) -> None:
+        """Finish a query that was predicted, or have it finished."""
+        if self._finishes_here():
+            self._finish(query)
+        else:
             self._handed_over += 1
             self._predicted.put(query)
-        self._predicted.put(None)
 
     def _finishes_here(self) -> bool:
         """Whether the predicting thread finishes a query: it takes less than to hand it over.

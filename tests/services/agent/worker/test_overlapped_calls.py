@@ -1,5 +1,6 @@
 """Calls whose copies overlap other calls: who gets them, their queries, failures and ends."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,10 +16,17 @@ from services.agent.link.messages import AttemptKey
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Pending, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.queries.ahead import MAX_PARTS_CALLS
+from services.agent.worker.queries.filling import PoolFilling
 from services.agent.worker.queries.pipeline import CALL
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.session import (
+    Session,
+    SessionEnvironment,
+    open_session,
+    open_session_in,
+)
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject
 from tests.services.agent.worker.test_preparing_ahead import Changed, Raising, Recorded
+from tests.services.agent.worker.test_preparing_ahead import pictures as torn_pictures
 
 BATCHED: dict[str, Any] = {"scenario": "batched", "samples": "ahead", "queries": 6}
 
@@ -86,6 +94,67 @@ def test_calls_are_made_one_by_one_where_levels_or_queries_ask_for_it(
     recorded = Recorded(replace(plain, predictor=predictor), *wanted).perform()
     assert predictor.most_under_way == 0
     assert recorded.completed("r").conditions.calls_in_flight == 1
+
+
+class Slow(Overlapping):
+    """One whose calls take longer than it takes to prepare their pictures."""
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs after some time."""
+        time.sleep(0.03)
+        return super().predict(inputs)
+
+
+class RaisingSlow(Slow, Raising):
+    """One that raises for a sample besides."""
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Iterator[Session]:
+    """Open a model of pictures that processes prepare; one of them is torn."""
+    subject, manifests = torn_pictures(tmp_path)
+    environment = SessionEnvironment(tmp_path / "scratch", in_flight=4)
+    session = open_session_in(environment, subject, 2, manifests, {})
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize("kinds", [(Changed, Slow), (Raising, RaisingSlow)])
+def test_streamed_calls_overlap_and_leave_what_calls_one_by_one_leave(
+    pictures: Session, kinds: tuple[type[Changed], type[Slow]]
+) -> None:
+    run = a_run("r", scenario="batched", samples="streamed", queries=6, concurrency=4)
+    # What the model takes of the second good picture, for which one kind raises.
+    prepared = pictures.slots[0].arrays[0]
+    recorded = []
+    for kind in kinds:
+        predictor = kind(pictures.predictor)
+        if isinstance(predictor, Raising):
+            predictor.samples = [None, prepared[1].copy()]
+        session = replace(pictures, predictor=predictor)
+        recorded.append(Recorded(session, run, batch_size=2).perform())
+    one_by_one, overlapped = recorded
+    assert isinstance(predictor, Slow)
+    assert (predictor.most_under_way, predictor.under_way) == (2, 0)
+    assert overlapped.queries("r") == one_by_one.queries("r")
+    assert overlapped.answers("r") == one_by_one.answers("r")
+    assert overlapped.errors("r") == one_by_one.errors("r")
+    assert sorted(overlapped.spans("r")) == sorted(one_by_one.spans("r"))
+    assert overlapped.completed("r").conditions.calls_in_flight == 2
+    assert one_by_one.completed("r").conditions.calls_in_flight == 1
+    assert pictures.busy_since_ns() == 0
+
+
+def test_an_answer_does_not_wait_for_samples_of_the_next_query(
+    pictures: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PoolFilling, "is_filled", lambda _: False)
+    predictor = Slow(pictures.predictor)
+    session = replace(pictures, predictor=predictor)
+    run = a_run("r", scenario="batched", samples="streamed", queries=6, concurrency=4)
+    recorded = Recorded(session, run, batch_size=2).perform()
+    assert (predictor.most_under_way, predictor.under_way) == (1, 0)
+    assert recorded.completed("r").conditions.calls_in_flight == 2
 
 
 class Parted(Changed):

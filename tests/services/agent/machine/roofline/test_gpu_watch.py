@@ -130,6 +130,12 @@ def test_others_and_slowed_clocks_disturb_it(
     assert not gpu_is_quiet("GPU-aa")
 
 
+def test_others_that_begin_meanwhile_disturb_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_nvml(monkeypatch, Nvml([0, 0, 0, 0, 0, 100, 100, 70]))
+    found = measure_watched(0, "GPU-aa", [Watched])
+    assert found.disturbance == "other processes used 70% of the GPU"
+
+
 def test_own_work_that_just_ended_is_not_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with_nvml(monkeypatch, Nvml([100, 60, 0, 0, 0]))
     assert GpuWatch("GPU-aa").others == 0.0

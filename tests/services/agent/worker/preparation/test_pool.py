@@ -22,9 +22,16 @@ from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import pool as pool_module
 from services.agent.worker.preparation import processes as processes_module
+from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
-from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
+from services.agent.worker.queries.pipeline import (
+    Pipeline,
+    StepPlan,
+    pipeline_of,
+    steps_before,
+    steps_of,
+)
 from services.agent.worker.queries.sample_steps import SampleSteps
 from tests.services.agent.worker.preparation.pictures import (
     BATCH,
@@ -32,6 +39,7 @@ from tests.services.agent.worker.preparation.pictures import (
     CRASHING,
     GOOD,
     HANGING,
+    NAMES,
     RAISING,
     SHAPE,
     SLOTS,
@@ -331,3 +339,13 @@ def test_a_dataset_that_cannot_be_opened_is_named(order: PreparationOrder, tmp_p
     elsewhere = PreparationOrder(order.model, order.dataset, tmp_path, {}, tmp_path / "scratch")
     with pytest.raises(ProcessesUnavailable, match=r"good0\.jpg"):
         a_pool(elsewhere, 1)
+
+
+def test_processes_run_on_the_cores_that_they_are_given(order: PreparationOrder) -> None:
+    core = min(os.sched_getaffinity(0))
+    steps = steps_before(steps_of(order.model))
+    arrays = (ArrayShape((BATCH, *SHAPE), "float32"),)
+    with PreparationPool(order, LONG_S) as pool:
+        pool.map(ArenaLayout(SLOTS, BATCH, steps, 1, arrays), NAMES, (), frozenset({core}))
+        pool.start(1)
+        assert os.sched_getaffinity(pool.pids[0]) == {core}

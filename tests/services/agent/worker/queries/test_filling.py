@@ -1,7 +1,8 @@
 """Slots filled inline, by threads and by processes: the same bytes, answers, failures and spans."""
 
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from services.agent.predictors import TensorPlace, Tensors
 from services.agent.predictors.page_locking import has_own_pages
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
-from services.agent.worker.preparation import arena
+from services.agent.worker.preparation import arena, session_pool
 from services.agent.worker.preparation import pool as pool_module
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.inputs import Inputs
@@ -80,6 +81,8 @@ class Result:
     spans: list[Row]
     notes: list[str]
     conditions: dict[str, int]
+    #: the cores that the last predict call might use
+    predicted_on: set[int] = field(default_factory=set)
 
     def untimed_spans(self) -> list[tuple[object, ...]]:
         """Return its spans in order, without times and threads."""
@@ -115,14 +118,14 @@ class Runs:
         order = an_order(self.subject, self.manifests, self.scratch)
         return SessionPool(order, PreparationLimits(processes, timeout_s), processes + 2, SLOTS)
 
-    def slots(self, pool: SessionPool | None) -> list[Slot]:
+    def slots(self, pool: SessionPool | None, predicting: int = 1) -> list[Slot]:
         """Return slots, those of a pool started with as many processes as it may have."""
         if pool is None:
             return [INPUTS.slot() for _ in range(SLOTS)]
         if pool in self._slots:
             return self._slots[pool]
         steps = steps_before(self.pipeline)
-        slots = self._slots[pool] = pool.slots(INPUTS, BATCH, steps, self.samples, 1)
+        slots = self._slots[pool] = pool.slots(INPUTS, BATCH, steps, self.samples, predicting)
         pool.plan(0, 0)
         pool.start()
         return slots
@@ -149,6 +152,7 @@ class Runs:
         def predict(inputs: Tensors) -> Tensors:
             assert inputs["one"] == 1.0
             result.inputs.append(inputs["x"].tobytes())
+            result.predicted_on = os.sched_getaffinity(0)
             return {"y": inputs["x"].mean(axis=(1, 2, 3))}
 
         stages = Stages(supply, predict, recorder, Level.MODEL)
@@ -204,6 +208,26 @@ def test_threads_do_what_is_done_inline(runs: Runs, inline: Result) -> None:
     threads = runs.run()
     assert_equal(threads, inline)
     assert (threads.notes, threads.conditions) == (inline.notes, {})
+
+
+@pytest.mark.parametrize("predicting", [0, 1])
+def test_a_device_is_fed_from_a_core_that_is_left_to_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, predicting: int
+) -> None:
+    usable = os.sched_getaffinity(0)
+    core = min(usable)
+    monkeypatch.setattr(session_pool, "cores_set_aside", lambda _: frozenset({core}))
+    pool = runs.pool(1)
+    try:
+        runs.slots(pool, predicting)
+        result = runs.run(pool)
+        assert pool.started is not None
+        preparing = os.sched_getaffinity(pool.started.pids[0])
+    finally:
+        pool.close()
+    assert result.predicted_on == ({core} if predicting == 0 else usable)
+    others = usable - {core} if predicting == 0 else usable
+    assert preparing == (others or usable)
 
 
 def test_processes_do_what_is_done_inline(runs: Runs, inline: Result, pool: SessionPool) -> None:
