@@ -1,6 +1,6 @@
 """A table's chart on a terminal: a bar for each row, from the fields that its chart draws. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mlscope.quantities import shown, unit_of
@@ -9,6 +9,8 @@ from schemas.analysis import Table
 MOST_BARS = 40
 _LABEL_WIDTH = 40
 _VALUE_WIDTH = 12
+_MARKS = {"bar": 0, "point": 1, "circle": 1, "tick": 1}
+"""Marks whose values are worth a bar, the best first; a line from least to most is not."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -27,14 +29,19 @@ def bar_lines(table: Table, width: int) -> list[str]:
         return [f"{table.name}: no bars to draw; its verdict: {table.verdict}"]
     value_at = names.index(fields.value)
     unit = unit_of(table.columns[value_at])
-    places = [names.index(name) for name in dict.fromkeys(("run", fields.label)) if name in names]
     rows = [row for row in table.rows if isinstance(row[value_at], int | float)]
     drawn = rows[:MOST_BARS]
+    places = [
+        names.index(name)
+        for name in dict.fromkeys(("run", fields.label, "name"))
+        if name in names and (name != "run" or _differs(drawn, names.index(name)))
+    ] or [names.index(fields.label)]
     labels = [" ".join(shown(row[place]) for place in places)[:_LABEL_WIDTH] for row in drawn]
     label_width = max(map(len, labels), default=0)
     room = max(width - label_width - _VALUE_WIDTH - 4, 10)
     longest = max((row[value_at] for row in drawn), default=0) or 1
-    lines = [f"{table.id} {table.title}: {fields.value}".strip()]
+    head = table.title if table.id in table.title else f"{table.id} {table.title}"
+    lines = [f"{head}: {fields.value}"]
     for label, row in zip(labels, drawn, strict=True):
         full_cells, eighths = divmod(round(max(row[value_at], 0) / longest * room * 8), 8)
         bar = "█" * full_cells + (_EIGHTHS[eighths] if eighths else "")
@@ -46,7 +53,7 @@ def bar_lines(table: Table, width: int) -> list[str]:
 
 def fields_of(spec: Mapping[str, Any]) -> Fields | None:
     """Return the fields of the bars, else of other marks, that a Vega-Lite specification draws."""
-    ranked = sorted(_encodings(spec), key=lambda drawn: drawn[0] != "bar")
+    ranked = sorted(_encodings(spec), key=lambda drawn: _MARKS.get(drawn[0], len(_MARKS)))
     for _, encoding in ranked:
         channels = [encoding[name] for name in ("x", "y") if name in encoding]
         values = [channel["field"] for channel in channels if _is_value(channel)]
@@ -58,6 +65,10 @@ def fields_of(spec: Mapping[str, Any]) -> Fields | None:
         if values and labels:
             return Fields(labels[0], values[0])
     return None
+
+
+def _differs(rows: Sequence[tuple[Any, ...]], place: int) -> bool:
+    return len({row[place] for row in rows}) > 1
 
 
 def _is_value(channel: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
+from cli.printing.output import width_of
 from mlscope.client.watching import Progress
 from mlscope.evaluation.run import RUN_ENDED
 from mlscope.quantities import shown
@@ -60,8 +61,8 @@ class ProgressLine:
         if self._is_live:
             elapsed_s = self._clock() - self._start_s
             bar = f"{bar_text(status)}  " if status.runs else ""
-            remaining = time_left_text(status, elapsed_s)
-            self._write(f"{_CLEAR}{bar}{text}  {int(elapsed_s)} s{remaining}")
+            line = f"{text}  {int(elapsed_s)} s{time_left_text(status, elapsed_s)}"
+            self._write(_CLEAR + fitting(bar, line, width_of(self._stream)))
             self._stage = stage
             return
         is_between_runs = status.state == "running" and not runs
@@ -95,6 +96,16 @@ def _current_runs(status: EvaluationStatus) -> list[RunStatus]:
 
 def _ended_runs(status: EvaluationStatus) -> int:
     return sum(run.state in RUN_ENDED or run.final for run in status.runs)
+
+
+def fitting(bar: str, line: str, width: int) -> str:
+    """Return `bar` and `line` if both fit into `width` columns, else as much of the line as fits.
+
+    A longer line would wrap, and clearing it would leave its beginning behind.
+    """
+    if len(bar) + len(line) < width:
+        return bar + line
+    return line if len(line) < width else f"{line[: max(width - 2, 0)]}…"
 
 
 def bar_text(status: EvaluationStatus) -> str:

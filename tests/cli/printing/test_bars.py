@@ -36,6 +36,23 @@ def test_bars_are_as_long_as_their_values() -> None:
     assert all(len(line) <= 60 for line in bars)
 
 
+def test_a_bar_says_its_layer_s_name_and_its_run_where_there_are_several() -> None:
+    chart = {
+        "mark": "bar",
+        "encoding": {"x": {"field": "index"}, "y": {"field": "ns", "type": "quantitative"}},
+    }
+    names = {"run": "text", "index": "int", "name": "text", "ns": "float"}
+    columns = tuple(Column(name=name, type=kind) for name, kind in names.items())
+    rows = (("r0", 0, "conv", 5.0), ("r0", 1, "relu", 3.0))
+    table = Table(name="layers", title="Layers (A2)", id="A2", columns=columns, rows=rows)
+    table = table.model_copy(update={"chart": chart})
+    head, *bars = bar_lines(table, 60)
+    assert head == "Layers (A2): ns"
+    assert [bar.split()[:2] for bar in bars] == [["0", "conv"], ["1", "relu"]]
+    two_runs = table.model_copy(update={"rows": (*rows, ("r1", 0, "conv", 4.0))})
+    assert bar_lines(two_runs, 60)[3].split()[:3] == ["r1", "0", "conv"]
+
+
 def test_more_rows_than_fit_are_said() -> None:
     lines = bar_lines(a_table(MOST_BARS + 5), 60)
     assert lines[-1] == f"the first {MOST_BARS} of {MOST_BARS + 5} rows"

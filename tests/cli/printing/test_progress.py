@@ -2,7 +2,7 @@
 
 import io
 
-from cli.printing.progress import ProgressLine, progress_text
+from cli.printing.progress import ProgressLine, fitting, progress_text
 from mlscope.client.meter import Reading
 from mlscope.client.watching import Progress
 from mlscope.evaluation.fold import fold
@@ -51,6 +51,12 @@ def test_runs_that_take_turns_are_shown_together() -> None:
     }
     told = progress_text(progress_after(story, **readings))
     assert told == "running  0/2 runs  online batch 1 model  40 queries  p50 5 ms"
+
+
+def test_a_line_never_wraps() -> None:
+    assert fitting("██░░  ", "running  7 s", 80) == "██░░  running  7 s"
+    assert fitting("██░░  ", "running  7 s", 18) == "running  7 s"
+    assert fitting("██░░  ", "running  7 s", 12) == "running  7…"
 
 
 def test_a_terminal_has_one_line_that_is_cleared() -> None:
