@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mlscope.statistics import are_told_apart
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_in
-from services.analyzer.building.charts import Axis, points
+from services.analyzer.building.charts import Axis, front
 from services.analyzer.building.table import (
     bool_column,
     estimate_columns,
@@ -44,8 +44,8 @@ def accuracy(sources: Sequence[Source], _: Terms) -> Table:
     if not rows:
         return make_table(COMPARISON, [], "No evaluation has both an accuracy and a latency.")
     rows = [{**row, "on_front": not any(is_better(rival, row) for rival in rows)} for row in rows]
-    front = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
-    names = ", ".join(dict.fromkeys(map(subject_of, front)))
+    best = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
+    names = ", ".join(dict.fromkeys(map(subject_of, best)))
     verdict = f"No other row is beyond doubt both faster and more accurate than {names}."
     notes = difference_notes("metrics", (row["metric"] for row in rows))
     datasets = (row["dataset"] for row in rows)
@@ -78,7 +78,8 @@ COMPARISON = Comparison(
     name="accuracy_against_speed",
     title="Accuracy against latency and throughput",
     source=(
-        "XSP's first version, Figure 10, and PLAT's Figures 4 to 6; the area is the published size."
+        "XSP's first version, Figure 10, and PLAT's Figures 4 to 6; the area is the published "
+        "size, the dashed line joins what nothing is beyond doubt better than, at one batch size."
     ),
     columns=(
         *PLACE_COLUMNS,
@@ -94,11 +95,12 @@ COMPARISON = Comparison(
         ),
     ),
     compute=accuracy,
-    chart=points(
+    chart=front(
         Axis("latency", "Latency of a query", "ns"),
         Axis("accuracy", "Accuracy"),
         "model",
-        ("agent", "samples_per_s", "on_front"),
-        size=("size_bytes", "Published size"),
+        ("agent", "samples_per_s"),
+        ("size_bytes", "Published size"),
+        ("on_front", "batch_size"),
     ),
 )

@@ -95,20 +95,35 @@ def _verdict(rows: Sequence[Cells]) -> str:
         refused = f"; {many(counts['refused'], 'pair')} refused: different {differing}"
     if not judged:
         return f"No pair of runs has comparable conditions{refused}."
-    slower, faster = counts["slower"], counts["faster"]
+    whole = Counter(row["result"] for row in rows if row["paired"] == "runs")
+    slower, faster = (counts[name] - whole[name] for name in ("slower", "faster"))
+    drift = _drift_text(whole["slower"], whole["faster"])
     if not slower:
-        none = f"None of {many(judged, 'pair')} is slower"
-        return f"{none}, {faster} {be(faster)} faster{refused}."
-    worst = leader([row for row in rows if row["result"] == "slower"], "change")
+        none = f"None of {many(judged, 'pair')} is certainly slower"
+        return f"{none}, {faster} {be(faster)} faster{drift}{refused}."
+    certain = [row for row in rows if row["result"] == "slower" and row["paired"] == "blocks"]
+    worst = leader(certain, "change")
 
     def load_of(row: Cells) -> str:
         return f"{row['scenario']} at batch {row['batch_size']}"
 
     change = estimate_text(worst.row, "change", "share")
-    certain = f", at worst {load_of(worst.row)} by {change}"
-    doubt = worst.doubt("which is the worst", load_of, _PLACE_DETAILS)
-    place = f", by up to {change}; {doubt}" if doubt else certain
-    return f"{slower} of {many(judged, 'pair')} {be(slower)} slower{place}{refused}."
+    place = f", at worst {load_of(worst.row)} by {change}"
+    if doubt := worst.doubt("which is the worst", load_of, _PLACE_DETAILS):
+        place = f", by up to {change}; {doubt}"
+    return f"{slower} of {many(judged, 'pair')} {be(slower)} slower{place}{drift}{refused}."
+
+
+def _drift_text(slower: int, faster: int) -> str:
+    """Return how many whole runs differ: their intervals leave out drift between the runs."""
+    if not slower + faster:
+        return ""
+    counts = [f"{count} slower" for count in (slower,) if count]
+    counts += [f"{faster} faster"] if faster else []
+    return (
+        f"; of whole runs, with fewer than {LEAST_BLOCKS} common blocks, {' and '.join(counts)}: "
+        "drift between the runs may be the cause"
+    )
 
 
 def _paired(first: Source, second: Source) -> tuple[list[tuple[Cells, Cells]], int]:

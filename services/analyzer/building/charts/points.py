@@ -213,6 +213,42 @@ def points(
     the column `size` (with its title), small where that is null; ('', '') gives all points one
     size.
     """
+    return view(**_bubbles(x, y, color, tooltip_fields, size))
+
+
+def front(
+    x: Axis,
+    y: Axis,
+    color: str,
+    tooltip_fields: Sequence[str],
+    size: tuple[str, str],
+    best: tuple[str, str],
+) -> Chart:
+    """Return `points` with a line through the best of them; `y` has its 95 % intervals.
+
+    `best` is the column that is true for those, and one by whose values the lines are apart; `x`,
+    `color`, `tooltip_fields` and `size` are as for `points`. The axis of `y` begins near its least
+    value.
+    """
+    column, apart = best
+    near = {"scale": {"zero": False, "padding": 12}}
+    place = {"x": number(x), "y": number(y, **near)}
+    ends = {"x": number(x), "y": number(y._replace(field=y.low), **near), "y2": {"field": y.high}}
+    line: Chart = {
+        "transform": [{"filter": f"datum.{column} == true"}],
+        "mark": {"type": "line", "strokeDash": [4, 3], "opacity": 0.7, "color": "#8a8f98"},
+        "encoding": {**place, "detail": {"field": apart}, "order": {"field": x.field}},
+    }
+    whiskers: Chart = {"mark": {**_WHISKER, "opacity": 0.5}, "encoding": ends}
+    bubbles = _bubbles(x, y, color, (*tooltip_fields, column, apart), size)
+    bubbles["encoding"]["y"] = place["y"]
+    return view(layer=[line, whiskers, bubbles])
+
+
+def _bubbles(
+    x: Axis, y: Axis, color: str, tooltip_fields: Sequence[str], size: tuple[str, str]
+) -> Chart:
+    """Return the mark and the encoding of `points`, which has the same parameters."""
     field, title = size
     area_by_size = {
         "field": field,
@@ -223,16 +259,16 @@ def points(
     area = {"size": {"condition": area_by_size, "value": _SMALL_AREA}} if field else {}
     # Vega-Lite leaves out rows with a null in a scaled column, unless `invalid` says otherwise.
     nulls = {"invalid": None} if field else {}
-    return view(
-        mark={**_POINT, **nulls},
-        encoding={
+    return {
+        "mark": {**_POINT, **nulls},
+        "encoding": {
             "x": number(x),
             "y": number(y),
             "color": names(color),
             **area,
             "tooltip": tips(x.field, y.field, color, *tooltip_fields),
         },
-    )
+    }
 
 
 def heat(x: tuple[str, str], y: tuple[str, str], color: Axis) -> Chart:

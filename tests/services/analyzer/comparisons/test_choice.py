@@ -174,7 +174,9 @@ def test_tables_of_before_there_were_sizes_have_none() -> None:
 
 
 def test_models_of_unknown_size_are_drawn_still() -> None:
-    chart = dict(ACCURACY.chart or {})
+    line, whiskers, chart = dict(ACCURACY.chart or {})["layer"]
+    assert line["transform"] == [{"filter": "datum.on_front == true"}]
+    assert whiskers["encoding"]["y2"] == {"field": "accuracy_high"}
     size = chart["encoding"]["size"]
     assert (size["condition"]["field"], size["condition"]["test"]) == (
         "size_bytes",

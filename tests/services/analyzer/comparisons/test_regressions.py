@@ -28,6 +28,14 @@ def test_a_change_counts_beyond_its_interval(ns: int, result: str) -> None:
     assert row["changed"] == "framework"
 
 
+def test_whole_runs_that_differ_are_not_called_faster() -> None:
+    table = table_of(COMPARISON, [_version("1.0", 2 * MS), _version("2.0", MS)])
+    assert table.verdict == (
+        "None of 1 pair is certainly slower, 0 are faster; of whole runs, with fewer than 3 common "
+        "blocks, 1 faster: drift between the runs may be the cause."
+    )
+
+
 def test_noise_wider_than_the_change_is_no_regression() -> None:
     before = source("1.0", batch(1, MS, count=6, wobble=MS))
     after = source("2.0", batch(1, MS + MS // 20, count=6, wobble=MS))
@@ -78,7 +86,9 @@ def test_each_later_evaluation_is_set_against_the_first() -> None:
     sources = [_version("1.0", MS), _version("2.0", 2 * MS), _version("3.0", 3 * MS)]
     told = rows(COMPARISON, *sources)
     assert [(row["first"], row["second"]) for row in told] == [("1.0", "2.0"), ("1.0", "3.0")]
-    assert table_of(COMPARISON, sources).verdict.startswith("2 of 2 pairs are slower")
+    assert table_of(COMPARISON, sources).verdict.startswith(
+        "None of 2 pairs is certainly slower, 0 are faster; of whole runs, with fewer than 3 common"
+    )
 
 
 def _blocked(name: str, *blocks_ns: int, **more: Any) -> Source:
