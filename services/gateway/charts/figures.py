@@ -10,21 +10,25 @@ from services.gateway.charts.theme import PAGE
 from services.gateway.errors import CannotDraw
 
 
-async def figure_of(pictures: Pictures, table: Table, *, is_narrow_too: bool = True) -> str:
+async def figure_of(
+    pictures: Pictures, table: Table, *, among: Table | None = None, is_narrow_too: bool = True
+) -> str:
     """Return the chart of a `table`, drawn by `pictures`; '' for one without rows or chart.
 
-    `is_narrow_too`: also as wide as a telephone; the page's styles show one of both.
+    `among` has all rows where `table` has those that a reader selected: then it is said where
+    these leave nothing to draw. `is_narrow_too`: also as wide as a telephone; the page's styles
+    show one of both.
     """
-    if table.chart is None or not table.rows:
+    if table.chart is None or not (among or table).rows:
         return ""
     drawings: list[str] = []
     notes: tuple[str, ...] = ()
     sizes = ((WIDE, "broad"), (NARROW, "narrow"))
     for size, name in sizes if is_narrow_too else sizes[:1]:
-        chart = fitted(table, PAGE, size)
+        chart = fitted(table, PAGE, size, among=among)
         notes = chart.notes
         if chart.spec is None:
-            return ""
+            break
         try:
             svg = await pictures.draw(chart.spec, "svg")
         except CannotDraw as error:
@@ -33,5 +37,7 @@ async def figure_of(pictures: Pictures, table: Table, *, is_narrow_too: bool = T
         unique = f"{name}-{table.name.replace('_', '-')}"
         drawing = inlined(svg.decode(), f"Chart: {table.title or table.name}", unique)
         drawings.append(drawing.replace(f'class="drawing {unique}"', f'class="drawing {name}"', 1))
+    if not drawings and among is None:
+        return ""
     texts = "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
     return f"{''.join(drawings)}{texts}"

@@ -24,6 +24,7 @@ from schemas.encoding.errors import SchemaError
 from schemas.subjects import ROOT
 from services.gateway.bus_requests import overview_of
 from services.gateway.live.events import Event
+from services.gateway.live.news import News
 from services.gateway.live.tasks import NO_BROKER, background_task
 from services.gateway.pages.home import Overview
 
@@ -35,31 +36,17 @@ _REFRESH_S = 5.0
 _RATE_TICKS = 6
 
 
-class OverviewViewer:
+class OverviewViewer(News):
     """The newest event of each kind that one client has not received yet."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._events: dict[str, Event] = {}
-        self._has_news = asyncio.Event()
 
     def push(self, event: Event) -> None:
         """Replace an unsent event of the same kind."""
         self._events[event.name] = event
-        self._has_news.set()
-
-    def wake(self) -> None:
-        """Have the stream look whether it should end."""
-        self._has_news.set()
-
-    async def wait(self, timeout_s: float) -> bool:
-        """Tell whether there is news within `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._has_news.wait()
-        except TimeoutError:
-            return False
-        self._has_news.clear()
-        return True
+        self.wake()
 
     def take(self) -> list[Event]:
         """Return the events to send now."""

@@ -1,17 +1,17 @@
 """One client of a live stream: its position in the story, and a bounded queue of progress."""
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 
 from services.gateway.live.events import Event, Tick
+from services.gateway.live.news import News
 from services.gateway.live.spans import SpanBatch, SpanGap
 
 MOST_SPAN_BYTES = 16 << 20
 """Events of spans that wait for one client; they are shared with the other clients."""
 
 
-class Viewer:
+class Viewer(News):
     """The events that one client has not received yet.
 
     Story events stay in the feed's list and are never dropped: a viewer only stores its position.
@@ -30,6 +30,7 @@ class Viewer:
         most_bytes: int = MOST_SPAN_BYTES,
     ) -> None:
         """View a `story`, which its feed extends, from behind the sequence `after` on."""
+        super().__init__()
         self.wants_spans = wants_spans
         self._spans: deque[SpanBatch] = deque()
         self._span_bytes = 0
@@ -42,11 +43,6 @@ class Viewer:
         self._ticks: deque[Tick] = deque()
         self._limit = limit
         self._gap: tuple[int, int] | None = None
-        self._has_news = asyncio.Event()
-
-    def wake(self) -> None:
-        """Signal that the story has grown or ended."""
-        self._has_news.set()
 
     def push(self, tick: Tick) -> None:
         """Add a tick; drop the oldest if there are too many."""
@@ -54,7 +50,7 @@ class Viewer:
             dropped = self._ticks.popleft().number
             self._gap = (self._gap[0] if self._gap else dropped, dropped)
         self._ticks.append(tick)
-        self._has_news.set()
+        self.wake()
 
     def introduce(self, introduction: bytes) -> None:
         """Send an event with all lanes and names before the next spans."""
@@ -70,7 +66,7 @@ class Viewer:
             self._span_bytes -= len(dropped.data)
             self.push_gap(dropped.gap)
             is_whole = False
-        self._has_news.set()
+        self.wake()
         return is_whole
 
     def push_gap(self, gap: SpanGap) -> None:
@@ -80,17 +76,7 @@ class Viewer:
             self._span_gaps[-1] = joined
         else:
             self._span_gaps.append(gap)
-        self._has_news.set()
-
-    async def wait(self, timeout_s: float) -> bool:
-        """Tell whether there are new events within `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._has_news.wait()
-        except TimeoutError:
-            return False
-        self._has_news.clear()
-        return True
+        self.wake()
 
     def take(self) -> list[Event | SpanBatch]:
         """Return the events to send now: the story, gaps, progress, then spans."""

@@ -2,18 +2,13 @@
 
 from collections.abc import AsyncIterator
 
-from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mlscope.client.errors import ClientError
-from schemas.analysis import Table, Tables
+from schemas.analysis import Tables
 from services.gateway.bus_requests import headings_of, status_of, table_of
-from services.gateway.charts.drawing import Pictures
-from services.gateway.charts.fitting import NARROW, WIDE, fitted
-from services.gateway.charts.inline import inlined
-from services.gateway.charts.theme import PAGE
-from services.gateway.errors import CannotDraw
+from services.gateway.charts.figures import figure_of
 from services.gateway.pages.analyses import analyses_view, index_of
 from services.gateway.pages.analysis import CHART, analysis_view
 from services.gateway.pages.selection import selected, selection_of
@@ -53,25 +48,7 @@ async def analysis(request: Request) -> Response:
         before, marker, after = document.partition(CHART)
         yield before
         if marker:
-            yield await _drawn(request.app.state.pictures, shown, table)
+            yield await figure_of(request.app.state.pictures, shown, among=table)
         yield after
 
     return StreamingResponse(parts(), media_type="text/html; charset=utf-8")
-
-
-async def _drawn(pictures: Pictures, shown: Table, table: Table) -> str:
-    """Return the chart of the rows `shown` of a `table`, wide and narrow, or why there is none."""
-    drawings: list[str] = []
-    notes: tuple[str, ...] = ()
-    for size, name in ((WIDE, "broad"), (NARROW, "narrow")):
-        chart = fitted(shown, PAGE, size, among=table)
-        notes = chart.notes
-        if chart.spec is None:
-            break
-        try:
-            svg = await pictures.draw(chart.spec, "svg")
-        except CannotDraw as error:
-            return f'<p class="soft">{escape(error)}</p>'
-        drawings.append(inlined(svg.decode(), f"Chart: {table.title or table.name}", name))
-    texts = "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
-    return f"{''.join(drawings)}{texts}"
