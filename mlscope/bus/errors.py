@@ -126,3 +126,12 @@ class ServerRefused(BusError):
             int(error.get("err_code", 0)),
             str(error.get("description", "")),
         )
+
+
+class ServerTooOld(BusError):
+    """The NATS server lacks what mlscope needs."""
+
+    def __init__(self, version: str, least: str) -> None:
+        """Give the server's `version` and the `least` one that is new enough."""
+        self.version = version
+        super().__init__(f"nats-server {version} is too old; install {least} or newer")

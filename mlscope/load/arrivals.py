@@ -9,13 +9,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mlscope.load.errors import LoadError
+from mlscope.load.errors import TooLong
 
 _PART = 1 << 15
-
-
-class TooLong(LoadError):
-    """A schedule does not end within int64 nanoseconds (292 years)."""
 
 
 def _uniforms(count: int, seed: int) -> NDArray[np.float64]:

@@ -42,6 +42,10 @@ class UnknownParameter(InvalidParameter):
         self.args = (f"{scenario}.{field}: no such parameter; there are: {self.allowed}",)
 
 
+class TooLong(LoadError):
+    """A schedule does not end within int64 nanoseconds (292 years)."""
+
+
 class PacerDied(LoadError):
     """The pacer's process ended, or stopped responding, before the end of its schedule."""
 

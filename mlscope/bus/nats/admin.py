@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlscope.bus.errors import BusError, ServerRefused
+from mlscope.bus.errors import ServerRefused, ServerTooOld
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.streams import OBJECTS, REPUBLISHED, Bucket, Durable, Store, Stream
@@ -12,16 +12,6 @@ LEAST_VERSION = (2, 12)
 _NOT_FOUND = 10059
 _SECOND_NS = 1_000_000_000
 _MARKERS_S = 60
-
-
-class ServerTooOld(BusError):
-    """The NATS server is older than `LEAST_VERSION`."""
-
-    def __init__(self, version: str) -> None:
-        """Give the server's version."""
-        self.version = version
-        least = ".".join(map(str, LEAST_VERSION))
-        super().__init__(f"nats-server {version} is too old; install {least} or newer")
 
 
 class Admin:
@@ -37,7 +27,10 @@ class Admin:
         version = self._connection.client.connected_server_version
         if (version.major, version.minor) < LEAST_VERSION:
             await self.close()
-            raise ServerTooOld(f"{version.major}.{version.minor}.{version.patch}")
+            raise ServerTooOld(
+                f"{version.major}.{version.minor}.{version.patch}",
+                ".".join(map(str, LEAST_VERSION)),
+            )
 
     async def close(self) -> None:
         """Disconnect."""

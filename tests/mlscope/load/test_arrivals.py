@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlscope.load.arrivals import TooLong, fixed_rate_due_ns, poisson_due_ns
+from mlscope.load.arrivals import fixed_rate_due_ns, poisson_due_ns
+from mlscope.load.errors import TooLong
 
 # Traced from the real wheel's Server scenario: `ts` of each sample less that of the first.
 GOLDEN: list[dict[str, Any]] = json.loads(

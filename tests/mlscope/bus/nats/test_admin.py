@@ -7,8 +7,8 @@ import nats
 import pytest
 
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus.errors import ServerRefused
-from mlscope.bus.nats.admin import Admin, ServerTooOld
+from mlscope.bus.errors import ServerRefused, ServerTooOld
+from mlscope.bus.nats.admin import Admin
 from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS
 from mlscope.provision import provision
 from mlscope.settings import Settings
