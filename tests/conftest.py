@@ -3,6 +3,7 @@
 Their packages are imported by who asks for one: a GPU's machine (tests/gpu) has none of them.
 """
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -45,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long."""
     items.sort(key=begins_late)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests, a million objects, from Python's garbage collections."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

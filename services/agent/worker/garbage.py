@@ -14,9 +14,20 @@ def freeze_garbage() -> None:
     gc.freeze()
 
 
-def unfreeze_garbage() -> None:
-    """Include all objects in collections again."""
-    gc.unfreeze()
+@contextlib.contextmanager
+def frozen_garbage() -> Iterator[None]:
+    """Exclude existing objects from collections, until the block ends.
+
+    They stay excluded in a process that excluded objects before: including them again would
+    include those as well.
+    """
+    excludes_others = gc.get_freeze_count() > 0
+    freeze_garbage()
+    try:
+        yield
+    finally:
+        if not excludes_others:
+            gc.unfreeze()
 
 
 @contextlib.contextmanager

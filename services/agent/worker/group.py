@@ -26,7 +26,7 @@ from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.garbage import (
     freeze_garbage,
-    unfreeze_garbage,
+    frozen_garbage,
     without_garbage_collection,
 )
 from services.agent.worker.measurement import Measurement
@@ -115,11 +115,8 @@ class Group:
             if run.error is None:
                 self._perform_block(run, work, 0)
             yield self._end(run)
-        freeze_garbage()
-        try:
+        with frozen_garbage():
             yield from self._interleave(local_runs)
-        finally:
-            unfreeze_garbage()
 
     def _overlaps(self, run: Measurement) -> bool:
         """Return whether the calls of a run overlap, once its samples are there.
