@@ -29,6 +29,7 @@ NAVIGATION = (
     ("Compare", "/compare"),
     ("Models", "/models"),
     ("Agents", "/agents"),
+    ("Frameworks", "/frameworks"),
     ("Datasets", "/datasets"),
     ("Scenarios", "/scenarios"),
 )

@@ -72,6 +72,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("trace-slowest", f"{own}/trace", _slowest, is_whole=False),
         Shot("trace-recorded", f"{recorded}/trace", _slowest, is_whole=False),
         Shot("trace-keys", f"{own}/trace", _keys, is_whole=False),
+        Shot("frameworks", "/frameworks"),
         Shot("explore", "/explore"),
         Shot("explore-systems", "/explore/systems"),
         Shot("explore-history", f"/explore/history?model={MODEL}"),

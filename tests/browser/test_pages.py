@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Match
 
 from mlscope.bus.bus import Bus
 from schemas.evaluation import EvaluationRequested
-from schemas.manifest import DatasetManifest, Sample, ScenarioManifest
+from schemas.manifest import DatasetManifest, FrameworkManifest, Sample, ScenarioManifest
 from schemas.request import Evaluate
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
@@ -30,6 +30,7 @@ PAGES = {
     "model": "/models/tiny/1.0.0",
     "agents": "/agents",
     "agent": "/agents/a1",
+    "frameworks": "/frameworks",
     "datasets": "/datasets",
     "dataset": "/datasets/photos/1.0.0",
     "scenarios": "/scenarios",
@@ -70,6 +71,15 @@ async def house(running: Running, standing: StandIns) -> Running:
     standing.catalog = {
         "datasets": (
             DatasetManifest(name="photos", samples=(Sample(path="x/" + "long" * 40 + ".jpg"),)),
+        ),
+        "frameworks": (
+            FrameworkManifest(
+                name="onnxruntime",
+                version="1.31.1",
+                description="ONNX Runtime.",
+                options={"threads": "threads of one operator"},
+                containers={"amd64": {"cpu": "mlscope:0.2.0"}},
+            ),
         ),
         "scenarios": (
             ScenarioManifest(name="poisson", description="At `rate_hz`."),

@@ -8,6 +8,7 @@ from mlscope.counts import many
 from schemas.manifest import DatasetManifest
 
 _MOST_SAMPLES = 60
+_FEW_SAMPLES = 4
 _IMAGES = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "UklGR": "image/webp"}
 """Beginnings of base64 texts that are pictures which browsers show."""
 
@@ -48,6 +49,25 @@ class DatasetRow:
         if manifest.source:
             return f"{manifest.source.address} ({manifest.source.reader})"
         return many(len(manifest.samples), "file") if manifest.samples else ""
+
+    @property
+    def first_samples(self) -> list[SampleRow]:
+        """A few samples, for the list."""
+        return sample_rows(self.manifest, _FEW_SAMPLES)
+
+
+def sample_rows(manifest: DatasetManifest, most: int) -> list[SampleRow]:
+    """Return the first samples that a `manifest` itself lists, at most `most`."""
+    rows = []
+    for sample in manifest.samples[:most]:
+        paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
+        classes = ", ".join(f"class {number}" for number in sample.classes)
+        begins = (name for begin, name in _IMAGES.items() if sample.content.startswith(begin))
+        media_type = next(begins, "")
+        picture = f"data:{media_type};base64,{sample.content}" if media_type else ""
+        labels = ", ".join(sample.labels) or classes
+        rows.append(SampleRow(paths.rpartition("/")[2] or "inline", labels, picture))
+    return rows
 
 
 def sample_count(manifest: DatasetManifest) -> int | None:
@@ -94,16 +114,7 @@ class DatasetView:
     @property
     def samples(self) -> list[SampleRow]:
         """The first samples that the manifest itself lists."""
-        rows = []
-        for sample in self.row.manifest.samples[:_MOST_SAMPLES]:
-            paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
-            classes = ", ".join(f"class {number}" for number in sample.classes)
-            begins = (name for begin, name in _IMAGES.items() if sample.content.startswith(begin))
-            media_type = next(begins, "")
-            picture = f"data:{media_type};base64,{sample.content}" if media_type else ""
-            labels = ", ".join(sample.labels) or classes
-            rows.append(SampleRow(paths.rpartition("/")[2] or "inline", labels, picture))
-        return rows
+        return sample_rows(self.row.manifest, _MOST_SAMPLES)
 
     @property
     def further_samples(self) -> int:
