@@ -40,8 +40,14 @@ async def form(request: Request) -> Response:
 
 
 async def act(request: Request) -> Response:
-    """POST /new: start the evaluations, or with `action=check` show what would happen."""
+    """POST /new: start the evaluations, or with `action=check` show what would happen.
+
+    `action=start:MODEL` starts the model that the page suggests.
+    """
     values = values_from(await form_fields(request))
+    action, _, suggested = (values.get("action") or [""])[-1].partition(":")
+    if suggested:
+        values = {**values, "action": [action], "model": [suggested]}
     typed = await _form(request, values)
     nonce, origin = (values.get(name, [""])[-1] for name in ("nonce", "origin"))
     further = {"nonce": nonce, "origin": origin}

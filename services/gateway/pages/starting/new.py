@@ -93,6 +93,15 @@ class ScenarioOption:
     parameters: Sequence[Parameter]
 
 
+CONSTRAINTS = (
+    *("accelerator", "accelerator_memory_bytes", "memory_bytes", "interconnect", "architecture"),
+    "system_labels",
+)
+"""Fields that constrain the system beside its framework and device; a page folds them."""
+_FIRST_MODEL = "efficientnet-lite0"
+"""The model that the documentation begins with."""
+
+
 @dataclass(frozen=True)
 class NewView:
     """The form with what was typed, what is wrong with it, and what would happen."""
@@ -122,6 +131,18 @@ class NewView:
     def fault(self, name: str) -> str:
         """Return what is wrong with a field, '' if nothing is."""
         return self.faults.get(name, "")
+
+    @property
+    def suggestion(self) -> str:
+        """A listed model that an agent can run, to start with one click; '' if there is none."""
+        options, _ = self.model_options
+        names = [option.name for option in options if option.agents]
+        return _FIRST_MODEL if _FIRST_MODEL in names else next(iter(names), "")
+
+    @property
+    def has_constraints(self) -> bool:
+        """Whether a constraint on the system is typed, or wrong."""
+        return any(self.text(name) or self.fault(name) for name in CONSTRAINTS)
 
     @property
     def is_further_open(self) -> bool:

@@ -1,5 +1,6 @@
 """The page that starts evaluations, over HTTP, as a browser without scripts uses it."""
 
+import re
 from urllib.parse import urlencode
 
 import httpx
@@ -81,6 +82,29 @@ async def test_start_leads_to_the_evaluation(web: httpx.AsyncClient, catalog: St
     assert again.headers["location"] == response.headers["location"], "a second click starts it"
     other = await start(web, model="tiny", scenarios="online", **{"online.queries": "8"})
     assert other.headers["location"] != response.headers["location"]
+
+
+async def test_what_the_form_suggests_starts_with_one_click(
+    web: httpx.AsyncClient, catalog: StandIns
+) -> None:
+    page = (await web.get("/new")).text
+    first_button = page[page.index('<button name="action"') :]
+    assert first_button.startswith('<button name="action" value="check"'), "Enter starts nothing"
+    suggested = re.search(r'name="action" value="start:([^"]+)"', page)
+    assert suggested
+    response = await start(web, action=f"start:{suggested[1]}", scenarios="online")
+    assert response.status_code == 303
+    evaluation = response.headers["location"].removeprefix("/evaluations/")
+    status = (await web.get(f"/api/evaluations/{evaluation}")).json()
+    assert status["request"]["model"] == suggested[1]
+    assert "start:" not in (await web.get("/new?model=tiny")).text
+
+
+@pytest.mark.usefixtures("catalog")
+async def test_constraints_are_folded_until_one_is_typed(web: httpx.AsyncClient) -> None:
+    assert '<details data-keep="constraints">' in (await web.get("/new")).text
+    page = (await web.get("/new?interconnect=nvlink")).text
+    assert '<details open data-keep="constraints">' in page
 
 
 async def test_several_models_are_several_evaluations(
