@@ -43,7 +43,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "startup": ("", ""),
         "catalog": ("", ""),
         "consistency": ("", ""),
-        "layer_overhead": ("", "--calls 20 --repeats 5 --queries 20"),
+        "layer_overhead": ("", "--calls 30 --repeats 12 --queries 60"),
         "correlate": ("", "--queries 100"),
         "stored_trace": ("", "--queries 100"),
         "against_hta": ("", ""),

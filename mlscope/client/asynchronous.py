@@ -22,7 +22,7 @@ from mlscope.client.predicting import (
     predictions_of,
     requests_of,
 )
-from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.results import ListedEvaluations, ResultTable, ResultTables
 from mlscope.client.tracing import MOST_SPANS, flow_of, trace_of
 from mlscope.client.watching import Progress, watch
 from mlscope.exchange.traces import Trace
@@ -120,14 +120,15 @@ class AsyncClient:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
         await ask(self.bus, command_of(Cancel, {"evaluation": evaluation, "reason": reason}))
 
-    async def evaluations(self, **constraints: Any) -> tuple[EvaluationStatus, ...]:
+    async def evaluations(self, **constraints: Any) -> ListedEvaluations:
         """Return the newest evaluations that fit, newest first. Raises CommandRefused.
 
         `constraints` are the fields of `ListEvaluations`: limit (50), model (`name:>=1`), state,
         framework (`onnxruntime:>=1.16`), system, agents, labels.
         """
         command = command_of(ListEvaluations, constraints)
-        return (await ask_for(self.bus, command, EvaluationList)).evaluations
+        listed = await ask_for(self.bus, command, EvaluationList)
+        return ListedEvaluations(listed.evaluations)
 
     async def catalog(self, kind: str = "", name: str = "", version: str = "") -> Catalog:
         """Return agents and manifests known now; `kind` and `name` narrow it down.

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from mlscope.client.brief import brief
-from mlscope.quantities import heads_of, shown, unit_of
-from schemas.analysis import Table
+from mlscope.quantities import estimated, heads_of, shown, unit_of
+from schemas.analysis import Estimate, Table
 from schemas.status import EvaluationStatus
 
 MOST_ROWS = 50
@@ -48,11 +48,8 @@ def verdicts_html(tables: Iterable[Table]) -> str:
 
 def evaluation_html(status: EvaluationStatus) -> str:
     """Return an evaluation's model, state and runs, with a link to its page."""
-    name = escape(status.evaluation)
-    if status.address.startswith(("http://", "https://")):
-        name = f'<a href="{escape(status.address)}">{name}</a>'
     named: Sequence[str] = (status.model, status.framework, status.device, status.state)
-    parts = [name, *(escape(text) for text in named if text)]
+    parts = [_linked(status), *(escape(text) for text in named if text)]
     cause = f"<p>{escape(status.cause)}</p>" if status.cause else ""
     runs = "".join(
         f"<tr><td>{escape(run.run)}</td><td>{escape(run.agent)}</td><td>{escape(run.state)}</td>"
@@ -64,6 +61,46 @@ def evaluation_html(status: EvaluationStatus) -> str:
     )
     listed = f"<table><thead><tr>{heads}</tr></thead><tbody>{runs}</tbody></table>" if runs else ""
     return f"<p>{' · '.join(parts)}</p>{cause}{listed}{_left_out(len(status.runs))}"
+
+
+def evaluations_html(statuses: Sequence[EvaluationStatus]) -> str:
+    """Return evaluations with their figures, a load a row, and links to their pages."""
+    heads = ("evaluation", "model", "framework", "state", "load", "latency", "samples/s", "agent")
+    rows = [row for status in statuses for row in _rows_of(status)]
+    body = "".join(
+        f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows[:MOST_ROWS]
+    )
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    listed = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"{listed}{_left_out(len(rows))}" if rows else "<p>No evaluation fits.</p>"
+
+
+def _rows_of(status: EvaluationStatus) -> list[tuple[str, ...]]:
+    """Return the rows of an evaluation, a load each, their cells escaped."""
+    shared = (_linked(status), *map(escape, (status.model, status.framework, status.state)))
+    rows = [
+        (
+            f"{headline.scenario}, batch {headline.batch_size}",
+            _figure(headline.latency_ns, "ns"),
+            _figure(headline.samples_per_s, "1/s"),
+            headline.agent,
+        )
+        for headline in status.headlines
+    ]
+    return [(*shared, *map(escape, row)) for row in rows or [("", "", "", "")]]
+
+
+def _figure(estimate: Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return ""
+    return estimated(estimate.value, estimate.low, estimate.high, unit)
+
+
+def _linked(status: EvaluationStatus) -> str:
+    name = escape(status.evaluation)
+    if not status.address.startswith(("http://", "https://")):
+        return name
+    return f'<a href="{escape(status.address)}">{name}</a>'
 
 
 def _left_out(count: int) -> str:

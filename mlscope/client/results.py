@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from mlscope.client.brief import text_of
 from mlscope.client.errors import NoSuchTable
-from mlscope.client.notebook import table_html, verdicts_html
+from mlscope.client.notebook import evaluations_html, table_html, verdicts_html
 from schemas.analysis import Column, Table, Tables
+from schemas.status import EvaluationStatus
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+class ListedEvaluations(tuple[EvaluationStatus, ...]):
+    """Evaluations, newest first; a notebook shows them with their figures."""
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a load a row, linked to the evaluation's page."""
+        return evaluations_html(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

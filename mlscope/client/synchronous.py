@@ -12,7 +12,7 @@ from mlscope.bus.bus import Bus
 from mlscope.client.asynchronous import AsyncClient, AsyncEvaluation
 from mlscope.client.notebook import evaluation_html
 from mlscope.client.predicting import Files, Predicted
-from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.results import ListedEvaluations, ResultTable, ResultTables
 from mlscope.client.tracing import MOST_SPANS
 from mlscope.client.watching import Progress
 from mlscope.exchange.traces import Trace
@@ -116,7 +116,7 @@ class Client:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
         self.wait_for(self._client.cancel(evaluation, reason))
 
-    def evaluations(self, **constraints: Any) -> tuple[EvaluationStatus, ...]:
+    def evaluations(self, **constraints: Any) -> ListedEvaluations:
         """Return the newest evaluations that fit, newest first. Arguments as of `AsyncClient`."""
         return self.wait_for(self._client.evaluations(**constraints))
 
