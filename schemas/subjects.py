@@ -2,6 +2,7 @@
 
     mlscope.v1.<entity>.<evaluation>[.<run>].<happened>[.<agent>]
     mlscope.v1.watch.<evaluation>.<event>        live events relayed to NATS clients, not stored
+    mlscope.v1.resources.<evaluation>.<run>.used.<agent>    what a run uses now, not stored
     mlscope.v1.request.<verb>                    commands anyone may send
     mlscope.v1.request.agent.<agent>.<verb>      commands of the scheduler to one agent
 
@@ -13,10 +14,13 @@ from schemas.evaluation import RunStarted
 from schemas.identity import token_of
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
+from schemas.resources import ResourcesUsed
 from schemas.run import RunCompleted, RunFailed, RunReady
 
 ROOT = "mlscope.v1"
 REQUEST = f"{ROOT}.request"
+RESOURCES = "resources"
+"""The entity of messages about what a run uses, which are not stored."""
 
 
 _AGENT_LAST = (
@@ -70,6 +74,12 @@ def watch_subject(evaluation: str, event: str) -> str:
     `event` is `spans`, `gap`, `progress` or `end`, or `*` for all.
     """
     return f"{ROOT}.watch.{evaluation}.{event}"
+
+
+def resources_subject(message: ResourcesUsed) -> str:
+    """Return the subject on which an agent says what a run uses."""
+    tokens = (message.evaluation, message.run, "used", message.agent)
+    return ".".join([ROOT, RESOURCES, *tokens])
 
 
 def decisions_of(evaluation: str) -> str:

@@ -76,7 +76,7 @@ from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.encoding.message_index import COMMANDS
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.subjects import agent_command, watch_subject
+from schemas.subjects import RESOURCES, ROOT, agent_command, watch_subject
 from schemas.trace import Watch
 
 _AGENT = "agent"
@@ -119,6 +119,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
     return Permission(
         publish=(
             *(fact_subject(fact, agent=agent) for fact in _AGENT_FACTS),
+            f"{ROOT}.{RESOURCES}.{_ANY}.{_ANY}.used.{agent}",
             f"$KV.leases.{lease}",
             read_newest("KV_leases", f"$KV.leases.{lease}"),
             bury_letters(_AGENT),
@@ -253,7 +254,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             subscribe=(
                 *inboxes("gateway"),
                 *requests(Watch.verb),
-                *all_facts("evaluation", "run", "analysis", "query", "trace"),
+                *all_facts("evaluation", "run", "analysis", "query", "trace", RESOURCES),
                 *be_discovered("gateway"),
             ),
         ),

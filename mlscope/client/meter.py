@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mlscope.quantities import shown
 from mlscope.statistics import is_certified
 from schemas.batch import QueriesAnswered
+from schemas.resources import ResourcesUsed
 
 BUCKETS_PER_OCTAVE = 8
 """Buckets of `Reading.histogram`: bucket n begins at 2 ** (n / 8) ns."""
@@ -42,6 +43,10 @@ class Reading:
     until_ns: int = -1
     #: batches of queries before the newest that were not heard: the counts lack them
     unheard: int = 0
+    #: what the run uses, by its agent's last message; None where it said nothing
+    cpu_cores: float | None = None
+    gpu_share: float | None = None
+    power_w: float | None = None
     #: the number of answered queries by bucket, without empty ones
     histogram: Mapping[int, int] = field(default_factory=dict)
 
@@ -66,6 +71,7 @@ class RunMeter:
         self._samples = 0
         self._busy_ns = 0
         self._until_ns = -1
+        self._used: ResourcesUsed | None = None
         self._heard: set[tuple[str, int]] = set()
         self._buckets: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
@@ -91,6 +97,10 @@ class RunMeter:
         if self._is_new("trace", sequence):
             self._spans += count
 
+    def note_use(self, used: ResourcesUsed) -> None:
+        """Keep what the run uses now."""
+        self._used = used
+
     def read(self) -> Reading:
         """Return what was counted."""
         coarse = self._buckets.reshape(-1, _FINE).sum(axis=1)
@@ -107,6 +117,9 @@ class RunMeter:
             busy_ns=self._busy_ns,
             until_ns=self._until_ns,
             unheard=self._unheard(),
+            cpu_cores=self._used.cpu_cores if self._used else None,
+            gpu_share=self._used.gpu_share if self._used else None,
+            power_w=self._used.power_w if self._used else None,
             histogram={int(n): int(coarse[n]) for n in np.flatnonzero(coarse)},
         )
 
@@ -148,6 +161,12 @@ class Meter:
         """
         if meter := self._meter(run, attempt):
             meter.count_spans(sequence, count)
+
+    def note_use(self, used: ResourcesUsed) -> None:
+        """Keep what a run that answers queries uses now."""
+        meter = self._runs.get(used.run)
+        if meter is not None and meter.attempt == used.attempt:
+            meter.note_use(used)
 
     def read(self) -> dict[str, Reading]:
         """Return every run's reading, by run."""

@@ -31,6 +31,7 @@ from services.agent.link.allowances import Allowances
 from services.agent.link.variants import variant_environment
 from services.agent.machine.hardware import package_version
 from services.agent.machine.roofline.ceilings import Roof
+from services.agent.resource_feed import meter_of, telling_resources
 from services.agent.settings import AgentSettings
 
 _POLL_S = 0.2
@@ -194,8 +195,10 @@ class Agent:
         )
         for run, reason in self.orders.early_stops(order).items():
             await execution.stop(run, reason)
+        meter = await asyncio.to_thread(meter_of, order, worker.pid)
         try:
-            is_usable = await execution.carry_out()
+            async with telling_resources(self._bus, execution, meter):
+                is_usable = await execution.carry_out()
         except asyncio.CancelledError:
             worker.kill()
             raise

@@ -84,6 +84,12 @@ class Execution:
         """The order that is carried out."""
         return self.publisher.order
 
+    @property
+    def current_run(self) -> str | None:
+        """The run that the worker prepares or measures, None between orders."""
+        open_runs = (run for run in self.order.runs if run not in self._outcomes)
+        return next(open_runs, None)
+
     async def carry_out(self) -> bool:
         """Do the order; False when the worker can't be used again. Raises the sink's errors."""
         order = PerformOrder(

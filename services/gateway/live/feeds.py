@@ -16,10 +16,11 @@ from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import status_of, unrequested_status
 from schemas.batch import QueriesAnswered, TraceCaptured
-from schemas.encoding.codec import unpack
+from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
+from schemas.resources import ResourcesUsed
 from schemas.status import EvaluationStatus
-from schemas.subjects import ROOT, story_of
+from schemas.subjects import RESOURCES, ROOT, resources_subject, story_of
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, Tick, event_of, tick_of
 from services.gateway.live.overview import OverviewFeed, OverviewViewer
@@ -75,7 +76,7 @@ class Feed:
         """Subscribe to live messages, then read the log from its beginning, then new facts."""
         try:
             async with AsyncExitStack() as stack:
-                for entity in (*_DECISIONS, "query", "trace"):
+                for entity in (*_DECISIONS, "query", "trace", RESOURCES):
                     messages = self._bus.subscribe(f"{ROOT}.{entity}.{self._evaluation}.>")
                     stack.push_async_callback(messages.aclose)
                     await messages.ready()
@@ -155,6 +156,12 @@ class Feed:
                 self._has_news.set()
                 continue
             with contextlib.suppress(SchemaError, KeyError, TypeError, ValueError):
+                if entity == RESOURCES:
+                    used = decode_body(ResourcesUsed, body)
+                    # An agent may say so of its own runs only: the broker checks the subject.
+                    if subject == resources_subject(used):
+                        self._meter.note_use(used)
+                    continue
                 if entity == "trace":
                     if self.relay is not None:
                         self.relay.accept(cast("TraceCaptured", decode_live(subject, body)[1]))

@@ -5,9 +5,13 @@ import asyncio
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import encode_body
+from schemas.resources import ResourcesUsed
+from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.feeds import Feeds
-from tests.stories import E, StandIns, whole_story
+from tests.stories import E, StandIns, beginning, queries, whole_story
 
 
 async def test_viewers_of_an_evaluation_share_its_feed(bus: Bus, standing: StandIns) -> None:
@@ -49,3 +53,26 @@ async def test_a_feed_ends_with_its_story(bus: Bus, standing: StandIns) -> None:
         sequences = [event.sequence for event in feed.story]
         assert len(sequences) == len(whole_story())
         assert sequences == sorted(set(sequences))
+
+
+async def test_what_a_run_uses_comes_with_its_progress(
+    bus: Bus, server: MemoryServer, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    fields = {"evaluation": E, "run": "r0", "attempt": 1}
+    used = ResourcesUsed(**fields, agent="a1", cpu_cores=1.5, power_w=99)
+    forged = used.model_copy(update={"cpu_cores": 9.0})
+    feeds = Feeds(bus, limit=8)
+    async with (
+        connect(server, "agent") as agent,
+        feeds.viewing(E, after=0) as (feed, _),
+        asyncio.timeout(30),
+    ):
+        await asyncio.sleep(0.2)
+        await agent.publish(queries([5, 7]), id="q0")
+        while (tick := feed.progress()) is None or '"cpu_cores":[1.5]' not in tick.data:
+            other = resources_subject(forged.model_copy(update={"agent": "a2"}))
+            await agent.publish_live(resources_subject(used), encode_body(used))
+            await agent.publish_live(other, encode_body(forged))
+            await asyncio.sleep(0.05)
+        assert '"gpu_share":[null],"power_w":[99.0]' in tick.data

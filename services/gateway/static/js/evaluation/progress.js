@@ -14,6 +14,9 @@
  * @property {number} p90_ns
  * @property {number} p99_ns
  * @property {number} unheard batches that nobody watched: the counts lack them
+ * @property {number|null|undefined} cpu_cores CPU-seconds a second of the run's processes
+ * @property {number|null|undefined} gpu_share share of the GPU's time
+ * @property {number|null|undefined} power_w power of the GPU
  * @property {number[]} histogram buckets and counts in turn
  * @property {number|undefined} rate queries/s, between this reading and one before
  * @property {number|undefined} samplesRate samples/s
@@ -21,7 +24,7 @@
  */
 
 const WINDOW_NS = 1e9;
-const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard", "histogram"];
+const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard", "cpu_cores", "gpu_share", "power_w", "histogram"];
 
 /** The newest reading of each run, and some before, for rates. */
 export class Progress {

@@ -28,7 +28,12 @@ const STRIPS = {
     label: (v) => (v ? duration(v) : "0"),
   },
   flight: { lines: ["in flight"], values: (r) => [r.flight], text: (r) => (r.flight === undefined ? "–" : r.flight.toFixed(1)), label: (v) => v.toFixed(1) },
+  cpu: { lines: ["cores"], values: (r) => [r.cpu_cores ?? undefined], text: (r) => `${r.cpu_cores.toFixed(2)} cores`, label: (v) => v.toFixed(1) },
+  gpu: { lines: ["use"], values: (r) => [r.gpu_share ?? undefined], text: (r) => `${Math.round(r.gpu_share * 100)} %`, label: (v) => `${Math.round(v * 100)} %` },
+  power: { lines: ["power"], values: (r) => [r.power_w ?? undefined], text: (r) => `${Math.round(r.power_w)} W`, label: (v) => `${Math.round(v)} W` },
 };
+/** Strips that are absent where the agent says nothing of them. */
+const OPTIONAL = new Set(["cpu", "gpu", "power"]);
 
 /** The strips of the page; figures stand above the lines, also where uPlot does not load. */
 export class Strips {
@@ -49,10 +54,13 @@ export class Strips {
       this.run = key;
       this.data = {};
       this.restart();
+      for (const name of OPTIONAL) document.getElementById(`strip-${name}`).hidden = true;
     }
     for (const [name, strip] of Object.entries(STRIPS)) {
       const columns = (this.data[name] ??= [[], ...strip.lines.map(() => [])]);
       const values = strip.values(reading);
+      if (OPTIONAL.has(name) && values[0] === undefined) continue;
+      document.getElementById(`strip-${name}`).hidden = false;
       document.querySelector(`[data-figure="${name}"]`).textContent = strip.text(reading);
       if (values[0] === undefined || reading.until_ns <= (columns[0].at(-1) ?? -1) * 1e9) continue;
       [reading.until_ns / 1e9, ...values].forEach((value, place) => columns[place].push(value ?? null));
