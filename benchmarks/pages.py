@@ -18,12 +18,14 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from statistics import median
 
 import httpx
 from playwright.async_api import Browser, async_playwright
 
 from benchmarks.claims import claim
+from cli.offline.planning import shipped_catalog
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand, Recorded
 from mlscope.evaluation.status import status_of
@@ -33,7 +35,7 @@ from schemas.analysis import Estimate, Headline
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.evaluation import EvaluationAnalyzed, EvaluationCancelled, EvaluationRequested
 from schemas.message import Envelope, Fact
-from schemas.request import Evaluate, ListEvaluations, ShowEvaluation
+from schemas.request import Evaluate, ListEvaluations, ShowCatalog, ShowEvaluation
 from schemas.status import Catalog
 from schemas.subjects import REQUEST, subject_of
 from services.gateway.service import serve
@@ -46,7 +48,15 @@ PAGES = (
     "/evaluations?search=resnet+build%3D7",
     "/evaluations?sort=throughput",
     "/evaluations?search=nothing-like-it",
+    "/new",
+    "/compare",
+    "/explore",
+    "/models",
+    "/models?q=resnet",
+    "/datasets",
+    "/scenarios",
 )
+MANIFESTS = Path(__file__).parents[1] / "manifests"
 MOST_FIRST_BYTE_MS, MOST_CONTENTFUL_MS, MOST_SCRIPT_BYTES = 100, 500, 60_000
 _LOADS = 5
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]"
@@ -89,7 +99,13 @@ def _analyzed(name: str, number: int) -> EvaluationAnalyzed:
 
 
 async def answer_from(index: EvaluationIndex, bus: Bus) -> None:
-    """Answer the commands of the pages on a bus, from the index and an empty catalog."""
+    """Answer the commands of the pages on a bus, from the index and the shipped catalog."""
+    whole = shipped_catalog(MANIFESTS)
+    by_kind = {
+        kind: encode_body(Catalog(**{field: getattr(whole, field)}))
+        for kind, field in (("model", "models"), ("dataset", "datasets"), ("scenario", "scenarios"))
+    }
+    everything = encode_body(whole)
 
     async def listed(command: ReceivedCommand) -> bytes:
         return encode_body(index.listed(decode_body(ListEvaluations, command.body)))
@@ -98,8 +114,9 @@ async def answer_from(index: EvaluationIndex, bus: Bus) -> None:
         name = decode_body(ShowEvaluation, command.body).evaluation
         return encode_body(status_of(index.open[name]))
 
-    async def catalog(_: ReceivedCommand) -> bytes:
-        return encode_body(Catalog())
+    async def catalog(command: ReceivedCommand) -> bytes:
+        kind = decode_body(ShowCatalog, command.body).kind
+        return by_kind.get(kind, encode_body(Catalog())) if kind else everything
 
     for verb, answerer in (("evaluations", listed), ("evaluation", shown), ("catalog", catalog)):
         await bus.answer(f"{REQUEST}.{verb}", answerer, queue=verb)
