@@ -7,8 +7,11 @@ LEAST_SLOTS = 3
 """Batches on their way at a time: one being prepared, one predicted, one finished."""
 MOST_IN_FLIGHT = 64
 """Queries in flight that have a slot; further ones wait for one."""
-_HEADROOM = 1.5
-"""Processes for each that preparation needs, because samples differ and cores are shared."""
+_HEADROOM = 2.0
+"""Processes for each that preparation needs: samples differ, cores are shared, and the call timed
+before is slower than later ones. With 1.5 models on an H200 waited for samples (0.85 of the bound).
+One that has nothing to do costs its memory alone.
+"""
 
 
 def shares(backlogs: Sequence[int], count: int) -> list[int]:
@@ -53,8 +56,8 @@ def needed_processes(prepare_ns: int, predict_ns: int, limit: int) -> int:
     """Return how many processes keep a model supplied: a batch takes `prepare_ns` in one of them.
 
     `predict_ns` is what the model takes for a batch; `limit` is the answer where a time is unknown,
-    0.
+    0. One more than needed, so that a sample that takes long holds up none.
     """
     if not prepare_ns or not predict_ns:
         return limit
-    return min(limit, math.ceil(_HEADROOM * prepare_ns / predict_ns))
+    return min(limit, 1 + math.ceil(_HEADROOM * prepare_ns / predict_ns))

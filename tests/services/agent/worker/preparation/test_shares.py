@@ -54,8 +54,9 @@ def test_processes_get_the_cores_that_the_framework_leaves(
 
 
 def test_a_fast_model_needs_more_processes() -> None:
-    assert needed_processes(100, 10, 64) == 15
-    assert needed_processes(10, 100, 64) == 1
+    assert needed_processes(100, 10, 64) == 21
+    assert needed_processes(10, 100, 64) == 2
+    assert needed_processes(10, 100, 1) == 1
     assert needed_processes(100, 1, 64) == 64
     assert needed_processes(100, 0, 64) == needed_processes(0, 100, 64) == 64
 
