@@ -1,6 +1,7 @@
 """An H200's roof as an agent measured it there, in the tables of what ran below it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +97,17 @@ def test_whether_it_was_counted_is_told(bfloat16: Analyzed, counted: Analyzed) -
     (a9,) = (each for each in bfloat16.tables if each.id == "A9")
     assert "by shapes, not by counters" in a9.verdict
     assert any("shown are 96 of 349 kernels, those alone in a layer" in each for each in a9.caveats)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "bert-base", "detector"])
+def test_what_an_agent_recorded_is_held_to_the_roof_it_measured(name: str, tmp_path: Path) -> None:
+    analyzed = analyze(frames_of(recorded_bundle(f"{name}-roofed", tmp_path)))
+    for table in ("A9", "A14", "A15"):
+        worked = [row for row in rows_of(analyzed, table) if row["intensity"]]
+        assert worked
+        assert all(row["roof"] and row["ridge"] and row["of_roof"] for row in worked)
+    (model,) = rows_of(analyzed, "A15")
+    assert model["ridge"] == pytest.approx(12.0, rel=0.05)
+    assert 0.3 < model["of_roof"] < 0.8
+    whole, *_ = rows_of(analyzed, "roof_distance")
+    assert 0.3 < whole["of_roof"] < model["of_roof"] + 0.2
