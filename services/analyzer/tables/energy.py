@@ -13,13 +13,17 @@ import numpy as np
 import polars as pl
 
 from mlscope.counts import many
+from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.level_differences import UNTIMED
+from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    estimate_columns,
     float_column,
     int_column,
     make_table,
@@ -85,14 +89,18 @@ def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
         key=lambda row: float(row["per_sample"]),
     )
     amounts = [
-        f"{row['per_sample']:.3g} J of the {part} in {row['run']} at batch {row['batch_size']} "
-        f"with {row['power']:.4g} W"
+        f"{estimate_text(row, 'per_sample', 'J')} of the {part} in {row['run']} at batch "
+        f"{row['batch_size']} with {row['power']:.4g} W"
         for row in rising
     ]
+    least = leader(rising, "per_sample", is_largest=False)
     if len(rising) == 1:
         return f"A sample takes {amounts[0]}."
-    # Energy has no interval, so no run is called the best.
-    return f"A sample takes from {amounts[0]} to {amounts[-1]}; these figures have no intervals."
+    doubt = least.doubt(
+        "which load takes the least", lambda row: f"{row['run']} at batch {row['batch_size']}"
+    )
+    text = f"A sample takes from {amounts[0]} to {amounts[-1]}"
+    return f"{text}; {doubt}." if doubt else f"{text}."
 
 
 def _shallowest(rows: Sequence[_Row]) -> list[_Row]:
@@ -148,10 +156,11 @@ def _counted(run: Run, part: str) -> Iterator[_Row]:
         is_known = resolution <= COARSEST
         answered = run.answered.with_columns(pl.Series("samples", run.answered_samples))
         in_blocks = answered.join(measured.select("block"), on="block", how="semi")
-        queries, samples = in_blocks.height, int(in_blocks["samples"].sum())
+        samples = in_blocks.group_by("block").agg(pl.col("samples").sum())
+        by_block = measured.join(samples, on="block").select("joules", "samples").rows()
         yield {
             **_cells(run, part, int(device)),
-            **_energy_cells(joules if is_known else None, queries, samples),
+            **_energy_cells(by_block if is_known else [], in_blocks, resolution),
             "source": name,
             "resolution": resolution,
             "samples": measured.height,
@@ -163,21 +172,23 @@ def _counted(run: Run, part: str) -> Iterator[_Row]:
 
 
 def _sampled(run: Run, device: int, power: pl.DataFrame) -> _Row:
-    joules, measured_s = 0.0, 0.0
-    for block in run.answered.partition_by("block"):
+    by_block, measured_s = list[tuple[float, int]](), 0.0
+    answered = run.answered.with_columns(pl.Series("samples", run.answered_samples))
+    for block in answered.partition_by("block"):
         begun, ended = int(block["issued_ns"].min()), int(block["ended_ns"].max())  # type: ignore[arg-type]
         of_block = power.filter(pl.col("block") == block["block"][0])
-        joules += joules_of(of_block if of_block.height else power, begun, ended)
+        joules = joules_of(of_block if of_block.height else power, begun, ended)
+        by_block.append((joules, int(block["samples"].sum())))
         measured_s += (ended - begun) * 1e-9
     watts = power["value"].to_numpy()
     return {
         **_cells(run, GPU, device),
-        **_energy_cells(joules, run.answered.height, int(run.answered_samples.sum())),
+        **_energy_cells(by_block, answered, 0.0),
         "source": POWER,
         "resolution": None,
         "samples": len(watts),
         "busy": measured_s * 1e9,
-        "power": share(joules, measured_s) or float(watts.mean()),
+        "power": share(sum(j for j, _ in by_block), measured_s) or float(watts.mean()),
         "power_low": float(watts.min()),
         "power_high": float(watts.max()),
     }
@@ -187,13 +198,30 @@ def _cells(run: Run, part: str, device: int) -> _Row:
     return {**run_cells(run.row), "agent": run.row.agent, "part": part, "device": device}
 
 
-def _energy_cells(joules: float | None, queries: int, samples: int) -> _Row:
-    return {
+def _energy_cells(
+    by_block: Sequence[tuple[float, int]], answered: pl.DataFrame, resolution: float
+) -> _Row:
+    """Return the energy of `answered` queries, of blocks with joules and samples; none: unknown.
+
+    A sample's energy has an interval over the blocks, no narrower than the `resolution` allows.
+    """
+    joules = sum(amount for amount, _ in by_block) if by_block else None
+    samples = int(answered["samples"].sum())
+    value = share(joules, samples)
+    cells = {
         "answered": samples,
         "energy": joules,
-        "per_query": share(joules, queries),
-        "per_sample": share(joules, samples),
+        "per_query": share(joules, answered.height),
+        **UNKNOWN.cells("per_sample"),
     }
+    if value is None:
+        return cells
+    interval = blocks_interval(np.array([amount / count for amount, count in by_block if count]))
+    lows = [interval.low, value * (1 - resolution) if resolution else None]
+    highs = [interval.high, value * (1 + resolution) if resolution else None]
+    low = min((low for low in lows if low is not None), default=None)
+    high = max((high for high in highs if high is not None), default=None)
+    return cells | Margin(value, None if low is None else max(low, 0.0), high).cells("per_sample")
 
 
 def joules_of(power: pl.DataFrame, begun_ns: int, ended_ns: int) -> float:
@@ -217,7 +245,8 @@ ANALYSIS = Analysis(
     source=(
         "Counters of NVML (the whole board) and RAPL (the whole package, its memory), read before "
         "and after each block of a run; without them NVML's power, sampled during the run and "
-        "integrated by trapezoids over its blocks. It includes idle power."
+        "integrated by trapezoids over its blocks. It includes idle power. The interval of a "
+        "sample's energy is Student's t over blocks, no narrower than the counter's updates allow."
     ),
     columns=(
         *RUN_COLUMNS,
@@ -242,7 +271,7 @@ ANALYSIS = Analysis(
         ),
         float_column("energy", "Energy of the run's blocks.", "J"),
         float_column("per_query", "Energy per query.", "J"),
-        float_column("per_sample", "Energy per sample, which is one inference.", "J"),
+        *estimate_columns("per_sample", "Energy per sample, which is one inference.", "J"),
     ),
     compute=energy,
     chart=bars(
@@ -251,6 +280,5 @@ ANALYSIS = Analysis(
         "power",
         "batch_size",
         facet="part",
-        has_interval=False,
     ),
 )

@@ -148,4 +148,7 @@ def _energy_tile(tables: Mapping[str, Table]) -> list[Tile]:
     text = f"{shown(row['per_sample'], 'J')}"
     power = f" at {shown(row['power'], 'W')}" if row.get("power") is not None else ""
     place = f"{row.get('part', '')}, batch {row.get('batch_size', '')}{power}"
-    return [Tile("Energy per sample", Figure(text, "no interval", ""), place, "energy")]
+    ends = [row.get("per_sample_low"), row.get("per_sample_high")]
+    interval = " … ".join(shown(end, "J") for end in ends) if None not in ends else ""
+    figure = Figure(text, interval or "no interval", "")
+    return [Tile("Energy per sample", figure, place, "energy")]

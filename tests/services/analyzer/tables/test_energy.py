@@ -106,7 +106,7 @@ def test_blocks_shorter_than_the_counter_tells_have_no_energy() -> None:
     assert "No run has blocks long enough for its energy counters" in table.verdict
     power: dict[str, Any] = {"level": 5, "run": "s", "series": [_power(0.2, 100)]}
     deeper = table_of(ANALYSIS, _counted_run(queries=queries, series=series), _counted_run(**power))
-    assert " J of the gpu in s at batch 1" in deeper.verdict
+    assert " of the gpu in s at batch 1" in deeper.verdict
     assert "s: its energy includes that of tracing level system" in deeper.caveats
 
 
@@ -149,3 +149,29 @@ def test_replays_and_openings_have_no_energy_of_an_inference() -> None:
     assert (table.rows, table.verdict) == ((), alone)
     bare = table_of(ANALYSIS, _counted_run(variant="cold", series=[]))
     assert "No run has energy counters" in bare.verdict
+
+
+def test_a_samples_energy_has_an_interval_over_blocks_and_of_its_counter() -> None:
+    queries = [_query(n, n, 10 * n, 10 * n + 4) for n in range(4)]
+    series = [v for n in range(4) for v in _counted(n, 10 * n, 10 * n + 4, 100 + 20 * n)]
+    (row,) = rows_of(table_of(ANALYSIS, _counted_run(queries=queries, series=series)))
+    # 100, 120, 140, 160 J: their mean, with t(0.975, 3) = 3.182 times 25.8 / 2.
+    assert row["per_sample"] == 130.0
+    assert row["per_sample_low"] == pytest.approx(130 - 3.182 * 12.91, abs=0.1)
+    assert row["per_sample_high"] == pytest.approx(130 + 3.182 * 12.91, abs=0.1)
+    steady = [v for n in range(4) for v in _counted(n, 10 * n, 10 * n + 4, 100)]
+    (row,) = rows_of(table_of(ANALYSIS, _counted_run(queries=queries, series=steady)))
+    assert row["per_sample_high"] == pytest.approx(100 * (1 + row["resolution"]))
+    one = {"queries": [_query(0, 0, 0, 2)], "series": [_power(1, 50)], "run": "r", "device": "gpu"}
+    (row,) = rows_of(table_of(ANALYSIS, one))
+    assert (row["per_sample"], row["per_sample_low"]) == (100.0, None)
+
+
+def test_loads_whose_energy_is_not_told_apart_are_said_to_be_so() -> None:
+    queries = [_query(n, n, 10 * n, 10 * n + 4) for n in range(4)]
+    runs = []
+    for name, base, size in (("a", 100, 1), ("b", 105, 2)):
+        series = [v for n in range(4) for v in _counted(n, 10 * n, 10 * n + 4, base + 20 * n)]
+        runs.append(_counted_run(run=name, batch_size=size, queries=queries, series=series))
+    verdict = table_of(ANALYSIS, *runs).verdict
+    assert "the intervals do not tell which load takes the least: a at batch 1 or b" in verdict
