@@ -23,6 +23,7 @@ from cli.cluster.postgres_home import wheel_programs
 from cli.cluster.state import running_state
 from mlscope.quantities import shown
 from mlscope.settings import GIB, InvalidSetting, Settings
+from services.agent.machine.landlock import landlock_version
 
 State = Literal["ok", "missing", "note", "unverified"]
 _LEAST_PYTHON = (3, 11)
@@ -60,6 +61,7 @@ def all_findings() -> Iterator[Finding]:
     yield from clocks()
     yield from cores()
     yield hardware_counters()
+    yield sandbox()
     yield disk()
     yield gpus()
     yield from peaks()
@@ -217,6 +219,15 @@ def hardware_counters() -> Finding:
         return Finding(name, "ok", f"perf_event_paranoid={level}")
     advice = f"sysctl kernel.perf_event_paranoid={_LEAST_PARANOID}"
     return Finding(name, "note", f"perf_event_paranoid={level}", advice)
+
+
+def sandbox() -> Finding:
+    """Check whether the kernel can confine the processes of models to their own files."""
+    version = landlock_version()
+    if version:
+        return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
+    advice = "models can read and write what the agent can: open trusted ones, or use Linux 5.13"
+    return Finding("sandbox", "note", "this kernel has no Landlock", advice)
 
 
 def disk() -> Finding:

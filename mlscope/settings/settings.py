@@ -19,6 +19,7 @@ from mlscope.settings.values import (
     LEVELS,
     bytes_of,
     bytes_up_to,
+    choice_of,
     flag_of,
     host_token,
     integer,
@@ -159,6 +160,13 @@ class Settings(Limits):
         64 * MIB,
         "size limit of the result of one call of such code",
     )
+    sandbox: str = setting(
+        "SANDBOX",
+        choice_of("auto", "required", "off"),
+        "auto",
+        "whether an agent confines the processes of models to their own files (Linux's Landlock): "
+        "where the kernel can (auto), else not at all; or no model is opened elsewhere (required)",
+    )
     prepare_processes: int = setting(
         "PREPARE_PROCESSES",
         integer(0, 64),
@@ -230,6 +238,17 @@ class Settings(Limits):
     def nats_seed(self) -> str | None:
         """Read the nkey seed, a secret; None if this connection has none."""
         return None if self.nats_seed_file is None else secret_in(self.nats_seed_file)
+
+    @property
+    def secret_paths(self) -> tuple[Path, ...]:
+        """The folder of the cluster's data, and the files with secrets: not for models to read."""
+        files = (
+            self.nats_seed_file,
+            self.database_password_file,
+            self.gateway_token_file,
+            self.hub_token_file,
+        )
+        return (self.data_folder, *(file for file in files if file is not None))
 
     def gateway_token(self) -> str | None:
         """Read the gateway's bearer token, a secret; None if it needs none."""

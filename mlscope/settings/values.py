@@ -105,6 +105,17 @@ def level_of(text: str) -> str:
     return text.lower()
 
 
+def choice_of(*choices: str) -> Parse:
+    """Return a parser of one of `choices`."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise Unusable(f"one of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
+
+
 def names_of(text: str) -> tuple[str, ...]:
     """Return names that are separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -55,6 +55,17 @@ class PackageMissing(AgentError):
         super().__init__(f"{needed_by} can't be used here: {reason}")
 
 
+class SandboxMissing(AgentError):
+    """The agent's owner requires a sandbox for models, and this kernel has none."""
+
+    def __init__(self) -> None:
+        """Say how to go on."""
+        super().__init__(
+            "this kernel has no Landlock, which MLSCOPE_SANDBOX=required asks for; set it to auto "
+            "to let models act with the agent's rights"
+        )
+
+
 class OpenFailed(AgentError):
     """The framework could not open the model."""
 

@@ -12,7 +12,7 @@ from mlscope.serving import run_until_stopped
 from schemas.agent import AgentAnnounced, AgentLeft
 from schemas.message import derived_id
 from schemas.plan import WorkOrder
-from services.agent.errors import AgentError, Stopped, WorkerDied
+from services.agent.errors import AgentError, SandboxMissing, Stopped, WorkerDied
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
 from services.agent.host.announcing import announcement
 from services.agent.host.commands import Commands
@@ -30,6 +30,7 @@ from services.agent.host.state import Ended, Stopping
 from services.agent.link.allowances import Allowances
 from services.agent.link.variants import variant_environment
 from services.agent.machine.hardware import package_version
+from services.agent.machine.landlock import landlock_version
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.resource_feed import meter_of, telling_resources
 from services.agent.settings import AgentSettings
@@ -210,6 +211,8 @@ class Agent:
 
         Raises AgentError, OSError.
         """
+        if self._allowances.sandbox == "required" and not landlock_version():
+            raise SandboxMissing
         roof = await self._roofs.roof_for_order(order)
         if self._roofs.has_news:
             # The order goes on where this fails: a later announcement has the roof as well.

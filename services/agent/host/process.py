@@ -29,6 +29,7 @@ LIVE_INTERVAL_S = 1.0
 _STDERR_TAIL_BYTES = 2000
 _MOST_LINE_CHARACTERS = 500
 _CLOSE_S = 5.0
+_CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -87,6 +88,7 @@ class WorkerProcess:
             handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
             undo.callback(handover.close)
             scratch.mkdir(parents=True)
+            (scratch / "tmp").mkdir()
             host_end, worker_end = socket.socketpair()
             undo.callback(host_end.close)
             descriptors = (worker_end.fileno(), handover.ring_fd, handover.spool_fd)
@@ -99,7 +101,7 @@ class WorkerProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
-                    env=worker_environment(environment),
+                    env={**worker_environment(environment), **_caches_in(scratch)},
                     start_new_session=True,
                 )
             undo.callback(process.kill)
@@ -193,6 +195,17 @@ class WorkerProcess:
             self._handover.close()
             self.assets.close()
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+
+def _caches_in(scratch: Path) -> dict[str, str]:
+    """Return the variables by which programs keep temporary files and caches in `scratch`.
+
+    Nothing that one model's worker compiled is loaded by another's.
+    """
+    return {
+        "TMPDIR": str((scratch / "tmp").absolute()),
+        **{name: str((scratch / "cache").absolute()) for name in _CACHES},
+    }
 
 
 def worker_environment(variables: Mapping[str, str] = NO_VARIABLES) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What the agent's owner allows models to use: code, builders, servers, memory. Pure."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, Self
 
 from services.agent.default_builders import BUILDERS
@@ -71,6 +72,16 @@ class AllowanceSettings(Protocol):
         ...
 
     @property
+    def sandbox(self) -> str:
+        """Whether workers are confined to their sessions' files: auto, required or off."""
+        ...
+
+    @property
+    def secret_paths(self) -> tuple[Path, ...]:
+        """Files and folders that no model may read."""
+        ...
+
+    @property
     def builders(self) -> tuple[str, ...]:
         """Import paths below which builders may lie; empty: the shipped ones."""
         ...
@@ -102,6 +113,10 @@ class Allowances:
     #: memory of batches prepared ahead of runs; None: `AHEAD_SHARE` of the free memory
     ahead_bytes: int | None = None
     preparation: PreparationLimits = PreparationLimits()
+    #: whether a worker is confined to its session's files: auto, required or off
+    sandbox: str = "auto"
+    #: files and folders that a confined worker can't read, unless they are its session's
+    hidden: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, settings: AllowanceSettings) -> Self:
@@ -121,6 +136,8 @@ class Allowances:
             remote_hosts=settings.remote_hosts,
             ahead_bytes=ahead_bytes,
             preparation=PreparationLimits(settings.prepare_processes, settings.prepare_timeout_s),
+            sandbox=settings.sandbox,
+            hidden=tuple(path.absolute() for path in settings.secret_paths),
         )
 
 

@@ -10,6 +10,8 @@ from mlscope.manifests.ports import is_constant
 from schemas.manifest import Port
 from services.agent.predictors import TensorPlace
 
+_TORCHSCRIPT_FAILED = "The following operation failed in the TorchScript interpreter"
+
 
 def zeros(
     places: Sequence[TensorPlace], ports: Sequence[Port], batch_size: int
@@ -63,5 +65,12 @@ def without_bfloat16(array: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's first line, at most 500 characters; its type where it has no text."""
-    return str(error).splitlines()[0][:500] if str(error) else type(error).__name__
+    """Return an error's first line, at most 500 characters; its type where it has no text.
+
+    TorchScript puts the cause into the last line, behind a sentence and its own traceback.
+    """
+    lines = str(error).splitlines()
+    if not lines:
+        return type(error).__name__
+    line = lines[-1] if lines[0].startswith(_TORCHSCRIPT_FAILED) else lines[0]
+    return line[:500]

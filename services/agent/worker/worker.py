@@ -34,6 +34,7 @@ from services.agent.link.messages import (
 from services.agent.link.ring import IDLE, OPENING, RUNNING, Handover
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
+from services.agent.worker.sandbox import enter_sandbox
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
@@ -55,7 +56,17 @@ class Worker:
         self._session: Session | None = None
 
     def work(self) -> None:
-        """Perform orders until the host closes the session."""
+        """Perform orders until the host closes the session.
+
+        The sandbox is closed before any other thread starts: it confines this one, and what it
+        starts.
+        """
+        first = self._channel.receive()
+        if isinstance(first, PerformOrder):
+            enter_sandbox(first, self._scratch)
+        if first is None:
+            return
+        self._handle(first)
         threading.Thread(target=self._listen, name="listen", daemon=True).start()
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
         while (message := self._orders.get()) is not None:

@@ -58,6 +58,8 @@ class Small:
     inline_output_bytes: int = 1 << 20
     prepare_processes: int = 1
     prepare_timeout_s: float = 60.0
+    sandbox: str = "auto"
+    secret_paths: tuple[Path, ...] = ()
     builders: tuple[str, ...] = ()
     remote_hosts: tuple[str, ...] = ()
     ring_bytes: int = 1 << 20

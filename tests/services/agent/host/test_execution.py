@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -453,8 +454,7 @@ async def test_lost_layers_cost_no_more_than_themselves(
     order = an_order(a_subject("tiny_cnn", "noise32"), (a_run("l", level="framework"), a_run("m")))
 
     async def take_scratch(worker: WorkerProcess, kept: Kept, _: Execution) -> None:
-        (tmp_path / "w" / "stderr").unlink()
-        (tmp_path / "w").rmdir()
+        shutil.rmtree(tmp_path / "w")
 
     said = await _disturbed(order, tmp_path, take_scratch)
     assert "No such file" in said.failed("l").message

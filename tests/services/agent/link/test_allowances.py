@@ -1,5 +1,8 @@
 """What the agent's owner allows, from settings; `test_messages` sends it to a worker."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from mlscope.settings import Settings
@@ -14,8 +17,11 @@ from services.agent.link.allowances import (
 
 
 def test_without_a_word_only_the_shipped_builders_are_allowed() -> None:
-    allowed = Allowances.of(Settings.read({}))
-    assert allowed == DEFAULT_ALLOWANCES
+    settings = Settings.read({"MLSCOPE_DATA": "/data", "MLSCOPE_NATS_SEED_FILE": "/run/seed.nk"})
+    allowed = Allowances.of(settings)
+    hidden = (Path("/data"), Path("/run/seed.nk"))
+    assert allowed == replace(DEFAULT_ALLOWANCES, hidden=hidden)
+    assert allowed.sandbox == "auto"
     assert (allowed.inline, allowed.builders, allowed.remote_hosts) == (None, BUILDERS, ())
 
 

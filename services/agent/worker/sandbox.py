@@ -1,0 +1,87 @@
+"""The sandbox of a worker: its session's files and what programs need, whatever its model does.
+
+A model's file can hold operators that read and write files, and a framework runs them with the
+rights of its process. So a worker gives up the rights it does not need before it opens a model: it
+reads the session's files and those of programs, and writes into its scratch folder alone.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from services.agent.link.messages import PerformOrder
+from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
+
+_PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE, Capability.PERFMON)
+_GPU_COUNTERS = (Capability.SYS_ADMIN,)  # which NVIDIA's driver asks for by default
+# The process of inline code becomes a user of its own, which its worker ends.
+_INLINE_CODE = (
+    Capability.DAC_READ_SEARCH,
+    Capability.KILL,
+    Capability.SETGID,
+    Capability.SETUID,
+)
+_PROGRAMS = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store", "/snap")
+_STATE = ("/proc", "/sys", "/run/nvidia-persistenced", "/var/lib/ca-certificates")
+_CONFIGURATION = (
+    "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version",
+    "fonts", "gai.conf", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
+    "localtime", "machine-id", "mime.types", "nsswitch.conf", "nvidia", "OpenCL", "openmpi",
+    "os-release", "passwd", "pki/ca-trust", "pki/tls", "protocols", "resolv.conf", "services",
+    "ssl/certs", "ssl/openssl.cnf", "timezone", "vulkan",
+)  # fmt: skip
+_DEVICES = (
+    "null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "kfd", "accel*",
+    "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
+)  # fmt: skip
+
+
+def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
+    """Confine this thread, and all that it starts, to the files of the session that it opens.
+
+    Does nothing where the settings, or the kernel, want none. Raises OSError.
+    """
+    allowances = message.allowances
+    if allowances.sandbox == "off" or (allowances.sandbox == "auto" and not landlock_version()):
+        return
+    session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
+    is_on_cpu = message.order.subject.device == "cpu"
+    kept = {
+        *_PROFILING,
+        *(() if is_on_cpu else _GPU_COUNTERS),
+        *(_INLINE_CODE if allowances.inline is not None else ()),
+    }
+    confine(reach_of(session_files, scratch, allowances.hidden), kept)
+
+
+def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:
+    """Return the reach of a worker that opens `session_files` and writes into `scratch`.
+
+    Of the programs' folders, what lies below a `hidden` path (keys, others' files) is left out.
+    """
+    secret = tuple(path.resolve() for path in hidden)
+    interpreter = (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+    programs = {
+        Path(folder).resolve()
+        for folder in (*_PROGRAMS, *_STATE, *filter(None, interpreter))
+        if Path(folder).exists()
+    }
+    configuration = {Path("/etc", name) for name in _CONFIGURATION}
+    readable = {visible for folder in programs for visible in visible_in(folder, secret)}
+    devices = {device for pattern in _DEVICES for device in Path("/dev").glob(pattern)}
+    return Reach(
+        readable=(*sorted(readable), *sorted(configuration), *session_files),
+        writable=(scratch, *sorted(devices)),
+    )
+
+
+def visible_in(folder: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the largest parts of `folder` without any of the `hidden` paths; all resolved."""
+    if any(folder.is_relative_to(path) for path in hidden):
+        return
+    if not any(path.is_relative_to(folder) for path in hidden):
+        yield folder
+        return
+    for entry in sorted(folder.iterdir()):
+        if not entry.is_symlink():
+            yield from visible_in(entry, hidden)

@@ -1,0 +1,139 @@
+"""Models in a real worker: one that reads a key, or writes a file, fails; what it needs, it has."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from schemas.manifest import Assets, FrameworkNeed  # noqa: E402
+from schemas.plan import WorkOrder  # noqa: E402
+from schemas.run import RunFailed  # noqa: E402
+from services.agent.machine.landlock import landlock_version  # noqa: E402
+from services.agent.worker.sandbox import reach_of, visible_in  # noqa: E402
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order, carried_out  # noqa: E402
+
+needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+
+CONFINED = """
+import os, sys
+from pathlib import Path
+from services.agent.machine.landlock import confine
+from services.agent.worker.sandbox import reach_of
+
+scratch, mine, secret = map(Path, sys.argv[1:4])
+confine(reach_of([mine], scratch, [secret.parent]), ())
+def outcome(action):
+    try:
+        action()
+    except OSError as error:
+        return type(error).__name__
+    return "ok"
+print(outcome(lambda: mine.read_bytes()), outcome(lambda: (scratch / "x").write_bytes(b"x")))
+print(outcome(lambda: secret.read_bytes()), outcome(lambda: secret.write_bytes(b"")))
+print(outcome(lambda: Path("/etc/shadow").read_bytes()), outcome(lambda: os.kill(os.getppid(), 0)))
+print(outcome(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()))
+import ssl, json, numpy
+print("imports work")
+"""
+
+
+@needs_landlock
+def test_a_confined_process_reaches_its_own_files_alone(tmp_path: Path) -> None:
+    scratch, mine, secret = tmp_path / "scratch", tmp_path / "mine", tmp_path / "keys" / "secret.nk"
+    scratch.mkdir()
+    secret.parent.mkdir()
+    mine.write_text("mine")
+    secret.write_text("secret")
+    ended = subprocess.run(
+        [sys.executable, "-c", CONFINED, str(scratch), str(mine), str(secret)],
+        cwd=MANIFESTS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines() == [
+        "ok ok",
+        "PermissionError PermissionError",
+        "PermissionError PermissionError",
+        "PermissionError",
+        "imports work",
+    ]
+    assert secret.read_text() == "secret"
+
+
+def test_what_is_hidden_is_left_out_of_a_folder(tmp_path: Path) -> None:
+    for name in ("package/module", "data/keys/secret", "data/open/file"):
+        (tmp_path / name).mkdir(parents=True)
+    hidden = (tmp_path / "data" / "keys",)
+    assert list(visible_in(tmp_path, hidden)) == [tmp_path / "data" / "open", tmp_path / "package"]
+    assert list(visible_in(tmp_path / "package", hidden)) == [tmp_path / "package"]
+    assert list(visible_in(hidden[0] / "secret", hidden)) == []
+
+
+def test_the_programs_are_reached_and_the_cluster_s_data_are_not(tmp_path: Path) -> None:
+    reach = reach_of([], tmp_path, [MANIFESTS])
+    assert not [path for path in reach.readable if path.is_relative_to(MANIFESTS)]
+    assert any(Path(sys.prefix).resolve().is_relative_to(path) for path in reach.readable)
+    assert tmp_path in reach.writable
+
+
+class Spy(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
+    """Answers with the bytes of a file; `shared` maps it for writing and makes what is missing."""
+
+    def __init__(self, path: str, shared: bool) -> None:
+        super().__init__()
+        self.path, self.shared = path, shared
+
+    def forward(self, x: Any) -> Any:
+        """Return the input and the file's first bytes, added up."""
+        return x + torch.from_file(self.path, self.shared, 4, dtype=torch.uint8).sum()
+
+
+class Double(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
+    """Computes and does nothing else."""
+
+    def forward(self, x: Any) -> Any:
+        """Return the double of the input."""
+        return x * 2
+
+
+def order_of(module: Any, manifests: Path) -> WorkOrder:
+    """Return an order of a module, stored as TorchScript in a folder of manifests."""
+    (manifests / "models").mkdir(parents=True)
+    (manifests / "datasets").mkdir()
+    torch.jit.save(torch.jit.script(module), manifests / "models" / "net.pt")
+    graph = (manifests / "models" / "net.pt").read_bytes()
+    subject = a_subject(framework="pytorch")
+    assets = Assets(graph_path="net.pt", checksum=hashlib.sha256(graph).hexdigest())
+    model = subject.model.model_copy(
+        update={"framework": FrameworkNeed(name="pytorch"), "model": assets}
+    )
+    return an_order(subject.model_copy(update={"model": model}), (a_run(queries=1),))
+
+
+@needs_landlock
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("shared", [False, True], ids=["read", "write"])
+async def test_a_model_cannot_read_a_key_nor_write_a_file(tmp_path: Path, shared: bool) -> None:
+    """The attack as it was found: a key came back as a prediction, and files were written."""
+    secret = tmp_path / "keys" / "scheduler.nk"
+    secret.parent.mkdir()
+    secret.write_bytes(b"SEED")
+    order = order_of(Spy(str(secret), shared), tmp_path / "manifests")
+    said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
+    (failed,) = said.of(RunFailed)
+    assert "Permission denied" in failed.message
+    assert secret.read_bytes() == b"SEED"
+
+
+@needs_landlock
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+async def test_a_model_that_only_computes_is_measured(tmp_path: Path) -> None:
+    order = order_of(Double(), tmp_path / "manifests")
+    said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
+    assert said.completed().tally.queries == 1
