@@ -1,11 +1,12 @@
 """The page that compares evaluations in a real browser."""
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing
 from tests.browser.photographs import Photographs
+from tests.browser.traces import inference, serve_json
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, whole_story
 
@@ -41,3 +42,21 @@ async def test_it_is_accessible(
     await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
     await assert_accessible(page)
     await photographs.take(page, f"compare-{scheme}")
+
+
+async def test_typical_queries_are_mirrored(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    await standing.tell(*whole_story(), *whole_story(OTHER))
+    await serve_json(page, {E: inference(queries=5), OTHER: inference(queries=3, layers=12)})
+    await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
+    section = page.locator("#mirrored")
+    await section.get_by_role("button").click()
+    await expect(section.locator("output")).to_contain_text("The query: A 1.")
+    await section.locator("rect[data-name=conv_3]").first.hover()
+    await expect(section.locator("output")).to_contain_text("layer conv_3: A ")
+    assert await section.locator("rect[data-name=conv_3]:not(.faded)").count() == 2
+    await section.get_by_label("each as wide as the page").check()
+    await expect(section.locator(".tick").last).to_have_text("100 %")
+    await assert_accessible(page)
+    await photographs.take(page, "compare-mirrored")

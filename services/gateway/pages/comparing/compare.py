@@ -93,6 +93,14 @@ class CompareView:
         return [rival.status.evaluation for rival in self.rivals]
 
     @property
+    def has_traces(self) -> bool:
+        """Whether the first two are analyzed and have spans, so that both can be drawn."""
+        first = [rival.status for rival in self.rivals[:2]]
+        return len(first) == 2 and all(
+            status.tables and any(run.spans for run in status.runs) for status in first
+        )
+
+    @property
     def agents(self) -> list[str]:
         """The agents, whose prices may be given."""
         return sorted({agent for rival in self.rivals for agent in rival.status.agents})
