@@ -144,7 +144,7 @@ async def test_levels_that_are_not_of_its_kinds_are_not_asked_for_again(tmp_path
 
 async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) -> None:
     arguments = (*SERIALISED, "--label", "why=new", "--collector", "perf=off")
-    bundle = made_bundle(tmp_path, arguments)
+    bundle = planned_bundle(tmp_path, planned_alone(arguments))
     asked = request_of(bundle, "k")
     assert bundle.request is not None
     assert (asked.serialised, asked.collectors) == (True, {"perf": False})
