@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,21 +33,21 @@ def run_block(block: CodeBlock, folder: Path) -> None:
     assert done.returncode == 0, f"{block.page}:\n{text}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_what_a_reader_runs_works() -> None:
+@pytest.fixture
+def reader_folder() -> Iterator[Path]:
+    """Lend a folder with the shipped manifests; a cluster that was started in it is stopped."""
     with lent_folder("docs") as folder:
         shutil.copytree(REPOSITORY / "manifests", folder / "manifests")
-        blocks = runnable_blocks()
-        assert len(blocks) > 10
-        try:
-            for block in blocks:
-                run_block(block, folder)
-        finally:
-            subprocess.run(
-                [sys.executable, "-m", "cli.main", "down"],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-                check=False,
-                capture_output=True,
-            )
+        yield folder
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        down = [sys.executable, "-m", "cli.main", "down"]
+        subprocess.run(down, cwd=folder, env=environment, check=False, capture_output=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_what_a_reader_runs_works(reader_folder: Path) -> None:
+    blocks = runnable_blocks()
+    assert len(blocks) > 10
+    for block in blocks:
+        run_block(block, reader_folder)

@@ -310,9 +310,7 @@ async def test_without_a_key_nobody_gets_in(cluster: Cluster) -> None:
     assert b"PONG" not in told
 
 
-async def test_the_documented_line_for_the_nats_program_is_accepted(
-    cluster: Cluster,
-) -> None:
+async def test_the_documented_line_for_the_nats_program_is_accepted(cluster: Cluster) -> None:
     """There need be no such program here: what it would send is sent, byte for byte."""
     page = (REPOSITORY / "docs/howto/any_client.md").read_text("utf-8")
     line = re.search(r"^(nats --server (?:.*\\\n)*.*)$", page, re.MULTILINE)

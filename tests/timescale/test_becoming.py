@@ -48,9 +48,7 @@ def _rows(session: psycopg.Connection[Any], query: str) -> list[tuple[Any, ...]]
 
 def test_its_rows_stay_and_its_trends_are_made_anew(plain_url: str) -> None:
     with closing(collector.Store(plain_url)) as store:
-        store.save(
-            [prepared_of(a_trace(), REQUESTED_NS), prepared_of(some_queries(), REQUESTED_NS)]
-        )
+        store.save([prepared_of(batch, REQUESTED_NS) for batch in (a_trace(), some_queries())])
     with psycopg.connect(plain_url, autocommit=True, prepare_threshold=None) as session:
         before = _rows(session, "SELECT count(*), sum(span) FROM span")
     assert collector.migrate(plain_url) == "timescaledb"

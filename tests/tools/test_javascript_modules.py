@@ -22,12 +22,8 @@ def test_imports_are_read_whatever_their_form(tmp_path: Path) -> None:
     (tmp_path / "rooms/b.js").write_text("")
     graph = imports_of(tmp_path)
     assert graph["page.js"] == {"rooms/a.js", "rooms/b.js"}
-    assert columns_of(graph) == {
-        "page.js": 0,
-        "rooms/a.js": 1,
-        "rooms/b.js": 2,
-        "../vendor/c.js": 2,
-    }
+    columns = {"page.js": 0, "rooms/a.js": 1, "rooms/b.js": 2, "../vendor/c.js": 2}
+    assert columns_of(graph) == columns
 
 
 def test_a_circle_is_an_error() -> None:

@@ -148,10 +148,16 @@ def test_a_chart_is_drawn_on_the_terminal_or_into_a_file(
     path = tmp_path / "layers.svg"
     assert plot([table], str(path)) == exits.OK
     assert path.read_text().startswith("<svg")
-    for tables, target, said in (
-        ([table, table], str(path), "draws one table"),
-        ([table], "layers.doc", "expected a file .svg"),
-        ([table.model_copy(update={"chart": None})], str(path), "has no chart"),
-    ):
-        with pytest.raises(Misused, match=said):
-            plot(tables, target)
+
+
+@pytest.mark.parametrize(
+    ("tables", "target", "said"),
+    [
+        ([a_table(5), a_table(5)], "layers.svg", "draws one table"),
+        ([a_table(5)], "layers.doc", "expected a file .svg"),
+        ([a_table(5).model_copy(update={"chart": None})], "layers.svg", "has no chart"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(tables: list[Table], target: str, said: str) -> None:
+    with pytest.raises(Misused, match=said):
+        plot(tables, target)

@@ -3,6 +3,7 @@
 import csv
 import io
 
+import pytest
 import yaml
 
 from cli import exits
@@ -25,11 +26,18 @@ async def test_show_tells_an_evaluation_or_a_manifest(
     assert (await mlscope("show", "tiny", "-o", "json")).json()[0]["version"] == "1.0.0"
     rows = list(csv.DictReader(io.StringIO((await mlscope("show", "tiny", "-o", "csv")).out)))
     assert [(row["model"], row["version"]) for row in rows] == [("tiny", "1.0.0")]
-    assert (await mlscope("show", "nosuch")).code == exits.USAGE
     assert yaml.safe_load((await mlscope("show", "tiny:>=1 <2")).out)["name"] == "tiny"
-    for wanted, said in (("tiny:>=2", "nothing is named"), ("tiny:newest", "newest")):
-        none = await mlscope("show", wanted)
-        assert (none.code, said in none.err) == (exits.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [("nosuch", "nosuch"), ("tiny:>=2", "nothing is named"), ("tiny:newest", "newest")],
+)
+async def test_what_is_nowhere_is_not_shown(
+    mlscope: CommandLine, standing: StandIns, wanted: str, said: str
+) -> None:
+    none = await mlscope("show", wanted)
+    assert (none.code, said in none.err) == (exits.USAGE, True)
 
 
 async def test_show_tells_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:

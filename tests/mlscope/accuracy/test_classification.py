@@ -79,15 +79,21 @@ def test_more_places_never_hit_less_and_any_order_of_classes_hits_the_same(
     assert top_k(np.exp(scores / 10), labels.tolist(), k).value == found.value
 
 
-def test_refuses_what_it_cannot_judge() -> None:
+def test_a_score_that_is_no_number_is_refused() -> None:
     with pytest.raises(NotANumber) as broken:
         top_k([[0.1, 0.2], [0.1, math.nan]], [0, None], 1)
     assert broken.value.sample == 1
+
+
+def test_a_label_that_is_no_class_is_refused() -> None:
     with pytest.raises(UnknownLabel) as unknown:
         top_k([[0.1, 0.2], [0.1, 0.2]], [None, 2], 1)
     assert (unknown.value.sample, unknown.value.label, unknown.value.classes) == (1, 2, 2)
     with pytest.raises(UnknownLabel):
         top_k([[0.1, 0.2]], [-1], 1)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
     for k in (0, 3):
         with pytest.raises(Unusable):
             top_k([[0.1, 0.2]], [0], k)

@@ -89,9 +89,8 @@ def test_over_images_the_values_are_those_of_all_pixels_together() -> None:
     pairs = random.integers(0, 3, (6, 2, 8, 8))
     images = [count_pixels(one, other, 3) for one, other in pairs]
     whole = sum(images[1:], images[0])
-    for found, wanted in zip(
-        mean_iou_of_images(images, 200), (mean_iou(whole), pixel_accuracy(whole)), strict=True
-    ):
+    expected = (mean_iou(whole), pixel_accuracy(whole))
+    for found, wanted in zip(mean_iou_of_images(images, 200), expected, strict=True):
         assert (found.name, found.value, found.n) == (wanted.name, wanted.value, wanted.n)
         assert found.interval is not None
         assert found.interval.low is not None

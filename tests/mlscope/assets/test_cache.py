@@ -87,21 +87,25 @@ def test_an_unaltered_copy_is_not_hashed_again(
     again.close()
 
 
+def is_held(cache: Cache, body: bytes) -> bool:
+    """Use an entry, and tell whether it was there."""
+    pinned = cache.pin(sum_of(body).digest)
+    if pinned is not None:
+        pinned.close()
+    return pinned is not None
+
+
 def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
     cache = Cache(tmp_path, 250)
     bodies = [bytes([n]) * 100 for n in range(3)]
     for body in bodies[:2]:
         kept(cache, body).close()
         time.sleep(0.01)
-    used = cache.pin(sum_of(bodies[0]).digest)
-    assert used is not None
-    used.close()
+    assert is_held(cache, bodies[0])
     kept(cache, bodies[2]).close()
-    assert cache.pin(sum_of(bodies[1]).digest) is None
+    assert not is_held(cache, bodies[1])
     for body in (bodies[0], bodies[2]):
-        held = cache.pin(sum_of(body).digest)
-        assert held is not None
-        held.close()
+        assert is_held(cache, body)
     assert cache.used_bytes() <= 250
 
 

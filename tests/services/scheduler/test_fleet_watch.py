@@ -104,6 +104,12 @@ async def lagging(bus: Bus) -> AsyncIterator[tuple[FleetWatch, asyncio.Event]]:
     await asyncio.gather(watching, return_exceptions=True)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no wait for the catalog end by its clock."""
+    monkeypatch.setattr("services.scheduler.fleet_watch._CATCH_UP_S", 60.0)
+
+
 async def is_waiting(task: "asyncio.Task[None]") -> bool:
     """Tell whether a task still waits after the loop has turned often."""
     for _ in range(50):
@@ -111,10 +117,8 @@ async def is_waiting(task: "asyncio.Task[None]") -> bool:
     return not task.done()
 
 
-async def test_who_catches_up_has_seen_what_the_bucket_held_when_asked(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("services.scheduler.fleet_watch._CATCH_UP_S", 60.0)
+@pytest.mark.usefixtures("patient")
+async def test_who_catches_up_has_seen_what_the_bucket_held_when_asked(bus: Bus) -> None:
     await bus.put("catalog", "gone", b"{}")
     await bus.delete("catalog", "gone")
     async with lagging(bus) as (watch, is_let):
@@ -129,10 +133,8 @@ async def test_who_catches_up_has_seen_what_the_bucket_held_when_asked(
         await watch.catch_up()
 
 
-async def test_who_catches_up_waits_for_the_registry_to_show_who_announced_itself(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("services.scheduler.fleet_watch._CATCH_UP_S", 60.0)
+@pytest.mark.usefixtures("patient")
+async def test_who_catches_up_waits_for_the_registry_to_show_who_announced_itself(bus: Bus) -> None:
     said = AgentAnnounced(agent="a1", announcement=an_agent("a1").announcement)
     async with lagging(bus) as (watch, is_let):
         is_let.set()
@@ -190,10 +192,10 @@ def catching_up(watch: FleetWatch, number: int) -> list["asyncio.Task[None]"]:
     return [asyncio.create_task(watch.catch_up()) for _ in range(number)]
 
 
+@pytest.mark.usefixtures("patient")
 async def test_who_asks_while_a_look_runs_shares_the_next_one(
-    counting: tuple[FleetWatch, Any], monkeypatch: pytest.MonkeyPatch
+    counting: tuple[FleetWatch, Any],
 ) -> None:
-    monkeypatch.setattr("services.scheduler.fleet_watch._CATCH_UP_S", 60.0)
     watch, counted = counting
     counted.is_let.clear()
     (first,) = catching_up(watch, 1)
@@ -221,10 +223,10 @@ async def test_many_who_catch_up_with_a_registry_that_shows_nothing_look_togethe
     assert counted.looks == 1
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_look_that_fails_fails_those_who_share_it_alone(
-    counting: tuple[FleetWatch, Any], monkeypatch: pytest.MonkeyPatch
+    counting: tuple[FleetWatch, Any],
 ) -> None:
-    monkeypatch.setattr("services.scheduler.fleet_watch._CATCH_UP_S", 60.0)
     watch, counted = counting
     counted.is_away = True
     ended = await asyncio.gather(*catching_up(watch, 3), return_exceptions=True)

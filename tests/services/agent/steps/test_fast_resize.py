@@ -82,16 +82,16 @@ def test_its_difference_is_measured_when_it_is_opened() -> None:
 
 
 @needs_package
+def fast(step: Step) -> Step:
+    """Return a step that resizes by the fast library."""
+    return step.model_copy(update={"parameters": {**step.parameters, **FAST}})
+
+
 def test_a_session_notes_it(tmp_path: Path) -> None:
     subject = a_subject("efficientnet_lite0", "photos")
     (port,) = subject.model.inputs
-    steps = tuple(
-        step.model_copy(update={"parameters": {**step.parameters, **FAST}})
-        if step.operator == "resize"
-        else step
-        for step in port.steps
-    )
-    inputs = (port.model_copy(update={"steps": steps}),)
+    steps = (fast(step) if step.operator == "resize" else step for step in port.steps)
+    inputs = (port.model_copy(update={"steps": tuple(steps)}),)
     model = subject.model.model_copy(update={"inputs": inputs})
     session = open_session(subject.model_copy(update={"model": model}), 1, MANIFESTS, tmp_path)
     session.close()

@@ -440,9 +440,7 @@ class Raising(Changed):
             raise PredictFailed("no such word")
 
 
-def test_a_sample_that_the_model_raises_for_fails_in_every_query_of_its_batch(
-    tmp_path: Path,
-) -> None:
+def test_a_sample_the_model_raises_for_fails_in_every_query_of_its_batch(tmp_path: Path) -> None:
     plain = open_session(a_subject(), 2, MANIFESTS, tmp_path)
     raising = Raising(plain.predictor)
     raising.samples = plain.supply.samples

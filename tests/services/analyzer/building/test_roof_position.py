@@ -170,6 +170,9 @@ def test_what_binds_work_near_the_ridge_is_not_told_apart() -> None:
     found = Ceilings(1e12, 1e11, peak_uncertainty=0.1, bandwidth_uncertainty=0.25)
     told = [found.is_memory_bound(each) for each in (7.9, 8.1, 10.0, 10.9, 11.1)]
     assert told == [True, None, None, None, False]
+
+
+def test_a_verdict_counts_layers_near_the_ridge_apart() -> None:
     near = [[0, "near", "T", "", "", None, None, 1_000_000, 50_000, 50_000]]
     run = layer_run((0, "near", 4000), layers=near, conditions=roof(0.1))
     assert table_of(A14, run).verdict == (

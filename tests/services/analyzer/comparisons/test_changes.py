@@ -36,12 +36,8 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     base = source("e1", layer("a", 100.0), layer("b", 1000.0), layer("gone", 50.0))
     other = source("e2", layer("a", 110.0), layer("b", 500.0), layer("new", 5.0))
     found = rows(LAYERS, base, other)
-    assert [(row["name"], row["found_in"]) for row in found] == [
-        ("b", "both"),
-        ("gone", "first"),
-        ("a", "both"),
-        ("new", "other"),
-    ]
+    places = [(row["name"], row["found_in"]) for row in found]
+    assert places == [("b", "both"), ("gone", "first"), ("a", "both"), ("new", "other")]
     assert found[0]["change"] == -500.0
     assert found[0]["ratio"] == 0.5
     assert found[0]["ratio_low"] < 0.5 < found[0]["ratio_high"]

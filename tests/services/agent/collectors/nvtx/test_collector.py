@@ -97,11 +97,17 @@ def test_the_package_is_as_it_was_outside_blocks(collector: NvtxCollector) -> No
     collector.begin()
     assert nvtx.push_range is not before[0]
     nvtx.push_range("open at the end")
-    made_within = nvtx.annotate("within")
     notes = collector.end().notes
     assert [getattr(nvtx, name) for name in WRAPPED] == before
     assert dict(vars(nvtx.annotate)) == methods
     assert notes == ("1 ranges did not end in their block",)
+
+
+def test_what_was_made_in_a_block_is_not_heard_outside(collector: NvtxCollector) -> None:
+    collector.begin()
+    nvtx.push_range("open at the end")
+    made_within = nvtx.annotate("within")
+    collector.end()
     with made_within:
         nvtx.mark("unheard")
     collector.begin()

@@ -35,9 +35,8 @@ def test_no_measurement_exceeds_the_best_and_all_lie_within_its_uncertainty(
                 assert known.measured is not None
                 assert ceiling.measured is not None
                 assert ceiling.measured <= known.measured
-                assert (
-                    ceiling.measured >= known.measured * (1 - (known.uncertainty or 0)) * 0.999999
-                )
+                least = known.measured * (1 - (known.uncertainty or 0))
+                assert ceiling.measured >= 0.999999 * least
     assert "copy" not in best.missing
     assert ("int8" in best.missing) == ("int8" not in best.peaks)
 

@@ -255,18 +255,11 @@ def test_code_that_raises_over_the_whole_alone_fails_it() -> None:
 
 
 def test_several_outputs_are_a_map_of_one_sample_s_parts() -> None:
-    outputs = {
-        "a": np.array([[1], [2]]),
-        "0.boxes": np.zeros((3, 4)),
-        "1.boxes": np.ones((5, 4)),
-    }
-    found = repeated_sample(outputs, 1, 2)
+    boxes = {"0.boxes": np.zeros((3, 4)), "1.boxes": np.ones((5, 4))}
+    found = repeated_sample({"a": np.array([[1], [2]]), **boxes}, 1, 2)
     assert found is not None
-    assert {name: each.shape for name, each in found.items()} == {
-        "a": (2, 1),
-        "0.boxes": (5, 4),
-        "1.boxes": (5, 4),
-    }
+    shapes = {name: array.shape for name, array in found.items()}
+    assert shapes == {"a": (2, 1), "0.boxes": (5, 4), "1.boxes": (5, 4)}
     assert found["a"].tolist() == [[2], [2]]
     assert repeated_sample({"a": np.zeros(3)}, 0, 2) is None
     assert repeated_sample({"0.boxes": np.zeros(3)}, 1, 2) is None
