@@ -1,12 +1,15 @@
-"""Pictures of charts: drawn by a process of its own, a few at a time, and remembered."""
+"""Pictures of charts: drawn by processes of their own, a few at a time, and remembered."""
 
 import asyncio
 import contextlib
 import hashlib
 import importlib.util
 import json
+import os
 import sys
 from collections import OrderedDict
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from services.gateway.errors import CannotDraw
@@ -15,6 +18,7 @@ HOW_TO_INSTALL = "Charts are drawn where the gateway has them: pip install 'mlsc
 _MOST_WAITING = 16
 _MOST_BYTES = 32 * 2**20
 _LIMIT_S = 20.0
+_MOST_STORED_BYTES = 128 * 2**20
 
 
 def can_draw() -> bool:
@@ -25,10 +29,16 @@ def can_draw() -> bool:
 class Pictures:
     """Draws specifications; equal ones are drawn once, as long as they are remembered."""
 
-    def __init__(self) -> None:
-        """Start nothing: the process starts with the first picture."""
-        self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
+    def __init__(self, folder: Path | None = None, pens: int = 1) -> None:
+        """Start nothing: a process starts with the first picture.
+
+        Pictures are also stored in `folder`, if there is one; at most so many `pens` draw at a
+        time.
+        """
+        self._folder = folder
+        self._pens = [_Pen() for _ in range(pens)]
+        self._idle = list(self._pens)
+        self._turn = asyncio.Semaphore(pens)
         self._waiting = 0
         self._drawn: OrderedDict[str, bytes] = OrderedDict()
 
@@ -37,7 +47,8 @@ class Pictures:
         if not can_draw():
             raise CannotDraw(HOW_TO_INSTALL)
         text = json.dumps({"spec": spec, "form": form}).encode()
-        key = hashlib.sha256(text).hexdigest()
+        # Another version of the package may draw otherwise.
+        key = hashlib.sha256(f"{version('vl-convert-python')} ".encode() + text).hexdigest()
         if key not in self._drawn:
             if self._waiting >= _MOST_WAITING:
                 raise CannotDraw("Too many charts are being drawn; try again in a few seconds.")
@@ -45,7 +56,7 @@ class Pictures:
             try:
                 async with self._turn:
                     if key not in self._drawn:
-                        self._drawn[key] = await self._asked(text)
+                        self._drawn[key] = await self._stored_or_drawn(key, text)
             finally:
                 self._waiting -= 1
         self._drawn.move_to_end(key)
@@ -53,7 +64,58 @@ class Pictures:
             self._drawn.popitem(last=False)
         return self._drawn[key]
 
-    async def _asked(self, text: bytes) -> bytes:
+    async def _stored_or_drawn(self, key: str, text: bytes) -> bytes:
+        path = self._folder / key if self._folder else None
+        if path is not None and (stored := await asyncio.to_thread(_content_of, path)):
+            return stored
+        pen = self._idle.pop()
+        try:
+            picture = await pen.asked(text)
+        finally:
+            self._idle.append(pen)
+        if path is not None:
+            await asyncio.to_thread(_store, path, picture)
+        return picture
+
+    async def close(self) -> None:
+        """End the processes."""
+        for pen in self._pens:
+            await pen.close()
+
+
+def _content_of(path: Path) -> bytes:
+    """Return a stored picture, empty where there is none."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _store(path: Path, picture: bytes) -> None:
+    """Store a picture, and forget the oldest where there are too many; a full disk is no matter."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}")
+        partial.write_bytes(picture)
+        partial.replace(path)
+        facts = sorted(
+            (one.stat().st_mtime, one.stat().st_size, one) for one in path.parent.iterdir()
+        )
+        surplus = sum(size for _, size, _ in facts) - _MOST_STORED_BYTES
+        for _, size, one in facts:
+            if surplus <= 0:
+                break
+            one.unlink(missing_ok=True)
+            surplus -= size
+
+
+class _Pen:
+    """A process that draws one specification after the other."""
+
+    def __init__(self) -> None:
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def asked(self, text: bytes) -> bytes:
         """Return the process' answer; a process that takes too long or died is replaced."""
         try:
             async with asyncio.timeout(_LIMIT_S):
@@ -70,13 +132,13 @@ class Pictures:
         return answer[1:]
 
     async def _answer(self, text: bytes) -> bytes:
-        if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
+        if self.process is None:
+            self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "services.gateway.charts.pen"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
-        source, sink = self._process.stdout, self._process.stdin
+        source, sink = self.process.stdout, self.process.stdin
         if source is None or sink is None:
             raise ConnectionError
         sink.write(len(text).to_bytes(4, "big") + text)
@@ -85,7 +147,7 @@ class Pictures:
 
     async def close(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

@@ -1,9 +1,10 @@
 """The report as one HTML file: styles and charts are inside, nothing is loaded."""
 
+import asyncio
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from schemas.analysis import Tables
+from schemas.analysis import Table, Tables
 from schemas.status import EvaluationStatus
 from services.gateway.charts.drawing import Pictures
 from services.gateway.charts.figures import figure_of
@@ -14,7 +15,8 @@ from services.gateway.rendering import html_of
 from services.gateway.reports.archive import archive_of
 from services.gateway.static_files import shipped_files
 
-_STYLES = ("tokens", "page", "tables", "analysis", "report")
+_STYLES = ("tokens", "page", "tables", "analysis", "results", "report")
+_AT_A_TIME = 4
 CONTENT_RULES = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What a browser lets the document do: show its own styles."""
 
@@ -24,10 +26,15 @@ async def document_of(status: EvaluationStatus, tables: Tables, pictures: Pictur
 
     `pictures` draws its charts; one that cannot be drawn is a sentence that says why.
     """
-    # Once each: a document of 40 charts is mailed, and they are drawn one after the other.
-    charts = {
-        table.name: await figure_of(pictures, table, is_narrow_too=False) for table in tables.tables
-    }
+    # Few at a time, each once: `pictures` refuses when many wait.
+    turn = asyncio.Semaphore(_AT_A_TIME)
+
+    async def chart_of(table: Table) -> str:
+        async with turn:
+            return await figure_of(pictures, table, is_narrow_too=False)
+
+    drawn = await asyncio.gather(*map(chart_of, tables.tables))
+    charts = {table.name: chart for table, chart in zip(tables.tables, drawn, strict=True)}
     files = shipped_files().files
     styles = "\n".join(files[f"css/{name}.css"].content.decode() for name in _STYLES)
     view = report_view(

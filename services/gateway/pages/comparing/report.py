@@ -8,7 +8,14 @@ from mlscope.client.equivalents import Equivalents, equivalents_of
 from schemas.analysis import Table, Tables
 from schemas.status import EvaluationStatus
 from services.gateway.pages.analyses import Empty, index_of, plain_title
-from services.gateway.pages.headlines import LoadFigures, load_figures
+from services.gateway.pages.results.caveats import Cause, causes_of
+from services.gateway.pages.results.picture import (
+    LatencyPicture,
+    RatePicture,
+    latency_picture,
+    rate_picture,
+)
+from services.gateway.pages.results.tiles import Tile, tiles_of
 from services.gateway.pages.subjects import question_of
 from services.gateway.pages.tables import Section, TablesView, tables_view
 
@@ -42,9 +49,11 @@ class ReportView:
     """Everything that is known of an evaluation; `styles` are the document's own."""
 
     status: EvaluationStatus
-    loads: Sequence[LoadFigures]
+    tiles: Sequence[Tile]
+    latencies: LatencyPicture | None
+    rates: RatePicture | None
     subjects: Sequence[Subject]
-    caveats: Sequence[str]
+    causes: Sequence[Cause]
     empty: Sequence[Empty]
     conditions: Section | None
     request: Equivalents | None
@@ -84,9 +93,11 @@ def report_view(
     ]
     return ReportView(
         status=status,
-        loads=load_figures(status),
+        tiles=tiles_of(status, by_name),
+        latencies=latency_picture(by_name),
+        rates=rate_picture(by_name),
         subjects=[subject for subject in subjects if subject.chapters],
-        caveats=view.caveats,
+        causes=causes_of(view.caveats),
         empty=index.empty,
         conditions=sections.get("conditions"),
         request=equivalents_of([status.request]) if status.request else None,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -49,9 +50,10 @@ async def test_a_reader_who_leaves_does_not_get_the_next_ones_picture(pictures: 
 
 async def test_a_process_that_died_is_replaced(pictures: Pictures) -> None:
     await pictures.draw(SPEC, "svg")
-    assert pictures._process is not None
-    pictures._process.kill()
-    await pictures._process.wait()
+    [pen] = pictures._pens
+    assert pen.process is not None
+    pen.process.kill()
+    await pen.process.wait()
     with pytest.raises(CannotDraw):
         await pictures.draw(SPEC, "png")
     assert await pictures.draw(SPEC, "png")
@@ -63,3 +65,36 @@ async def test_without_the_package_it_says_what_to_install(
     monkeypatch.setattr(drawing, "can_draw", lambda: False)
     with pytest.raises(CannotDraw, match=r"mlscope\[charts\]"):
         await pictures.draw(SPEC, "svg")
+
+
+def stored(folder: Path) -> list[bytes]:
+    """Return the pictures in a folder."""
+    return [path.read_bytes() for path in folder.iterdir()]
+
+
+async def test_what_is_stored_is_not_drawn_again(tmp_path: Path) -> None:
+    first, second = Pictures(tmp_path), Pictures(tmp_path)
+    svg = await first.draw(SPEC, "svg")
+    await first.close()
+    assert await second.draw(SPEC, "svg") == svg
+    assert second._pens[0].process is None, "no process was needed"
+    assert stored(tmp_path) == [svg]
+
+
+async def test_the_oldest_stored_pictures_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "_MOST_STORED_BYTES", 1)
+    pictures = Pictures(tmp_path)
+    assert await pictures.draw(SPEC, "svg")
+    await pictures.close()
+    assert stored(tmp_path) == []
+
+
+async def test_several_pens_draw_at_a_time() -> None:
+    pictures = Pictures(pens=2)
+    both = await asyncio.gather(pictures.draw(SPEC, "svg"), pictures.draw(SPEC, "png"))
+    assert both[0].startswith(b"<svg")
+    assert both[1].startswith(b"\x89PNG")
+    assert all(pen.process for pen in pictures._pens)
+    await pictures.close()

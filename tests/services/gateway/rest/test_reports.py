@@ -75,3 +75,25 @@ async def test_without_analyses_there_is_no_report(
     assert refused.status_code == 409
     assert "needs its analyses" in refused.json()["message"]
     assert (await web.get("/api/evaluations/ffffffffffffffff/report")).status_code == 404
+
+
+async def test_a_report_begins_with_its_figures_and_ends_with_its_caveats(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    names = ("run", "scenario", "level", "median", "median_low", "median_high")
+    columns = tuple(
+        Column(
+            name=name, type="text" if name in ("run", "scenario", "level") else "float", unit="ns"
+        )
+        for name in names
+    )
+    rows = (("r0", "online", "model", 5e6, 4e6, None),)
+    latency = Table(name="latency", title="Latency", columns=columns, rows=rows, caveats=("few",))
+    standing.held = [latency, CHARTED.model_copy(update={"caveats": ("few",)})]
+    text = (await web.get(f"/evaluations/{E}/report")).text
+    places = [
+        text.index(part) for part in ('class="tile"', "at least 4.00", 'id="latency-picture"')
+    ]
+    places += [text.index(part) for part in ('id="contents"', "It is fast", 'id="caveats"')]
+    assert places == sorted(places)
