@@ -50,7 +50,6 @@ PAGES = (
     "/evaluations?search=nothing-like-it",
     "/new",
     "/compare",
-    "/explore",
     "/models",
     "/models?q=resnet",
     "/datasets",

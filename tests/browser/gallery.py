@@ -121,6 +121,9 @@ async def _drawn(page: Page) -> None:
 
 async def _slowest(page: Page) -> None:
     await _drawn(page)
+    more = page.locator("#timeline .more")
+    if await more.is_visible():
+        await more.click()
     await page.locator("[data-do=slowest]").click()
     await page.wait_for_timeout(800)
 

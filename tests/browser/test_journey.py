@@ -117,6 +117,9 @@ async def slowest_layer(hands: Hands) -> str:
     """Pick the slowest query on the timeline and go down to its longest layer; return its name."""
     page = hands.page
     await page.wait_for_selector("#timeline:not([data-state=loading])", state="attached")
+    more = page.get_by_role("button", name="More commands")
+    if await more.is_visible():  # a phone has a menu
+        await hands.press(more)
     await hands.press(page.get_by_role("button", name="Slowest query"))
     details = page.locator("[data-part=details]")
     await expect(details.locator("dl").first).to_contain_text("Query")
