@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import Tensor  # noqa: E402
+
 from schemas.manifest import Assets, FrameworkNeed  # noqa: E402
 from schemas.plan import WorkOrder  # noqa: E402
 from schemas.run import RunFailed  # noqa: E402
@@ -89,7 +91,7 @@ class Spy(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
         super().__init__()
         self.path, self.shared = path, shared
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         """Return the input and the file's first bytes, added up."""
         return x + torch.from_file(self.path, self.shared, 4, dtype=torch.uint8).sum()
 
@@ -97,7 +99,7 @@ class Spy(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
 class Double(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
     """Computes and does nothing else."""
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         """Return the double of the input."""
         return x * 2
 
