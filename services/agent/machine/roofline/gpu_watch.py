@@ -46,6 +46,8 @@ class GpuWatch:
 
     def __enter__(self) -> Self:
         if self._nvml is not None:
+            # At least once, however late the thread begins on a busy machine.
+            self._has_read()
             self._thread.start()
         return self
 
@@ -83,11 +85,15 @@ class GpuWatch:
         return conditions | ({"slowdowns": self.slowdowns} if self.slowdowns else {})
 
     def _poll(self) -> None:
-        while not self._is_ended.wait(_POLL_S):
-            try:
-                self._read()
-            except self._nvml.NVMLError:
-                return
+        while self._has_read() and not self._is_ended.wait(_POLL_S):
+            pass
+
+    def _has_read(self) -> bool:
+        try:
+            self._read()
+        except self._nvml.NVMLError:
+            return False
+        return True
 
     def _read(self) -> None:
         nvml, device = self._nvml, self._device
