@@ -50,6 +50,16 @@ _TABLE_HELP = (
 )
 _CHART_HELP = "a table's name or number, and .svg, .png, .pdf, or .json for Vega-Lite"
 _CHART = ("run", "batch_size", "level", "agent", "theme", "width")
+_SAMPLE = {
+    "type": "object",
+    "properties": {
+        "address": {"type": "string"},
+        "sha256": {"type": "string"},
+        "dataset": {"type": "string"},
+        "sample": {"type": "integer"},
+    },
+}
+"""A sample to predict: at an address, or the number of one of a dataset."""
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
 _LAST_DIGEST = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}
 
@@ -112,13 +122,14 @@ def _evaluation_paths() -> dict[str, Any]:
         },
         "/api/predict": {
             "post": _stating(
-                "what a model answers to a few files, base64 by name; nothing is timed",
+                "what a model answers to a few files (base64 by name) or samples; nothing is timed",
                 {
                     "type": "object",
-                    "required": ["model", "files"],
+                    "required": ["model"],
                     "properties": {
                         "model": {"type": "string"},
                         "files": {"type": "object", "additionalProperties": {"type": "string"}},
+                        "samples": {"type": "object", "additionalProperties": _SAMPLE},
                         "framework": {"type": "string"},
                         "system": {"type": "object"},
                         "agents": {"type": "array", "items": {"type": "string"}},

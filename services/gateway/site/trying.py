@@ -19,9 +19,7 @@ async def try_model(request: Request) -> Response:
         return RedirectResponse("/models", 303)
     recent: RecentCatalog = request.app.state.catalog
     catalog = await recent.get(bus_of(request))
-    live = (agent.announcement for agent in catalog.agents if agent.state == "live")
-    frameworks = [runtime.framework for agent in live for runtime in agent.runtimes]
-    view = try_view(catalog.models, name, MOST_FILES, frameworks)
+    view = try_view(catalog, name, MOST_FILES)
     if view is None:
         message = f"no model {name}; /models lists all"
         raise CommandRefused(Refused(error="unknown", message=message, field="model", found=name))

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schemas.manifest import ModelManifest
+from mlscope.manifests.variants import frameworks_of
+from schemas.status import Catalog
+from services.gateway.pages.starting.sample_choice import SampleChoice, sample_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,8 @@ class TryView:
     kind: str
     others: Sequence[str]
     most_files: int
+    samples: Sequence[SampleChoice]
+    agents: Sequence[str]
     template: ClassVar[str] = "try.html"
 
     @property
@@ -29,13 +33,14 @@ class TryView:
         return {"image": "image/*", "audio": "audio/*", "text": "text/*,.txt"}.get(self.kind, "")
 
 
-def try_view(
-    models: Sequence[ModelManifest], name: str, most_files: int, runnable: Sequence[str]
-) -> TryView | None:
-    """Return the page that tries the model `name`, None if none of `models` has that name.
+def try_view(catalog: Catalog, name: str, most_files: int) -> TryView | None:
+    """Return the page that tries the model `name`, None if the `catalog` has none of that name.
 
-    `most_files` can be tried at once; `runnable` are the frameworks that an agent has.
+    `most_files` can be tried at once.
     """
+    models = catalog.models
+    live = [agent.announcement for agent in catalog.agents if agent.state == "live"]
+    runnable = {runtime.framework for agent in live for runtime in agent.runtimes}
     bare = name.partition(":")[0]
     chosen = next((model for model in models if model.name == bare), None)
     if chosen is None:
@@ -50,4 +55,18 @@ def try_view(
         and [port.type for port in model.inputs] == [port.type for port in chosen.inputs]
     }
     kind = chosen.inputs[0].type if chosen.inputs else ""
-    return TryView(name, chosen.task, kind, sorted(others), most_files)
+    frameworks = {need.name for need in frameworks_of(chosen)}
+    hosts = [
+        agent.agent
+        for agent in live
+        if frameworks & {runtime.framework for runtime in agent.runtimes}
+    ]
+    return TryView(
+        model=name,
+        task=chosen.task,
+        kind=kind,
+        others=sorted(others),
+        most_files=most_files,
+        samples=sample_choices(catalog.datasets, kind),
+        agents=sorted(hosts),
+    )

@@ -12,7 +12,7 @@ form.addEventListener("submit", async (event) => {
   const button = form.querySelector("button");
   button.disabled = true;
   try {
-    await predict(chosenFiles());
+    await predict([...chosenFiles(), ...chosenSamples()]);
   } catch (error) {
     status.textContent = error.message;
   }
@@ -24,28 +24,52 @@ function chosenFiles() {
   const files = [...form.elements.files.files];
   const text = form.elements.text?.value.trim();
   if (text) files.push(new File([text], "your text.txt", { type: "text/plain" }));
-  if (!files.length) throw new Error("Choose a file first.");
-  if (files.length > Number(form.dataset.most)) {
-    throw new Error(`${files.length} files; up to ${form.dataset.most} at once`);
-  }
   const large = files.find((file) => file.size > MOST_BYTES);
   if (large) throw new Error(`${large.name} has ${large.size} bytes; up to ${MOST_BYTES}`);
   return files;
 }
 
+/** Return the samples and the address of the form: each a name, and what the request says of it. */
+function chosenSamples() {
+  const samples = chosen("sample").map((option) => ({
+    name: option.textContent,
+    type: "",
+    sample: { dataset: option.dataset.dataset, sample: Number(option.value) },
+  }));
+  const address = form.elements.address.value.trim();
+  if (address) samples.push({ name: address, type: "", sample: { address } });
+  return samples;
+}
+
+/** Return the options that are chosen in a list of the form, which may be missing. */
+function chosen(name) {
+  return [...(form.elements[name]?.selectedOptions ?? [])];
+}
+
 async function predict(files) {
-  const others = [...(form.elements.other?.selectedOptions ?? [])].map((option) => option.value);
-  const models = [form.dataset.model, ...others];
+  if (!files.length) throw new Error("Choose a file, an address or a sample first.");
+  if (files.length > Number(form.dataset.most)) {
+    throw new Error(`${files.length} files; up to ${form.dataset.most} at once`);
+  }
+  const models = [form.dataset.model, ...chosen("other").map((option) => option.value)];
+  const agents = chosen("agent").map((option) => option.value);
+  const places = agents.length ? agents : [""];
+  const asked = models.flatMap((model) => places.map((agent) => ({ model, agent })));
   const rows = files.map(rowOf);
   document.getElementById("answers").replaceChildren(...rows.map((row) => row.element));
-  const content = {};
-  for (const [place, file] of files.entries()) content[keyOf(place, file)] = await base64Of(file);
-  let waiting = models.length;
+  const content = { files: {}, samples: {} };
+  for (const [place, file] of files.entries()) {
+    const key = keyOf(place, file);
+    if (file.sample) content.samples[key] = file.sample;
+    else content.files[key] = await base64Of(file);
+  }
+  let waiting = asked.length;
   status.textContent = `${waiting} waiting`;
   await Promise.all(
-    models.map(async (model) => {
-      const answer = await ask(model, content);
-      rows.forEach((row, place) => row.add(model, answer, keyOf(place, files[place])));
+    asked.map(async ({ model, agent }) => {
+      const answer = await ask({ model, ...content, ...(agent ? { agents: [agent] } : {}) });
+      const name = agent ? `${model} on ${agent}` : model;
+      rows.forEach((row, place) => row.add(name, answer, keyOf(place, files[place])));
       waiting -= 1;
       status.textContent = waiting ? `${waiting} waiting` : "";
     }),
@@ -57,12 +81,12 @@ function keyOf(place, file) {
   return `${place + 1} ${file.name}`;
 }
 
-async function ask(model, files) {
+async function ask(request) {
   try {
     const response = await fetch("/api/predict", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ model, files }),
+      body: JSON.stringify(request),
     });
     const body = await response.json();
     return response.ok ? body : { message: body.message };

@@ -7,9 +7,17 @@ import httpx
 from mlscope.bus.records import ReceivedCommand
 from schemas.analysis import Prediction, Predictions
 from schemas.encoding.codec import decode_body, encode_body
-from schemas.manifest import Assets, FrameworkNeed, ModelManifest, Port
+from schemas.evaluation import EvaluationRequested
+from schemas.manifest import (
+    Assets,
+    DatasetManifest,
+    FrameworkNeed,
+    ModelManifest,
+    Port,
+    Sample,
+)
 from schemas.request import ShowPredictions
-from schemas.subjects import REQUEST
+from schemas.subjects import REQUEST, story_of
 from services.gateway.bodies import MOST_FILES
 from tests.services.gateway.site.test_new import an_agent
 from tests.stories import StandIns, ending
@@ -66,6 +74,42 @@ async def test_an_answer_names_its_file_and_its_evaluation(
     assert empty["error"] == "the file is empty"
 
 
+async def test_samples_and_addresses_go_to_the_agent(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    photo = Sample(path="photos/cat.jpg", sha256="a" * 64, labels=("cat",))
+    standing.catalog = {"datasets": (DatasetManifest(name="photos", samples=(photo,)),)}
+    standing.models = (model("first"),)
+    page = (await web.get("/try?model=first")).text
+    assert "photos: cat.jpg (cat)" in page
+    samples = {
+        "cat": {"dataset": "photos", "sample": 0},
+        "web": {"address": "https://example.org/dog.jpg"},
+    }
+
+    async def reply(asked: ReceivedCommand) -> bytes:
+        evaluation = decode_body(ShowPredictions, asked.body).evaluation
+        return encode_body(Predictions(evaluation=evaluation))
+
+    await standing.bus.answer(f"{REQUEST}.predictions", reply, queue="predictions")
+    standing.then = lambda evaluation: ending(evaluation)
+    answer = await web.post("/api/predict", json={"model": "first", "samples": samples})
+    assert [one["file"] for one in answer.json()["predictions"]] == ["cat", "web"]
+    sent = {}
+    for evaluation in standing.requested:
+        fact = (await standing.bus.read(story_of(evaluation)))[0].fact
+        assert isinstance(fact, EvaluationRequested)
+        assert fact.request is not None
+        assert isinstance(fact.request.dataset, DatasetManifest)
+        (sample,) = fact.request.dataset.samples
+        sent[sample.path] = sample.sha256
+    # Each address is an evaluation of its own: a bad one takes no other with it.
+    assert sent == {"photos/cat.jpg": "a" * 64, "https://example.org/dog.jpg": ""}
+    outside = {"cat": {"dataset": "photos:1.0.0", "sample": 1}}
+    refused = await web.post("/api/predict", json={"model": "first", "samples": outside})
+    assert refused.json()["field"] == "samples.cat.sample"
+
+
 async def test_bad_files_are_refused_by_name(web: httpx.AsyncClient) -> None:
     many = {str(number): TEXT for number in range(MOST_FILES + 1)}
     bodies: tuple[tuple[dict[str, object], str], ...] = (
@@ -74,6 +118,12 @@ async def test_bad_files_are_refused_by_name(web: httpx.AsyncClient) -> None:
         ({"model": "tiny", "files": {"a": "no base64!"}}, "files.a"),
         ({"model": "tiny", "files": {"a": 1}}, "files.a"),
         ({"modle": "tiny", "files": {"a": TEXT}}, "modle"),
+        ({"model": "tiny", "samples": ["a"]}, "samples"),
+        ({"model": "tiny", "files": {"a": TEXT}, "samples": {"a": {}}}, "samples"),
+        ({"model": "tiny", "samples": {"a": {"adress": "x"}}}, "samples.a"),
+        ({"model": "tiny", "samples": {"a": {"address": "http://h/f"}}}, "samples.a.address"),
+        ({"model": "tiny", "samples": {"a": {"address": "file:/etc/passwd"}}}, "samples.a.address"),
+        ({"model": "tiny", "samples": {"a": {"dataset": "none"}}}, "samples.a.dataset"),
     )
     for body, field in bodies:
         refused = await web.post("/api/predict", json=body)
