@@ -19,6 +19,7 @@ from services.gateway.pages.selection import (
 )
 from services.gateway.pages.subjects import question_of
 from services.gateway.pages.tables import (
+    MAIN_COLUMNS,
     Grid,
     differs,
     grid_of,
@@ -35,6 +36,7 @@ _TABLE_FILES = (
 )
 _PICTURE_FILES = (("SVG", ".svg"), ("PNG", ".png"), ("PDF", ".pdf"), ("Vega-Lite", ".json"))
 _FEW_ROWS = 3
+_JSON_BEGINS = ('{"', '["', "[{")
 _LABELS = {"batch_size": "Batch size"}
 
 
@@ -92,9 +94,14 @@ class AnalysisView:
         return [(name, f"{address}{suffix}") for name, suffix in _TABLE_FILES]
 
     @property
+    def has_chart(self) -> bool:
+        """Whether there is something to draw; a chart without rows has no files either."""
+        return self.table.chart is not None and bool(self.table.rows)
+
+    @property
     def picture_files(self) -> list[tuple[str, str]]:
         """Formats of the chart and their addresses, for the rows that are selected."""
-        if self.table.chart is None:
+        if not self.has_chart:
             return []
         address = f"/api/evaluations/{self.status.evaluation}/charts/{self.table.name}"
         query = self.selection.query(page=1, sort="")
@@ -140,7 +147,7 @@ def analysis_view(
     `selection` says which rows are shown.
     """
     matching = selected(table, selection)
-    columns = without_bounds(table.columns)
+    columns = _telling_first(table, without_bounds(table.columns))
     constant = [column for column in columns if _is_said_once(table, column)]
     shown_columns = [column for column in columns if column not in constant] or columns
     alike = (
@@ -163,6 +170,22 @@ def analysis_view(
         alike=f"In every row: {alike}." if alike else "",
         matching=len(matching.rows),
         selection=selection,
+    )
+
+
+def _telling_first(table: Table, columns: Sequence[Column]) -> list[Column]:
+    """Return columns in the order of a page: run and main ones first, texts in JSON last."""
+    names = ["run", *MAIN_COLUMNS[table.name]] if table.name in MAIN_COLUMNS else []
+    main = [column for name in names for column in columns if column.name == name]
+    others = [column for column in columns if column not in main]
+    long = [column for column in others if _has_json(table, column)]
+    return [*main, *(column for column in others if column not in long), *long]
+
+
+def _has_json(table: Table, column: Column) -> bool:
+    place = table.columns.index(column)
+    return column.type == "text" and any(
+        str(row[place] or "").startswith(_JSON_BEGINS) for row in table.rows[:PAGE_ROWS]
     )
 
 

@@ -24,7 +24,7 @@ _PLACES = ("agent", "session")
 _IN_RUN_NAME = ("scenario", "batch_size", "level")
 """Columns that repeat parts of a run's name; a narrow screen hides them."""
 
-_MAIN_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+MAIN_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **COLUMNS,
         "accuracy": ("metric", "value", "hits", "n", "counts", "kind", "dataset", "same_build"),
@@ -134,7 +134,7 @@ def _with_body(section: Section, table: Table) -> Section:
         ]
         return replace(section, grid=grid_of(table, differing), constant=pairs)
     columns = [c for c in all_columns if c.name not in _PLACES or c in differing]
-    main = _MAIN_COLUMNS.get(table.name, ())
+    main = MAIN_COLUMNS.get(table.name, ())
     if not main:
         return _with_differing(section, table, columns)
     selected = [

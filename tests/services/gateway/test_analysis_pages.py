@@ -1,5 +1,7 @@
 """Pages and pictures of analyses, over HTTP."""
 
+import re
+
 import httpx
 import pytest
 
@@ -62,6 +64,28 @@ async def test_a_page_has_verdict_chart_table_caveats_and_source(web: httpx.Asyn
     assert 'class="drawing narrow"' in text
     assert "style-src-attr" in response.headers["content-security-policy"]
     assert "<style" not in text
+
+
+async def test_the_columns_that_say_most_come_first_and_json_last(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    names = ("run", "scenario", "original", "name", "provider", "time")
+    columns = tuple(Column(name=name, type="text") for name in names)
+    rows = tuple((run, run, '["a", "b"]', f"{run}1", f"{run}2", "5") for run in ("r", "s"))
+    table = Table(name="layers", title="Layers (A2)", id="A2", columns=columns, rows=rows)
+    standing.held = [table]
+    text = (await web.get(f"/evaluations/{E}/analyses/A2")).text
+    heads = re.findall(r'<th[^>]*><a href="[^"]*sort[^"]*"[^>]*>([^<]*)</a>', text)
+    assert heads == ["run", "name", "time", "scenario", "provider", "original"]
+
+
+async def test_an_empty_analysis_offers_no_chart_to_download(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    standing.held = [LAYERS.model_copy(update={"rows": ()})]
+    text = (await web.get(PAGE)).text
+    assert "charts/layer_latency" not in text
+    assert '<figure id="chart">' not in text
 
 
 async def test_a_page_is_found_by_name_too_and_another_is_not(web: httpx.AsyncClient) -> None:
