@@ -93,11 +93,12 @@ class Child:
     """A running (or ended) child process, in a process group of its own."""
 
     def __init__(self, command: Command) -> None:
-        """Start the command; its output is appended to its log."""
+        """Start the command; its output is appended to its log, which nobody else may read."""
         self.command = command
         uid, gid = command.user or (None, None)
         command.log.parent.mkdir(parents=True, exist_ok=True)
         with command.log.open("ab") as log:
+            command.log.chmod(0o600)
             self._popen = subprocess.Popen(
                 list(command.argv),
                 stdin=subprocess.DEVNULL,

@@ -64,8 +64,10 @@ class ClusterState:
 
 
 def write_state(folder: Path, state: ClusterState) -> None:
-    """Replace the state file in one step."""
+    """Replace the state file in one step; nobody else may read it."""
     partial = folder / f".{_STATE}.partial"
+    partial.touch(mode=0o600)
+    partial.chmod(0o600)
     partial.write_text(json.dumps(dataclasses.asdict(state), indent=2) + "\n", "utf-8")
     partial.replace(folder / _STATE)
 

@@ -1,9 +1,28 @@
-"""What people are shown of a cluster."""
+"""What people are shown of a cluster, and who may read what it keeps."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
-from cli.cluster.processes import Identity
-from cli.cluster.state import ClusterState, status_table
+from cli.cluster.processes import Child, Command, Identity
+from cli.cluster.state import ClusterState, read_state, status_table, write_state
+
+
+def a_state(password_file: str = "") -> ClusterState:
+    """Return the state of a cluster that runs."""
+    return ClusterState(
+        phase="running",
+        supervisor=Identity(1, "1"),
+        nats_url="nats://127.0.0.1:1",
+        monitor_url="",
+        database_url="postgresql://mlscope@127.0.0.1:2/mlscope",
+        database_password_file=password_file,
+        gateway_url="http://127.0.0.1:3",
+        requester_seed_file="/d/keys/requester.nk",
+        ports={},
+        processes=(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -16,18 +35,17 @@ from cli.cluster.state import ClusterState, status_table
 def test_the_status_names_the_files_of_the_key_and_of_the_password(
     password_file: str, told: str
 ) -> None:
-    state = ClusterState(
-        phase="running",
-        supervisor=Identity(1, "1"),
-        nats_url="nats://127.0.0.1:1",
-        monitor_url="",
-        database_url="postgresql://mlscope@127.0.0.1:2/mlscope",
-        database_password_file=password_file,
-        gateway_url="http://127.0.0.1:3",
-        requester_seed_file="/d/keys/requester.nk",
-        ports={},
-        processes=(),
-    )
-    lines = status_table(state, 0.0, "PostgreSQL").splitlines()
+    lines = status_table(a_state(password_file), 0.0, "PostgreSQL").splitlines()
     assert lines[2] == "nats      nats://127.0.0.1:1  (key: /d/keys/requester.nk)"
     assert lines[3] == f"database  postgresql://mlscope@127.0.0.1:2/mlscope  {told}"
+
+
+def test_nobody_else_reads_a_cluster_s_state_and_logs(tmp_path: Path) -> None:
+    for _ in range(2):
+        write_state(tmp_path, a_state())
+    assert read_state(tmp_path) == a_state()
+    log = tmp_path / "logs" / "x.log"
+    child = Child(Command(name="x", argv=(sys.executable, "-c", "print(1)"), log=log, environ={}))
+    child.stop()
+    for kept in (tmp_path / "cluster.json", log):
+        assert kept.stat().st_mode & 0o077 == 0, kept
