@@ -71,9 +71,13 @@ async def ask_for(bus: Bus, command: Command, answer: type[M], *, timeout_s: flo
 
     Waits for up to `timeout_s`. Raises as `ask`, and OtherVersion.
     """
-    fields = await ask(bus, command, timeout_s=timeout_s)
+    return answer_as(answer, command, await ask(bus, command, timeout_s=timeout_s))
+
+
+def answer_as(answer: type[M], command: Command, fields: Mapping[str, Any]) -> M:
+    """Return the answer to `command`, a map `fields`, as an `answer`. Raises OtherVersion."""
     try:
-        return parse(answer, fields)
+        return parse(answer, dict(fields))
     except MalformedMessage as error:
         raise OtherVersion(command.verb, str(error)) from error
 

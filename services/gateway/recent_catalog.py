@@ -3,8 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from mlscope.bus.bus import Bus
+from mlscope.client.asking import answer_as, ask
+from schemas.manifest import ModelManifest
+from schemas.request import ShowCatalog
 from schemas.status import Catalog
 from services.gateway.bus_requests import whole_catalog
 
@@ -20,6 +24,8 @@ class RecentCatalog:
         self._turn = asyncio.Lock()
         self._catalog = Catalog()
         self._until_s = float("-inf")
+        self._models_answer: dict[str, Any] = {}
+        self._models: tuple[ModelManifest, ...] = ()
 
     async def get(self, bus: Bus) -> Catalog:
         """Return the catalog, at most 3 s old, from `bus`. Raises CommandRefused, NotAnswering."""
@@ -28,3 +34,15 @@ class RecentCatalog:
                 self._catalog = await whole_catalog(bus)
                 self._until_s = self._clock() + _KEEP_S
             return self._catalog
+
+    async def models(self, bus: Bus) -> tuple[ModelManifest, ...]:
+        """Return all models as they are now, from `bus`. Raises CommandRefused, NotAnswering.
+
+        The same answer is read once: comparing it takes a tenth of the time.
+        """
+        command = ShowCatalog(kind="model")
+        answer = await ask(bus, command)
+        if answer != self._models_answer:
+            models = answer_as(Catalog, command, answer).models
+            self._models_answer, self._models = answer, models
+        return self._models

@@ -15,6 +15,7 @@ from services.gateway.bus_requests import evaluations
 from services.gateway.bus_requests import models as ask_models
 from services.gateway.pages.exploring import Part, Terms
 from services.gateway.pages.models import SORTS, ModelView, Search, model_view, models_view
+from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import html_of, rendered
 from services.gateway.request_values import bus_of
 from services.gateway.responses import refused_by
@@ -35,7 +36,8 @@ async def models(request: Request) -> Response:
         sort=sort if sort in SORTS else "name",
         page=max(1, int(number)) if is_number else 1,
     )
-    return rendered(request, models_view(await ask_models(bus_of(request)), search))
+    recent: RecentCatalog = request.app.state.catalog
+    return rendered(request, models_view(await recent.models(bus_of(request)), search))
 
 
 async def model(request: Request) -> Response:
