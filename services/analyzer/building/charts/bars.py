@@ -30,14 +30,15 @@ def layer_bars(
     """Return a bar for each layer in their order, coloured by type, with its 95 % interval.
 
     `y` is a column of numbers, or several for plots below each other; rows of the same `x` (a
-    column and its title) and run are stacked. `tooltip_fields` are further columns in the tooltip,
-    `color` a column, '' for one colour; without `has_interval` the column has no bounds.
+    column and its title) and run are stacked; runs share an axis, so that they compare.
+    `tooltip_fields` are further columns in the tooltip, `color` a column, '' for one colour;
+    without `has_interval` the column has no bounds.
     """
     axes = [y] if isinstance(y, Axis) else list(y)
     plots = [_layer_plot(axis, tooltip_fields, x, color, has_interval) for axis in axes]
     if len(plots) == 1:
-        return view("run", {"y": "independent"}, **plots[0])
-    views = [view("run", {"y": "independent"}, **plot) for plot in plots]
+        return view("run", **plots[0])
+    views = [view("run", **plot) for plot in plots]
     for plot in views:
         del plot["$schema"]
         plot["spec"]["height"] = 110
