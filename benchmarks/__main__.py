@@ -29,6 +29,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "live_trace": ("", "--seconds 5 --crowd-seconds 5"),
         "trace_windows": ("", "--queries 24"),
         "watched": ("", "--queries 400 --watchers 2"),
+        "telling": ("--turns 12", "--turns 1"),
         "feeding": ("--quick", "--quick --device-ms 40 --batches 8"),
         "pacing": ("", "--seconds 1 --repeats 1"),
         "remote_pacing": ("", ""),

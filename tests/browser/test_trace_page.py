@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import polars as pl
 import pytest
 from playwright.async_api import Page, Route, expect
 
@@ -14,6 +15,27 @@ from tests.browser.photographs import Photographs
 from tests.browser.traces import Trace, answer_over, inference, recursion, serve
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
+
+
+class ManyLayers(Trace):
+    """A query of layers in a row, from their columns `start` and `name`."""
+
+    def __init__(self, layers: pl.DataFrame) -> None:
+        super().__init__(rows=[()] * layers.height)
+        self._layers = layers
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The columns of the layers."""
+        one = Trace().frame
+        rest = {name: pl.lit(-1) for name in ("parent", "query", "correlation")}
+        zeros = {name: pl.lit(0) for name in ("depth", "kind", "value")}
+        ones = {name: pl.lit(1) for name in ("count", "busy")}
+        columns = {"lane": pl.lit(2), "duration": pl.lit(9e3), **rest, **zeros, **ones}
+        ids = pl.int_range(1, self._layers.height + 1, dtype=pl.Int64).alias("id")
+        frame = self._layers.with_columns(ids, **columns).select(one.columns)
+        return frame.cast(dict(one.schema))
+
 
 DETAILS = {"attributes": {"type": "Conv", "shape": [1, 64, 56, 56], "flops": 231211008}}
 TIMELINE = "globalThis.__timeline"
@@ -301,6 +323,78 @@ async def test_recursion_and_names_of_any_length_and_script_are_shown(
     assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
     await assert_accessible(page)
     await photographs.take(page, "trace-recursion")
+
+
+@pytest.mark.long
+async def test_a_hundred_thousand_layers_are_shown(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    count = 100_000
+    numbers = pl.int_range(count, eager=True)
+    layers = pl.DataFrame({"start": numbers * 1e4, "name": "layer_" + numbers.cast(pl.String)})
+    await open_trace(page, running, standing, ManyLayers(layers))
+    await expect(page.locator("[data-part=count]")).to_contain_text("100 000 of 100 000 spans")
+    await page.fill("[data-part=search]", "layer_99998")
+    await expect(page.locator("[data-part=hits]")).to_have_text("1 hits")
+    await page.press("[data-part=search]", "Enter")
+    await until(page, f"({SELECTED}) === 'layer_99998'")
+    assert await page.evaluate(f"{TIMELINE}.screen.steps") < 20_000
+
+
+async def test_two_fingers_zoom_and_one_pans(
+    browser: Browsing, running: Running, standing: StandIns
+) -> None:
+    page = await browser.page(width=390)
+    await open_trace(page, running, standing, inference(), "&t=20ms,30ms")
+    box = await page.locator("[data-part=canvas]").bounding_box()
+    assert box is not None
+    session = await page.context.new_cdp_session(page)
+    middle, y = box["x"] + box["width"] / 2, box["y"] + 60
+
+    async def touch(kind: str, *places: float) -> None:
+        points = [{"x": x, "y": y, "id": number} for number, x in enumerate(places)]
+        await session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    await touch("touchStart", middle - 20, middle + 20)
+    for step in (30, 40, 60, 80):
+        await touch("touchMove", middle - step, middle + step)
+    await touch("touchEnd")
+    start, end = await window_of(page)
+    assert end - start == pytest.approx(2.5e6, rel=0.1)
+    assert 20e6 < start < end < 30e6
+    await touch("touchStart", middle)
+    for step in (20, 40, 60):
+        await touch("touchMove", middle - step)
+    await touch("touchEnd")
+    moved = (await window_of(page))[0] - start
+    assert moved == pytest.approx(60 / box["width"] * (end - start), rel=0.05)
+
+
+async def test_at_200_per_cent_all_is_reachable(
+    browser: Browsing, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    page = await browser.page(width=640, device_scale_factor=2)
+    await open_trace(page, running, standing, inference(), "&t=2ms,5ms")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 640
+    canvas = await page.evaluate(f"[{TIMELINE}.screen.canvas.width, {TIMELINE}.screen.width]")
+    assert canvas[0] == 2 * canvas[1]
+    await page.mouse.click(*await point_of(page, "conv_3"))
+    await expect(page.locator("[data-part=details] h3")).to_have_text("conv_3")
+    await photographs.take(page, "trace-200-per-cent")
+
+
+async def test_a_narrow_screen_has_one_row_and_a_menu(
+    browser: Browsing, running: Running, standing: StandIns
+) -> None:
+    page = await browser.page(width=390)
+    await open_trace(page, running, standing, inference())
+    bar = await page.locator(".timeline .bar").bounding_box()
+    assert bar is not None
+    assert bar["height"] < 50
+    await page.click(".timeline .more")
+    await page.click("text=Slowest query")
+    await until(page, f"({SELECTED}) === 'query 39'")
+    await expect(page.get_by_text("Slowest query", exact=True)).to_be_hidden()
 
 
 async def test_gaps_and_dropped_spans_are_said(
