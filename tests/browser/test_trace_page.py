@@ -34,7 +34,7 @@ class ManyLayers(Trace):
         columns = {"lane": pl.lit(2), "duration": pl.lit(9e3), **rest, **zeros, **ones}
         ids = pl.int_range(1, self._layers.height + 1, dtype=pl.Int64).alias("id")
         frame = self._layers.with_columns(ids, **columns).select(one.columns)
-        return frame.cast(dict(one.schema))
+        return frame.select(pl.col(name).cast(kind) for name, kind in one.schema.items())
 
 
 DETAILS = {"attributes": {"type": "Conv", "shape": [1, 64, 56, 56], "flops": 231211008}}
