@@ -21,7 +21,7 @@ from schemas.request import (
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
 from services.gateway.openapi_texts import DESCRIPTIONS
-from services.gateway.pages.exploring import CONSTRAINTS
+from services.gateway.pages.comparing.exploring import CONSTRAINTS
 from services.gateway.query_parameters import FIGURES, QUERY
 from services.gateway.table_files import FILES
 from services.gateway.window_parameters import WINDOW

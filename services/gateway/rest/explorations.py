@@ -11,7 +11,7 @@ from services.gateway.bus_requests import explored
 from services.gateway.charts.fitting import NARROW, WIDE, fitted
 from services.gateway.charts.theme import PAGE, PRINT
 from services.gateway.errors import CannotDraw
-from services.gateway.pages.exploring import Terms, terms_of
+from services.gateway.pages.comparing.exploring import Terms, terms_of
 from services.gateway.query_parameters import JSON, form_of
 from services.gateway.request_values import bus_of
 from services.gateway.responses import as_file, as_json

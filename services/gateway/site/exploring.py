@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from mlscope.client.errors import ClientError
 from services.gateway.bus_requests import explored
 from services.gateway.charts.figures import figure_of
-from services.gateway.pages.exploring import (
+from services.gateway.pages.comparing.exploring import (
     SORTING,
     ExplorationView,
     ExploreView,

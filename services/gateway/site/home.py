@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from services.gateway.bus_requests import overview_of
+from services.gateway.pages.comparing.regressions import ORDERS
 from services.gateway.pages.home import HomeView, Overview
-from services.gateway.pages.regressions import ORDERS
 from services.gateway.rendering import html_of
 from services.gateway.request_values import bus_of
 

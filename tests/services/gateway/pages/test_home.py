@@ -6,8 +6,8 @@ from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.analysis import Estimate, Headline
 from schemas.status import AgentStatus, EvaluationStatus
 from services.gateway.pages.agents import hardware_text
+from services.gateway.pages.comparing.regressions import regressions_in
 from services.gateway.pages.home import HomeView, Overview
-from services.gateway.pages.regressions import regressions_in
 from services.gateway.rendering import html_of
 from tests.stories import E, a_run, beginning, whole_story
 
