@@ -165,7 +165,8 @@ class Settings(Limits):
         choice_of("auto", "required", "off"),
         "auto",
         "whether an agent confines the processes of models to their own files (Linux's Landlock): "
-        "where the kernel can (auto), else not at all; or no model is opened elsewhere (required)",
+        "auto, where the kernel can and the model runs on the CPU; required, always, and no model "
+        "is opened where the kernel cannot (unverified on GPUs); off",
     )
     prepare_processes: int = setting(
         "PREPARE_PROCESSES",

@@ -39,13 +39,15 @@ _DEVICES = (
 def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     """Confine this thread, and all that it starts, to the files of the session that it opens.
 
-    Does nothing where the settings, or the kernel, want none. Raises OSError.
+    Does nothing where the settings want none, and for `auto` where the kernel has none, or on a
+    GPU: nobody has run CUDA in this sandbox yet. Raises OSError.
     """
     allowances = message.allowances
-    if allowances.sandbox == "off" or (allowances.sandbox == "auto" and not landlock_version()):
+    is_on_cpu = message.order.subject.device == "cpu"
+    is_possible = bool(landlock_version()) and is_on_cpu
+    if allowances.sandbox == "off" or (allowances.sandbox == "auto" and not is_possible):
         return
     session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
-    is_on_cpu = message.order.subject.device == "cpu"
     kept = {
         *_PROFILING,
         *(() if is_on_cpu else _GPU_COUNTERS),
