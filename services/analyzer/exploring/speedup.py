@@ -29,6 +29,9 @@ _NOTHING = (
     "`mlscope run MODEL --batch-size 1,2,4,8` measures four."
 )
 
+_PALE = {"type": "log", "scheme": {"name": "blues", "extent": [0.1, 0.6]}}
+"""Colours that dark figures are readable on, on a dark page too; equal steps are equal ratios."""
+
 
 def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     """Return each model and system with several batch sizes; the smallest has speed-up 1."""
@@ -72,9 +75,8 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
 def _chart() -> Chart:
     """Return a heat map in which the best batch size of each model has an outline."""
     chart = heat(("batch_size", "Batch size"), ("subject", " "), Axis("speedup", "Speed-up"))
-    # Pale enough for dark figures, on a dark page too.
     square, figure = chart["layer"]
-    square["encoding"]["color"] |= {"scale": {"scheme": "blues", "extent": [0.1, 0.6]}}
+    square["encoding"]["color"] |= {"scale": _PALE}
     figure["mark"] |= {"color": "#1a1c20"}
     position = {name: chart["layer"][0]["encoding"][name] for name in ("x", "y")}
     best = {
