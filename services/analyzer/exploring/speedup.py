@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.analysis import Table
+from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, Chart, heat
 from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
@@ -64,10 +65,12 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         row["subject"] = subject
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
-    most = max(cells, key=lambda row: float(row["speedup"] or 0.0))
+    # A wide interval may hold any gain: what is certain of it counts.
+    most = max(cells, key=lambda row: float(row["speedup_low"] or 0.0))
     verdict = (
-        f"{most['subject']} gains the most: batch {most['batch_size']} has {most['speedup']:.3g} "
-        f"times the throughput of batch {most['base_batch_size']}."
+        f"{most['subject']} certainly gains the most: batch {most['batch_size']} has "
+        f"{estimate_text(most, 'speedup', '')} times the throughput of batch "
+        f"{most['base_batch_size']}."
     )
     return make_table(EXPLORATION, cells, verdict)
 

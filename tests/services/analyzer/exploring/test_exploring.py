@@ -88,6 +88,13 @@ def test_speed_up_is_relative_to_the_smallest_batch() -> None:
     assert {row["subject"] for row in rows} == {"tiny"}
 
 
+def test_a_gain_that_may_be_none_is_not_the_largest() -> None:
+    told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
+    wide = {"samples_per_s_low": 1.0, "samples_per_s_high": 2000.0}
+    told += [a_load("doubtful"), a_load("doubtful", batch_size=8, rate=900, **wide)]
+    assert table_of(SPEEDUP, *told).verdict.startswith("tiny certainly gains the most: batch 4")
+
+
 def test_a_gpu_is_compared_with_the_fastest_cpu() -> None:
     told = [
         a_load(rate=100),
