@@ -1,8 +1,10 @@
-"""Gateways that tests of states start themselves: again at an address, or for many clients."""
+"""What tests of states share: gateways that they start themselves, and the banner's button."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+from playwright.async_api import Page
 
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
@@ -21,3 +23,8 @@ async def gateway(server: MemoryServer, port: int) -> AsyncIterator[str]:
         finally:
             stop.set()
             await serving
+
+
+async def try_now(page: Page) -> None:
+    """Press the banner's button, unless the page is live again by itself."""
+    await page.evaluate("document.querySelector('#connection button')?.click()")

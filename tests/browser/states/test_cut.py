@@ -7,7 +7,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing, until
 from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
-from tests.browser.states.gateways import gateway
+from tests.browser.states.gateways import gateway, try_now
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, a_run, beginning, queries
 
@@ -60,7 +60,7 @@ async def test_pages_outlive_their_gateway(
     await standing.tell(*a_run("r0")[1:], a_run("r1")[0])
     async with gateway(server, watched.port):
         for page in pages.values():
-            await page.click("#connection button")
+            await try_now(page)
             await is_live(page)
         state = "document.querySelector('#runs [data-run=r1]').dataset.state"
         await until(pages["evaluation"], f"{state} === 'started'")
@@ -111,7 +111,7 @@ async def test_a_full_gateway_is_said_with_its_limit(
     assert "MLSCOPE_MAX_LIVE_CLIENTS" in await pages[-1].inner_text("#connection")
     await photographs.take(pages[-1], "full")
     await pages[0].close()
-    await pages[-1].click("#connection button")
+    await try_now(pages[-1])
     await is_live(pages[-1])
 
 

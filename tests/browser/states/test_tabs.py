@@ -7,7 +7,7 @@ from cli.cluster.ports import free_port
 from mlscope.testing.memory_bus import MemoryServer
 from tests.browser.chromium import Browsing, until
 from tests.browser.photographs import Photographs
-from tests.browser.states.gateways import gateway
+from tests.browser.states.gateways import gateway, try_now
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, a_run, beginning, queries
 
@@ -61,7 +61,7 @@ async def test_a_page_that_slept_says_how_old_it_is_and_catches_up(
     await until(page, f"{BANNER}.textContent.includes('60 min old')")
     await photographs.take(page, "slept")
     await page.unroute("**/events*")
-    await page.click("#connection button")
+    await try_now(page)
     await until(page, f"{BANNER}.hidden")
     await standing.tell(queries([5_000_000] * 40))
     await until(page, f"{ANSWERED} === '40'")
