@@ -24,7 +24,8 @@ def cores_set_aside(
 ) -> frozenset[int]:
     """Return the core that this thread runs on with its twin, of the `usable` ones.
 
-    `ANYWHERE` where there are fewer than `LEAST_CORES`, or where it is unknown.
+    `ANYWHERE` where there are fewer than `LEAST_CORES`, or where it is unknown. `state` is the
+    thread's file in /proc, and `topology` the folder of the kernel's list of cores.
     """
     if len(usable) < LEAST_CORES:
         return ANYWHERE
