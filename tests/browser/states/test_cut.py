@@ -87,8 +87,7 @@ async def test_a_page_asked_for_without_a_broker_says_so_at_once(
     server.stop()
     for path in LIVE.values():
         response = await page.goto(f"{watched.url}{path}", timeout=5000)
-        assert response is not None
-        assert response.status == 503
+        assert getattr(response, "status", None) == 503
         text = await page.inner_text("main")
         assert "the message broker does not answer" in text
         assert "mlscope status" in text

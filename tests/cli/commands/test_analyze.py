@@ -113,8 +113,7 @@ async def test_analyses_are_a_line_each_and_whole_by_number(
     await standing.tell(*whole_story(E1))
     lines = (await mlscope("analyze", E1, "-o", "json")).json()
     assert [(each["id"], each["name"]) for each in lines] == [("", "latency"), ("A8", "kernels")]
-    said = (await mlscope("analyze", E1)).out
-    assert "None is long." in said
+    assert "None is long." in (await mlscope("analyze", E1)).out
     (whole,) = (await mlscope("analyze", E1, "kernels", "-o", "json")).json()
     assert (whole["id"], whole["rows"][0].keys()) == ("A8", {"run", "p50"})
     for called in ("kernels", "a8", "Kernels"):

@@ -35,8 +35,8 @@ def test_notes_say_how_it_ended_and_how_noisy_it_was() -> None:
     }
     table = table_of(ANALYSIS, run)
     notes = rows_of(table)[0]["note"].split("; ")
-    assert notes[:3] == ["said by the agent", "failed: no file", "no deeper"]
-    assert notes[3] == "3 batches were lost at the agent"
+    ended = ["said by the agent", "failed: no file", "no deeper"]
+    assert notes[:4] == [*ended, "3 batches were lost at the agent"]
     assert notes[4].startswith("noisy: ")
     assert list(table.caveats) == [f"r0: {note}" for note in notes]
 

@@ -32,10 +32,8 @@ def test_a_framework_has_its_agents_options_and_models() -> None:
     assert [host.name for host in entry.hosts] == ["a1", "gone"]
     assert [build.version for build in entry.builds] == ["1.40.0", "1.31.1"]
     assert (entry.models, entry.is_here) == (1, True)
-    text = html_of(view)
-    assert "set to 2 by this build" in text
-    assert "pip install &#39;mlscope[onnxruntime]&#39;" in text
-    assert "mlscope:1" in text
+    shown = ("set to 2 by this build", "pip install &#39;mlscope[onnxruntime]&#39;", "mlscope:1")
+    assert [text for text in shown if text not in html_of(view)] == []
 
 
 def test_what_no_agent_has_comes_last_with_how_to_get_it() -> None:

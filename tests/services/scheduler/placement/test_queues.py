@@ -13,18 +13,20 @@ def test_first_is_who_has_the_best_place_now(seed: int) -> None:
     dice = random.Random(seed)
     queues, known = Queues(), dict[str, dict[str, QueuePosition]]()
     for _ in range(200):
-        name = dice.choice("abcdef")
-        agents = [agent for agent in ("a1", "a2", "a3") if dice.random() < 0.5]
+        name, agents = dice.choice("abcdef"), [a for a in AGENTS if dice.random() < 0.5]
         known[name] = {agent: (dice.random() < 0.5, dice.randint(0, 9), name) for agent in agents}
         queues.put(name, known[name])
         waiting = {
             agent: [places[agent] for places in known.values() if agent in places]
-            for agent in ("a1", "a2", "a3")
+            for agent in AGENTS
         }
         firsts = {agent: min(places)[2] for agent, places in waiting.items() if places}
         assert queues.firsts() == firsts
         assert [queues.first(agent) for agent in waiting] == [firsts.get(a, "") for a in waiting]
         assert queues.agents_of(name) == set(agents)
+
+
+AGENTS = ("a1", "a2", "a3")
 
 
 def test_outdated_places_do_not_pile_up() -> None:

@@ -29,8 +29,7 @@ def test_no_two_parts_share_a_page(slots: int, batch_size: int, steps: int, proc
     for slot in layout.slot_offsets:
         offsets = [*slot.arrays, slot.samples, slot.states, slot.threads, slot.stamps]
         for offset, size in zip(offsets, sizes, strict=True):
-            assert offset % mmap.PAGESIZE == 0
-            assert offset >= ends
+            assert offset % mmap.PAGESIZE == 0 <= offset - ends
             ends = offset + size
     assert ends <= layout.reserved_bytes <= layout.slot_offsets[0].reasons
     assert layout.slot_offsets[-1].reasons + batch_size * REASON_BYTES == layout.size_bytes
