@@ -408,7 +408,7 @@ def _lines_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_frame_that_says_it_is_endless_is_not_waited_for() -> None:
     code = """import os
 def fun(env, data):
-    for fd in range(3, 32):
+    for fd in range(3, 1024):
         try: os.write(fd, (1 << 50).to_bytes(8, "little") + bytes(8))
         except OSError: pass
     return data
@@ -422,7 +422,7 @@ def fun(env, data):
 def test_nonsense_on_the_channel_ends_the_process() -> None:
     code = """import os
 def fun(env, data):
-    for fd in range(3, 32):
+    for fd in range(3, 1024):
         try: os.write(fd, b"\\0" * 64)
         except OSError: pass
     return data
@@ -545,7 +545,7 @@ def test_no_filter_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
 FORGED = """import os
 def fun(env, data):
     body = b"\\x93\\xa6raised" + BODY
-    for fd in range(3, 32):
+    for fd in range(3, 1024):
         try: os.write(fd, len(body).to_bytes(8, "little") + bytes(8) + body)
         except OSError: pass
 """
