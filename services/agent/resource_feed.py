@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -39,9 +39,13 @@ async def telling_resources(
         yield
     finally:
         telling.cancel()
-        with suppress(asyncio.CancelledError):
-            await telling
-        meter.close()
+        try:
+            # Not awaited by itself: that would take a cancellation of this task for the other's.
+            await asyncio.wait([telling])
+            if not telling.cancelled() and (error := telling.exception()) is not None:
+                _log.warning("the feed of what is used ended: %s", error)
+        finally:
+            meter.close()
 
 
 async def _tell(bus: Bus, execution: Execution, meter: ResourceMeter, period_s: float) -> None:
