@@ -1,9 +1,10 @@
 """Every page of the house: accessible in both themes, as wide as its window, without scripts."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 from starlette.routing import BaseRoute, Match
 
 from mlscope.bus.bus import Bus
@@ -146,10 +147,10 @@ async def test_pages_are_whole_without_scripts_and_storage(
     await page.goto(house.url)
     assert "r1 on a1" in await page.inner_text("#now")
     await page.click("text=All evaluations")
-    assert await page.locator(f"a[href='/evaluations/{E}']").count() == 1
+    await expect(page.locator(f"a[href='/evaluations/{E}']")).to_have_count(1)
     await page.fill("input[name=search]", "tiny")
     await page.click("button >> text=Search")
-    assert "search=tiny" in page.url
+    await expect(page).to_have_url(re.compile("search=tiny"))
 
 
 async def test_a_browser_without_storage_has_themes_for_its_page(
