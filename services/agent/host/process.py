@@ -89,6 +89,7 @@ class WorkerProcess:
             undo.callback(handover.close)
             scratch.mkdir(parents=True)
             (scratch / "tmp").mkdir()
+            (scratch / "home").mkdir()
             host_end, worker_end = socket.socketpair()
             undo.callback(host_end.close)
             descriptors = (worker_end.fileno(), handover.ring_fd, handover.spool_fd)

@@ -5,6 +5,8 @@ rights of its process. So a worker gives up the rights it does not need before i
 reads the session's files and those of programs, and writes into its scratch folder alone.
 """
 
+import os
+import site
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -53,7 +55,18 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         *(() if is_on_cpu else _GPU_COUNTERS),
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
+    _move_home(scratch / "home")
     confine(reach_of(session_files, scratch, allowances.hidden), kept)
+
+
+def _move_home(home: Path) -> None:
+    """Make `home` the home folder of this process and of those that it starts.
+
+    Frameworks keep files in it (OpenVINO an id, without which it cannot be imported). Packages
+    that the user installed for Python are still found where they are.
+    """
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
+    os.environ["HOME"] = str(home)
 
 
 def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:

@@ -139,3 +139,18 @@ async def test_a_model_that_only_computes_is_measured(tmp_path: Path) -> None:
     order = order_of(Double(), tmp_path / "manifests")
     said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
     assert said.completed().tally.queries == 1
+
+
+@needs_landlock
+async def test_a_framework_that_keeps_files_at_home_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openvino")
+    kept = tmp_path / "home" / "intel" / "openvino_ga_cid"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("an id")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    order = an_order(a_subject(framework="openvino"), (a_run(queries=1),))
+    said = await carried_out(order, tmp_path / "w")
+    assert said.completed().tally.queries == 1
+    assert kept.read_text() == "an id"
