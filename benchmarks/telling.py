@@ -29,7 +29,7 @@ from services.agent.host.outbox import BusSink
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import LIVE_INTERVAL_S, WorkerLimits, WorkerProcess
 from services.agent.machine.resource_use import ResourceMeter
-from services.agent.resource_feed import PERIOD_S, meter_of, telling_resources
+from services.agent.resource_feed import PERIOD_S, meter_of, publishing_resources
 
 BOUND = 0.02
 READINGS = 200
@@ -41,7 +41,7 @@ async def latency_ns(bus: Bus, worker: WorkerProcess, order: WorkOrder, *, tells
     worker.taking = BatchTaking(LIVE_INTERVAL_S)
     execution = Execution(OutcomePublisher(order, noting), worker, MANIFESTS, 60.0)
     if tells:
-        async with telling_resources(bus, execution, meter_of(order, worker.pid)):
+        async with publishing_resources(bus, execution, meter_of(order, worker.pid)):
             await execution.carry_out()
     else:
         await execution.carry_out()

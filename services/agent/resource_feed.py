@@ -30,25 +30,25 @@ def meter_of(order: WorkOrder, pid: int) -> ResourceMeter:
 
 
 @asynccontextmanager
-async def telling_resources(
+async def publishing_resources(
     bus: Bus, execution: Execution, meter: ResourceMeter, period_s: float = PERIOD_S
 ) -> AsyncIterator[None]:
     """Publish readings of `meter` on `bus` every `period_s` while an `execution` goes on."""
-    telling = asyncio.create_task(_tell(bus, execution, meter, period_s))
+    publishing = asyncio.create_task(_publish(bus, execution, meter, period_s))
     try:
         yield
     finally:
-        telling.cancel()
+        publishing.cancel()
         try:
             # Not awaited by itself: that would take a cancellation of this task for the other's.
-            await asyncio.wait([telling])
-            if not telling.cancelled() and (error := telling.exception()) is not None:
+            await asyncio.wait([publishing])
+            if not publishing.cancelled() and (error := publishing.exception()) is not None:
                 _log.warning("the feed of what is used ended: %s", error)
         finally:
             meter.close()
 
 
-async def _tell(bus: Bus, execution: Execution, meter: ResourceMeter, period_s: float) -> None:
+async def _publish(bus: Bus, execution: Execution, meter: ResourceMeter, period_s: float) -> None:
     while True:
         await asyncio.sleep(period_s)
         use = await asyncio.to_thread(meter.read)
@@ -68,4 +68,4 @@ async def _tell(bus: Bus, execution: Execution, meter: ResourceMeter, period_s: 
         try:
             await bus.publish_live(resources_subject(message), encode_body(message))
         except BusError as error:
-            _log.debug("not told what is used: %s", error)
+            _log.debug("resources not published: %s", error)

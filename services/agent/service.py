@@ -32,7 +32,7 @@ from services.agent.link.variants import variant_environment
 from services.agent.machine.hardware import package_version
 from services.agent.machine.landlock import landlock_version
 from services.agent.machine.roofline.ceilings import Roof
-from services.agent.resource_feed import meter_of, telling_resources
+from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
 
 _POLL_S = 0.2
@@ -198,7 +198,7 @@ class Agent:
             await execution.stop(run, reason)
         meter = await asyncio.to_thread(meter_of, order, worker.pid)
         try:
-            async with telling_resources(self._bus, execution, meter):
+            async with publishing_resources(self._bus, execution, meter):
                 is_usable = await execution.carry_out()
         except asyncio.CancelledError:
             worker.kill()

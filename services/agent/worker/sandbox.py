@@ -55,18 +55,11 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         *(() if is_on_cpu else _GPU_COUNTERS),
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
-    _move_home(scratch / "home")
-    confine(reach_of(session_files, scratch, allowances.hidden), kept)
-
-
-def _move_home(home: Path) -> None:
-    """Make `home` the home folder of this process and of those that it starts.
-
-    Frameworks keep files in it (OpenVINO an id, without which it cannot be imported). Packages
-    that the user installed for Python are still found where they are.
-    """
+    # Frameworks keep files at home (OpenVINO an id, without which it cannot be imported). Packages
+    # that the user installed for Python are still found where they are.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
-    os.environ["HOME"] = str(home)
+    os.environ["HOME"] = str(scratch / "home")
+    confine(reach_of(session_files, scratch, allowances.hidden), kept)
 
 
 def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:

@@ -10,7 +10,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from services.agent.host.execution import Execution
 from services.agent.machine.resource_use import ResourceMeter, ResourceUse
-from services.agent.resource_feed import telling_resources
+from services.agent.resource_feed import publishing_resources
 
 
 class Meter:
@@ -30,7 +30,7 @@ class Meter:
 def fed(meter: Meter, period_s: float) -> AbstractAsyncContextManager[None]:
     """Return the feed of a meter; it comes to neither bus nor execution."""
     nobody, nothing = cast("Bus", None), cast("Execution", None)
-    return telling_resources(nobody, nothing, cast("ResourceMeter", meter), period_s)
+    return publishing_resources(nobody, nothing, cast("ResourceMeter", meter), period_s)
 
 
 async def test_a_cancellation_while_the_feed_ends_is_not_taken_for_its_own() -> None:
