@@ -81,6 +81,18 @@ class DownloadFailed(FetchError):
         )
 
 
+class HostNotAllowed(FetchError):
+    """An address leads to a host that may not be fetched from."""
+
+    def __init__(self, host: str, address: str) -> None:
+        """Give the `host` and the `address` that it has."""
+        self.host, self.address = redact(host), address
+        super().__init__(
+            f"host {self.host} ({address}) may not be fetched from; "
+            "the owner of this machine allows hosts by MLSCOPE_FETCH_HOSTS"
+        )
+
+
 class AssetTooLarge(FetchError):
     """A file is larger than the limit of the whole cache."""
 

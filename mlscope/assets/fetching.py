@@ -210,12 +210,14 @@ class Assets:
         from mlscope.assets.web import NotModified, Remote, Web
 
         headers: Mapping[str, str] = {}
+        allowed_hosts = self._options.allowed_hosts
         if isinstance(source, HttpSource):
             url = source.url
         elif not self._options.hub_url:
             raise HubUnset(source.address)
         else:
             url = source.url(self._options.hub_url)
+            allowed_hosts = allowed_hosts.with_host_of(url)
             if self._options.hub_token:
                 headers = {"Authorization": f"Bearer {self._options.hub_token}"}
         cached = self._pin_indexed(source.address) if checksum is None else None
@@ -223,7 +225,8 @@ class Assets:
         remote = Remote(source.address, url, _is_unforgeable(checksum), cached_origin, headers)
         was_resumed = partial.is_resumed
         try:
-            origin = Web(self._options.retries).download(remote, partial, progress)
+            web = Web(self._options.retries, allowed_hosts)
+            origin = web.download(remote, partial, progress)
             return self._adopt(source, checksum, partial, origin.record())
         except NotModified:
             assert cached is not None, "only a request with its validators is answered so"

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mlscope.assets.cache import Cache
 from mlscope.assets.fetching import Assets, Repository
-from mlscope.assets.options import FetchOptions
+from mlscope.assets.options import AllowedHosts, FetchOptions, RetryPolicy
 
 
 class AssetSettings(Protocol):
@@ -27,6 +27,16 @@ class AssetSettings(Protocol):
         ...
 
     @property
+    def fetch_hosts(self) -> tuple[str, ...]:
+        """The hosts that may be fetched from."""
+        ...
+
+    @property
+    def fetch_timeout_s(self) -> float:
+        """The limit of the time of one download."""
+        ...
+
+    @property
     def hub_url(self) -> str:
         """The model hub of `hf://` addresses; empty: none."""
         ...
@@ -42,6 +52,11 @@ def open_assets(settings: AssetSettings, repository: Repository | None = None) -
     `repository` is None where no NATS server is connected. Raises CacheUnusable.
     """
     cache = Cache(settings.assets_folder, settings.cache_max_bytes)
-    options = FetchOptions(hub_url=settings.hub_url, hub_token=settings.hub_token() or "")
+    options = FetchOptions(
+        allowed_hosts=AllowedHosts(settings.fetch_hosts),
+        hub_url=settings.hub_url,
+        hub_token=settings.hub_token() or "",
+        retries=RetryPolicy(limit_s=settings.fetch_timeout_s),
+    )
     root = settings.manifests_folder
     return Assets(cache, root, options=options, repository=repository)

@@ -17,8 +17,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
+from mlscope.assets.dialing import Dialing
 from mlscope.assets.errors import AssetMissing, DownloadFailed
-from mlscope.assets.options import RetryPolicy
+from mlscope.assets.options import AllowedHosts, RetryPolicy
 from mlscope.assets.partial import Partial, Progress
 from mlscope.assets.resuming import Origin, Plan, origin_of, plan, request_headers
 
@@ -93,44 +94,55 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 class Web:
     """Downloads files. Keeps no state between them."""
 
-    def __init__(self, retries: RetryPolicy) -> None:
+    def __init__(self, retries: RetryPolicy, allowed_hosts: AllowedHosts) -> None:
         self._retries = retries
+        self._allowed_hosts = allowed_hosts
 
     def download(self, remote: Remote, partial: Partial, progress: Progress) -> Origin:
         """Fill `partial` with the file `remote`, reporting `progress`, and return its origin.
 
-        Raises NotModified, AssetMissing, DownloadFailed, AssetTooLarge, CacheFull.
+        Raises NotModified, AssetMissing, HostNotAllowed, DownloadFailed, AssetTooLarge, CacheFull.
         """
+        dialing = Dialing(self._allowed_hosts)
         # Handlers of web addresses alone: urllib's default opener would open files and FTP too.
         opener = urllib.request.OpenerDirector()
         for handler in (
             urllib.request.ProxyHandler(),
             urllib.request.UnknownHandler(),
-            urllib.request.HTTPHandler(),
-            urllib.request.HTTPSHandler(),
+            *dialing.handlers(),
             urllib.request.HTTPDefaultErrorHandler(),
             _Redirects(remote),
             urllib.request.HTTPErrorProcessor(),
         ):
             opener.add_handler(handler)
         opener.addheaders = [("User-Agent", "mlscope"), ("Accept-Encoding", "identity")]
+        retries = self._retries
+        end_s = time.monotonic() + retries.limit_s
         idle = tries = 0
         while True:
             before, tries = partial.size_bytes, tries + 1
             try:
-                return self._attempt(opener, remote, partial, progress)
+                with dialing.within(end_s - time.monotonic()):
+                    return self._attempt(opener, dialing, remote, partial, progress)
+            except TimeoutError as end:
+                late = f"not complete after {retries.limit_s:g} s (MLSCOPE_FETCH_TIMEOUT_S)"
+                raise DownloadFailed(remote.address, late, partial.size_bytes, tries) from end
             except _Interrupted as end:
-                idle = 0 if partial.size_bytes > before else idle + 1
-                if idle >= self._retries.tries or tries >= self._retries.max_tries:
+                idle = 0 if partial.size_bytes - before > retries.least_bytes else idle + 1
+                if idle >= retries.tries or tries >= retries.max_tries:
                     size_bytes = partial.size_bytes
                     raise DownloadFailed(remote.address, end.reason, size_bytes, tries) from end
                 _log.info("%s: %s, trying again", remote.address, end.reason)
-                growing_s = self._retries.pause_s * 2.0 ** max(idle - 1, 0)
-                time.sleep(min(max(growing_s, end.wait_s), self._retries.max_pause_s))
+                growing_s = retries.pause_s * 2.0 ** max(idle - 1, 0)
+                pause_s = min(max(growing_s, end.wait_s), retries.max_pause_s)
+                time.sleep(max(0.0, min(pause_s, end_s - time.monotonic())))
+            finally:
+                dialing.close()
 
     def _attempt(
         self,
         opener: urllib.request.OpenerDirector,
+        dialing: Dialing,
         remote: Remote,
         partial: Partial,
         progress: Progress,
@@ -144,7 +156,8 @@ class Web:
             request.add_unredirected_header(name, value)
         try:
             try:
-                answer: Any = opener.open(request, timeout=self._retries.silence_s)
+                with dialing.within(self._retries.silence_s):
+                    answer: Any = opener.open(request, timeout=self._retries.silence_s)
             except HTTPError as error:
                 answer = error
             with answer:
@@ -153,13 +166,33 @@ class Web:
                 planned = plan(status, headers, partial.size_bytes, partial_origin, now)
                 _follow(planned, remote, partial, now)
                 if planned is not Plan.COMPLETE:
-                    _copy(answer, partial, now.size_bytes, progress)
+                    self._copy(answer, partial, now.size_bytes, progress)
         except (http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", None)
             raise _Interrupted(str(reason or error) or type(error).__name__) from error
         if now.size_bytes not in (None, partial.size_bytes):
             raise _Interrupted(f"cut after {partial.size_bytes} of {now.size_bytes} bytes")
         return now
+
+    def _copy(
+        self, answer: Any, partial: Partial, size_bytes: int | None, progress: Progress
+    ) -> None:
+        """Copy the body as its bytes arrive, so that `progress` may end a slow one."""
+        if size_bytes is not None:
+            partial.reserve(size_bytes)
+        progress(partial.size_bytes, size_bytes)
+        limit_bytes = math.inf if size_bytes is None else size_bytes
+        checked_s, checked_bytes = time.monotonic(), partial.size_bytes
+        while block := answer.read1(_BLOCK_BYTES):
+            if partial.size_bytes + len(block) > limit_bytes:
+                raise http.client.HTTPException("more bytes than announced")
+            partial.write((block,))
+            progress(partial.size_bytes, size_bytes)
+            if time.monotonic() - checked_s >= self._retries.silence_s:
+                if partial.size_bytes - checked_bytes < self._retries.least_bytes:
+                    rate = f"{self._retries.least_bytes_per_s} bytes a second"
+                    raise _Interrupted(f"the server sends less than {rate}")
+                checked_s, checked_bytes = time.monotonic(), partial.size_bytes
 
 
 def _follow(planned: Plan, remote: Remote, partial: Partial, now: Origin) -> None:
@@ -180,15 +213,3 @@ def _follow(planned: Plan, remote: Remote, partial: Partial, now: Origin) -> Non
         partial.note_origin(now.record())
     else:
         partial.resume()
-
-
-def _copy(answer: Any, partial: Partial, size_bytes: int | None, progress: Progress) -> None:
-    if size_bytes is not None:
-        partial.reserve(size_bytes)
-    progress(partial.size_bytes, size_bytes)
-    limit_bytes = math.inf if size_bytes is None else size_bytes
-    while block := answer.read(_BLOCK_BYTES):
-        if partial.size_bytes + len(block) > limit_bytes:
-            raise http.client.HTTPException("more bytes than announced")
-        partial.write((block,))
-        progress(partial.size_bytes, size_bytes)

@@ -22,6 +22,7 @@ from mlscope.settings.values import (
     choice_of,
     flag_of,
     host_token,
+    hosts_of,
     integer,
     labels_of,
     level_of,
@@ -72,6 +73,16 @@ class Settings(Limits):
         bytes_of,
         32 * GIB,
         "size limit of the downloaded assets; the least recently used are evicted",
+    )
+    fetch_hosts: tuple[str, ...] = setting(
+        "FETCH_HOSTS",
+        hosts_of,
+        ("public",),
+        "hosts that models and datasets are fetched from: names, addresses, networks "
+        "(10.0.0.0/8), `public` for every address of the internet, or `any`",
+    )
+    fetch_timeout_s: float = setting(
+        "FETCH_TIMEOUT_S", seconds_of, 3600.0, "limit of the time of one download, with its tries"
     )
     hub_url: str = setting(
         "HUB_URL", url_of("https", "http"), "", "URL of the model hub of hf:// addresses"

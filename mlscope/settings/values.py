@@ -4,6 +4,7 @@ import math
 import re
 import socket
 from collections.abc import Callable, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -119,6 +120,25 @@ def choice_of(*choices: str) -> Parse:
 def names_of(text: str) -> tuple[str, ...]:
     """Return names that are separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def hosts_of(text: str) -> tuple[str, ...]:
+    """Return hosts that are separated by commas: names, addresses, networks. Raises Unusable."""
+    names = names_of(text.lower())
+    for name in names:
+        if "/" in name and not _is_network(name):
+            raise Unusable(
+                "hosts, addresses or networks such as 10.0.0.0/8, without scheme or path"
+            )
+    return names
+
+
+def _is_network(name: str) -> bool:
+    try:
+        ip_network(name)
+    except ValueError:
+        return False
+    return True
 
 
 def labels_of(text: str) -> Mapping[str, str]:

@@ -31,6 +31,8 @@ class Host:
 
     assets_folder: Path
     cache_max_bytes: int = 1 << 30
+    fetch_hosts: tuple[str, ...] = ("public", "127.0.0.1")
+    fetch_timeout_s: float = 3600.0
     hub_url: str = ""
     manifests_folder: Path = MANIFESTS
     dataset_folders: tuple[str, ...] = ()

@@ -37,7 +37,12 @@ def world() -> Iterator[World]:
     """Lend them, all files of a kind that tests need in their places."""
     with tempfile.TemporaryDirectory(prefix="mlscope-manifests-") as folder, serving() as site:
         manifests = copied(Path(folder))
-        settings = {"MLSCOPE_MANIFESTS": folder, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
+        settings = {
+            "MLSCOPE_MANIFESTS": folder,
+            "no_proxy": "127.0.0.1",
+            "NO_PROXY": "127.0.0.1",
+            "MLSCOPE_FETCH_HOSTS": "127.0.0.1",
+        }
         with running(settings) as cluster:
             yield World(cluster, manifests, site)
 

@@ -77,7 +77,9 @@ async def test_who_only_asks_changes_no_artifact(
 
 
 async def test_a_model_is_fetched_from_the_web_without_a_cluster(tmp_path: Path) -> None:
-    alone = CommandLine(MLSCOPE_DATA=str(tmp_path), no_proxy="127.0.0.1")
+    alone = CommandLine(
+        MLSCOPE_DATA=str(tmp_path), MLSCOPE_FETCH_HOSTS="127.0.0.1", no_proxy="127.0.0.1"
+    )
     with serving() as site:
         url = site.put("/w.pth", BODY)
         model = a_model(tmp_path, weights_path=url, weights_checksum=f"sha256:{SUM}")
@@ -87,7 +89,10 @@ async def test_a_model_is_fetched_from_the_web_without_a_cluster(tmp_path: Path)
         assert len(site.asked) == 1
         wrong = a_model(tmp_path, weights_path=url, weights_checksum="0" * 64)
         refused = await alone("models", "fetch", wrong)
+        elsewhere = CommandLine(MLSCOPE_DATA=str(tmp_path), no_proxy="127.0.0.1")
+        private = await elsewhere("models", "fetch", wrong)
     assert (refused.code, SUM in refused.err) == (exits.FAILED, True)
+    assert (private.code, "MLSCOPE_FETCH_HOSTS" in private.err) == (exits.FAILED, True)
 
 
 async def test_what_nobody_can_verify_is_fetched_and_said_to_be_so(tmp_path: Path) -> None:
@@ -119,7 +124,8 @@ def test_a_fetch_shows_a_bar_on_a_terminal(tmp_path: Path) -> None:
         sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}"
         address = site.put("/w.pth", body)
         model = a_model(tmp_path, weights_path=address, weights_checksum=sha256)
-        environ = {**os.environ, "MLSCOPE_DATA": str(tmp_path), "no_proxy": "127.0.0.1"}
+        own = {"MLSCOPE_DATA": str(tmp_path), "MLSCOPE_FETCH_HOSTS": "127.0.0.1"}
+        environ = {**os.environ, **own, "no_proxy": "127.0.0.1"}
         command = [sys.executable, "-m", "cli.main", "models", "fetch", model]
         subprocess.run(command, env=environ, stdout=subprocess.PIPE, stderr=terminal, check=True)
         os.close(terminal)

@@ -7,7 +7,7 @@ import pytest
 
 from mlscope.assets.cache import Cache
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import FetchOptions, RetryPolicy
+from mlscope.assets.options import AllowedHosts, FetchOptions, RetryPolicy
 from tests.mlscope.assets.web_server import Site, serving
 
 
@@ -36,7 +36,12 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def options(site: Site) -> FetchOptions:
     """Try three times, at once."""
-    return FetchOptions(hub_url=site.url, wait_s=20.0, retries=RetryPolicy(3, 20, 0.0, 0.0, 5.0))
+    return FetchOptions(
+        AllowedHosts(["127.0.0.1"]),
+        site.url,
+        wait_s=20.0,
+        retries=RetryPolicy(3, 20, 0.0, 0.0, 5.0),
+    )
 
 
 @pytest.fixture

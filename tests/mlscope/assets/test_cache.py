@@ -24,7 +24,7 @@ from mlscope.assets.errors import (
     StillBusy,
 )
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import FetchOptions, RetryPolicy
+from mlscope.assets.options import AllowedHosts, FetchOptions, RetryPolicy
 from mlscope.assets.partial import Partial
 from tests.mlscope.assets.web_server import Site
 
@@ -216,7 +216,9 @@ def test_a_killed_process_leaves_no_bad_entry(tmp_path: Path) -> None:
 
 
 def _fetch(root: Path, url: str, checksum: Checksum) -> None:
-    options = FetchOptions(wait_s=60.0, retries=RetryPolicy(silence_s=30.0))
+    options = FetchOptions(
+        AllowedHosts(["127.0.0.1"]), wait_s=60.0, retries=RetryPolicy(silence_s=30.0)
+    )
     with Assets(Cache(root, 100 << 20), root, options=options).fetch(
         HttpSource(url), checksum
     ) as held:

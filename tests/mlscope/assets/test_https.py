@@ -10,7 +10,7 @@ from mlscope.assets.addresses import parse
 from mlscope.assets.cache import Cache
 from mlscope.assets.errors import AssetMissing, DownloadFailed
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import FetchOptions, RetryPolicy
+from mlscope.assets.options import AllowedHosts, FetchOptions, RetryPolicy
 from tests.mlscope.assets.web_server import Site, certificate_in, serving
 
 BODY = os.urandom(700_000)
@@ -37,7 +37,8 @@ def site(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture
 def assets(cache: Cache, root: Path) -> Assets:
     """Try three times, at once."""
-    return Assets(cache, root, options=FetchOptions(retries=RetryPolicy(3, 20, 0.0, 0.0, 5.0)))
+    retries = RetryPolicy(3, 20, 0.0, 0.0, 5.0)
+    return Assets(cache, root, options=FetchOptions(AllowedHosts(["127.0.0.1"]), retries=retries))
 
 
 def test_a_cut_download_goes_on_where_it_was(assets: Assets, site: Site) -> None:

@@ -260,7 +260,7 @@ def test_what_is_known_is_not_sent_again(site: Site, cache: Cache, options: Fetc
     assert isinstance(partial, Partial)
     remote = Remote(url, url, is_checked=True, cached=Origin(url, '"one"'))
     with pytest.raises(NotModified):
-        Web(options.retries).download(remote, partial, lambda *_: None)
+        Web(options.retries, options.allowed_hosts).download(remote, partial, lambda *_: None)
     partial.discard()
 
 

@@ -71,6 +71,8 @@ class Small:
     heartbeat_s: float = 0.2
     run_silence_s: float = 30.0
     cache_max_bytes: int = 1 << 20
+    fetch_hosts: tuple[str, ...] = ("public", "127.0.0.1")
+    fetch_timeout_s: float = 3600.0
     hub_url: str = ""
     dataset_folders: tuple[str, ...] = ()
     nats_url: str = ""

@@ -42,6 +42,8 @@ class Host:
     assets_folder: Path
     dataset_folders: tuple[str, ...] = ()
     cache_max_bytes: int = 64 << 20
+    fetch_hosts: tuple[str, ...] = ("public", "127.0.0.1")
+    fetch_timeout_s: float = 3600.0
     hub_url: str = ""
     manifests_folder: Path = MANIFESTS
 
