@@ -44,6 +44,7 @@ class Settings:
 
     def __init__(self, nats_url: str) -> None:
         self.nats_url = nats_url
+        self.tls_authority_file = None
 
     def nats_seed(self) -> str | None:
         """Return no key."""

@@ -39,6 +39,13 @@ def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
         action="store_true",
         help="start it in the background and return once it is ready",
     )
+    up_parser.add_argument(
+        "--listen",
+        default="",
+        metavar="ADDRESS",
+        help="let other machines reach broker and pages at this address of this machine, with TLS "
+        "(default: MLSCOPE_LISTEN, else this machine alone)",
+    )
     up_parser.set_defaults(run=up)
     down_parser = subparsers.add_parser("down", help="stop the local cluster")
     down_parser.set_defaults(run=down)
@@ -66,15 +73,17 @@ def _folder(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Path:
 def up(arguments: argparse.Namespace) -> int:
     """Run the cluster until it is interrupted; with `--detach` return once it is ready."""
     folder = _folder(arguments, os.environ)
+    address = arguments.listen or Settings.read(os.environ).listen
     try:
         if arguments.detach:
             argv = [sys.executable, "-m", "cli.main", "up", "--data", str(folder)]
+            argv += ["--listen", address] if address else []
             return up_detached(folder, argv)
         from cli.cluster.supervisor import run_cluster  # deferred: --help must not wait for it
 
         set_up_logging("supervisor", Settings.read(os.environ).log_level)
         with StatusLine(sys.stderr) as line:
-            run_cluster(folder, dict(os.environ), os.getpid(), line.show)
+            run_cluster(folder, dict(os.environ), os.getpid(), line.show, address=address)
     except ClusterError as error:
         print(f"mlscope up: {error}", file=sys.stderr)
         return _FAILED

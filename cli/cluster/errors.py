@@ -77,6 +77,28 @@ class DatabaseInitFailed(ClusterError):
         self.output = output
 
 
+class CertificateIncomplete(ClusterError):
+    """A server shows a certificate with its key: set both, or neither for an authority of our own.
+
+    The settings are MLSCOPE_TLS_CERTIFICATE_FILE and MLSCOPE_TLS_KEY_FILE.
+    """
+
+    def __init__(self, certificate: Path | None, key: Path | None) -> None:
+        """Give the two files; one is None."""
+        super().__init__(certificate, key)
+        self.certificate_file = certificate or "not set"
+        self.key_file = key or "not set"
+
+
+class NotAnAddress(ClusterError):
+    """`--listen` needs an address or name of this machine by which the others reach it."""
+
+    def __init__(self, address: str) -> None:
+        """Give the `address` that was asked for."""
+        super().__init__(address)
+        self.address = address
+
+
 class AlreadyUp(ClusterError):
     """Another `mlscope up` uses this data folder: mlscope down."""
 

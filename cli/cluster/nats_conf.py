@@ -22,6 +22,9 @@ class NatsLayout:
     port: int
     monitor_host: str
     monitor_port: int
+    certificate_file: str = ""
+    """With `key_file`: the server takes connections over TLS alone, and shows this certificate."""
+    key_file: str = ""
     max_file_store_bytes: int = 32 * GIB
     max_memory_store_bytes: int = 256 * MIB
 
@@ -46,8 +49,11 @@ def nats_conf(
     # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
     # travels in one message.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
+    files = {"cert_file": layout.certificate_file, "key_file": layout.key_file, "timeout": 5}
+    tls = f"tls: {json.dumps(files)}\n" if layout.certificate_file else ""
     return f"""\
 server_name: mlscope
+{tls}\
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
 max_payload: {MAX_COMMAND_BYTES}

@@ -10,12 +10,16 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.cluster import keys, ports
 from cli.cluster.errors import ProgramMissing
 from cli.cluster.nats_conf import MIB, NatsLayout, nats_conf
 from cli.cluster.processes import Command, Server
 from mlscope.bus.permissions import PERMISSIONS
+
+if TYPE_CHECKING:
+    from cli.cluster.certificates import Certificate
 
 MEMORY_BYTES = 256 * MIB
 """Go's soft limit (GOMEMLIMIT) for the server's caches and garbage, unless the environment has one.
@@ -69,14 +73,16 @@ class NatsServer(Server):
         monitor_port: int | None = None,
         names: Iterable[str] = tuple(PERMISSIONS),
         host: str = ports.LOOPBACK,
+        certificate: "Certificate | None" = None,
     ) -> None:
         """Choose the ports that are not given; each name in `names` gets a key.
 
         Clients connect to `port` of `host`; `monitor_port` serves health and metrics to this
-        machine alone.
+        machine alone. With a `certificate` the server takes connections over TLS alone.
         """
         self.folder = folder
         self.host = host
+        self._certificate = certificate
         chosen = ports.choose(
             ("nats", "monitor"),
             {"nats": port or ports.free_port(), "monitor": monitor_port or ports.free_port()},
@@ -88,7 +94,8 @@ class NatsServer(Server):
     @property
     def url(self) -> str:
         """The address that clients connect to."""
-        return f"nats://{self.host}:{self.port}"
+        scheme = "nats" if self._certificate is None else "tls"
+        return f"{scheme}://{self.host}:{self.port}"
 
     @property
     def seed_files(self) -> Mapping[str, Path]:
@@ -109,6 +116,8 @@ class NatsServer(Server):
             port=self.port,
             monitor_host=ports.LOOPBACK,
             monitor_port=self.monitor_port,
+            certificate_file=str(self._certificate.certificate) if self._certificate else "",
+            key_file=str(self._certificate.key) if self._certificate else "",
         )
         conf = self.folder / "nats.conf"
         conf.write_text(nats_conf(layout, {name: key.public for name, key in server_keys.items()}))

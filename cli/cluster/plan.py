@@ -4,12 +4,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.cluster import ports
+from cli.cluster.keys import ensure_password
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import DATABASE_SETTINGS, Database, Postgres
 from cli.cluster.processes import Command
 from cli.cluster.supervised import Program
+
+if TYPE_CHECKING:
+    from cli.cluster.certificates import Certificate
 
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway", "agent")
 PROVISIONER = "provisioner"
@@ -30,6 +35,14 @@ class Programs:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where other machines reach a cluster, and the certificate that it shows them."""
+
+    address: str
+    certificate: "Certificate"
+
+
 class ClusterPlan:
     """The command and environment of every process of the cluster in `folder`."""
 
@@ -39,17 +52,26 @@ class ClusterPlan:
         chosen: Mapping[str, int],
         environ: Mapping[str, str],
         programs: Programs,
+        listening: Listening | None = None,
     ) -> None:
         """Plan a cluster.
 
         `chosen`: a port for each of `ports.NAMES`; `environ`: our own environment variables;
-        `programs`: the commands to run besides the servers.
+        `programs`: the commands to run besides the servers; `listening`: where other machines
+        reach it, if they do.
         """
         self.folder = folder.resolve()
         self.ports = chosen
         self.programs = programs
         self._environ = environ
-        self.nats = NatsServer(self.folder, port=chosen["nats"], monitor_port=chosen["monitor"])
+        self.listening = listening
+        self.nats = NatsServer(
+            self.folder,
+            port=chosen["nats"],
+            monitor_port=chosen["monitor"],
+            host=listening.address if listening else ports.LOOPBACK,
+            certificate=listening.certificate if listening else None,
+        )
         external = Database.of(environ)
         own = Postgres(self.folder, port=chosen["postgres"])
         self._postgres = own if external is None else None
@@ -58,8 +80,17 @@ class ClusterPlan:
     @property
     def gateway_url(self) -> str:
         """The address of the gateway for people and clients."""
-        listening = f"http://{ports.LOOPBACK}:{self.ports['gateway']}"
+        place = f"{self.nats.host}:{self.ports['gateway']}"
+        listening = f"{'https' if self.listening else 'http'}://{place}"
         return self._environ.get("MLSCOPE_GATEWAY_URL", "").strip() or listening
+
+    @property
+    def gateway_token_file(self) -> Path:
+        """The file with the gateway's token, which `up` makes if the user names none."""
+        named = self._environ.get("MLSCOPE_GATEWAY_TOKEN_FILE", "").strip()
+        if named:
+            return Path(named).expanduser()
+        return ensure_password(self.folder / "keys" / "gateway.token").path
 
     def servers(self) -> list[Program]:
         """Return NATS and our own PostgreSQL, if any; NATS comes first: it boots during initdb."""
@@ -116,6 +147,12 @@ class ClusterPlan:
         }
         if name in _DATABASE_USERS:
             own |= self.database.environ()
+        if self.listening:
+            own |= self.listening.certificate.environ()
+        if self.listening and name == "gateway":
+            own |= self.listening.certificate.server_environ()
+            own["MLSCOPE_GATEWAY_HOST"] = self.listening.address
+            own["MLSCOPE_GATEWAY_TOKEN_FILE"] = str(self.gateway_token_file)
         inherited = {
             key: text for key, text in self._environ.items() if key not in DATABASE_SETTINGS
         }

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from cli.cluster.state import previous_ports
 
@@ -22,6 +23,17 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
         except OSError:
             return False
         return True
+
+
+def is_own_address(host: str) -> bool:
+    """Tell whether `host` is an IPv4 address of this machine, or a name of one; no wildcard."""
+    try:
+        address = socket.gethostbyname(host)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return bool(host) and address != "0.0.0.0"  # noqa: S104 (refused)
 
 
 def answers(port: int, host: str = LOOPBACK) -> bool:
@@ -44,14 +56,18 @@ def free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int:
 
 
 def choose(
-    names: Iterable[str], preferred: Mapping[str, int], host: str = LOOPBACK
+    names: Iterable[str],
+    preferred: Mapping[str, int],
+    hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
-    """Choose a free port of `host` for every name in `names`; no two are the same.
+    """Choose a free port for every name in `names`; no two are the same.
 
-    `preferred` maps names to the ports to take while they are free.
+    `preferred` maps names to the ports to take while they are free, `hosts` those that do not
+    listen on loopback to the addresses on which they do.
     """
     chosen: dict[str, int] = {}
     for name in names:
+        host = hosts.get(name, LOOPBACK)
         port = free_port(host, preferred=preferred.get(name))
         while port in chosen.values():
             port = free_port(host)
@@ -60,11 +76,14 @@ def choose(
 
 
 @contextmanager
-def chosen_ports(folder: Path, environ: Mapping[str, str]) -> Iterator[Mapping[str, int]]:
+def chosen_ports(
+    folder: Path, environ: Mapping[str, str], host: str = LOOPBACK
+) -> Iterator[Mapping[str, int]]:
     """Choose the ports of the cluster in `folder`: requested, previous, usual, else any free one.
 
-    `MLSCOPE_GATEWAY_PORT` in `environ` requests the gateway's; 0 means any but the usual one. The
-    usual ports stay reserved against clusters that start at the same time.
+    Clients reach broker and gateway on `host`. `MLSCOPE_GATEWAY_PORT` in `environ` requests the
+    gateway's; 0 means any but the usual one. The usual ports stay reserved against clusters that
+    start at the same time.
     """
     requested = environ.get("MLSCOPE_GATEWAY_PORT", "").strip()
     preferred = dict(previous_ports(folder))
@@ -77,7 +96,7 @@ def chosen_ports(folder: Path, environ: Mapping[str, str]) -> Iterator[Mapping[s
             for name, port in _USUAL_PORTS.items()
             if name not in unwanted and reservations.enter_context(_reserved(port))
         }
-        yield choose(NAMES, {**preferred, **usual})
+        yield choose(NAMES, {**preferred, **usual}, {"nats": host, "gateway": host})
 
 
 @contextmanager

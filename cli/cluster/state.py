@@ -47,6 +47,10 @@ class ClusterState:
     processes: tuple[ProcessState, ...] = ()
     reason: str = field(default="")
     """Why it failed."""
+    authority_file: str = ""
+    """What its clients trust, where it listens for other machines with an authority of its own."""
+    gateway_token_file: str = ""
+    """The secret that its pages ask for; '' where they ask for none."""
 
     @property
     def is_up(self) -> bool:
@@ -137,6 +141,7 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
         "MLSCOPE_NATS_URL": state.nats_url,
         "MLSCOPE_NATS_SEED_FILE": state.requester_seed_file,
         "MLSCOPE_GATEWAY_URL": state.gateway_url,
+        **({"MLSCOPE_TLS_AUTHORITY_FILE": state.authority_file} if state.authority_file else {}),
     }
 
 
@@ -157,9 +162,10 @@ def status_table(state: ClusterState, now: float, database: str) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     password_file = state.database_password_file
     details = f"{database}; password: {password_file}" if password_file else database
+    token = f"  (token: {state.gateway_token_file})" if state.gateway_token_file else ""
     lines = [
         f"phase     {state.phase}",
-        f"pages     {state.gateway_url}",
+        f"pages     {state.gateway_url}{token}",
         f"nats      {state.nats_url}  (key: {state.requester_seed_file})",
         f"database  {state.database_url}  ({details})",
         "",

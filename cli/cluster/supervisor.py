@@ -10,10 +10,16 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from cli.cluster.errors import ClusterError, NotReady, ProvisionFailed
+from cli.cluster.errors import (
+    ClusterError,
+    NotAnAddress,
+    NotReady,
+    ProgramMissing,
+    ProvisionFailed,
+)
 from cli.cluster.nats_server import StorageWatch
-from cli.cluster.plan import ClusterPlan, Programs
-from cli.cluster.ports import chosen_ports
+from cli.cluster.plan import ClusterPlan, Listening, Programs
+from cli.cluster.ports import LOOPBACK, chosen_ports, is_own_address
 from cli.cluster.processes import Child, identify, last_lines
 from cli.cluster.state import ClusterState, folder_lock, write_state
 from cli.cluster.supervised import Supervised, bound_log
@@ -112,7 +118,7 @@ class Supervisor:
     @property
     def state(self) -> ClusterState:
         """The current content of the state file."""
-        plan = self._plan
+        plan, listening = self._plan, self._plan.listening
         return ClusterState(
             phase=self._phase,
             supervisor=self._own,
@@ -125,6 +131,8 @@ class Supervisor:
             ports=dict(plan.ports),
             processes=tuple(process.state() for process in (*self._servers, *self._services)),
             reason=self._reason,
+            authority_file=str((listening and listening.certificate.authority) or ""),
+            gateway_token_file=str(plan.gateway_token_file) if listening else "",
         )
 
     def run(self) -> None:
@@ -248,14 +256,33 @@ def run_cluster(
     own_pid: int,
     show_state: ShowState,
     programs: Programs | None = None,
+    address: str = "",
 ) -> None:
     """Run the cluster of `folder` in this process's main thread until a signal ends it.
 
     `environ`: the environment of its processes; `own_pid`: the id of this process; `show_state`:
-    called with every new state; `programs`: what to run instead of our own services. Raises
-    `AlreadyUp`, `NotReady`, `ProvisionFailed` and the other errors of `cli.cluster.errors`.
+    called with every new state; `programs`: what to run instead of our own services; `address`:
+    where other machines reach it, '' for this machine alone. Raises `AlreadyUp`, `NotReady`,
+    `ProvisionFailed` and the other errors of `cli.cluster.errors`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with folder_lock(folder), chosen_ports(folder, environ) as ports, Waker() as waker:
-        plan = ClusterPlan(folder, ports, environ, programs or Programs())
+    listening = _listening(folder, address, environ) if address else None
+    with (
+        folder_lock(folder),
+        chosen_ports(folder, environ, address or LOOPBACK) as ports,
+        Waker() as waker,
+    ):
+        plan = ClusterPlan(folder, ports, environ, programs or Programs(), listening)
         Supervisor(plan, waker, show_state, own_pid).run()
+
+
+def _listening(folder: Path, address: str, environ: Mapping[str, str]) -> Listening:
+    """Return how other machines reach the cluster. Raises `NotAnAddress`, `ProgramMissing`."""
+    if not is_own_address(address):
+        raise NotAnAddress(address)
+    try:
+        from cli.cluster.certificates import Certificate, ensure_certificate
+    except ImportError as error:
+        raise ProgramMissing("cryptography") from error
+    own = Certificate.of(environ)
+    return Listening(address, own or ensure_certificate(folder / "keys" / "tls", address))

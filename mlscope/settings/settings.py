@@ -50,6 +50,30 @@ class Settings(Limits):
     nats_seed_file: Path | None = setting(
         "NATS_SEED_FILE", path_of, None, "file with the nkey seed of this service"
     )
+    tls_authority_file: Path | None = setting(
+        "TLS_AUTHORITY_FILE",
+        path_of,
+        None,
+        "file with the certificates of the authority that signs the broker's certificate; default: "
+        "the authorities that this machine trusts",
+    )
+    tls_certificate_file: Path | None = setting(
+        "TLS_CERTIFICATE_FILE",
+        path_of,
+        None,
+        "file with the certificate that the gateway shows, and with `mlscope up --listen` the "
+        "broker too; default: one that `up` makes",
+    )
+    tls_key_file: Path | None = setting(
+        "TLS_KEY_FILE", path_of, None, "file with the key of that certificate"
+    )
+    listen: str = setting(
+        "LISTEN",
+        text_as_it_is,
+        "",
+        "address of this machine on which `mlscope up` listens for other machines, with TLS; "
+        "default: this machine alone",
+    )
     database_url: str = setting(
         "DATABASE_URL",
         url_of("postgresql", "postgres"),
@@ -231,7 +255,8 @@ class Settings(Limits):
     @property
     def gateway_address(self) -> str:
         """The gateway's URL for users: the public URL if set, else the address it listens on."""
-        return self.gateway_url or f"http://{self.gateway_host}:{self.gateway_port}"
+        scheme = "http" if self.tls_certificate_file is None else "https"
+        return self.gateway_url or f"{scheme}://{self.gateway_host}:{self.gateway_port}"
 
     @property
     def assets_folder(self) -> Path:
@@ -259,6 +284,7 @@ class Settings(Limits):
             self.database_password_file,
             self.gateway_token_file,
             self.hub_token_file,
+            self.tls_key_file,
         )
         return (self.data_folder, *(file for file in files if file is not None))
 

@@ -48,6 +48,8 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            ssl_certfile=settings.tls_certificate_file,
+            ssl_keyfile=settings.tls_key_file,
             timeout_graceful_shutdown=_STOP_WITHIN_S,
         )
     )

@@ -97,7 +97,12 @@ class Scheduler:
         self.remote_loads = RemoteLoads(
             bus,
             self.log,
-            BrokerAddress(settings.nats_url, settings.nats_seed(), inbox_prefix("scheduler")),
+            BrokerAddress(
+                settings.nats_url,
+                settings.nats_seed(),
+                inbox_prefix("scheduler"),
+                settings.tls_authority_file,
+            ),
             self.instance,
             limits=limits,
             lost_after_s=settings.run_silence_s,

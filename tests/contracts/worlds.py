@@ -63,6 +63,7 @@ class OpenSettings:
 
     nats_url: str
     max_pending_requests: int = 1000
+    tls_authority_file: Path | None = None
 
     def nats_seed(self) -> str | None:
         """Return no key."""

@@ -25,6 +25,7 @@ from mlscope.bus.errors import (
 )
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.client import TidyClient
+from mlscope.bus.nats.dialing import trust
 from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.redaction import redact
@@ -76,6 +77,8 @@ class Connection:
         seed = self.settings.nats_seed()
         options: dict[str, Any] = {} if seed is None else {"nkeys_seed_str": seed}
         options["reconnect_time_wait"] = 0.1  # typed int, taken by asyncio.sleep
+        if "tls://" in self.settings.nats_url:
+            options["tls"] = trust(self.settings.tls_authority_file)
         connecting = self.client.connect(
             servers=self.settings.nats_url.split(","),
             name=self.name,
@@ -96,7 +99,8 @@ class Connection:
                 await self.client.subscribe(f"{self._replies.inbox}.*", cb=self._replies.received)
         except (TimeoutError, OSError, NatsError) as error:
             await self.close()
-            raise Unreachable(f"{self._place}: {error or 'no answer'}") from error
+            reason = str(error) or self._last_failure or "no answer"
+            raise Unreachable(f"{self._place}: {reason}") from error
         except NotPermitted:
             await self.close()
             raise

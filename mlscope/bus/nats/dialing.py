@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from mlscope.bus.nats.wire import PING, Parser, connect_line
@@ -15,10 +16,23 @@ _TIMEOUT_S = 5.0
 _PORT = 4222
 
 
-def dial(urls: str, seed: str | None, name: str) -> tuple[socket.socket, Parser]:
+def trust(authority_file: Path | None) -> ssl.SSLContext:
+    """Return what a client trusts: that authority alone, or what Python trusts without one.
+
+    SSL_CERT_FILE extends what Python trusts.
+    """
+    context = ssl.create_default_context(cafile=authority_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def dial(
+    urls: str, seed: str | None, name: str, authority_file: Path | None = None
+) -> tuple[socket.socket, Parser]:
     """Connect to one of the servers in `urls` (separated by commas), tried in order.
 
-    `seed` is the nkey seed, None where users have no keys; `name` is the connection's name.
+    `seed` is the nkey seed, None where users have no keys; `name` is the connection's name;
+    `authority_file` is as in `trust`.
     Returns the blocking socket and the parser of what is received on it. Raises
     ConnectionRefusedError with the reason for each server.
     """
@@ -26,13 +40,15 @@ def dial(urls: str, seed: str | None, name: str) -> tuple[socket.socket, Parser]
     for url in urls.split(","):
         address = urlsplit(url.strip())
         try:
-            return _dial_one(address, seed, name)
+            return _dial_one(address, seed, name, authority_file)
         except OSError as error:
             reasons.append(f"{address.hostname}:{address.port or _PORT}: {error}")
     raise ConnectionRefusedError("; ".join(reasons))
 
 
-def _dial_one(address: SplitResult, seed: str | None, name: str) -> tuple[socket.socket, Parser]:
+def _dial_one(
+    address: SplitResult, seed: str | None, name: str, authority_file: Path | None
+) -> tuple[socket.socket, Parser]:
     endpoint = (address.hostname or "127.0.0.1", address.port or _PORT)
     connection = socket.create_connection(endpoint, timeout=_TIMEOUT_S)
     with ExitStack() as undo:
@@ -46,8 +62,7 @@ def _dial_one(address: SplitResult, seed: str | None, name: str) -> tuple[socket
                 "the server does not use TLS, but its URL begins with tls:"
             )
         if wants_tls:
-            # Python's default certificates, which SSL_CERT_FILE extends, as in nats-py.
-            context = ssl.create_default_context()
+            context = trust(authority_file)
             connection = context.wrap_socket(connection, server_hostname=endpoint[0])
         connection.sendall(connect_line(greeting, seed, name) + PING)
         _await(connection, parser, "PONG")

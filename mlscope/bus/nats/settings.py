@@ -1,5 +1,6 @@
 """The settings a NATS connection needs; `mlscope.settings.Settings` implements them."""
 
+from pathlib import Path
 from typing import Protocol
 
 
@@ -9,6 +10,11 @@ class NatsSettings(Protocol):
     @property
     def nats_url(self) -> str:
         """The server's URL; for a cluster, several, separated by commas."""
+        ...
+
+    @property
+    def tls_authority_file(self) -> Path | None:
+        """The authority that signs the server's certificate; None: those this machine trusts."""
         ...
 
     @property

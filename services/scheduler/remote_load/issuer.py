@@ -19,6 +19,7 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -59,7 +60,7 @@ def send(spec: dict[str, Any]) -> None:
     Stamps of CLOCK_MONOTONIC, taken after the socket's write returned, go to the memory behind the
     descriptor `stamps_fd` of the spec, int64 [queries].
     """
-    connection, parser = dial(spec["url"], spec["seed"], "issuer")
+    connection, parser = _dial(spec, "issuer")
     due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
     publications = _publications(spec, len(due_ns))
     stamps = memoryview(mmap.mmap(spec["stamps_fd"], 8 * len(due_ns))).cast("q")
@@ -79,6 +80,12 @@ def send(spec: dict[str, Any]) -> None:
         stamps[query] = time.monotonic_ns()
 
     pace(due_ns, issue, origin_ns, margin_ns, stop=stop.is_set)
+
+
+def _dial(spec: dict[str, Any], name: str) -> tuple[socket.socket, Parser]:
+    """Connect to the broker of `spec` as `name`."""
+    authority = spec["authority_file"]
+    return dial(spec["url"], spec["seed"], name, Path(authority) if authority else None)
 
 
 def _publications(spec: dict[str, Any], queries: int) -> list[bytes]:
@@ -128,7 +135,7 @@ def _stop_with_input(stop: threading.Event) -> None:
 
 def read(spec: dict[str, Any]) -> None:
     """Stamp and report answers until all are there, or the standard input closes."""
-    connection, parser = dial(spec["url"], spec["seed"], "issuer-reader")
+    connection, parser = _dial(spec, "issuer-reader")
     connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
     answers = QueryAnswers(spec["queries"])
     while answers.missing:

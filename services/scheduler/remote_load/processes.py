@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -37,6 +38,7 @@ class BrokerAddress:
     url: str
     seed: str | None
     inbox_prefix: str
+    authority_file: Path | None = None
 
 
 OnFinal = Callable[[LoadRecord, Queries], Awaitable[None]]
@@ -158,6 +160,7 @@ def _spec(broker: BrokerAddress, order: WorkOrder, run: str, load: Load) -> dict
     return {
         "url": broker.url,
         "seed": broker.seed,
+        "authority_file": str(broker.authority_file or ""),
         "inbox": f"{broker.inbox_prefix}.{secrets.token_hex(8)}",
         "subject": agent_command(order.agent, "query"),
         "evaluation": order.evaluation,

@@ -18,7 +18,8 @@ def main() -> None:
     programs = Programs((sys.executable, "-S", STUB, "provision"), services)
     try:
         with StatusLine(sys.stdout) as line:
-            run_cluster(Path(folder), dict(os.environ), os.getpid(), line.show, programs)
+            address = os.environ.get("MLSCOPE_LISTEN", "")
+            run_cluster(Path(folder), dict(os.environ), os.getpid(), line.show, programs, address)
     except ClusterError as error:
         sys.exit(f"refused: {type(error).__name__}: {error}")
 

@@ -1,24 +1,31 @@
 """A whole cluster with stubs for services: it starts, mends itself, and leaves nothing behind."""
 
 import argparse
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from cli.cluster import commands
-from cli.cluster.errors import NotUp
+from cli.cluster.errors import NotAnAddress, NotUp
 from cli.cluster.nats_server import greets
 from cli.cluster.plan import Programs
 from cli.cluster.ports import chosen_ports
 from cli.cluster.processes import Identity, is_alive
 from cli.cluster.state import ClusterState, read_state, requester_environ, running_state
+from cli.cluster.supervisor import run_cluster
+from mlscope.bus.errors import Unreachable
+from mlscope.bus.nats.connection import Connection
+from mlscope.client.connection import find_settings
+from mlscope.settings import Settings
 
 STUB = Path(__file__).with_name("stub_cluster.py")
 SERVICES = ("registry", "collector", "gateway")
@@ -293,3 +300,36 @@ def test_the_six_services_are_served() -> None:
         "gateway",
         "agent",
     }
+
+
+def test_a_cluster_listens_for_other_machines_with_tls(
+    cluster: StartCluster, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Any address of 127.0.0.0/8 is this machine's; services do not listen on 127.0.0.1 then.
+    monkeypatch.setenv("MLSCOPE_LISTEN", "127.0.0.2")
+    state = cluster().until("mlscope running")
+    assert state.nats_url.startswith("tls://127.0.0.2:")
+    assert state.gateway_url.startswith("https://127.0.0.2:")
+    settings = find_settings({}, data=str(data_folder))
+    asyncio.run(open_and_close(settings))
+    with pytest.raises(Unreachable, match="certificate verify failed"):
+        asyncio.run(open_and_close(replace(settings, tls_authority_file=None)))
+    given = json.loads((data_folder / "given-gateway.json").read_text())
+    assert given["MLSCOPE_GATEWAY_HOST"] == "127.0.0.2"
+    assert Path(given["MLSCOPE_GATEWAY_TOKEN_FILE"]).stat().st_mode & 0o077 == 0
+    others = json.loads((data_folder / "given-registry.json").read_text())
+    assert "MLSCOPE_TLS_KEY_FILE" not in others
+    assert others["MLSCOPE_TLS_AUTHORITY_FILE"] == state.authority_file
+
+
+async def open_and_close(settings: Settings) -> None:
+    """Connect as a requester."""
+    connection = Connection(settings, "requester")
+    await connection.open(2.0)
+    await connection.close()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.250", "no such name"])
+def test_an_address_of_no_use_to_others_is_refused(tmp_path: Path, address: str) -> None:
+    with pytest.raises(NotAnAddress, match=f"address: {address}"):
+        run_cluster(tmp_path, {}, os.getpid(), lambda _: None, address=address)

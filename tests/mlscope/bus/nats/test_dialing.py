@@ -1,7 +1,6 @@
 """An issuer's connection: to the first server that takes it, and over TLS."""
 
 import asyncio
-import shutil
 import socket
 import subprocess
 import sys
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.cluster.certificates import ensure_certificate
 from cli.cluster.nats_server import NatsServer
-from cli.cluster.ports import free_port
-from cli.cluster.processes import Command
+from cli.cluster.ports import LOOPBACK, free_port
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.dialing import dial
 from mlscope.bus.nats.wire import PING
@@ -20,42 +19,19 @@ from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 from tests.places import lent_folder
 from tests.services.scheduler.remote_load.test_processes import a_load, an_order, answering, well
 
-SUBJECT = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-
-
-class TlsServer(NatsServer):
-    """A nats-server that takes TLS connections only."""
-
-    @property
-    def url(self) -> str:
-        """Where clients connect."""
-        return super().url.replace("nats:", "tls:")
-
-    @property
-    def certificate(self) -> Path:
-        """What a client must trust."""
-        return self.folder / "server.pem"
-
-    def command(self) -> Command:
-        """Add a certificate to the configuration."""
-        command = super().command()
-        key = self.folder / "server.key"
-        making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        made = ["-keyout", str(key), "-out", str(self.certificate)]
-        subprocess.run([*making, *made, *SUBJECT], check=True, capture_output=True)
-        files = f"cert_file: '{self.certificate}', key_file: '{key}'"
-        conf = self.folder / "nats.conf"
-        conf.write_text(f"{conf.read_text()}\ntls {{ {files} }}\n")
-        return command
-
 
 @pytest.fixture(scope="module")
-def tls_server() -> Iterator[TlsServer]:
-    """Run a server with a certificate of its own."""
-    if shutil.which("openssl") is None:
-        pytest.skip("NO TLS IS TRIED: no openssl here")
-    with lent_folder("tls") as folder, TlsServer(folder) as server:
-        yield server
+def tls_server() -> Iterator[NatsServer]:
+    """Run a server that takes connections over TLS alone."""
+    with lent_folder("tls") as folder:
+        certificate = ensure_certificate(folder, LOOPBACK)
+        with NatsServer(folder, certificate=certificate) as server:
+            yield server
+
+
+def authority(server: NatsServer) -> Path:
+    """Return what a client must trust."""
+    return server.folder / "authority.pem"
 
 
 def pong(connection: socket.socket) -> bytes:
@@ -89,18 +65,17 @@ def test_no_secret_goes_to_a_server_without_tls(nats_server: NatsServer) -> None
         dial(nats_server.url.replace("nats:", "tls:"), nats_server.seeds["scheduler"], "issuer")
 
 
-def test_a_certificate_nobody_trusts_is_refused(tls_server: TlsServer) -> None:
+def test_a_certificate_nobody_trusts_is_refused(tls_server: NatsServer) -> None:
     with pytest.raises(ConnectionRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
         dial(tls_server.url, tls_server.seeds["scheduler"], "issuer")
 
 
-async def test_a_load_is_issued_over_tls_beside_a_dead_server(
-    tls_server: TlsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(tls_server.certificate))
+async def test_a_load_is_issued_over_tls_beside_a_dead_server(tls_server: NatsServer) -> None:
     urls = f"nats://127.0.0.1:{free_port()},{tls_server.url}"
-    where = BrokerAddress(urls, tls_server.seeds["scheduler"], inbox_prefix("scheduler"))
-    async with answering(tls_server, well), asyncio.timeout(60):
+    where = BrokerAddress(
+        urls, tls_server.seeds["scheduler"], inbox_prefix("scheduler"), authority(tls_server)
+    )
+    async with answering(tls_server, well, str(authority(tls_server))), asyncio.timeout(60):
         issued = await issue_load(where, an_order(), "b2", a_load(50), 5.0)
     assert (issued.queries, issued.failed, issued.lost) == (50, 0, 0)
 

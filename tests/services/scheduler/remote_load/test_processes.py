@@ -58,13 +58,16 @@ def where(server: NatsServer) -> BrokerAddress:
 
 @asynccontextmanager
 async def answering(
-    server: NatsServer, answer: Callable[[dict[str, object]], Awaitable[bytes | None]]
+    server: NatsServer,
+    answer: Callable[[dict[str, object]], Awaitable[bytes | None]],
+    authority: str = "",
 ) -> AsyncIterator[None]:
-    """Be the agent."""
+    """Be the agent, who trusts the `authority` of a server with TLS."""
     settings = Settings.read(
         {
             "MLSCOPE_NATS_URL": server.url,
             "MLSCOPE_NATS_SEED_FILE": str(server.seed_files["agent"]),
+            "MLSCOPE_TLS_AUTHORITY_FILE": authority,
         }
     )
 
