@@ -94,16 +94,21 @@ def estimate_text(
     if unit in _SCALES:
         factor, prefixed = _scale_of(value, _SCALES[unit])
         name = f" {prefixed}"
-    ends = [None if end is None or not math.isfinite(end) else end / factor for end in (low, high)]
     scaled = value / factor
-    decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if end is not None])
+    ends = [math.nan if end is None else end / factor for end in (low, high)]
+    decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if math.isfinite(end)])
+    low_text, high_text = (f"{end:z.{decimals}f}" if math.isfinite(end) else "" for end in ends)
     amount = f"{scaled:z.{decimals}f}{name}".rstrip()
-    low_text, high_text = ("" if end is None else f"{end:z.{decimals}f}" for end in ends)
-    if low_text and high_text:
-        return EstimateText(amount, f"{low_text} … {high_text}")
-    if low_text or high_text:
-        return EstimateText(amount, f"at least {low_text}" if low_text else f"at most {high_text}")
-    return EstimateText(amount, "no interval")
+    return EstimateText(amount, interval_text(low_text, high_text))
+
+
+def interval_text(low: str, high: str) -> str:
+    """Return an interval by the texts of its ends; `low` or `high` is '' where it is not known."""
+    if low and high:
+        return f"{low} … {high}"
+    if low or high:
+        return f"at least {low}" if low else f"at most {high}"
+    return "no interval"
 
 
 def estimated(value: float, low: float | None, high: float | None, unit: str = "") -> str:

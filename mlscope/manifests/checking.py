@@ -36,11 +36,16 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         case ModelManifest():
             yield from model_faults(manifest)
         case FrameworkManifest():
-            for architecture, images in manifest.containers.items():
-                field = f"containers.{architecture}"
-                yield from _misspelt(field, architecture, _ARCHITECTURES)
-                for device in images:
-                    yield from _misspelt(f"{field}.{device}", device, _DEVICES)
+            yield from container_faults(manifest)
+
+
+def container_faults(framework: FrameworkManifest) -> Iterator[Fault]:
+    """Yield architectures and devices that no agent has, among those of a framework's images."""
+    for architecture, images in framework.containers.items():
+        field = f"containers.{architecture}"
+        yield from _misspelt(field, architecture, _ARCHITECTURES)
+        for device in images:
+            yield from _misspelt(f"{field}.{device}", device, _DEVICES)
 
 
 def model_faults(model: ModelManifest) -> Iterator[Fault]:
@@ -50,16 +55,21 @@ def model_faults(model: ModelManifest) -> Iterator[Fault]:
     yield from port_faults(model)
     yield from code_faults(model)
     yield from file_faults(model)
+    yield from constraint_faults(model)
+    variants = ((f"frameworks.{n}.model", entry.model) for n, entry in enumerate(model.frameworks))
+    for field, assets in (("model", model.model), *variants):
+        for file in () if assets.unverifiable else unverifiable_in(assets):
+            yield Fault(f"{field}.{file.field}", f"nothing for {file.address}", _CHECKSUMS)
+
+
+def constraint_faults(model: ModelManifest) -> Iterator[Fault]:
+    """Yield the constraints on versions of a model's frameworks that are none."""
     for number, need in enumerate(frameworks_of(model)):
         try:
             constraint_of(need.version)
         except BadConstraint:
             field = "framework" if number == 0 else f"frameworks.{number - 1}"
             yield Fault(f"{field}.version", repr(need.version), CONSTRAINTS)
-    variants = ((f"frameworks.{n}.model", entry.model) for n, entry in enumerate(model.frameworks))
-    for field, assets in (("model", model.model), *variants):
-        for file in () if assets.unverifiable else unverifiable_in(assets):
-            yield Fault(f"{field}.{file.field}", f"nothing for {file.address}", _CHECKSUMS)
 
 
 def dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:

@@ -21,10 +21,10 @@ from services.gateway.pages.subjects import question_of
 from services.gateway.pages.tables import (
     MAIN_COLUMNS,
     Grid,
+    constant_text,
     differs,
     grid_of,
     heads_in,
-    named_values,
     without_bounds,
 )
 
@@ -150,11 +150,6 @@ def analysis_view(
     columns = _telling_first(table, without_bounds(table.columns))
     constant = [column for column in columns if _is_said_once(table, column)]
     shown_columns = [column for column in columns if column not in constant] or columns
-    alike = (
-        ", ".join(f"{head} {value}" for _, head, value in named_values(table, constant))
-        if table.rows
-        else ""
-    )
     address = f"/evaluations/{status.evaluation}/analyses/{table.id or table.name}"
     choices = [
         Choice(name, _LABELS.get(name, name.capitalize()), selection.wanted[name], values)
@@ -167,7 +162,7 @@ def analysis_view(
         form=SearchForm(address, [], choices),
         heads=_sortable(shown_columns, selection),
         shown=grid_of(page_of(matching, selection.page), shown_columns),
-        alike=f"In every row: {alike}." if alike else "",
+        alike=constant_text(table, constant),
         matching=len(matching.rows),
         selection=selection,
     )

@@ -161,11 +161,9 @@ def _with_differing(section: Section, table: Table, columns: Sequence[Column]) -
     ]
     if len(constant) == len(columns):
         constant = []
-    values = named_values(table, constant)
-    texts = ", ".join(f"{head} {value}" for _, head, value in values)
     return replace(
         section,
-        alike=f"In every row: {texts}." if values else "",
+        alike=constant_text(table, constant),
         grid=grid_of(table, [column for column in columns if column not in constant]),
     )
 
@@ -179,6 +177,13 @@ def differs(table: Table, column: Column) -> bool:
     """Tell whether a `column` of a `table` has several values."""
     values = _values(table, column)
     return any(value != values[0] for value in values)
+
+
+def constant_text(table: Table, constant: Sequence[Column]) -> str:
+    """Return a sentence with the values of `constant` columns of a `table`, '' without any."""
+    values = named_values(table, constant) if table.rows else []
+    texts = ", ".join(f"{head} {value}" for _, head, value in values)
+    return f"In every row: {texts}." if texts else ""
 
 
 def named_values(table: Table, columns: Sequence[Column]) -> list[tuple[Column, str, str]]:

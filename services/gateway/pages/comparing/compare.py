@@ -22,6 +22,11 @@ MOST_ROWS = 25
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _FIRST = ("regressions", "layer_changes", "kernel_changes", "systems", "throughput", "speedup")
 """The order of the tables in the page; others follow."""
+_LOAD_FIGURES = (
+    ("latency", "latency_ns", latency_figure),
+    ("samples a second", "samples_per_s", throughput_figure),
+)
+"""What is compared of each load: its name, the field of a headline, and how it is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +148,26 @@ def rivals_of(statuses: Sequence[EvaluationStatus], terms: Mapping[str, str]) ->
 
 def load_rows(statuses: Sequence[EvaluationStatus]) -> list[LoadRow]:
     """Return latency and throughput of each load that two evaluations have, as ratios."""
-    by_load: list[dict[tuple[str, int], Headline]] = [
-        {(headline.scenario, headline.batch_size): headline for headline in status.headlines}
-        for status in statuses
-    ]
-    loads = list(dict.fromkeys(load for of_loads in by_load for load in of_loads))
     rows = []
-    for load in loads:
-        headlines = [of_loads.get(load) for of_loads in by_load]
-        name = f"{load[0]}, batch {load[1]}"
-        latencies = [headline.latency_ns if headline else None for headline in headlines]
-        figures = [latency_figure(headline) if headline else None for headline in headlines]
-        rows.append(LoadRow(name, "latency", _ratios(latencies, figures, is_less_better=True)))
-        rates = [headline.samples_per_s if headline else None for headline in headlines]
-        figures = [throughput_figure(headline) if headline else None for headline in headlines]
-        rows.append(LoadRow(name, "samples a second", _ratios(rates, figures)))
+    for (scenario, batch_size), headlines in headlines_by_load(statuses).items():
+        for name, field, figure_of in _LOAD_FIGURES:
+            estimates = [getattr(headline, field, None) for headline in headlines]
+            figures = [figure_of(headline) if headline else None for headline in headlines]
+            ratios = _ratios(estimates, figures, is_less_better=name == "latency")
+            rows.append(LoadRow(f"{scenario}, batch {batch_size}", name, ratios))
     return [row for row in rows if any(ratio.figure for ratio in row.ratios)]
+
+
+def headlines_by_load(
+    statuses: Sequence[EvaluationStatus],
+) -> dict[tuple[str, int], list[Headline | None]]:
+    """Return the headlines of each load, one an evaluation: None where it lacks the load."""
+    by_load: dict[tuple[str, int], list[Headline | None]] = {}
+    for place, status in enumerate(statuses):
+        for headline in status.headlines:
+            load = headline.scenario, headline.batch_size
+            by_load.setdefault(load, [None] * len(statuses))[place] = headline
+    return by_load
 
 
 def _ratios(

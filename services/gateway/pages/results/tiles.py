@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlscope.quantities import shown
+from mlscope.quantities import interval_text, shown
 from schemas.analysis import Estimate, Table
 from schemas.status import EvaluationStatus
 from services.gateway.pages.headlines import Figure, figure_of
@@ -133,9 +133,11 @@ def _accuracy_tile(tables: Mapping[str, Table]) -> list[Tile]:
         return []
     counted = f"{row['hits']} of {row['n']}" if row.get("hits") is not None else ""
     if counted:
-        ends = [row.get("value_low"), row.get("value_high")]
-        interval = " … ".join(shown(end, "share") for end in ends) if None not in ends else ""
-        figure = Figure(shown(row["value"], "share"), interval or "no interval", counted)
+        low, high = (
+            "" if row.get(end) is None else shown(row[end], "share")
+            for end in ("value_low", "value_high")
+        )
+        figure = Figure(shown(row["value"], "share"), interval_text(low, high), counted)
     place = " · ".join(filter(None, (str(row.get("kind") or ""), counted)))
     return [Tile(f"Accuracy, {row.get('metric', '')}", figure, place, "accuracy")]
 

@@ -33,6 +33,16 @@ _OWN_FIELDS = (
     *("agents", "batch_sizes", "collectors", "dataset", "labels", "options", "scenarios"),
     *("serialised", "blocks", "system"),
 )
+_NESTED: Mapping[str, str] = MappingProxyType(
+    {
+        "system": "{}",
+        "blocks": "blocks.{}",
+        "collectors": "collectors.{}",
+        "dataset": "dataset_manifest",
+        "model": "manifest",
+    }
+)
+"""By field of `Evaluate`, the form's field for what lies below it."""
 _SIZE = re.compile(r"([\d.]+)\s*([kKMGT]?)(i?)B?")
 _POWERS: Mapping[str, int] = MappingProxyType({"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4})
 
@@ -190,20 +200,19 @@ def field_of(path: str, scenarios: Sequence[Mapping[str, Any]] = ()) -> str:
 
     `scenarios` are those of the request. A field that the form lacks belongs to `further`.
     """
-    first, *subpath = path.split(".")
-    number = int(subpath[0]) if subpath and subpath[0].isdecimal() else len(scenarios)
-    if first == "scenarios" and len(subpath) > 2 and number < len(scenarios):
-        return f"{scenarios[number]['name']}.{subpath[2]}"
-    if first == "system" and subpath:
-        return {"labels": "system_labels"}.get(subpath[0], subpath[0])
-    if first in ("blocks", "collectors") and subpath:
-        return f"{first}.{subpath[0]}"
-    if first == "dataset" and subpath:
-        return "dataset_manifest"
-    if first == "model" and subpath:
-        return "manifest"
-    own = (*_OWN_FIELDS, "model")
-    return first if first in own else "further" if first in Evaluate.model_fields else ""
+    names = {str(number): scenario["name"] for number, scenario in enumerate(scenarios)}
+    match path.split("."):
+        case ["scenarios", number, _, parameter, *_] if number in names:
+            return f"{names[number]}.{parameter}"
+        case ["system", "labels", *_]:
+            return "system_labels"
+        case [first, name, *_] if first in _NESTED:
+            return _NESTED[first].format(name)
+        case [name, *_] if name in (*_OWN_FIELDS, "model"):
+            return name
+        case [name, *_] if name in Evaluate.model_fields:
+            return "further"
+    return ""
 
 
 def values_of(request: Evaluate) -> dict[str, list[str]]:
