@@ -1,6 +1,6 @@
 """Accuracy against latency and throughput, with the Pareto front and the models' sizes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +19,10 @@ from services.analyzer.exploring.source import (
     PLACE_COLUMNS,
     Cells,
     Exploration,
-    by_system,
-    closed_loops,
     estimate_cells,
-    fastest_of,
+    fastest_batches,
     place_cells,
+    smallest_batches,
 )
 from services.analyzer.tables.accuracy import FEW
 
@@ -35,10 +34,9 @@ _NOTHING = (
 
 def accuracy_and_latency(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     """Return each model and system at its smallest batch size: accuracy and latency."""
-    chosen = [group[0] for group in by_system(closed_loops(rows)).values()]
     drawn = [
         cells
-        for row in chosen
+        for row in smallest_batches(rows)
         if row["latency_ns"]
         for cells in _cells(row, estimate_cells("latency", row, "latency_ns"))
     ]
@@ -47,11 +45,9 @@ def accuracy_and_latency(rows: Sequence[Cells], _: Mapping[str, float]) -> Table
 
 def accuracy_and_throughput(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     """Return each model and system at its fastest batch size: accuracy and throughput."""
-    fastest = map(fastest_of, by_system(closed_loops(rows)).values())
     drawn = [
         cells
-        for row in fastest
-        if row is not None
+        for row in fastest_batches(rows)
         for cells in _cells(row, estimate_cells("samples_per_s", row, "samples_per_s"))
     ]
     return _table(THROUGHPUT, drawn, "samples_per_s", is_less_better=False)
@@ -64,68 +60,80 @@ def _cells(row: Cells, speed: Cells) -> Iterator[Cells]:
     """
     is_measured = row["accuracy"] is not None
     is_published = row["published_accuracy"] is not None
-    if not is_measured and not is_published:
-        return
+    is_enough = (row["judged"] or 0) >= FEW
     base = {**place_cells(row), **speed, "size_bytes": row["size_bytes"], "on_front": False}
-    if is_measured and ((row["judged"] or 0) >= FEW or not is_published):
-        kind = "measured" if (row["judged"] or 0) >= FEW else "smoke check"
+    if is_measured and (is_enough or not is_published):
         yield {
             **base,
             **estimate_cells("accuracy", row, "accuracy"),
             "metric": f"{row['metric']} on {row['dataset']}",
-            "accuracy_is": kind,
+            "accuracy_is": "measured" if is_enough else "smoke check",
             "judged": row["judged"],
         }
-        return
-    dataset = f" on {row['published_dataset']}" if row["published_dataset"] else ""
-    yield {
-        **base,
-        "accuracy": row["published_accuracy"],
-        "accuracy_low": None,
-        "accuracy_high": None,
-        "metric": f"{row['published_metric']}{dataset}, published",
-        "accuracy_is": "published",
-        "judged": None,
-    }
+    elif is_published:
+        dataset = f" on {row['published_dataset']}" if row["published_dataset"] else ""
+        yield {
+            **base,
+            "accuracy": row["published_accuracy"],
+            "accuracy_low": None,
+            "accuracy_high": None,
+            "metric": f"{row['published_metric']}{dataset}, published",
+            "accuracy_is": "published",
+            "judged": None,
+        }
 
 
 def _table(
     exploration: Exploration, rows: Sequence[Cells], speed: str, *, is_less_better: bool
 ) -> Table:
     """Return the rows with those marked that no other row of the metric beats in both."""
+    if not rows:
+        return make_table(exploration, [], _NOTHING)
     by_metric: dict[str, list[Cells]] = defaultdict(list)
     for row in rows:
         by_metric[row["metric"]].append(row)
-    sign = 1 if is_less_better else -1
-    for group in by_metric.values():
-        most = float("-inf")
-        for row in sorted(group, key=lambda row: (sign * row[speed], -row["accuracy"])):
-            row["on_front"] = row["accuracy"] > most
-            most = max(most, row["accuracy"])
-    if not rows:
-        return make_table(exploration, [], _NOTHING)
-    metric, group = max(by_metric.items(), key=lambda item: len(item[1]))
-    front = sorted((row for row in group if row["on_front"]), key=lambda row: sign * row[speed])
+    fronts = {
+        metric: mark_front(group, speed, is_less_better=is_less_better)
+        for metric, group in by_metric.items()
+    }
+    metric = max(by_metric, key=lambda name: len(by_metric[name]))
+    front = fronts[metric]
     listed = ", ".join(dict.fromkeys(str(row["model"]) for row in front[:5]))
     more = f" and {many(len(front) - 5, 'further one')}" if len(front) > 5 else ""
     word = "faster" if is_less_better else "of higher throughput"
     verdict = f"By {metric}, nothing is both {word} and more accurate than {listed}{more}."
-    notes = []
+    notes = accuracy_notes(rows)
     if len(by_metric) > 1:
-        notes.append(f"{len(by_metric)} metrics and datasets: each has a front of its own")
-    published = sum(row["accuracy_is"] == "published" for row in rows)
-    if published:
-        notes.append(
-            f"{published} of {many(len(rows), 'accuracy')} are quoted by manifests, "
-            "not measured here"
-        )
-    checks = sum(row["accuracy_is"] == "smoke check" for row in rows)
-    if checks:
-        notes.append(
-            f"{checks} of {many(len(rows), 'accuracy')} are smoke checks of fewer "
-            f"than {FEW} samples: their intervals are wide"
-        )
+        notes.insert(0, f"{len(by_metric)} metrics and datasets: each has a front of its own")
     return make_table(exploration, rows, verdict, notes)
+
+
+def mark_front(rows: Sequence[Cells], speed: str, *, is_less_better: bool) -> list[Cells]:
+    """Mark in `on_front` the rows that no other beats in both figures; return them, fastest first.
+
+    `rows` are of one metric; `speed` names their other figure, of which `is_less_better` or more.
+    """
+    sign, best_accuracy, front = 1 if is_less_better else -1, float("-inf"), []
+    for row in sorted(rows, key=lambda row: (sign * row[speed], -row["accuracy"])):
+        row["on_front"] = row["accuracy"] > best_accuracy
+        if row["on_front"]:
+            best_accuracy = row["accuracy"]
+            front.append(row)
+    return front
+
+
+def accuracy_notes(rows: Sequence[Cells]) -> list[str]:
+    """Return how many accuracies are not measured here, or by few samples."""
+    origins = Counter(row["accuracy_is"] for row in rows)
+    sentences = {
+        "published": "are quoted by manifests, not measured here",
+        "smoke check": f"are smoke checks of fewer than {FEW} samples: their intervals are wide",
+    }
+    return [
+        f"{origins[origin]} of {many(len(rows), 'accuracy')} {sentence}"
+        for origin, sentence in sentences.items()
+        if origins[origin]
+    ]
 
 
 def _chart(x: Axis) -> Chart:

@@ -17,12 +17,11 @@ from services.analyzer.exploring.source import (
     PLACE_COLUMNS,
     Cells,
     Exploration,
-    by_system,
-    closed_loops,
+    add_subjects,
     estimate_cells,
     longest_first,
     place_cells,
-    subjects_of,
+    smallest_batches,
 )
 
 _NOTHING = "No run reports its first prediction."
@@ -38,11 +37,10 @@ def cold_starts(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
             **estimate_cells("latency", row, "latency_ns"),
             "times": row["first_run_ns"] / row["latency_ns"],
         }
-        for row in (group[0] for group in by_system(closed_loops(rows)).values())
+        for row in smallest_batches(rows)
         if row["first_run_ns"] and row["latency_ns"]
     ]
-    for row, subject in zip(cells, subjects_of(cells), strict=True):
-        row["subject"] = subject
+    add_subjects(cells)
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
     most = max(cells, key=lambda row: float(row["times"]))

@@ -10,11 +10,9 @@ from services.analyzer.exploring.source import (
     PLACE_COLUMNS,
     Cells,
     Exploration,
-    by_system,
-    closed_loops,
-    fastest_of,
+    add_subjects,
+    fastest_batches,
     place_cells,
-    subjects_of,
 )
 
 _NOTHING = "No agent has a price: give dollars an hour of the agents below."
@@ -24,8 +22,8 @@ def cost(rows: Sequence[Cells], prices: Mapping[str, float]) -> Table:
     """Return each model and priced system at its highest throughput; ends of intervals swap."""
     agents = {str(row["agent"]) for row in rows}
     cells: list[Cells] = []
-    for row in map(fastest_of, by_system(closed_loops(rows)).values()):
-        if row is None or row["agent"] not in prices:
+    for row in fastest_batches(rows):
+        if row["agent"] not in prices:
             continue
         price = prices[row["agent"]]
         million = price / 3600 * 1e6
@@ -40,8 +38,7 @@ def cost(rows: Sequence[Cells], prices: Mapping[str, float]) -> Table:
                 "cost_high": million / low if low else None,
             }
         )
-    for row, subject in zip(cells, subjects_of(cells), strict=True):
-        row["subject"] = subject
+    add_subjects(cells)
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
     least = min(cells, key=lambda row: float(row["cost"]))

@@ -74,11 +74,23 @@ def system_of(row: Cells) -> str:
     return f"{row['framework']} on {row['agent']}, {row['device']}{precision}"
 
 
-def subjects_of(rows: Sequence[Cells]) -> list[str]:
-    """Return what each row is about: its model, with as much of the system as tells rows apart."""
+def smallest_batches(rows: Iterable[Cells]) -> list[Cells]:
+    """Return the row of each model and system at its smallest batch size in a closed loop."""
+    return [group[0] for group in by_system(closed_loops(rows)).values()]
+
+
+def fastest_batches(rows: Iterable[Cells]) -> list[Cells]:
+    """Return the row of each model and system with the highest throughput in a closed loop."""
+    fastest = map(fastest_of, by_system(closed_loops(rows)).values())
+    return [row for row in fastest if row is not None]
+
+
+def add_subjects(rows: Sequence[Cells]) -> None:
+    """Add to `rows` what each is about: its model, with as much of the system as tells it apart."""
     systems = ("framework", "device", "precision", "agent")
     parts = ["model", *(part for part in systems if len({row[part] for row in rows}) > 1)]
-    return [", ".join(str(row[part]) for part in parts) for row in rows]
+    for row in rows:
+        row["subject"] = ", ".join(str(row[part]) for part in parts)
 
 
 def fastest_of(group: Iterable[Cells]) -> Cells | None:

@@ -17,12 +17,12 @@ from services.analyzer.exploring.source import (
     PLACE_COLUMNS,
     Cells,
     Exploration,
+    add_subjects,
     by_system,
     closed_loops,
     fastest_of,
     longest_first,
     place_cells,
-    subjects_of,
 )
 
 _NOTHING = (
@@ -61,8 +61,7 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
                     "batch_size": size,
                 }
             )
-    for row, subject in zip(cells, subjects_of(cells), strict=True):
-        row["subject"] = subject
+    add_subjects(cells)
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
     # A wide interval may hold any gain: what is certain of it counts.

@@ -3,10 +3,11 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from schemas.analysis import Table
 from schemas.encoding.errors import MalformedMessage
 from services.gateway.bus_requests import table_of
-from services.gateway.charts.fitting import NARROW, WIDE, fitted
-from services.gateway.charts.theme import PAGE, PRINT
+from services.gateway.charts.fitting import NARROW, WIDE, Fitted, Size, fitted
+from services.gateway.charts.theme import PAGE, PRINT, Theme
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.selection import FILTERS, selected, selection_of
 from services.gateway.request_values import bus_of, evaluation_of
@@ -19,21 +20,45 @@ _OPTIONS = ("theme", "width")
 
 async def show_chart(request: Request) -> Response:
     """GET /api/evaluations/{id}/charts/{name}.{svg|png|pdf|json}: of some rows, by the query."""
-    name, _, suffix = str(request.path_params["chart"]).rpartition(".")
-    if suffix not in (*PICTURES, "json"):
-        expected = f"a name and one of {', '.join('.' + form for form in (*PICTURES, 'json'))}"
-        raise MalformedMessage(field="chart", found=suffix[:80], expected=expected)
+    name, suffix = chart_in_path(request)
     for parameter, value in request.query_params.multi_items():
         if parameter not in (*FILTERS, *_OPTIONS):
             expected = f"one of {', '.join((*FILTERS, *_OPTIONS))}"
             raise MalformedMessage(field=parameter, found=value[:80], expected=expected)
     table = await table_of(bus_of(request), evaluation_of(request), name)
     shown = selected(table, selection_of(request.query_params, table))
-    theme = PAGE if request.query_params.get("theme") == "page" else PRINT
-    size = NARROW if request.query_params.get("width") == "narrow" else WIDE
+    theme, size = look_of(request)
     chart = fitted(shown, theme, size, among=table)
+    reason = f"The table {table.name} has no chart."
+    return await drawn(request, table, chart, suffix, reason)
+
+
+def chart_in_path(request: Request) -> tuple[str, str]:
+    """Return the name of a chart and the suffix of its form. Raises MalformedMessage."""
+    name, _, suffix = str(request.path_params["chart"]).rpartition(".")
+    if suffix not in (*PICTURES, "json"):
+        expected = f"a name and one of {', '.join('.' + form for form in (*PICTURES, 'json'))}"
+        raise MalformedMessage(field="chart", found=suffix[:80], expected=expected)
+    return name, suffix
+
+
+def look_of(request: Request) -> tuple[Theme, Size]:
+    """Return the theme and the size that a query asks for; by default those of print."""
+    query = request.query_params
+    theme = PAGE if query.get("theme") == "page" else PRINT
+    return theme, NARROW if query.get("width") == "narrow" else WIDE
+
+
+async def drawn(
+    request: Request, table: Table, chart: Fitted, suffix: str, reason: str
+) -> Response:
+    """Return the `chart` of a `table` as a picture or, for the `suffix` json, as it is specified.
+
+    The `request` has the painter of pictures. Raises CannotDraw for a table without a chart, for
+    the chart's notes or else the `reason`.
+    """
     if chart.spec is None:
-        raise CannotDraw(" ".join(chart.notes) or f"The table {table.name} has no chart.")
+        raise CannotDraw(" ".join(chart.notes) or reason)
     if suffix == "json":
         # Tooltips name columns as people read them.
         units = {column.name.replace("_", " "): column.unit for column in table.columns}

@@ -6,16 +6,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from schemas.analysis import Table
-from schemas.encoding.errors import MalformedMessage
 from services.gateway.bus_requests import explored
-from services.gateway.charts.fitting import NARROW, WIDE, fitted
-from services.gateway.charts.theme import PAGE, PRINT
+from services.gateway.charts.fitting import fitted
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.comparing.exploring import Terms, terms_of
 from services.gateway.query_parameters import JSON, form_of
 from services.gateway.request_values import bus_of
 from services.gateway.responses import as_file, as_json
-from services.gateway.rest.charts import PICTURES
+from services.gateway.rest.charts import chart_in_path, drawn, look_of
 
 _OPTIONS = ("theme", "width")
 
@@ -43,22 +41,11 @@ async def explored_table(request: Request) -> Response:
 
 async def explored_chart(request: Request) -> Response:
     """GET /api/explore/charts/{name}.{svg|png|pdf|json}: the chart of one exploration."""
-    name, _, suffix = str(request.path_params["chart"]).rpartition(".")
-    if suffix not in (*PICTURES, "json"):
-        expected = f"a name and one of {', '.join('.' + form for form in (*PICTURES, 'json'))}"
-        raise MalformedMessage(field="chart", found=suffix[:80], expected=expected)
-    query = request.query_params
-    table = await _table(request, terms_of(query.multi_items(), *_OPTIONS), name)
-    theme = PAGE if query.get("theme") == "page" else PRINT
-    chart = fitted(table, theme, NARROW if query.get("width") == "narrow" else WIDE)
-    if chart.spec is None:
-        raise CannotDraw(" ".join(chart.notes) or table.verdict)
-    if suffix == "json":
-        units = {column.name.replace("_", " "): column.unit for column in table.columns}
-        return as_json({**chart.spec, "usermeta": {"units": units}})
-    picture = await request.app.state.pictures.draw(chart.spec, suffix)
-    headers = {"Content-Disposition": f'inline; filename="{table.name}.{suffix}"'}
-    return Response(picture, 200, headers, media_type=PICTURES[suffix])
+    name, suffix = chart_in_path(request)
+    terms = terms_of(request.query_params.multi_items(), *_OPTIONS)
+    table = await _table(request, terms, name)
+    chart = fitted(table, *look_of(request))
+    return await drawn(request, table, chart, suffix, table.verdict)
 
 
 async def _table(request: Request, terms: Terms, name: str) -> Table:
