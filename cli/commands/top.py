@@ -105,6 +105,7 @@ def run_row(progress: Progress) -> tuple[str, ...]:
     status, readings = progress.status, list(progress.readings.values())
     ended = sum(run.state in RUN_ENDED or run.final for run in status.runs)
     timed = [reading for reading in readings if reading.p50_ns >= 0]
+    p50, p99 = (None, None) if not timed else (timed[-1].p50_ns, timed[-1].p99_text)
     return (
         status.evaluation,
         status.model,
@@ -112,7 +113,7 @@ def run_row(progress: Progress) -> tuple[str, ...]:
         f"{ended}/{len(status.runs)}",
         str(sum(reading.answered for reading in readings)),
         str(sum(reading.failed for reading in readings)),
-        shown(timed[-1].p50_ns if timed else None, "ns"),
-        timed[-1].p99_text if timed else shown(None),
+        shown(p50, "ns"),
+        shown(p99),
         str(sum(reading.spans for reading in readings)),
     )

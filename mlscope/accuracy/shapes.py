@@ -134,6 +134,20 @@ def select(shapes: Shapes, indices: NDArray[np.int64]) -> Shapes:
     return [shapes[index] for index in indices]
 
 
+def intersections(detected: Shapes, true: Shapes) -> NDArray[np.float64]:
+    """Return how many pixels each pair shares, [detected, true]. Raises ShapesDiffer."""
+    if isinstance(detected, np.ndarray) and isinstance(true, np.ndarray):
+        start = np.maximum(detected[:, None, :2], true[None, :, :2])
+        detected_end = detected[:, None, :2] + detected[:, None, 2:]
+        true_end = true[None, :, :2] + true[None, :, 2:]
+        sides = np.clip(np.minimum(detected_end, true_end) - start, 0.0, None)
+        return np.asarray(sides[..., 0] * sides[..., 1], np.float64)
+    if isinstance(detected, np.ndarray) or isinstance(true, np.ndarray):
+        raise ShapesDiffer("boxes against masks", type(detected).__name__, type(true).__name__)
+    rows = [[shared_pixels(row, column) for column in true] for row in detected]
+    return np.array(rows, np.float64)
+
+
 def overlaps(detected: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return the intersection over union [detected, true], 0 to 1 but for rounding; 0 if empty.
 
@@ -142,17 +156,7 @@ def overlaps(detected: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> 
     """
     if len(detected) == 0 or len(true) == 0:
         return np.zeros((len(detected), len(true)))
-    if isinstance(detected, np.ndarray) and isinstance(true, np.ndarray):
-        start = np.maximum(detected[:, None, :2], true[None, :, :2])
-        detected_end = detected[:, None, :2] + detected[:, None, 2:]
-        true_end = true[None, :, :2] + true[None, :, 2:]
-        sides = np.clip(np.minimum(detected_end, true_end) - start, 0.0, None)
-        shared = np.asarray(sides[..., 0] * sides[..., 1], np.float64)
-    elif isinstance(detected, np.ndarray) or isinstance(true, np.ndarray):
-        raise ShapesDiffer("boxes against masks", type(detected).__name__, type(true).__name__)
-    else:
-        rows = [[shared_pixels(row, column) for column in true] for row in detected]
-        shared = np.array(rows, np.float64)
+    shared = intersections(detected, true)
     detected_areas = areas(detected)[:, None]
     union = detected_areas + areas(true)[None, :] - shared
     if crowd is not None:

@@ -56,12 +56,7 @@ def coco(source: ReaderInput) -> Dataset:
     labelled_only = options.flag("labelled_only", default=False)
     path = first_existing(source.path, options.reader, annotations)
     root = first_existing(source.path, options.reader, split, f"images/{split}", "images")
-    file, document = source.shown(path), read_json(path, source.path)
-    if not isinstance(document, dict):
-        raise FileBroken(file, f"holds {type(document).__name__}, expected a map")
-    for field in ("images", "annotations", "categories"):
-        if not isinstance(document.get(field), list):
-            raise FileBroken(file, f"has no list {field}")
+    file, document = source.shown(path), instances_in(path, source)
     names = {}
     for number, category in enumerate(document["categories"]):
         read = partial(_field, category, file=file, record=f"categories[{number}]")
@@ -85,6 +80,17 @@ def coco(source: ReaderInput) -> Dataset:
         truth,
         [names.get(number, "") for number in range(max(names, default=0) + 1)],
     )
+
+
+def instances_in(path: Path, source: ReaderInput) -> dict[str, list[Any]]:
+    """Return the lists of the instances JSON at `path`. Raises FileBroken."""
+    file, document = source.shown(path), read_json(path, source.path)
+    if not isinstance(document, dict):
+        raise FileBroken(file, f"holds {type(document).__name__}, expected a map")
+    for field in ("images", "annotations", "categories"):
+        if not isinstance(document.get(field), list):
+            raise FileBroken(file, f"has no list {field}")
+    return document
 
 
 def _pictures(entries: Sequence[Any], file: str, root: Path) -> list[_Picture]:

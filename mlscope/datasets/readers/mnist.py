@@ -54,6 +54,23 @@ def mnist(source: ReaderInput) -> Dataset:
     )
 
 
+def shape_in_head(head: bytes, dimensions: int, name: str) -> tuple[int, ...]:
+    """Return the shape in the `head` of an IDX file of so many `dimensions`; errors `name` it.
+
+    Raises FileBroken for another head, and for more than `_MOST_BYTES` behind it.
+    """
+    if len(head) < 4 + 4 * dimensions:
+        raise FileBroken(name, "is cut short in its head")
+    if head[:4] != bytes((0, 0, _UINT8, dimensions)):
+        expected = f"an IDX head of uint8 in {dimensions} dimensions"
+        raise FileBroken(name, f"begins with {head[:4].hex()}, expected {expected}")
+    shape = struct.unpack(f">{dimensions}I", head[4:])
+    if math.prod(shape) > _MOST_BYTES:
+        reason = f"has the shape {shape} in its head, more than {_MOST_BYTES} bytes"
+        raise FileBroken(name, reason)
+    return shape
+
+
 def read_idx(path: Path, source: ReaderInput, dimensions: int) -> Pixels:
     """Return the uint8 numbers of the IDX file at `path`, mapped into memory, [d1, … dn].
 
@@ -63,16 +80,7 @@ def read_idx(path: Path, source: ReaderInput, dimensions: int) -> Pixels:
     with source.scratch_file() as scratch:
         try:
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                head = file.read(4 + 4 * dimensions)
-                if len(head) < 4 + 4 * dimensions:
-                    raise FileBroken(name, "is cut short in its head")
-                if head[:4] != bytes((0, 0, _UINT8, dimensions)):
-                    expected = f"an IDX head of uint8 in {dimensions} dimensions"
-                    raise FileBroken(name, f"begins with {head[:4].hex()}, expected {expected}")
-                shape = struct.unpack(f">{dimensions}I", head[4:])
-                if math.prod(shape) > _MOST_BYTES:
-                    reason = f"has the shape {shape} in its head, more than {_MOST_BYTES} bytes"
-                    raise FileBroken(name, reason)
+                shape = shape_in_head(file.read(4 + 4 * dimensions), dimensions, name)
                 # One byte more than the head says, to see that there are no more.
                 unread_bytes = math.prod(shape) + 1
                 while block := file.read(min(unread_bytes, _BLOCK_BYTES)):

@@ -107,29 +107,37 @@ def compare_tensors(output: str, first: Answers, second: Answers) -> Comparison:
     counts: dict[str, int] = {}
     caveat = ""
     for name in sides[0].keys() & sides[1].keys():
-        shape, other_shape = (side[name]["shape"] for side in sides)
-        if shape != other_shape:
-            raise NotAlike("shape", f"{output_prefix(output)}{shape} against {other_shape}")
-        size = int(np.prod(shape, dtype=np.int64))
-        count = min(len(side[name].get("values", ())) for side in sides)
-        if not count:
-            raise NotAlike(
-                "answers", f"{output_prefix(output)}the values were too large to be stored"
-            )
-        if count < size:
-            caveat = f"only the first {count} of {size} values of each answer were stored"
-        counts[name] = count
+        counts[name], size = stored_count(output, sides[0][name], sides[1][name])
+        if counts[name] < size:
+            caveat = f"only the first {counts[name]} of {size} values of each answer were stored"
+    # A value that JSON can't hold is null there, and becomes NaN.
     vectors = [
-        {
-            name: [np.nan if v is None else v for v in feature["values"]][: counts.get(name)]
-            for name, feature in side.items()
-        }
+        {n: np.array(f["values"], np.float64)[: counts.get(n)] for n, f in side.items()}
         for side in sides
     ]
     compared = compare_outputs(*vectors)
-    if not caveat:
-        return compared
-    # The largest of the first values is not the largest of all.
+    return without_agreement(compared, caveat) if caveat else compared
+
+
+def stored_count(output: str, first: Feature, second: Feature) -> tuple[int, int]:
+    """Return how many values both stored of a sample's `first` and `second` tensor, and the size.
+
+    Raises NotAlike, which names the `output`.
+    """
+    shape, other_shape = first["shape"], second["shape"]
+    if shape != other_shape:
+        raise NotAlike("shape", f"{output_prefix(output)}{shape} against {other_shape}")
+    count = min(len(feature.get("values", ())) for feature in (first, second))
+    if not count:
+        raise NotAlike("answers", f"{output_prefix(output)}the values were too large to be stored")
+    return count, int(np.prod(shape, dtype=np.int64))
+
+
+def without_agreement(compared: Comparison, caveat: str) -> Comparison:
+    """Return a comparison of first values with a `caveat`, without the agreement of the largest.
+
+    The largest of the first values is not the largest of all.
+    """
     outcomes = {
         name: outcome.warning(caveat)
         for name, outcome in compared.outcomes.items()

@@ -26,23 +26,36 @@ def texts(answers: Sequence[Prediction], scoring_context: ScoringContext) -> lis
     answered = [str(answer.best or "") for answer in with_texts]
     truths = [answer.texts or [] for answer in with_texts]
     if "question" in scoring_context.task.casefold():
-        # SQuAD v2: the right answer to a question without answer is no text. In its F1 an empty
-        # answer to such a question counts 1.
-        accepted = [right or [""] for right in truths]
-        scored = [
-            (answer, right) if right != [""] else ("nothing", ["nothing" if not answer else "no"])
-            for answer, right in zip(answered, accepted, strict=True)
-        ]
-        f1_score = f1([answer for answer, _ in scored], [right for _, right in scored])
-        outcomes = exact_match(answered, accepted), f1_score
-        return [Judgement(outcome, "questions", judged=len(with_texts)) for outcome in outcomes]
-    transcripts = [right[0] if right else None for right in truths]
-    return [
-        Judgement(word_error_rate(answered, transcripts), "true words", judged=len(with_texts)),
-        Judgement(
-            character_error_rate(answered, transcripts), "true characters", judged=len(with_texts)
-        ),
+        return answers_to_questions(answered, truths)
+    return transcripts(answered, truths)
+
+
+def answers_to_questions(
+    answered: Sequence[str], truths: Sequence[Sequence[str]]
+) -> list[Judgement]:
+    """Return exact match and F1 of the texts `answered`, each with the right ones of `truths`.
+
+    SQuAD v2: the right answer to a question without answer is no text. In its F1 an empty answer to
+    such a question counts 1.
+    """
+    accepted = [list(right) or [""] for right in truths]
+    scored = [
+        (answer, right) if right != [""] else ("nothing", ["nothing" if not answer else "no"])
+        for answer, right in zip(answered, accepted, strict=True)
     ]
+    f1_score = f1([answer for answer, _ in scored], [right for _, right in scored])
+    outcomes = exact_match(answered, accepted), f1_score
+    return [Judgement(outcome, "questions", judged=len(answered)) for outcome in outcomes]
+
+
+def transcripts(answered: Sequence[str], truths: Sequence[Sequence[str]]) -> list[Judgement]:
+    """Return error rates of the texts `answered` by words and characters, against `truths`."""
+    right = [texts[0] if texts else None for texts in truths]
+    rates = {
+        "true words": word_error_rate(answered, right),
+        "true characters": character_error_rate(answered, right),
+    }
+    return [Judgement(rate, unit, judged=len(answered)) for unit, rate in rates.items()]
 
 
 def scores(answers: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:

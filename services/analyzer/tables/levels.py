@@ -16,7 +16,7 @@ parents are then ambiguous, as a caveat says: serialised runs show them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -81,26 +81,35 @@ def levels(frames: Frames) -> Table:
             group = (row.agent, row.session, row.scenario, row.batch_size, row.parameters_text)
             groups[group].setdefault(row.level, run)
     rows = [row for group, runs in groups.items() for row in _level_rows(group, runs)]
-    notes = [*trace_warnings(frames), *overlap_warnings(frames)]
+    runs = [run for by_level in groups.values() for run in by_level.values()]
+    notes = [*trace_warnings(frames), *overlap_warnings(frames), *negative_notes(rows)]
     notes += [
+        f"{run.row.run}: its operators ran side by side, so that they don't add up to a query: "
+        "see pipeline_stages"
+        for run in runs
+        if run.row.level == OPERATOR_LEVEL and has_overlapping_stages(run)
+    ]
+    notes += [*invalid_notes(rows), *ambiguous_parents(runs)]
+    behind = {run.row.run: behind_others(run.row) for run in runs}
+    return make_table(ANALYSIS, rows, _verdict(rows, behind), notes)
+
+
+def negative_notes(rows: Sequence[_Cells]) -> list[str]:
+    """Return a sentence for each part that takes less than no time."""
+    return [
         f"{row['run']}: time {row['part']} is below 0, because the parts overlap: it is shown as "
         "measured, and has no share"
         for row in rows
         if row["kind"] == "measured" and (row["median"] or 0.0) < 0.0
     ]
-    notes += [
-        f"{model.row.run}: its operators ran side by side, so that they don't add up to a query: "
-        "see pipeline_stages"
-        for runs in groups.values()
-        if (model := runs.get(OPERATOR_LEVEL)) is not None and has_overlapping_stages(model)
-    ]
-    for cells in rows:
-        if not cells["valid"] and cells["doubt"] != _LOST:
-            subject = cells["session"] if cells["kind"] == "difference" else cells["run"]
-            notes.append(f"{subject}, {cells['part']}: does not hold: {cells['doubt']}")
-    notes += ambiguous_parents([run for runs in groups.values() for run in runs.values()])
-    behind = {run.row.run: behind_others(run.row) for of in groups.values() for run in of.values()}
-    return make_table(ANALYSIS, rows, _verdict(rows, behind), notes)
+
+
+def invalid_notes(rows: Sequence[_Cells]) -> Iterator[str]:
+    """Yield why a figure does not hold, unless it is for lost batches, which other notes tell."""
+    for row in rows:
+        if not row["valid"] and row["doubt"] != _LOST:
+            subject = row["session"] if row["kind"] == "difference" else row["run"]
+            yield f"{subject}, {row['part']}: does not hold: {row['doubt']}"
 
 
 def _verdict(rows: list[_Cells], behind: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
@@ -187,15 +188,12 @@ class OverviewFeed:
             for evaluation, meter in self._meters.items()
             for reading in meter.read().values()
         ]
-        columns = {
+        columns: dict[str, list[Any]] = {
             "evaluation": [evaluation for evaluation, _, _ in rows],
-            "run": [reading.run for _, reading, _ in rows],
-            "answered": [reading.answered for _, reading, _ in rows],
-            "failed": [reading.failed for _, reading, _ in rows],
             "queries_per_s": [round(rate_hz, 3) for _, _, rate_hz in rows],
-            "p50_ns": [reading.p50_ns for _, reading, _ in rows],
-            "p99_ns": [reading.p99_ns for _, reading, _ in rows],
         }
+        for name in ("run", "answered", "failed", "p50_ns", "p99_ns"):
+            columns[name] = [getattr(reading, name) for _, reading, _ in rows]
         return Event("progress", json.dumps(columns, separators=(",", ":")))
 
     def _wake_all(self) -> None:

@@ -181,10 +181,10 @@ class SpanRelay:
         return _json_bytes({**content, "lanes": used, "names": names})
 
     def _batch(self, run: str, attempt: _Attempt, rows: list[Row]) -> SpanBatch:
-        places = [self._place(attempt, row) for row in rows]
+        lane, depth = zip(*(self._place(attempt, row) for row in rows), strict=True)
         columns: dict[str, Any] = {
-            "lane": [lane for lane, _ in places],
-            "depth": [depth for _, depth in places],
+            "lane": lane,
+            "depth": depth,
             **{name: [getattr(row, name) for row in rows] for name in COLUMNS[2:]},
         }
         if any(row.value is not None for row in rows):

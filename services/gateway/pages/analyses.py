@@ -8,6 +8,9 @@ from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 from services.gateway.pages.subjects import GROUPS, OTHERS, group_of, question_of
 
+_ORDER = {name: place for place, name in enumerate(n for g in GROUPS.values() for n in g)}
+"""The place of each analysis among all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -91,9 +94,8 @@ def index_of(evaluation: str, tables: Sequence[Table], totals: Mapping[str, int]
             reasons.setdefault(table.verdict, []).append(plain_title(table))
             continue
         cards[group_of(table.name)].append(card_of(evaluation, table, count))
-    order = {name: place for place, name in enumerate(n for g in GROUPS.values() for n in g)}
     groups = [
-        Group(title, title.lower(), sorted(inside, key=lambda card: order.get(card.name, 0)))
+        Group(title, title.lower(), sorted(inside, key=lambda card: _ORDER.get(card.name, 0)))
         for title, inside in cards.items()
         if inside
     ]

@@ -62,12 +62,18 @@ def sample_rows(manifest: DatasetManifest, most: int) -> list[SampleRow]:
     for sample in manifest.samples[:most]:
         paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
         classes = ", ".join(f"class {number}" for number in sample.classes)
-        begins = (name for begin, name in _IMAGES.items() if sample.content.startswith(begin))
-        media_type = next(begins, "")
-        picture = f"data:{media_type};base64,{sample.content}" if media_type else ""
         labels = ", ".join(sample.labels) or classes
+        picture = picture_address(sample.content)
         rows.append(SampleRow(paths.rpartition("/")[2] or "inline", labels, picture))
     return rows
+
+
+def picture_address(content: str) -> str:
+    """Return a data address of a `content` in base64; '' for one that is no picture."""
+    for beginning, media_type in _IMAGES.items():
+        if content.startswith(beginning):
+            return f"data:{media_type};base64,{content}"
+    return ""
 
 
 def sample_count(manifest: DatasetManifest) -> int | None:

@@ -1,7 +1,7 @@
 """The page that compares two or more evaluations, or lists those to compare."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -92,6 +92,18 @@ async def _conditions(bus: Bus, status: EvaluationStatus) -> Table | None:
     return next((table for table in tables if table.name == "conditions"), None)
 
 
+def query_of_terms(terms: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the `terms` of the page, as typed, as parameters of `/api/compare`."""
+    names = {"cost": "most_cost", "accuracy": "least_accuracy"}
+    for name, value in terms.items():
+        if name.startswith("price."):
+            yield "price", f"{name.removeprefix('price.')}={value}"
+        elif name == "latency_ms":
+            yield "most_latency_ns", f"{value}e6"
+        elif name in names:
+            yield names[name], value
+
+
 async def _parts(
     request: Request,
     statuses: Sequence[EvaluationStatus],
@@ -100,14 +112,7 @@ async def _parts(
 ) -> tuple[list[Part], Sequence[str]]:
     """Return the compared tables with their charts, and the caveats that they share."""
     query = [("evaluation", status.evaluation) for status in statuses]
-    for name, value in terms.items():
-        if name.startswith("price."):
-            query.append(("price", f"{name.removeprefix('price.')}={value}"))
-    names = {"cost": "most_cost", "accuracy": "least_accuracy"}
-    query += [(names[name], value) for name, value in terms.items() if name in names]
-    if "latency_ms" in terms:
-        query.append(("most_latency_ns", f"{terms['latency_ms']}e6"))
-    command = figures_of(query)
+    command = figures_of([*query, *query_of_terms(terms)])
     compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
     sections, caveats = sections_of(compared, letters, query_of(command))
     tables = {table.name: named(table, letters) for table in compared.tables}

@@ -4,11 +4,12 @@ Effects follow from the recorded state alone, so after a restart they follow aga
 a repeated command for the one it had.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from schemas.plan import WorkOrder
 from services.scheduler.evaluation.attempts import is_over
+from services.scheduler.evaluation.runs import Run
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet
 
@@ -70,15 +71,24 @@ def effects(state: EvaluationState, fleet: Fleet) -> Iterator[Effect]:
             yield Issue(run.agent, state.evaluation, run.run, run.attempt)
     for session in state.plan.sessions:
         runs = [state.runs[run.run] for run in session.runs]
-        under_way = [run for run in runs if run.is_under_way]
-        if under_way and not state.is_ended:
-            first = under_way[0]
-            names = tuple(run.run for run in under_way if run.attempt == first.attempt)
-            yield Start(first.agent, state.evaluation, session.session, first.attempt, names)
-            continue
-        if state.is_ended or all(is_over(run, fleet) for run in runs):
-            agents = dict.fromkeys(run.agent for run in runs if run.attempt)
-            yield from (Close(agent, state.evaluation, session.session) for agent in agents)
+        yield from session_effects(state, session.session, runs, fleet)
+
+
+def session_effects(
+    state: EvaluationState, session: str, runs: Sequence[Run], fleet: Fleet
+) -> Iterator[Start | Close]:
+    """Yield what a `session` requires: its start, or its end on every agent that had it.
+
+    `state` is its evaluation's, `runs` are its own; the `fleet` says whether a lost one is over.
+    """
+    under_way = [run for run in runs if run.is_under_way]
+    if under_way and not state.is_ended:
+        first = under_way[0]
+        names = tuple(run.run for run in under_way if run.attempt == first.attempt)
+        yield Start(first.agent, state.evaluation, session, first.attempt, names)
+    elif state.is_ended or all(is_over(run, fleet) for run in runs):
+        agents = dict.fromkeys(run.agent for run in runs if run.attempt)
+        yield from (Close(agent, state.evaluation, session) for agent in agents)
 
 
 def order_of(state: EvaluationState, start: Start) -> WorkOrder:

@@ -195,15 +195,7 @@ class Program:
             all_bytes = _bytes(owner[name].results) if name in owner else 0
             row_bytes = None
             if fused is not None:
-                parameter = next(
-                    (
-                        inner.name
-                        for inner in fused.values()
-                        if inner.opcode == "parameter"
-                        and inner.arguments.startswith(f"{position})")
-                    ),
-                    None,
-                )
+                parameter = parameter_at(fused, position)
                 row_bytes = _row_bytes(parameter, fused) if parameter is not None else None
             elif instruction.opcode in _ROW_OPCODES and position == 0:
                 row_bytes = _bytes(instruction.results)
@@ -242,6 +234,14 @@ def program_of(text: str, provider: str) -> Program:
                 bool(matched["root"]),
             )
     return Program(provider, computations)
+
+
+def parameter_at(fused: Computation, position: int) -> str | None:
+    """Return the name, in a fused computation, of the operand at a `position`; None without it."""
+    for inner in fused.values():
+        if inner.opcode == "parameter" and inner.arguments.startswith(f"{position})"):
+            return inner.name
+    return None
 
 
 def _own_flops(instruction: Instruction, owner: Computation) -> int | None:

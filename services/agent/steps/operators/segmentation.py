@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.steps.parameters import Parameters
+from services.agent.steps.parameters import ClassNames, Parameters
 from services.agent.steps.runs import runs_of
 
 Feature = dict[str, Any]
@@ -30,25 +30,7 @@ def segmentation(parameters: Parameters) -> Callable[[npt.NDArray[Any]], list[li
             values = values.take(0, axis) if values.shape[axis] == 1 else best_class(values, axis)
         if values.ndim != 3:
             raise ValueError(f"shape {values.shape} is not a map of pixels")
-        return [[feature_of(sample)] for sample in values]
-
-    def feature_of(pixels: npt.NDArray[Any]) -> Feature:
-        flat = pixels.ravel().astype(np.int64)
-        classes, counts = np.unique(flat, return_counts=True)
-        for index in classes[[0, -1]] if classes.size else ():
-            labels.require_class(int(index))
-        order = np.argsort(-counts, kind="stable")
-        return {
-            "type": "semanticsegment",
-            "size": list(pixels.shape),
-            "runs": runs_of(flat),
-            "classes": [
-                {"index": index, "label": labels.of(index), "pixels": pixel_count}
-                for index, pixel_count in zip(
-                    classes[order].tolist(), counts[order].tolist(), strict=True
-                )
-            ],
-        }
+        return [[feature_of(sample, labels)] for sample in values]
 
     return apply
 
@@ -72,3 +54,26 @@ def best_class(scores: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
         np.maximum(indices, index_if_better, out=indices)
     # The first NaN is the highest for argmax, and greater than nothing.
     return np.asarray(np.argmax(scores, axis)) if np.isnan(best).any() else indices
+
+
+def feature_of(pixels: npt.NDArray[Any], labels: ClassNames) -> Feature:
+    """Return a map of classes, `pixels` of shape (h, w), as a feature with their `labels`.
+
+    Raises the error of `labels` for a class that they lack.
+    """
+    flat = pixels.ravel().astype(np.int64)
+    classes, counts = np.unique(flat, return_counts=True)
+    for index in classes[[0, -1]] if classes.size else ():
+        labels.require_class(int(index))
+    order = np.argsort(-counts, kind="stable")
+    return {
+        "type": "semanticsegment",
+        "size": list(pixels.shape),
+        "runs": runs_of(flat),
+        "classes": [
+            {"index": index, "label": labels.of(index), "pixels": pixel_count}
+            for index, pixel_count in zip(
+                classes[order].tolist(), counts[order].tolist(), strict=True
+            )
+        ],
+    }

@@ -102,8 +102,8 @@ def first_readable(dataset: str, samples: Sequence[Any]) -> Any:
     raise DatasetUnusable(dataset, f"{reasons[0] if reasons else 'holds no samples'}{suffix}")
 
 
-def listed_samples(dataset: DatasetManifest, folder: AssetFolder) -> CachedSamples:
-    """Return the samples that a manifest lists; each is checked now. Raises FileUnusable."""
+def check_samples(dataset: DatasetManifest, folder: AssetFolder) -> None:
+    """Check the files and the contents that a manifest lists. Raises FileUnusable."""
     for sample in dataset.samples:
         for path, sha256 in _checksums_of(sample).items():
             note_checked_sha256(_locate(path, folder), path, sha256, folder.checksums)
@@ -112,6 +112,11 @@ def listed_samples(dataset: DatasetManifest, folder: AssetFolder) -> CachedSampl
         sha256 = hashlib.sha256(_content(dataset.name, sample)).hexdigest()
         if sample.sha256 and sha256 != sample.sha256.removeprefix("sha256:"):
             raise WrongChecksum("content", sample.sha256, sha256)
+
+
+def listed_samples(dataset: DatasetManifest, folder: AssetFolder) -> CachedSamples:
+    """Return the samples that a manifest lists; each is checked now. Raises FileUnusable."""
+    check_samples(dataset, folder)
 
     def read(index: int) -> Any:
         sample = dataset.samples[index]

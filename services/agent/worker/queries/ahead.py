@@ -129,17 +129,19 @@ class AheadPass:
     def _check_answer(self, query: Query) -> None:
         """Note the outputs of an untimed query, or why it has none. Raises Unpreparable."""
         outputs, query.outputs = query.outputs, None
-        if outputs is None and any(map(is_memory_failure, query.errors)):
-            raise Unpreparable(f"{_NO_MEMORY}: {shortened(query.errors[-1])}")
-        if outputs is None and len(query.unusable) < len(query.samples):
-            # A call in the clock may succeed, for all but the samples that are unusable.
-            self.errors += query.errors[len(query.unusable) :]
-            query.errors, query.failed = [], frozenset()
-            query.fail_samples(query.unusable)
-        if outputs and (reason := self._prepared.count_outputs(outputs)):
-            raise Unpreparable(reason)
-        if outputs and bytes_of(outputs) <= MAX_COMPARED_BYTES:
-            query.outputs_checksum = checksum_of(outputs)
+        if outputs is None:
+            if any(map(is_memory_failure, query.errors)):
+                raise Unpreparable(f"{_NO_MEMORY}: {shortened(query.errors[-1])}")
+            if len(query.unusable) < len(query.samples):
+                # A call in the clock may succeed, for all but the samples that are unusable.
+                self.errors += query.errors[len(query.unusable) :]
+                query.errors, query.failed = [], frozenset()
+                query.fail_samples(query.unusable)
+        elif outputs:
+            if reason := self._prepared.count_outputs(outputs):
+                raise Unpreparable(reason)
+            if bytes_of(outputs) <= MAX_COMPARED_BYTES:
+                query.outputs_checksum = checksum_of(outputs)
 
     @property
     def _is_traced(self) -> bool:
