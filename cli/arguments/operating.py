@@ -19,6 +19,18 @@ def add_services(commands: Parsers) -> None:
     """Add `serve`, `provision`, `doctor`, `demo` and `schemas`."""
     serve = add_command(commands, "serve", "run one service until SIGTERM")
     serve.add_argument("service", choices=SERVICES, metavar="NAME", help=", ".join(SERVICES))
+    health = add_command(
+        commands, "health", "ask the service of MLSCOPE_READY_FILE whether it answers over the bus"
+    )
+    health.add_argument("service", choices=SERVICES, metavar="NAME", help=", ".join(SERVICES))
+    health.add_argument(
+        "--within", type=float, default=5.0, metavar="S", help="wait so many seconds (default: 5)"
+    )
+    health.add_argument(
+        "--end",
+        action="store_true",
+        help="kill a service that was silent three times in a row, to be started again",
+    )
     add_command(commands, "provision", "create streams, durables, buckets and database tables")
     doctor = add_command(commands, "doctor", "check this machine and print what is missing")
     add_output(doctor)

@@ -3,15 +3,19 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.cluster import ports
+from cli.cluster.health import HealthWatch
 from cli.cluster.keys import ensure_password
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import DATABASE_SETTINGS, Database, Postgres
 from cli.cluster.processes import Command
 from cli.cluster.supervised import Program
+from mlscope.health import hear
+from mlscope.settings import Settings
 
 if TYPE_CHECKING:
     from cli.cluster.certificates import Certificate
@@ -103,7 +107,7 @@ class ClusterPlan:
         return servers
 
     def services(self) -> list[Program]:
-        """Return the services; each is ready once it has created its ready file."""
+        """Return the services; each is ready while it answers over the bus."""
         return [self._service(name) for name in self.programs.services]
 
     def _service(self, name: str) -> Program:
@@ -120,7 +124,9 @@ class ClusterPlan:
                 environ=self.environ(name) | {"MLSCOPE_READY_FILE": str(ready_file)},
             )
 
-        return Program(name, command, ready_file.exists)
+        settings = Settings.read(self.environ(name) | {"MLSCOPE_READY_FILE": str(ready_file)})
+        watch = HealthWatch(partial(hear, settings, name), settings.health_wait_s)
+        return Program(name, command, lambda: watch.health == "ready", watch=watch)
 
     def provision(self) -> Command:
         """Return the command that creates streams, durables, buckets and the database schema."""

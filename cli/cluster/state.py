@@ -21,7 +21,10 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """One process: `state` is starting, ready, waiting (to be started again) or stopped."""
+    """One process: `state` is starting, ready, silent, waiting (to be started again) or stopped.
+
+    A `silent` one runs, but does not answer over the bus.
+    """
 
     name: str
     state: str

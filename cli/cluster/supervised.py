@@ -1,16 +1,18 @@
-"""One process that is kept running: started, watched, restarted when it ends.
+"""One process that is kept running: started, watched, restarted when it ends or is silent.
 
 Also when to restart it, and the bound of its log file.
 """
 
 import logging
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cli.cluster.health import HealthWatch
 from cli.cluster.processes import Child, Command, Identity, identify
 from cli.cluster.state import ProcessState
 
@@ -20,6 +22,7 @@ STABLE_S = 10.0
 """A process that ran this long is restarted without delay, however often it ended before."""
 
 MAX_LOG_BYTES = 16 << 20
+_WATCH_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -66,13 +69,15 @@ def bound_log(log: Path, max_bytes: int = MAX_LOG_BYTES) -> bool:
 class Program:
     """A program to keep running.
 
-    `command` is called before every start; `is_ready` tells whether the process is ready.
+    `command` is called before every start; `is_ready` tells whether the process is ready. Where
+    there is a `watch`, a process that it has lost is restarted.
     """
 
     name: str
     command: Callable[[], Command]
     is_ready: Callable[[], bool]
     stop_within_s: float = 10.0
+    watch: HealthWatch | None = None
 
 
 class Supervised:
@@ -89,6 +94,8 @@ class Supervised:
         self._started_s = 0.0
         self._since = 0.0
         self._identity: Identity | None = None
+        self._was_ready = False
+        self._why_killed = ""
 
     def step(self, now_s: float) -> bool:
         """Notice an end, start the program, or notice readiness. Tell whether anything changed."""
@@ -96,26 +103,44 @@ class Supervised:
             return False
         if self.child is not None and self.child.exit_code() is not None:
             self.child.sweep()
-            reason = f"exit code {self.child.exit_code()}"
-            self.child, self.ready = None, False
+            reason = self._why_killed or f"exit code {self.child.exit_code()}"
+            self.child, self.ready, self._why_killed = None, False, ""
             self._schedule_restart(now_s, reason)
             return True
         if self.child is None and now_s >= self._due_s:
             self._start(now_s)
             return True
-        if self.child is not None and not self.ready and self.program.is_ready():
-            self.ready = True
-            return True
+        if self.child is not None and self._is_lost():
+            return False
+        if self.child is not None and (not self.ready or self.program.watch):
+            was_ready, self.ready = self.ready, self.program.is_ready()
+            self._was_ready |= self.ready
+            return self.ready != was_ready
         return False
+
+    def _is_lost(self) -> bool:
+        """Kill a process that its watch has lost, and tell whether it did: its end comes next."""
+        watch = self.program.watch
+        if self.child is None or watch is None or watch.health != "lost":
+            return False
+        _log.error("process does not answer; killing it", extra={"program": self.program.name})
+        self._why_killed = "no answer over the bus"
+        # One that hangs, or was stopped, does not hear a softer signal.
+        self.child.send(signal.SIGKILL)
+        watch.begin()
+        return True
 
     def next_s(self, now_s: float) -> float | None:
         """Return the seconds until `step` must be called; None: not before a signal."""
         if self.child is None:
             return max(0.0, self._due_s - now_s)
-        return None if self.ready else 0.01
+        if not self.ready:
+            return 0.01
+        return None if self.program.watch is None else _WATCH_S
 
     def _start(self, now_s: float) -> None:
-        self._started_s, self._since, self.ready = now_s, time.time(), False
+        self._started_s, self._since = now_s, time.time()
+        self.ready = self._was_ready = False
         try:
             command = self.program.command()
             bound_log(command.log)
@@ -125,6 +150,8 @@ class Supervised:
             self._schedule_restart(now_s, f"could not start: {error}")
         else:
             self._identity = identify(self.child.pid)
+            if self.program.watch is not None:
+                self.program.watch.begin()
 
     def _schedule_restart(self, now_s: float, reason: str) -> None:
         self.history = after_end(self.history, now_s - self._started_s)
@@ -161,6 +188,7 @@ class Supervised:
         if self.child is None:
             phase = "stopped" if self.stopping else "waiting"
         else:
-            phase = "ready" if self.ready else "starting"
+            silent = "silent" if self._was_ready else "starting"
+            phase = "ready" if self.ready else silent
         identity = None if self.child is None else self._identity
         return ProcessState(self.program.name, phase, identity, self._since, self.history.total)

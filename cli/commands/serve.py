@@ -11,7 +11,9 @@ from typing import Any, cast
 
 from cli import exits
 from mlscope.bus.bus import Bus, StatsSource
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import ServiceInfo
+from mlscope.health import Announced
 from mlscope.logs import set_up_logging
 from mlscope.settings import Settings
 from mlscope.settings.reference import unknown_variables
@@ -30,11 +32,15 @@ def serve(arguments: argparse.Namespace) -> int:
     if settings.ready_file is not None:
         settings.ready_file.unlink(missing_ok=True)  # left by an earlier start in this container
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(arguments.service, settings))
+        runner.run(serve_until_stopped(arguments.service, settings))
     return exits.OK
 
 
-async def _serve(name: str, settings: Settings) -> None:
+async def serve_until_stopped(name: str, settings: Settings) -> None:
+    """Run the service `name` until a signal, or until its connection ends for good.
+
+    `settings` are its own. Raises Unreachable when the connection ended.
+    """
     from mlscope.bus.nats import connect
     from mlscope.bus.permissions import agent_inbox
 
@@ -45,11 +51,20 @@ async def _serve(name: str, settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     inbox = agent_inbox(settings.agent_id) if name == "agent" else ""
     async with connect(settings, name, inbox=inbox) as bus:
-        await service.serve(cast("Bus", _ReadyFileBus(bus, settings.ready_file)), settings, stop)
+        ready_bus = cast("Bus", _ReadyFileBus(bus, settings.ready_file))
+        closed = asyncio.create_task(bus.wait_closed())
+        # A service without a connection hears nothing more: it ends, and is started again.
+        closed.add_done_callback(lambda _: stop.set())
+        try:
+            await service.serve(ready_bus, settings, stop)
+            if closed.done():
+                raise Unreachable("the server ended the connection for good")
+        finally:
+            closed.cancel()
 
 
 class _ReadyFileBus:
-    """A bus that creates the ready file once the service has announced itself."""
+    """A bus that writes the ready file once the service has announced itself."""
 
     def __init__(self, bus: Bus, ready_file: Path | None) -> None:
         self._bus = bus
@@ -58,8 +73,9 @@ class _ReadyFileBus:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bus, name)
 
-    async def announce(self, facts: ServiceInfo, stats: StatsSource) -> None:
-        """Answer discovery requests, and create the ready file for the supervisor."""
-        await self._bus.announce(facts, stats)
+    async def announce(self, facts: ServiceInfo, stats: StatsSource) -> str:
+        """Answer discovery requests, and say in the ready file whom a health check asks."""
+        instance = await self._bus.announce(facts, stats)
         if self._ready_file is not None:
-            self._ready_file.touch()
+            Announced(instance, os.getpid()).write(self._ready_file)
+        return instance

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from mlscope.bus.inboxes import ANSWERS, is_inbox
 from mlscope.bus.permissions import CURATOR, Permission
+from mlscope.bus.rights import ping
 from mlscope.bus.streams import republished
 from schemas.subjects import REQUEST
 
@@ -91,7 +92,10 @@ def crossing(permissions: Mapping[str, Permission]) -> Crossing:
         if name in INSIDE:
             continue
         services += [
-            Service(LOG, name, subject) for subject in permission.publish if subject != ANSWERS
+            Service(LOG, name, subject)
+            for subject in permission.publish
+            # An agent asks itself whether it answers, within its own account.
+            if subject != ANSWERS and subject != ping("agent") and not is_inbox(subject)
         ]
         for subject in permission.subscribe:
             if subject.startswith((f"{REQUEST}.", _DISCOVERY)):

@@ -206,8 +206,15 @@ class Bus(Protocol):
         """Return the sequence up to which every message of a durable is acknowledged."""
         ...
 
-    async def announce(self, info: ServiceInfo, stats: StatsSource) -> None:
-        """Answer NATS service discovery (`$SRV.PING/INFO/STATS`) until the bus closes."""
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
+        """Answer NATS service discovery (`$SRV.PING/INFO/STATS`) until the bus closes.
+
+        Returns the id of this instance, which its own subjects of discovery end with.
+        """
+        ...
+
+    async def wait_closed(self) -> None:
+        """Return once the bus is closed, by `close` or by its server for good."""
         ...
 
     async def close(self) -> None:

@@ -47,6 +47,7 @@ from mlscope.bus.rights import (
     be_discovered,
     bury_letters,
     changes_of_keys,
+    check_health,
     consume,
     descriptions_of,
     fact_subject,
@@ -128,6 +129,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
             *store_batches(agent),
             *read_artifacts(),
             *read_artifacts(UPLOADS),
+            *check_health(_AGENT, inbox if inbox != _AGENT else f"{_AGENT}.{_ANY}"),
             ANSWERS,
         ),
         subscribe=(*inboxes(inbox), agent_command(agent, _ANY), *be_discovered(_AGENT)),
@@ -172,6 +174,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
                 *inboxes("gateway"),
+                *check_health("registry"),
                 ANSWERS,
             ),
             subscribe=(
@@ -196,6 +199,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *store_facts(),
                 *store_batches("scheduler"),
                 *inboxes("gateway"),
+                *check_health("scheduler"),
                 ANSWERS,
             ),
             subscribe=(
@@ -222,6 +226,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
                 bury_letters("collector"),
                 *fetch_payloads(OBJECTS, BATCHES),
+                *check_health("collector"),
                 ANSWERS,
             ),
             subscribe=(*inboxes("collector"), *be_discovered("collector")),
@@ -234,6 +239,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 bury_letters("analyzer"),
                 *fetch_payloads(OBJECTS),
                 *inboxes("gateway"),
+                *check_health("analyzer"),
                 ANSWERS,
             ),
             subscribe=(
@@ -249,6 +255,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *read_stream("EVALUATIONS"),
                 *fetch_payloads(OBJECTS),
                 watch_subject(_ANY, _ANY),
+                *check_health("gateway"),
+                *inboxes("gateway"),
                 ANSWERS,
             ),
             subscribe=(

@@ -107,6 +107,24 @@ def bury_letters(service: str) -> str:
     return fact_subject(LetterBuried, service=service)
 
 
+def ping(service: str, instance: str = _ANY) -> str:
+    """Ask an `instance` of a `service` whether it answers, as its health check does."""
+    return f"$SRV.PING.{service}.{instance}"
+
+
+def check_health(service: str, inbox: str = "") -> tuple[str, ...]:
+    """Ask instances of a `service` with its own key, and answer below its own `inbox`.
+
+    The inbox is that of the name `service` unless given.
+    """
+    return ping(service), f"{health_inbox(inbox or service)}.*"
+
+
+def health_inbox(name: str) -> str:
+    """Return the subject below which the health check of the connection `name` is answered."""
+    return f"{inbox_prefix(name)}.health"
+
+
 def be_discovered(service: str) -> tuple[str, ...]:
     """Receive the questions of NATS service discovery: to all, to a `service`, to an instance."""
     return ("$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*")

@@ -125,6 +125,12 @@ class Limits:
         30.0,
         "minimum time that an accepted evaluation waits for an agent",
     )
+    health_wait_s: float = setting(
+        "HEALTH_WAIT_S",
+        seconds_of,
+        30.0,
+        "time without an answer over the bus after which the supervisor restarts a service",
+    )
     analysis_wait_s: float = setting(
         "ANALYSIS_WAIT_S",
         seconds_of,

@@ -124,7 +124,7 @@ class Settings(Limits):
         "READY_FILE",
         path_of,
         None,
-        "file that a service creates once it answers, for its supervisor",
+        "file in which a service says, once it is ready, whom its health check asks",
     )
     log_level: str = setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
 

@@ -20,6 +20,7 @@ from services.gateway.access.guard import Guard
 from services.gateway.charts.drawing import Pictures
 from services.gateway.errors import BodyTooLarge, CannotDraw, TooManyViewers, WrongContentType
 from services.gateway.live.feeds import Feeds
+from services.gateway.readiness import Readiness
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import (
@@ -95,6 +96,7 @@ def build_app(
         },
     )
     app.state.bus = bus
+    app.state.readiness = Readiness(bus)
     app.state.feeds = feeds
     app.state.catalog = RecentCatalog()
     app.state.most_bytes = most_bytes

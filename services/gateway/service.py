@@ -59,7 +59,7 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         facts = ServiceInfo("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
         await bus.answer(command_subject(Watch), watches.answer, queue="gateway")
-        await bus.announce(facts, lambda: {"viewers": feeds.viewers})
+        app.state.readiness.instance = await bus.announce(facts, lambda: {"viewers": feeds.viewers})
         _log.info("listening", extra={"address": settings.gateway_address})
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

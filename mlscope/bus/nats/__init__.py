@@ -1,11 +1,12 @@
 """The bus over a NATS server with JetStream (2.12 or newer): everything that knows NATS.
 
-Two clients, because a load issuer must not share its thread with an event loop:
+Two clients, and a question, because a load issuer must not share its thread with an event loop:
 
 - `connect`: the bus of a service (`NatsBus`), asynchronous, on the library nats-py.
 - `dial`: one blocking connection for an issuer of load. It returns a socket and the `Parser` of
   the frames received on it; `publication` and `subscription` return the bytes to send. It speaks
   the NATS protocol itself, on the standard library alone.
+- `is_answered`: one blocking question on a connection of its own, for health checks.
 
 Knows: no service. Only the names below are public; the modules of this package are internal to it,
 except for `connection`, `log`, `settings` and `admin`, on which `mlscope.assets` and
@@ -14,6 +15,7 @@ except for `connection`, `log`, `settings` and `admin`, on which `mlscope.assets
 
 from typing import TYPE_CHECKING, Any
 
+from mlscope.bus.nats.asking import is_answered
 from mlscope.bus.nats.dialing import CHUNK_BYTES, dial
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.wire import PING, PONG, Frame, Parser, publication, subscription
@@ -31,6 +33,7 @@ __all__ = [
     "Parser",
     "connect",
     "dial",
+    "is_answered",
     "publication",
     "subscription",
 ]

@@ -262,8 +262,8 @@ class NatsBus:
         info = await self._connection.call(f"$JS.API.CONSUMER.INFO.{stream}.{durable}", {})
         return int(info["ack_floor"]["stream_seq"])
 
-    async def announce(self, info: ServiceInfo, stats: StatsSource) -> None:
-        """Answer NATS service discovery until the bus closes."""
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
+        """Answer NATS service discovery until the bus closes; return the instance's id."""
         instance = ServiceInstance(info, stats, self._commands.counts_of)
 
         def received(message: Msg) -> None:
@@ -274,6 +274,11 @@ class NatsBus:
         for subject in instance.subjects():
             await self._connection.subscribe(subject, received)
         await self._connection.settled()
+        return instance.instance
+
+    async def wait_closed(self) -> None:
+        """Return once the connection is closed, by us or by the server for good."""
+        await self._connection.closed.wait()
 
     async def close(self) -> None:
         """Close within a bounded time."""

@@ -50,6 +50,7 @@ class MemoryBus:
         self._limit_pending = max_pending_requests
         self._patience_s = patience_s
         self._is_closed = False
+        self._closed = asyncio.Event()
         self._queues: list[tuple[str, CommandQueue]] = []
         self._intakes: list[Intake] = []
         self._listeners: list[Listener] = []
@@ -314,8 +315,12 @@ class MemoryBus:
         await self._reachable()
         return self._server.durables[durable].acknowledged()
 
-    async def announce(self, info: ServiceInfo, stats: StatsSource) -> None:
-        """Answer service discovery until the bus closes."""
+    async def wait_closed(self) -> None:
+        """Return once the bus is closed."""
+        await self._closed.wait()
+
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
+        """Answer service discovery until the bus closes; return the instance's id."""
 
         def counted(subject: str) -> CommandCounts:
             own_counts = (queue.counts for answered, queue in self._queues if answered == subject)
@@ -332,10 +337,12 @@ class MemoryBus:
             self._server.listen(discovery_subject, received)
             for discovery_subject in instance.subjects()
         ]
+        return instance.instance
 
     async def close(self) -> None:
         """Close: iterators end, later calls raise Unreachable."""
         self._is_closed = True
+        self._closed.set()
         for listener in self._listeners:
             self._server.leave(listener)
         for intake in self._intakes:

@@ -26,6 +26,7 @@ async def openapi(_: Request) -> Response:
     return as_json(document())
 
 
-async def healthy(_: Request) -> Response:
-    """GET /healthz: whether this process answers."""
-    return as_json({"ok": True})
+async def healthy(request: Request) -> Response:
+    """GET /healthz: whether this gateway answers a question over the bus; 503 if not."""
+    is_ready = await request.app.state.readiness.is_ready()
+    return as_json({"ok": is_ready}, 200 if is_ready else 503)

@@ -1,19 +1,45 @@
-"""A stand-in for a service: says that it is ready, notes what it was given, waits to be ended.
+"""A stand-in for a service: answers over the bus, notes what it was given, waits to be ended.
 
-It ends at once where the data folder holds `die-NAME`.
+It ends at once where the data folder holds `die-NAME`, and is deaf while that holds `deaf-NAME`.
 """
 
+import asyncio
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 environ = {name: value for name, value in os.environ.items() if name.startswith("MLSCOPE_")}
-if Path(environ["MLSCOPE_DATA"], f"die-{sys.argv[1]}").exists():
+name, data = sys.argv[1], Path(environ["MLSCOPE_DATA"])
+if (data / f"die-{name}").exists():
     sys.exit(7)
-Path(environ["MLSCOPE_DATA"], f"given-{sys.argv[1]}.json").write_text(json.dumps(environ))
-if sys.argv[1] == "provision":
+(data / f"given-{name}.json").write_text(json.dumps(environ))
+if name == "provision":
     sys.exit(0)
-Path(environ["MLSCOPE_READY_FILE"]).touch()
-time.sleep(600)
+
+
+async def answer() -> None:
+    """Answer until we are killed."""
+    import nats
+    from nats.aio.msg import Msg
+
+    from mlscope.health import Announced
+
+    client = await nats.connect(
+        environ["MLSCOPE_NATS_URL"],
+        nkeys_seed=environ["MLSCOPE_NATS_SEED_FILE"],
+        reconnect_time_wait=0.05,
+        max_reconnect_attempts=-1,
+    )
+
+    async def asked(message: Msg) -> None:
+        if not (data / f"deaf-{name}").exists():
+            await message.respond(b"{}")
+
+    await client.subscribe(f"$SRV.PING.{name}.stub", cb=asked)
+    await client.flush()
+    Announced("stub", os.getpid()).write(Path(environ["MLSCOPE_READY_FILE"]))
+    await asyncio.sleep(600)
+
+
+asyncio.run(answer())

@@ -8,6 +8,7 @@ import pytest
 
 from cli import exits
 from cli.cluster.nats_server import NatsServer
+from mlscope.health import Announced
 from tests.cli.conftest import CommandLine, ended
 from tests.stories import StandIns
 
@@ -54,4 +55,4 @@ async def _made_anew(path: Path) -> None:
 
 
 def _is_new(path: Path) -> bool:
-    return path.exists() and not path.read_text()
+    return Announced.read(path) is not None

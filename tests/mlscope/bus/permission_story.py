@@ -1,10 +1,13 @@
 """Everything that services do, each with its own key: the happy story and the rarer ones."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import httpx
@@ -24,6 +27,7 @@ from mlscope.client.asking import ask_for
 from mlscope.client.asynchronous import request_of
 from mlscope.client.errors import CommandRefused
 from mlscope.client.timelines import overview_of, span_of, window_of
+from mlscope.health import Announced, hear
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, Lease
@@ -96,8 +100,17 @@ class Story:
                 await stack.enter_async_context(self._serving(name))
             requester = await stack.enter_async_context(self.bus("requester"))
             for name in SERVICES:
-                await answered(requester, f"$SRV.PING.{name}", b"")
+                ping = json.loads(await answered(requester, f"$SRV.PING.{name}", b""))
+                await asyncio.to_thread(self.check_health, name, str(ping["id"]))
             yield AsyncClient(bus=requester)
+
+    def check_health(self, name: str, instance: str) -> None:
+        """Ask an instance of a service with its own key whether it answers."""
+        settings = self.settings(agent_key(AGENT) if name == "agent" else name)
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "ready")
+            Announced(instance, 0).write(file)
+            assert hear(replace(settings, ready_file=file), name) == "answers"
 
     def _own_bus(self, name: str) -> AbstractAsyncContextManager[Bus]:
         """Open a service's bus; the agent that does the work has a key of its own."""
@@ -150,6 +163,8 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
     async for progress in asked.watch():
         status = progress.status
     assert (status.state, len(status.runs)) == ("analyzed", 2), status
+    async with story.http() as web:
+        assert (await web.get("../healthz")).json() == {"ok": True}
     assert any(each.evaluation == asked.id for each in await client.evaluations())
     assert (await client.match("identity")).runs
     assert len(await client.tables(asked.id)) > 0

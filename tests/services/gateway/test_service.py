@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.errors import BusError
+from mlscope.bus.errors import BusError, NoAnswer
 from mlscope.settings import Settings
+from services.gateway import readiness
 from services.gateway.service import serve
 from tests.services.gateway.conftest import Running
 
@@ -50,3 +51,20 @@ async def test_it_tells_nothing_of_its_server(running: Running) -> None:
         response = await web.get("/healthz")
     assert response.json() == {"ok": True}
     assert "server" not in response.headers
+
+
+async def test_it_is_not_healthy_while_it_is_deaf(
+    running: Running, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_answer(subject: str, *_: object, **__: object) -> bytes:
+        raise NoAnswer(subject)
+
+    monkeypatch.setattr(readiness, "_FRESH_S", 0.0)
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        assert (await web.get("/healthz")).status_code == 200
+        monkeypatch.setattr(bus, "ask", no_answer)
+        response = await web.get("/healthz")
+        assert (response.status_code, response.json()) == (503, {"ok": False})
+        monkeypatch.undo()
+        await asyncio.sleep(1.1)
+        assert (await web.get("/healthz")).status_code == 200

@@ -20,7 +20,7 @@ async def test_a_token_is_asked_for(bus: Bus, standing: StandIns) -> None:
     async with web_over(bus, TOKEN) as web:
         assert (await web.get("/api/catalog")).status_code == 401
         assert (await web.get("/evaluations")).headers["location"] == "/login"
-        assert (await web.get("/healthz")).status_code == 200
+        assert (await web.get("/healthz")).status_code == 503, "no gateway is announced here"
         for given, status in ((TOKEN, 200), ("wrong", 401), ("", 401), ("ünicode", 401)):
             headers = httpx.Headers({"Authorization": f"Bearer {given}"}, encoding="utf-8")
             assert (await web.get("/api/catalog", headers=headers)).status_code == status

@@ -1,0 +1,31 @@
+"""`mlscope health NAME`: whether a service of this container or machine answers over the bus."""
+
+import argparse
+import os
+import signal
+from contextlib import suppress
+
+from cli import exits
+from cli.failures import Misused
+from mlscope.health import Announced, count_silence, hear
+from mlscope.settings import Settings
+
+_SILENCES = 3
+
+
+def health(arguments: argparse.Namespace) -> int:
+    """Ask a service, and end one that was silent three times in a row if `--end` is given."""
+    settings = Settings.read(os.environ)
+    file = settings.ready_file
+    if file is None:
+        raise Misused("MLSCOPE_READY_FILE: expected the file that the service writes when ready")
+    hearing = hear(settings, arguments.service, within_s=arguments.within)
+    print(f"{arguments.service}: {hearing}")
+    announced = Announced.read(file)
+    if arguments.end and announced and count_silence(file, hearing) >= _SILENCES:
+        count_silence(file, "starting")
+        print(f"{arguments.service}: ended, to be started again")
+        with suppress(ProcessLookupError):
+            # One that hangs does not hear a softer signal.
+            os.kill(announced.pid, signal.SIGKILL)
+    return exits.OK if hearing == "answers" else exits.FAILED
