@@ -17,7 +17,9 @@ def is_answered(
     answer is heard below the subject `inbox`. Raises OSError without a server.
     """
     reply = f"{inbox}.{secrets.token_hex(8)}"
-    connection, parser = dial(settings.nats_url, settings.nats_seed(), f"{name}-health")
+    connection, parser = dial(
+        settings.nats_url, settings.nats_seed(), f"{name}-health", settings.tls_authority_file
+    )
     deadline_s = time.monotonic() + within_s
     with connection:
         connection.sendall(subscription(reply) + publication(subject, reply, b""))

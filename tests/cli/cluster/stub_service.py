@@ -6,6 +6,7 @@ It ends at once where the data folder holds `die-NAME`, and is deaf while that h
 import asyncio
 import json
 import os
+import ssl
 import sys
 from pathlib import Path
 
@@ -25,8 +26,10 @@ async def answer() -> None:
 
     from mlscope.health import Announced
 
+    authority = environ.get("MLSCOPE_TLS_AUTHORITY_FILE")
     client = await nats.connect(
         environ["MLSCOPE_NATS_URL"],
+        tls=ssl.create_default_context(cafile=authority) if authority else None,
         nkeys_seed=environ["MLSCOPE_NATS_SEED_FILE"],
         reconnect_time_wait=0.05,
         max_reconnect_attempts=-1,
