@@ -90,9 +90,12 @@ def add_reading(commands: Parsers) -> None:
     cancel.add_argument("evaluation", metavar="ID")
     cancel.add_argument("--reason", default="", metavar="TEXT", help="recorded with the evaluation")
     page = add_command(
-        commands, "open", "open an evaluation's page in the browser", function="open:open_page"
+        commands,
+        "open",
+        "open an evaluation's page, or the first one, in a browser that it logs in",
+        function="open:open_page",
     )
-    page.add_argument("evaluation", metavar="ID")
+    page.add_argument("evaluation", metavar="ID", nargs="?", default="")
     page.add_argument("--trace", action="store_true", help="open the page of its trace")
     page.add_argument(
         "--run", dest="of_run", default="", metavar="RUN", help="with --trace: of this run"

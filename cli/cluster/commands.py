@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.cluster.errors import ClusterError, NotUp
+from cli.cluster.logins import with_login
 from cli.cluster.postgres import Database
 from cli.cluster.state import (
     ClusterState,
@@ -110,7 +111,7 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
         with suppress(NotUp):
             state = read_state(folder)
             if state.supervisor.pid == process.pid and state.phase == "running":
-                print(status_table(state, time.time(), database_kind(state)))
+                print(_shown(state, database_kind(state)))
                 # The supervisor outlives us; Popen would warn about a process without exit code.
                 process.returncode = _OK
                 return _OK
@@ -156,9 +157,15 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         text = json.dumps({**dataclasses.asdict(state), "database": kind}, indent=2)
     else:
-        text = status_table(state, time.time(), kind)
+        text = _shown(state, kind)
     print(text)
     return _OK if all(process.state == "ready" for process in state.processes) else _FAILED
+
+
+def _shown(state: ClusterState, kind: str) -> str:
+    """Return the state as people read it; the address of the pages logs a browser in, once."""
+    pages = with_login(state.gateway_url, Path(state.gateway_token_file))
+    return status_table(state, time.time(), kind, pages)
 
 
 def database_kind(state: ClusterState) -> str:

@@ -151,6 +151,8 @@ class ClusterPlan:
             "MLSCOPE_GATEWAY_URL": self.gateway_url,
             "PYTHONUNBUFFERED": "1",
         }
+        if name == "gateway":
+            own["MLSCOPE_GATEWAY_TOKEN_FILE"] = str(self.gateway_token_file)
         if name in _DATABASE_USERS:
             own |= self.database.environ()
         if self.listening:
@@ -158,7 +160,6 @@ class ClusterPlan:
         if self.listening and name == "gateway":
             own |= self.listening.certificate.server_environ()
             own["MLSCOPE_GATEWAY_HOST"] = self.listening.address
-            own["MLSCOPE_GATEWAY_TOKEN_FILE"] = str(self.gateway_token_file)
         inherited = {
             key: text for key, text in self._environ.items() if key not in DATABASE_SETTINGS
         }

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from cli.cluster.errors import AlreadyUp, NotUp
+from cli.cluster.logins import with_login
 from cli.cluster.processes import Identity, is_alive
 
 _STATE = "cluster.json"
@@ -53,7 +54,7 @@ class ClusterState:
     authority_file: str = ""
     """What its clients trust, where it listens for other machines with an authority of its own."""
     gateway_token_file: str = ""
-    """The secret that its pages ask for; '' where they ask for none."""
+    """The secret that its pages ask for."""
 
     @property
     def is_up(self) -> bool:
@@ -144,15 +145,16 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
         "MLSCOPE_NATS_URL": state.nats_url,
         "MLSCOPE_NATS_SEED_FILE": state.requester_seed_file,
         "MLSCOPE_GATEWAY_URL": state.gateway_url,
+        "MLSCOPE_GATEWAY_TOKEN_FILE": state.gateway_token_file,
         **({"MLSCOPE_TLS_AUTHORITY_FILE": state.authority_file} if state.authority_file else {}),
     }
 
 
-def status_table(state: ClusterState, now: float, database: str) -> str:
+def status_table(state: ClusterState, now: float, database: str, pages: str) -> str:
     """Return the addresses and a table with a line for each process of the cluster in `state`.
 
     `state`: the cluster's; `now`: seconds since the epoch; `database`: the name and version of the
-    database that answers.
+    database that answers; `pages`: the address that opens the pages.
     """
     rows = [("PROCESS", "STATE", "RESTARTS", "PID", "UP")]
     for process in state.processes:
@@ -168,7 +170,7 @@ def status_table(state: ClusterState, now: float, database: str) -> str:
     token = f"  (token: {state.gateway_token_file})" if state.gateway_token_file else ""
     lines = [
         f"phase     {state.phase}",
-        f"pages     {state.gateway_url}{token}",
+        f"pages     {pages}{token}",
         f"nats      {state.nats_url}  (key: {state.requester_seed_file})",
         f"database  {state.database_url}  ({details})",
         "",
@@ -177,15 +179,15 @@ def status_table(state: ClusterState, now: float, database: str) -> str:
     return "\n".join(lines)
 
 
-def summary(state: ClusterState) -> str:
-    """Return the cluster's state in one line."""
+def summary(state: ClusterState, pages: str) -> str:
+    """Return the cluster's `state` in one line, with the address of its `pages` once it runs."""
     ready = sum(process.state == "ready" for process in state.processes)
     restarts = sum(process.restarts for process in state.processes)
     parts = [f"mlscope {state.phase}", f"{ready} of {len(state.processes)} ready"]
     if restarts:
         parts.append(f"{restarts} restarts")
     if state.phase == "running":
-        parts += [state.gateway_url, state.nats_url]
+        parts += [pages, state.nats_url]
     return " · ".join(parts)
 
 
@@ -196,11 +198,17 @@ class StatusLine:
         """Write to `stream`."""
         self._stream = stream
         self._rewrites = stream.isatty()
-        self._last = ""
+        self._last = self._pages = ""
 
     def show(self, state: ClusterState) -> None:
-        """Show `state` if its line differs from the last one."""
-        line = summary(state)
+        """Show `state` if its line differs from the last one.
+
+        On a terminal the address of the pages logs in; a log has none that does.
+        """
+        if not self._pages and state.phase == "running":
+            token_file = Path(state.gateway_token_file) if self._rewrites else None
+            self._pages = with_login(state.gateway_url, token_file)
+        line = summary(state, self._pages)
         if line == self._last:
             return
         self._last = line

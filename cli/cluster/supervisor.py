@@ -127,12 +127,12 @@ class Supervisor:
             database_url=redact(plan.database.url),
             database_password_file=plan.database.password_file,
             gateway_url=plan.gateway_url,
+            gateway_token_file=str(plan.gateway_token_file),
             requester_seed_file=str(plan.nats.seed_files["requester"]),
             ports=dict(plan.ports),
             processes=tuple(process.state() for process in (*self._servers, *self._services)),
             reason=self._reason,
             authority_file=str((listening and listening.certificate.authority) or ""),
-            gateway_token_file=str(plan.gateway_token_file) if listening else "",
         )
 
     def run(self) -> None:

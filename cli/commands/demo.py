@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cli import exits
 from cli.cluster.errors import NotUp
+from cli.cluster.logins import with_login
 from cli.cluster.state import ClusterState, running_state
 from cli.printing.output import Rows, table_lines
 from cli.printing.progress import ProgressLine
@@ -39,7 +40,7 @@ def demo(arguments: argparse.Namespace) -> int:
     with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
         if arguments.stay:
-            _stay(status)
+            _stay(with_login(status.address, Path(state.gateway_token_file)))
     if not arguments.stay:
         lines = ["", f"The evaluation's page: {status.address}"]
         if not arguments.keep:
@@ -49,9 +50,9 @@ def demo(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _stay(status: EvaluationStatus) -> None:
-    """Leave the page of an evaluation open until Ctrl-C or SIGTERM."""
-    print(f"\nThe evaluation's page, until Ctrl-C: {status.address}", flush=True)
+def _stay(address: str) -> None:
+    """Leave the page of an evaluation at its `address` until Ctrl-C or SIGTERM."""
+    print(f"\nThe evaluation's page, until Ctrl-C: {address}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             signal.pause()
@@ -112,7 +113,8 @@ async def _evaluate(state: ClusterState) -> tuple[int, EvaluationStatus]:
         evaluation = await client.evaluate(demo_request())
         try:
             with ProgressLine(sys.stderr) as line:
-                line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+                address = with_login(evaluation.address, Path(state.gateway_token_file))
+                line.note(f"evaluation {evaluation.id}  {address}")
                 status = await evaluation.follow(line.show)
         except asyncio.CancelledError:
             await evaluation.cancel("the demo was interrupted")

@@ -1,4 +1,4 @@
-"""`mlscope open`: opens an evaluation's page in the browser, and prints its address."""
+"""`mlscope open`: opens an evaluation's page, or the first one, in a browser that it logs in."""
 
 import argparse
 import asyncio
@@ -9,17 +9,25 @@ from urllib.parse import urlencode
 from cli import exits
 from cli.failures import Misused
 from cli.inputs.connection import client_of
+from cli.inputs.pages import browser_address, gateway_of
+
+_OPENED_S = 60.0
 
 
 async def open_page(arguments: argparse.Namespace) -> int:
     """Print the address of a page, and open it where there is a browser."""
-    async with client_of(arguments) as client:
-        status = await client.status(arguments.evaluation)
-    if not status.address:
-        raise Misused(f"{status.evaluation} has no address: is a gateway running?")
-    address = page_address(status.address, is_trace=arguments.trace, run=arguments.of_run)
-    print(address)
-    if not arguments.print_only and not await asyncio.to_thread(webbrowser.open, address):
+    if arguments.evaluation:
+        async with client_of(arguments) as client:
+            status = await client.status(arguments.evaluation)
+        page = page_address(status.address, is_trace=arguments.trace, run=arguments.of_run)
+    else:
+        page = gateway_of(arguments)[0]
+    if not page:
+        raise Misused(f"{arguments.evaluation or 'it'} has no address: is a gateway running?")
+    print(browser_address(page, arguments))
+    # Others of this machine see the browser's arguments: a ticket of its own, which ends soon.
+    opened = browser_address(page, arguments, _OPENED_S)
+    if not arguments.print_only and not await asyncio.to_thread(webbrowser.open, opened):
         print("no browser here: open the address in one", file=sys.stderr)
     return exits.OK
 
@@ -29,7 +37,7 @@ def page_address(address: str, *, is_trace: bool = False, run: str = "") -> str:
 
     With `is_trace` it is the page of its trace, of a `run` where one is named.
     """
-    if not is_trace:
+    if not is_trace or not address:
         return address
     query = f"?{urlencode({'run': run})}" if run else ""
     return f"{address}/trace{query}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cli import exits
 from cli.inputs.connection import client_of
+from cli.inputs.pages import browser_address
 from cli.printing.output import Rows, width_of, write_json, write_rows
 from cli.printing.progress import ProgressLine
 from cli.reference_logs import log_of, read_log
@@ -28,7 +29,8 @@ async def reproduce(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         evaluation = await client.evaluate(request_again(before, arguments.agent, **wait))
         with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
-            line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+            address = browser_address(evaluation.address, arguments)
+            line.note(f"evaluation {evaluation.id}  {address}")
             status = await evaluation.follow(line.show)
         if status.state != "analyzed":
             print(f"{status.evaluation} {status.state}: {status.cause}", file=sys.stderr)

@@ -7,6 +7,7 @@ import sys
 
 from cli import exits
 from cli.inputs.connection import client_of
+from cli.inputs.pages import browser_address
 from cli.inputs.request import request_from
 from cli.printing.progress import ProgressLine
 from cli.printing.results import (
@@ -38,7 +39,8 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
                 write_accepted(evaluation, arguments.output)
                 return exits.OK
             with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
-                line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+                address = browser_address(evaluation.address, arguments)
+                line.note(f"evaluation {evaluation.id}  {address}")
                 status = await evaluation.follow(line.show)
         except asyncio.CancelledError:
             running = keyed_evaluation_id(request.key)

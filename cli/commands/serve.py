@@ -5,17 +5,19 @@ import asyncio
 import logging
 import os
 import signal
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 from cli import exits
+from cli.inputs.pages import TOKEN_FILE
 from mlscope.bus.bus import Bus, StatsSource
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import ServiceInfo
 from mlscope.health import Announced
 from mlscope.logs import set_up_logging
-from mlscope.settings import Settings
+from mlscope.settings import InvalidSetting, Settings
 from mlscope.settings.reference import unknown_variables
 
 _log = logging.getLogger(__name__)
@@ -26,6 +28,8 @@ def serve(arguments: argparse.Namespace) -> int:
     import uvloop
 
     settings = Settings.read(os.environ)
+    if arguments.service == "gateway" and settings.gateway_token_file is None:
+        settings = replace(settings, gateway_token_file=_token_file(settings.data_folder))
     set_up_logging(arguments.service, settings.log_level)
     for variable in unknown_variables(os.environ):
         _log.warning("unknown setting", extra={"variable": variable})
@@ -34,6 +38,15 @@ def serve(arguments: argparse.Namespace) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve_until_stopped(arguments.service, settings))
     return exits.OK
+
+
+def _token_file(data_folder: Path) -> Path:
+    """Return the file with the token of a local cluster's gateway. Raises InvalidSetting."""
+    path = data_folder / "keys" / TOKEN_FILE
+    if not path.is_file():
+        needed = f"a file with a secret text: there is no cluster's in {data_folder}"
+        raise InvalidSetting("MLSCOPE_GATEWAY_TOKEN_FILE", "", needed)
+    return path
 
 
 async def serve_until_stopped(name: str, settings: Settings) -> None:

@@ -32,12 +32,15 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     """
     feeds = Feeds(bus, limit=settings.max_live_clients)
     watches = Watches(bus, feeds)
+    token = settings.gateway_token()
+    if token is None:
+        _log.warning("no token: every user of this machine may ask and look")
     own_hosts = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
     app = build_app(
         bus,
         feeds,
         most_bytes=settings.max_request_bytes,
-        token=settings.gateway_token(),
+        token=token,
         own_hosts=frozenset(name for name in own_hosts if name),
     )
     server = _Server(

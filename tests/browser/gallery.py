@@ -135,10 +135,12 @@ async def _keys(page: Page) -> None:
     await page.wait_for_timeout(200)
 
 
-async def photograph(browser: Browsing, origin: str, shots: list[Shot], folder: Path) -> None:
-    """Take `shots` of the gateway at `origin` at each width, light and dark, into a `folder`."""
+async def photograph(browser: Browsing, cluster: Cluster, shots: list[Shot], folder: Path) -> None:
+    """Take `shots` of a cluster's pages at each width, light and dark, into a `folder`."""
+    origin = read_state(cluster.folder).gateway_url
     for width, scheme in product(WIDTHS, SCHEMES):
         page = await browser.page(width=width, scheme=scheme)
+        await page.goto(cluster.pages_url())
         for shot in shots:
             response = await page.goto(origin + shot.path)
             if shot.action is not None:
@@ -196,16 +198,15 @@ async def _photograph_all(cluster: Cluster, folder: Path, pattern: str) -> None:
     if program is None:
         raise SystemExit("no chromium on this machine")
     subjects = made_in(cluster)
-    origin = read_state(cluster.folder).gateway_url
 
     def chosen(shots: list[Shot]) -> list[Shot]:
         return [shot for shot in shots if pattern in shot.name]
 
     async with browsing(program) as browser:
-        await photograph(browser, origin, chosen(shots_of(subjects)), folder)
+        await photograph(browser, cluster, chosen(shots_of(subjects)), folder)
         if chosen(live_shots_of(Subjects("", "", ""))):
             with _live(cluster, subjects) as subjects:
-                await photograph(browser, origin, chosen(live_shots_of(subjects)), folder)
+                await photograph(browser, cluster, chosen(live_shots_of(subjects)), folder)
         sys.stderr.writelines(f"{line}\n" for line in browser.complaints())
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from cli.cluster.state import read_state
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing
 from tests.browser.hands import Finger, Hands, Keys, Mouse
@@ -21,9 +20,9 @@ pytestmark = pytest.mark.timeout(300)
 
 @dataclass(frozen=True)
 class Place:
-    """Where the journey takes place: a gateway, and an evaluation made before."""
+    """Where the journey takes place: a cluster, and an evaluation made before."""
 
-    url: str
+    cluster: Cluster
     before: str
 
 
@@ -40,7 +39,7 @@ def place(cluster: Cluster) -> Place:
     request = ("run", MODEL, "--scenario", "online:queries=20", "--trace-level", "framework")
     before = cluster.mlscope(*request, "--detach").strip()
     cluster.mlscope("watch", before)
-    return Place(read_state(cluster.folder).gateway_url, before)
+    return Place(cluster, before)
 
 
 async def test_with_a_mouse(browser: Browsing, place: Place) -> None:
@@ -60,7 +59,7 @@ async def test_on_a_phone(browser: Browsing, place: Place) -> None:
 async def travel(hands: Hands, place: Place) -> None:
     """Go the whole way with these `hands`, at this `place`."""
     page = hands.page
-    await page.goto(place.url)
+    await page.goto(place.cluster.pages_url())
     await arrived(page, "/")
     await hands.press(page.get_by_role("link", name="New", exact=True))
     await arrived(page, "/new")

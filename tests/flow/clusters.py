@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import httpx
 import psycopg
 
 from cli.cluster.state import ProcessState, read_state
@@ -63,6 +64,19 @@ class Cluster:
     def key(self, name: str) -> Path:
         """Return the file with a connection's secret."""
         return self.folder / "keys" / f"{name}.nk"
+
+    def get(self, path: str, *, token: bool = True) -> int:
+        """Ask the gateway for a path, with its token or without; return the answer's status."""
+        bearer = {"Authorization": f"Bearer {self.token()}"} if token else {}
+        return httpx.get(f"{read_state(self.folder).gateway_url}{path}", headers=bearer).status_code
+
+    def token(self) -> str:
+        """Return the gateway's token."""
+        return (self.folder / "keys" / "gateway.token").read_text("ascii").strip()
+
+    def pages_url(self) -> str:
+        """Return the address that logs a browser in, as the user's command gives it."""
+        return self.mlscope("open", "--print").strip()
 
     @property
     def nats_url(self) -> str:

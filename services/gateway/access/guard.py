@@ -5,18 +5,20 @@ import hmac
 import re
 import time
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mlscope.logins import PARAMETER
 from mlscope.settings import is_loopback
 from schemas.request import Refused
+from services.gateway.access.tickets import Tickets
 from services.gateway.responses import refusal
 
-COOKIE = "mlscope_session"
+_COOKIE = "mlscope_session"
 SESSION_S = 7 * 24 * 3600
 """How long a login lasts."""
 
@@ -55,6 +57,7 @@ class Guard:
         self._app = app
         self._token = token
         self._own_hosts = own_hosts
+        self._tickets = Tickets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
@@ -86,7 +89,10 @@ class Guard:
         path = request.scope["path"]
         if self._token is None or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return None
-        if is_authorised(request.headers, request.cookies, self._token):
+        is_known = is_authorised(request.headers, request.cookies, self._token)
+        if PARAMETER in request.query_params and request.method == "GET":
+            return self._login(request, self._token, is_known=is_known)
+        if is_known:
             return None
         if not path.startswith("/api/"):
             return RedirectResponse("/login", 303)
@@ -95,13 +101,50 @@ class Guard:
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
+    def _login(self, request: Request, token: str, *, is_known: bool) -> Response:
+        """Exchange the ticket of an address for a cookie, and lead to the address without it."""
+        tickets = request.query_params.getlist(PARAMETER)
+        is_good = len(tickets) == 1 and self._tickets.take(tickets[0], token, time.time())
+        if not is_good and not is_known:
+            return RedirectResponse("/login", 303)
+        query = urlencode(
+            [pair for pair in request.query_params.multi_items() if pair[0] != PARAMETER]
+        )
+        # With two slashes at its beginning a path would be another host's address.
+        path = "/" + quote(request.scope["path"].lstrip("/"))
+        response = RedirectResponse(f"{path}?{query}" if query else path, 303)
+        if is_good:
+            set_session(response, request, token)
+        return response
+
+
+def set_session(response: Response, request: Request, token: str) -> None:
+    """Log the browser in that made the `request`: the `response` sets the cookie of `token`.
+
+    It is sent along where another site's link leads here, so that a link in a web page of a
+    terminal or a chat works: what changes something is refused by its origin.
+    """
+    response.set_cookie(
+        cookie_of(token),
+        session_of(token, time.time()),
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+
+
+def cookie_of(token: str) -> str:
+    """Return the cookie's name: gateways on several ports of one host share their cookies."""
+    return f"{_COOKIE}_{hashlib.sha256(b'mlscope cookie ' + token.encode()).hexdigest()[:8]}"
+
 
 def is_authorised(headers: Mapping[str, str], cookies: Mapping[str, str], token: str) -> bool:
     """Tell whether `headers` have the `token`, or `cookies` the one that the login page sets."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and _same(credentials.strip(), token):
         return True
-    return _is_session(cookies.get(COOKIE, ""), token)
+    return _is_session(cookies.get(cookie_of(token), ""), token)
 
 
 def host_of(headers: Mapping[str, str]) -> str | None:

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from schemas.request import Refused
 from services.gateway.access.failures import Failures
-from services.gateway.access.guard import COOKIE, SESSION_S, session_of
+from services.gateway.access.guard import set_session
 from services.gateway.pages.plain import ErrorView, LoginView
 from services.gateway.rendering import rendered
 from services.gateway.responses import status_code_of
@@ -41,15 +41,7 @@ async def login(request: Request) -> Response:
         failures.add(address, time.monotonic())
         return rendered(request, LoginView("This is not the gateway's token."), 401)
     response = RedirectResponse("/", 303)
-    is_https = request.url.scheme == "https"
-    response.set_cookie(
-        COOKIE,
-        session_of(token, time.time()),
-        max_age=SESSION_S,
-        httponly=True,
-        samesite="strict",
-        secure=is_https,
-    )
+    set_session(response, request, token)
     return response
 
 

@@ -35,7 +35,8 @@ def a_state(password_file: str = "") -> ClusterState:
 def test_the_status_names_the_files_of_the_key_and_of_the_password(
     password_file: str, told: str
 ) -> None:
-    lines = status_table(a_state(password_file), 0.0, "PostgreSQL").splitlines()
+    lines = status_table(a_state(password_file), 0.0, "PostgreSQL", "http://p").splitlines()
+    assert lines[1] == "pages     http://p"
     assert lines[2] == "nats      nats://127.0.0.1:1  (key: /d/keys/requester.nk)"
     assert lines[3] == f"database  postgresql://mlscope@127.0.0.1:2/mlscope  {told}"
 

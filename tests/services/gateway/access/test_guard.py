@@ -3,13 +3,15 @@
 import logging
 import time
 from http.cookies import SimpleCookie
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.logins import TICKET_S, login_address
 from services.gateway.access.failures import MAX_FAILURES, WITHIN_S, Failures
-from services.gateway.access.guard import COOKIE, SESSION_S, session_of
+from services.gateway.access.guard import SESSION_S, cookie_of, session_of
 from tests.services.gateway.conftest import web_over
 from tests.stories import StandIns
 
@@ -76,15 +78,63 @@ async def test_what_is_written_as_a_host_opens_nothing(
 async def test_a_login_ends(bus: Bus, standing: StandIns) -> None:
     async with web_over(bus, TOKEN) as web:
         response = await web.post("/login", data={"token": TOKEN})
-        cookie = SimpleCookie(response.headers["set-cookie"])[COOKIE]
+        cookie = SimpleCookie(response.headers["set-cookie"])[cookie_of(TOKEN)]
         assert int(cookie["max-age"]) == SESSION_S
     expired = session_of(TOKEN, time.time() - SESSION_S - 1)
     lasting = session_of(TOKEN, time.time())
     later = f"{int(time.time()) + 10 * SESSION_S}.{lasting.partition('.')[2]}"
     for value, status in ((lasting, 200), (expired, 401), (later, 401), ("x.y", 401), ("", 401)):
         async with web_over(bus, TOKEN) as web:
-            response = await web.get("/api/catalog", headers={"Cookie": f"{COOKIE}={value}"})
+            headers = {"Cookie": f"{cookie_of(TOKEN)}={value}"}
+            response = await web.get("/api/catalog", headers=headers)
             assert response.status_code == status, value
+
+
+async def test_an_address_with_a_ticket_logs_in_once(bus: Bus, standing: StandIns) -> None:
+    address = login_address("http://localhost/evaluations?a=1&a=2", TOKEN, time.time())
+    assert TOKEN not in address
+    async with web_over(bus, TOKEN) as web:
+        entered = await web.get(address)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/evaluations?a=1&a=2")
+        assert (await web.get("/evaluations")).status_code == 200
+        again = await web.get(address)
+        assert again.headers["location"] == "/evaluations?a=1&a=2"
+        web.cookies.clear()
+        thief = await web.get(address)
+        assert (thief.headers["location"], "set-cookie" in thief.headers) == ("/login", False)
+
+
+async def test_no_other_ticket_logs_in(bus: Bus, standing: StandIns) -> None:
+    now_s = time.time()
+    tickets = [
+        login_address("http://localhost/", token, made_s).rpartition("=")[2]
+        for token, made_s in (("other", now_s), (TOKEN, now_s - TICKET_S - 1), (TOKEN, now_s))
+    ]
+    later = f"{int(now_s) + 10 * TICKET_S}.{tickets[2].partition('.')[2]}"
+    async with web_over(bus, TOKEN) as web:
+        for ticket in (tickets[0], tickets[1], later, "", ".", "1.2.3", "\u0661.a.b", "9" * 5000):
+            refused = await web.get("/", params={"login": ticket})
+            assert (refused.status_code, refused.headers["location"]) == (303, "/login")
+        twice = await web.get("/", params={"login": [tickets[2], tickets[2]]})
+        assert twice.headers["location"] == "/login"
+        assert (await web.post(f"/?login={tickets[2]}")).headers["location"] == "/login"
+        assert (await web.get(f"/?login={tickets[2]}")).headers["location"] == "/"
+
+
+@pytest.mark.parametrize("path", ["//evil.example", "//evil.example/%2e%2e", "/\\evil.example"])
+async def test_a_ticket_leads_to_no_other_host(bus: Bus, standing: StandIns, path: str) -> None:
+    address = login_address("http://localhost/", TOKEN, time.time())
+    async with web_over(bus, TOKEN) as web:
+        request = httpx.Request("GET", address.replace("/?", "/x?"))
+        query = request.url.query.decode()
+        request.url = request.url.copy_with(raw_path=f"{path}?{query}".encode())
+        location = (await web.send(request)).headers["location"]
+    assert urlsplit(location).netloc == ""
+    assert location.startswith(("/evil.example", "/%5C"))
+
+
+async def test_gateways_of_one_host_keep_their_logins_apart(bus: Bus, standing: StandIns) -> None:
+    assert cookie_of(TOKEN) != cookie_of("other")
 
 
 async def test_a_token_is_not_guessed_by_trying(bus: Bus, standing: StandIns) -> None:
