@@ -187,8 +187,9 @@ class Cancel(Command):
     reason: str = ""
 
 
-ListOrder = Literal["newest", "oldest", "model", "state", "throughput", "latency"]
-"""Orders of a list: `throughput` descending, `latency` ascending, by the best load of each."""
+ListOrder = Literal["newest", "oldest", "model", "state", "throughput", "latency", "noise"]
+"""Orders of a list: `throughput` descending, `latency` ascending, by the best load of each; `noise`
+has those without a caveat about noise first."""
 
 
 class ListEvaluations(Command):

@@ -35,6 +35,9 @@ SPAN_COLUMNS: tuple[str, ...] = get_args(SpanColumn)
 QUERY_KIND = 7
 """The kind of spans that show the load; the other kinds are those of `SpanKind`."""
 
+ANSWERED = "answered"
+"""The name of the spans of answered queries."""
+
 
 class ShowTrace(Command):
     """Show the lanes of one run, the range of time and what is missing.

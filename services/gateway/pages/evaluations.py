@@ -17,8 +17,9 @@ _HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Model": ("model",),
         "State": ("state",),
+        "Noise": ("noise",),
         "Load": (),
-        "p90": ("latency",),
+        "Latency": ("latency",),
         "Samples/s": ("throughput",),
         "Agents": (),
         "Requested": ("newest", "oldest"),
@@ -26,7 +27,7 @@ _HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Heading and orders of each column; a second click on a heading asks for the second order."""
 _DIRECTIONS: Mapping[str, str] = MappingProxyType(
-    {"oldest": "ascending", "model": "ascending", "state": "ascending", "latency": "ascending"}
+    dict.fromkeys(("oldest", "model", "state", "latency", "noise"), "ascending")
 )
 _OWN = ("search", "state", "sort", "limit", "page")
 
@@ -131,9 +132,11 @@ class EvaluationRow:
         return f"batch {batch} · {', '.join(extent.levels)}"
 
     @property
-    def is_noisy(self) -> bool:
-        """Whether a load's run has a caveat about noise."""
-        return any(headline.is_noisy for headline in self.status.headlines)
+    def noise(self) -> str:
+        """Whether a load's run has a caveat about noise, '' before the analysis."""
+        headlines = self.status.headlines
+        is_noisy = any(headline.is_noisy for headline in headlines)
+        return ("noisy" if is_noisy else "quiet") if headlines else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,8 @@ def best_figures(headlines: Sequence[Headline]) -> BestFigures:
 
 
 def _best_latency(headline: Headline) -> Figure | None:
-    if headline.p90_ns is not None:
-        return figure_of(headline.p90_ns, "ns", load_of(headline))
-    figure = latency_figure(headline)
+    p90 = figure_of(headline.p90_ns, "ns", "p90")
+    figure = p90 or latency_figure(headline)
     return figure and Figure(figure.text, f"{figure.note}, {figure.interval}", load_of(headline))
 
 

@@ -7,9 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 from mlscope.evaluation.fold import ENDED
 from mlscope.exchange.formats import SPAN_FORMATS, SpanFormat
 from schemas.status import EvaluationStatus, RunStatus
-from schemas.trace import SpanColumn, TraceLane
+from schemas.trace import ANSWERED, QUERY_KIND, SpanColumn, TraceLane
 
-LONG_COLUMNS: tuple[SpanColumn, ...] = ("lane", "start", "duration", "name", "id", "count")
+LONG_COLUMNS: tuple[SpanColumn, ...] = (
+    *("lane", "start", "duration", "name", "id", "count"),
+    *("kind", "query"),
+)
 """What the tables of the longest spans need of each span."""
 MOST_OF_A_LEVEL = 20
 _OPEN = ("planned", "started")
@@ -86,9 +89,11 @@ def longest_by_level(
     by_number = {lane.lane: lane for lane in lanes if lane.group != "counter"}
     levels: dict[str, list[LongSpan]] = {lane.level: [] for lane in by_number.values()}
     rows = zip(*(columns[name] for name in LONG_COLUMNS), strict=True)
-    for number, start, duration, name, id_, count in rows:
+    for number, start, duration, name, id_, count, kind, query in rows:
         if count == 1 and (lane := by_number.get(number)):
-            levels[lane.level].append(LongSpan(id_, name, lane.title, start, duration))
+            is_query = kind == QUERY_KIND and name == ANSWERED
+            title = f"query {query}" if is_query else name
+            levels[lane.level].append(LongSpan(id_, title, lane.title, start, duration))
     return [
         LevelSpans(level, sorted(spans, key=lambda span: -span.duration_ns)[:MOST_OF_A_LEVEL])
         for level, spans in levels.items()

@@ -37,6 +37,7 @@ def row_of(state: EvaluationState) -> Row:
         latency_ns=_best(
             min, (headline.p90_ns or headline.latency_ns for headline in state.headlines)
         ),
+        is_noisy=any(line.is_noisy for line in state.headlines) if state.headlines else None,
     )
     if plan is None:
         return _with_text(row, state.evaluation)

@@ -36,6 +36,8 @@ class Row:
     #: the best of all loads, None before the analysis
     samples_per_s: float | None = None
     latency_ns: float | None = None
+    #: whether a load's run has a caveat about noise, None before the analysis
+    is_noisy: bool | None = None
     #: what a search looks at, in lower case
     text: str = ""
 
@@ -100,6 +102,7 @@ _SORT_KEYS: Mapping[str, Callable[[Row], Any]] = MappingProxyType(
         "state": lambda row: row.state,
         "throughput": lambda row: _figure_key(row.samples_per_s, -1),
         "latency": lambda row: _figure_key(row.latency_ns, 1),
+        "noise": lambda row: (row.is_noisy is None, row.is_noisy),
     }
 )
 """Sort keys of orders other than by time; sorting is stable, so equal rows stay newest first."""

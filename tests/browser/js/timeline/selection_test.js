@@ -4,6 +4,7 @@ import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans
 import { partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
 import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
 import { hitColumns } from "/static/js/timeline/data/hit.js";
+import { titleOf } from "/static/js/timeline/format.js";
 
 const LANES = new Map([
   [0, { lane: 0, level: "layer", group: "host" }],
@@ -134,4 +135,12 @@ export function test_a_query_of_the_load_has_what_the_host_did_for_it() {
   const lanes = new Map([[0, { lane: 0, level: "query", group: "load" }], [1, { lane: 1, level: "model", group: "host", thread: 1 }]]);
   equal(ids(partsOfQuery(store, lanes, store.locate(1))), [2]);
   equal(partsOfQuery(store, lanes, store.locate(2)), []);
+}
+
+export function test_a_query_is_called_by_its_number() {
+  const store = new Store();
+  const names = ["answered", "failed", "queued", "answered"].map((text) => store.nameOf(text));
+  const row = { name: names, kind: [7, 7, 7, 0], count: [1, 1, 1, 1], query: [84, 85, 84, -1] };
+  const titles = names.map((_, span) => titleOf(store, { row, span }));
+  equal(titles, ["query 84", "query 85, failed", "queued", "answered"]);
 }

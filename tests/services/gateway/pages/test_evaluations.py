@@ -54,13 +54,14 @@ def test_labels_and_the_figures_of_the_best_load_are_shown_with_their_intervals(
     )
     html = shown(a_status(labels={"build": "7"}, headlines=(headline, best)))
     assert ">build=7</span>" in html
-    assert 'title="poisson, batch 8">4.00 ms</span><small>at least 3.00</small>' in html
+    assert 'title="poisson, batch 8">4.00 ms</span><small>p90, at least 3.00</small>' in html
     assert 'title="poisson, batch 8">900 /s</span><small>no interval</small>' in html
-    assert ">noisy</small>" in html
+    assert ">noisy</td>" in html
     html = shown(a_status(headlines=(headline,)))
     assert ">5.12 ms</span><small>99th percentile, 5.00 … 5.40</small>" in html
     assert ">812 /s</span><small>800 … 820</small>" in html
-    assert ">noisy</small>" not in html
+    assert '<td class="noise">quiet</td>' in html
+    assert '<td class="noise"></td>' in shown(a_status())
 
 
 def test_what_was_asked_for_is_said_in_short() -> None:
@@ -96,6 +97,7 @@ def test_headings_sort_and_say_by_what_the_list_is_sorted() -> None:
     html = shown(a_status())
     assert '<th aria-sort="descending"><a href="/evaluations?sort=oldest">Requested</a>' in html
     assert 'href="/evaluations?sort=throughput">Samples/s</a>' in html
+    assert 'href="/evaluations?sort=noise">Noise</a>' in html
     latency = shown(a_status(), sort="latency")
     assert (
         '<th class="number" aria-sort="ascending"><a href="/evaluations?sort=latency">' in latency

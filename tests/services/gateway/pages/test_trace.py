@@ -6,6 +6,7 @@ from schemas.level import Level
 from schemas.status import EvaluationStatus, RunStatus
 from schemas.trace import TraceLane
 from services.gateway.pages.trace import longest_by_level, trace_view
+from services.gateway.rendering import html_of
 
 E = "0123456789abcdef"
 
@@ -78,6 +79,8 @@ def test_the_longest_spans_of_each_level_are_listed_without_tiles_and_counters()
         "duration": [5.0, 9.0, 7.0, 99.0, 0.0],
         "name": ["conv", "gemm", "kernel", "tile", "power"],
         "id": [1, 2, 3, 4, 5],
+        "kind": [0, 0, 0, 0, 0],
+        "query": [-1, -1, -1, -1, -1],
         "count": [1, 1, 1, 40, 1],
     }
     levels = longest_by_level(lanes, columns)
@@ -86,3 +89,28 @@ def test_the_longest_spans_of_each_level_are_listed_without_tiles_and_counters()
     view = trace_view(status(1), "").with_levels(levels)
     assert view.levels == levels
     assert trace_view(status(1), "").with_levels((), "no analyzer").note == "no analyzer"
+
+
+def test_an_answered_query_is_listed_by_its_number() -> None:
+    lanes = [TraceLane(lane=0, key="load/0", group="load", level="queries", title="queries")]
+    columns: dict[str, list[Any]] = {
+        "lane": [0, 0],
+        "start": [0.0, 9.0],
+        "duration": [5.0, 4.0],
+        "id": [-1, -4],
+        "name": ["answered", "failed"],
+        "count": [1, 1],
+        "kind": [7, 7],
+        "query": [84, 85],
+    }
+    (level,) = longest_by_level(lanes, columns)
+    assert [span.name for span in level.spans] == ["query 84", "failed"]
+
+
+def test_a_run_that_is_measured_has_no_count_of_spans_yet() -> None:
+    running = status(0, 9, state="running")
+    started = running.runs[0].model_copy(update={"state": "started"})
+    view = trace_view(running.model_copy(update={"runs": (started, running.runs[1])}), "")
+    html = html_of(view)
+    assert "framework · started</option>" in html
+    assert "framework · 9 spans</option>" in html

@@ -58,3 +58,10 @@ def test_figures_sort_with_unknown_ones_last_and_equal_ones_newest_first() -> No
     assert listing.matching(order="latency") == ["d", "b", "c", "a"]
     assert listing.matching(order="oldest") == ["a", "b", "c", "d"]
     assert listing.matching(order="model") == ["a", "b", "c", "d"]
+
+
+def test_quiet_evaluations_come_before_noisy_ones_and_those_without_a_verdict_last() -> None:
+    listing = Listing()
+    for number, (name, noise) in enumerate({"a": None, "b": True, "c": False, "d": True}.items()):
+        listing.put(name, Row(number, name, "analyzed", is_noisy=noise))
+    assert listing.matching(order="noise") == ["c", "d", "b", "a"]

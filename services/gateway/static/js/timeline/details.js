@@ -1,6 +1,6 @@
 /** The panel below the lanes: what is known of the selected span, or of the marked range. */
 
-import { count, duration, percent, shortened } from "./format.js";
+import { count, duration, percent, shortened, titleOf } from "./format.js";
 import { partsOfQuery, spansAround, startedInside } from "./data/kin.js";
 import { LAUNCH, childrenOf, composition, flowOf, sameName } from "./data/selection.js";
 
@@ -41,10 +41,10 @@ export class Details {
   /** One sentence for who hears the page. */
   sentence(store, lanes, place) {
     const { row, span } = place;
-    const name = shortened(store.names[row.name[span]], NAME_LETTERS);
+    const name = shortened(titleOf(store, place), NAME_LETTERS);
     const { total } = childrenOf(store, place);
     const [above] = spansAround(store, lanes, place);
-    const part = above ? `, ${percent(row.duration[span] / above.row.duration[above.span])} of ${shortened(store.names[above.row.name[above.span]], 60)}` : "";
+    const part = above ? `, ${percent(row.duration[span] / above.row.duration[above.span])} of ${shortened(titleOf(store, above), 60)}` : "";
     return `${name}, ${lanes.get(row.lane)?.level ?? ""}, ${duration(row.duration[span])}, ${count(total)} children${part}`;
   }
 
@@ -53,7 +53,7 @@ export class Details {
     this.abort?.abort();
     this.abort = new AbortController();
     const { row, span } = place;
-    const name = store.names[row.name[span]];
+    const name = titleOf(store, place);
     const title = element("h3", { textContent: shortened(name, NAME_LETTERS), title: name.slice(0, 2000) });
     const own = element("div", { className: "own" }, title, this.#facts(store, lanes, place));
     this.panel.replaceChildren(own, this.#inside(store, lanes, place), this.#alike(store, lanes, place));
@@ -61,7 +61,7 @@ export class Details {
   }
 
   #button(store, place) {
-    const name = store.names[place.row.name[place.span]];
+    const name = titleOf(store, place);
     const button = element("button", { type: "button", className: "link", textContent: shortened(name, 60), title: name.slice(0, 500) });
     button.addEventListener("click", () => this.actions.select(place));
     return button;
@@ -118,8 +118,9 @@ export class Details {
     const same = sameName(store, lanes, place);
     const box = element("div", { className: "alike-spans" });
     const title = element("h4", { textContent: `Same name: ${count(same.count)}` });
-    const rank = Math.round(same.rank * 100);
-    const verdict = same.count > 1 ? `median ${duration(same.median)}, this one ${duration(place.row.duration[place.span])}: longer than or as long as ${rank} % of them` : "the only one";
+    const own = place.row.duration[place.span];
+    const rank = own >= same.most ? "the longest" : `longer than or as long as ${Math.round(same.rank * 100)} % of them`;
+    const verdict = same.count > 1 ? `median ${duration(same.median)}, this one ${duration(own)}: ${rank}` : "the only one";
     box.append(title, element("p", { textContent: verdict }));
     if (same.count > 1) {
       box.append(histogram(same, place.row.duration[place.span]));

@@ -58,3 +58,13 @@ export function amount(value, unit) {
   const name = { By: "B", 1: "", Cel: "°C" }[unit] ?? unit;
   return `${digits} ${prefix}${name}`.trim();
 }
+
+const QUERY_KIND = 7;
+const STATUSES = ["answered", "failed", "lost"];
+
+/** What a span is called: its name; a query of the load by its number, and what became of it unless it was answered. */
+export function titleOf(store, { row, span }) {
+  const name = store.names[row.name[span]];
+  if (row.kind[span] !== QUERY_KIND || row.count[span] > 1 || !STATUSES.includes(name)) return name;
+  return `query ${row.query[span]}${name === STATUSES[0] ? "" : `, ${name}`}`;
+}

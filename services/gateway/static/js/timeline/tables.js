@@ -1,6 +1,6 @@
 /** The longest spans of the window as a table: the timeline for who does not see it. */
 
-import { duration, shortened } from "./format.js";
+import { duration, shortened, titleOf } from "./format.js";
 import { longestSpans } from "./data/selection.js";
 
 export const MOST = 50;
@@ -49,7 +49,7 @@ export class WindowTable {
     const places = longestSpans([...store.rows.values()].filter(isSpan), window, MOST);
     this.selected = selected;
     this.rows = places.map(({ row, span }) => ({
-      id: row.id[span], name: store.names[row.name[span]], lane: lanes.get(row.lane).title, depth: row.depth,
+      id: row.id[span], name: titleOf(store, { row, span }), lane: lanes.get(row.lane).title, depth: row.depth,
       start: row.start[span], duration: row.duration[span], count: row.count[span],
     }));
     this.#show();

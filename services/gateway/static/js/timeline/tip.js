@@ -1,6 +1,6 @@
 /** The name and duration of the span under the pointer, beside it. */
 
-import { count, duration, shortened } from "./format.js";
+import { count, duration, shortened, titleOf } from "./format.js";
 
 const NAME_LETTERS = 120;
 const AWAY_X = 14;
@@ -12,7 +12,7 @@ export function showTip({ tip, lanes, gutter }, store, place, x, y) {
   if (!place) return;
   const { row, span } = place;
   const stands = row.count[span] > 1 ? ` · stands for ${count(row.count[span])} spans` : "";
-  tip.textContent = `${shortened(store.names[row.name[span]], NAME_LETTERS)} · ${duration(row.duration[span])}${stands}`;
+  tip.textContent = `${shortened(titleOf(store, place), NAME_LETTERS)} · ${duration(row.duration[span])}${stands}`;
   const left = gutter.offsetWidth + x + AWAY_X, most = lanes.clientWidth - tip.offsetWidth - 4;
   tip.style.transform = `translate(${Math.max(0, Math.min(left, most))}px, ${lanes.offsetTop + y + AWAY_Y}px)`;
 }

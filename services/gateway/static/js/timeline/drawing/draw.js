@@ -4,7 +4,7 @@
  * What a frame costs depends on the size of the screen alone.
  */
 
-import { count, duration, shortened } from "../format.js";
+import { count, duration, shortened, titleOf } from "../format.js";
 import { drawCounter } from "./counters.js";
 import { topOf } from "./layout.js";
 import { Marks } from "./marks.js";
@@ -145,7 +145,7 @@ export class Screen {
 
   #label(store, line, span, x, room) {
     const { row } = line;
-    const name = store.names[row.name[span]];
+    const name = titleOf(store, { row, span });
     const spans = row.count[span];
     const text = spans > 1 ? `${count(spans)} spans, longest ${name}` : name;
     const label = this.#measured(text);
