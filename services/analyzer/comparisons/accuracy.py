@@ -100,7 +100,7 @@ COMPARISON = Comparison(
         Axis("accuracy", "Accuracy"),
         "model",
         ("agent", "samples_per_s"),
-        ("size_bytes", "Published size"),
+        ("size_bytes", "Published size, bytes"),
         ("on_front", "batch_size"),
     ),
 )

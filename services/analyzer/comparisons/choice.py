@@ -131,7 +131,7 @@ COMPARISON = Comparison(
     chart=points(
         Axis("latency", "Latency of a query", "ns"),
         Axis("samples_per_s", "Samples per second"),
-        "meets",
-        ("agent", "model", "batch_size", "cost", "misses"),
+        "evaluation",
+        ("agent", "model", "batch_size", "cost", "meets", "misses", "is_chosen"),
     ),
 )

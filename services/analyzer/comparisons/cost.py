@@ -23,7 +23,7 @@ def cost(sources: Sequence[Source], terms: Terms) -> Table:
     """Return a row for each evaluation, agent with a price in `terms`, and batch size."""
     rows = [{name: row[name] for name in _NAMES} for row in priced(sources, terms)]
     without = sorted({row["agent"] for row in rates(sources)} - terms.prices.keys())
-    verdict = "No agent has a price: give the hourly price with `--price AGENT=DOLLARS`."
+    verdict = "No agent has a price: give dollars an hour, here or with `--price AGENT=DOLLARS`."
     if rows:
         cheapest = leader(rows, "cost", is_largest=False)
         place, amount = place_of(cheapest.row), estimate_text(cheapest.row, "cost", "")

@@ -62,6 +62,7 @@ def config_of(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
             "titleFontSize": 11,
             "labelLimit": 150 if is_narrow else 320,
             "symbolType": "square",
+            "symbolBaseFillColor": theme.soft,
             "offset": 8,
         },
         "header": {

@@ -131,6 +131,8 @@ class AnalysisView:
         every = len(self.table.rows)
         first = (self.selection.page - 1) * PAGE_ROWS
         matching = f"{self.matching}" if self.matching == every else f"{self.matching} of {every}"
+        if not every:
+            return "No rows"
         if not self.shown.rows:
             return f"No row of {every} matches"
         if self.matching <= PAGE_ROWS:

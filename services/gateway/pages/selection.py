@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from schemas.analysis import Table
 
-PAGE_ROWS = 200
+PAGE_ROWS = 50
 FILTERS = ("run", "batch_size", "level", "agent")
 """Columns by whose values rows can be selected."""
 

@@ -254,6 +254,7 @@ def _bubbles(
         "field": field,
         "type": "quantitative",
         "title": title,
+        "legend": {"format": ".2~s"},
         "test": f"datum.{field} > 0",
     }
     area = {"size": {"condition": area_by_size, "value": _SMALL_AREA}} if field else {}
@@ -271,13 +272,22 @@ def _bubbles(
     }
 
 
+_PALE = {"name": "blues", "extent": [0.1, 0.6]}
+"""Colours that dark figures are readable on, on a dark page too."""
+
+
 def heat(x: tuple[str, str], y: tuple[str, str], color: Axis) -> Chart:
     """Return a heat map: a square for each row, at `x` and `y`, with the number `color` in it.
 
     `x` and `y` are columns of places with their titles.
     """
     position = {"x": places(x), "y": places(y)}
-    shade = {"field": color.field, "type": "quantitative", "title": color.title}
+    shade = {
+        "field": color.field,
+        "type": "quantitative",
+        "title": color.title,
+        "scale": {"scheme": _PALE},
+    }
     return view(
         layer=[
             {
@@ -285,7 +295,7 @@ def heat(x: tuple[str, str], y: tuple[str, str], color: Axis) -> Chart:
                 "encoding": {**position, "color": shade, "tooltip": tips(x[0], y[0], color.field)},
             },
             {
-                "mark": {"type": "text", "style": "square"},
+                "mark": {"type": "text", "style": "square", "color": "#1a1c20"},
                 "encoding": {
                     **position,
                     "text": {"field": color.field, "type": "quantitative", "format": ".3~r"},

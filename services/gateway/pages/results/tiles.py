@@ -85,8 +85,11 @@ def _place(row: Cells) -> str:
 
 def _throughput_tile(status: EvaluationStatus, tables: Mapping[str, Table]) -> list[Tile]:
     rows = rows_by_run(tables, "throughput")
-    of_loads = [rows[line.run] for line in status.headlines if line.run in rows]
-    measured = with_value(of_loads or list(rows.values()), "samples_per_s")
+    loads = [rows[line.run] for line in status.headlines if line.run in rows]
+    # A headline is of a load's smallest batches; others of its level count too.
+    levels = {row.get("level") for row in loads}
+    alike = [row for row in rows.values() if not loads or row.get("level") in levels]
+    measured = with_value(alike, "samples_per_s")
     if not measured:
         return []
     best = max(measured, key=lambda row: float(row["samples_per_s"]))

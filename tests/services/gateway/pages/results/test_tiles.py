@@ -68,7 +68,7 @@ def test_throughput_is_that_of_the_best_load() -> None:
         {"run": run, "scenario": "batched", "batch_size": batch, "samples_per_s": rate}
         for run, batch, rate in (("r0", 1, 40.0), ("r1", 8, 90.0))
     ]
-    lines = tuple(Headline(run=run, scenario="batched") for run in ("r0", "r1"))
+    lines = (Headline(run="r0", scenario="batched"),)
     tile = tiles(a_table("throughput", *rates), headlines=lines)["Throughput"]
     assert (tile.amount, tile.unit, tile.place) == ("90.0", "samples/s", "batched, batch 8")
     assert tile.figure.interval == "no interval"
