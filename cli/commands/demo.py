@@ -40,7 +40,11 @@ def demo(arguments: argparse.Namespace) -> int:
     with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
         if arguments.stay:
-            _stay(with_login(status.address, Path(state.gateway_token_file)))
+            address = with_login(status.address, Path(state.gateway_token_file))
+            print(f"\nThe evaluation's page, until Ctrl-C: {address}", flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                while True:
+                    signal.pause()
     if not arguments.stay:
         lines = ["", f"The evaluation's page: {status.address}"]
         if not arguments.keep:
@@ -48,14 +52,6 @@ def demo(arguments: argparse.Namespace) -> int:
             lines.append(f" `mlscope up --data {folder}` starts its server again)")
         print("\n".join(lines))
     return code
-
-
-def _stay(address: str) -> None:
-    """Leave the page of an evaluation at its `address` until Ctrl-C or SIGTERM."""
-    print(f"\nThe evaluation's page, until Ctrl-C: {address}", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            signal.pause()
 
 
 def demo_request() -> Evaluate:

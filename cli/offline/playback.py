@@ -17,7 +17,7 @@ from schemas.agent import AgentAnnounced, AgentLeft, Announcement, CollectorFact
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import SchemaError
 from schemas.level import Level
-from schemas.message import Fact, derived_id
+from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import agent_command
@@ -147,22 +147,13 @@ class Playback:
                 for run in order.runs:
                     facts = self._bundle.facts(recorded[run])
                     while fact := await asyncio.to_thread(next, facts, None):
-                        await _publish(publisher, order, run, fact)
+                        # As a fact of this order's evaluation and attempt.
+                        place: dict[str, str | int] = {"evaluation": order.evaluation, "run": run}
+                        place |= {"attempt": order.attempt, "agent": order.agent}
+                        replayed = fact.model_copy(update=place)
+                        if isinstance(replayed, RunCompleted | RunFailed):
+                            await publisher.publish_outcome(replayed)
+                        else:
+                            await publisher.publish_batch(replayed)  # type: ignore[arg-type]
         except (BundleBroken, BusError) as error:
             self._report_gap(str(error))
-
-
-async def _publish(publisher: OutcomePublisher, order: WorkOrder, run: str, fact: Fact) -> None:
-    """Publish a fact of the bundle as a fact of this order's evaluation and attempt."""
-    replayed = fact.model_copy(
-        update={
-            "evaluation": order.evaluation,
-            "run": run,
-            "attempt": order.attempt,
-            "agent": order.agent,
-        }
-    )
-    if isinstance(replayed, RunCompleted | RunFailed):
-        await publisher.publish_outcome(replayed)
-    else:
-        await publisher.publish_batch(replayed)  # type: ignore[arg-type]

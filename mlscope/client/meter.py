@@ -104,6 +104,7 @@ class RunMeter:
     def read(self) -> Reading:
         """Return what was counted."""
         coarse = self._buckets.reshape(-1, _FINE).sum(axis=1)
+        heard = [sequence for kind, sequence in self._heard if kind == "query"]
         return Reading(
             run=self.run,
             attempt=self.attempt,
@@ -116,7 +117,8 @@ class RunMeter:
             samples=self._samples,
             busy_ns=self._busy_ns,
             until_ns=self._until_ns,
-            unheard=self._unheard(),
+            # Batches before the first that was heard, or between.
+            unheard=max(heard) + 1 - len(heard) if heard else 0,
             cpu_cores=self._used.cpu_cores if self._used else None,
             gpu_share=self._used.gpu_share if self._used else None,
             power_w=self._used.power_w if self._used else None,
@@ -127,11 +129,6 @@ class RunMeter:
         before = len(self._heard)
         self._heard.add((kind, sequence))
         return len(self._heard) > before
-
-    def _unheard(self) -> int:
-        """Return how many batches of queries came before the first that was heard, or between."""
-        heard = [sequence for kind, sequence in self._heard if kind == "query"]
-        return max(heard) + 1 - len(heard) if heard else 0
 
     def _quantile(self, share: float) -> int:
         total = int(self._buckets.sum())

@@ -39,9 +39,7 @@ def is_certified(p: float, count: int) -> bool:
     return p <= 0.5 or count >= _least_count(p)
 
 
-@cache
-def _least_count(p: float) -> int:
-    return minimum_count(p)
+_least_count = cache(minimum_count)
 
 
 def certified_percentile(

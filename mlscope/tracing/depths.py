@@ -33,7 +33,10 @@ def depths_of(start: Ns, end: Ns) -> Depths:
     bounds = np.append(np.flatnonzero(is_first), len(start))
     for number in np.unique(stretch[crossing]).tolist():
         rows = slice(int(bounds[number]), int(bounds[number + 1]))
-        depths[rows] = _first_fitting(start[rows], ends[rows])
+        # The first free depth of each span that is below every span around it.
+        last_ends: list[int] = []
+        spans = zip(start[rows].tolist(), ends[rows].tolist(), strict=True)
+        depths[rows] = [place_in(last_ends, begin, finish) for begin, finish in spans]
     return depths
 
 
@@ -46,15 +49,6 @@ def _crossing(depths: Depths, ends: Ns) -> Ns:
         crossing.append(rows[ends[parents] < ends[rows]])
         above = rows
     return np.concatenate(crossing)
-
-
-def _first_fitting(start: Ns, end: Ns) -> Depths:
-    """Return the first free depth of each span that is below every span around it."""
-    depths = np.zeros(len(start), np.uint8)
-    last_ends: list[int] = []
-    for row, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        depths[row] = place_in(last_ends, begin, finish)
-    return depths
 
 
 def place_in(last_ends: list[int], start: int, end: int) -> int:

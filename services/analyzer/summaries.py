@@ -26,13 +26,14 @@ def summaries_of(
     by_name = {run.row.run: run for run in runs}
     accuracies = _accuracies(tables)
     published = _published(model)
+    sizes = {run.row.run: run.row.conditions.get("model_size_bytes") for run in runs}
     return tuple(
         {
+            **published,
             **_place(by_name[headline.run], model),
             **_figures(headline),
             **accuracies.get((headline.agent, headline.batch_size), _NO_ACCURACY),
-            **published,
-            **_opening(by_name[headline.run].row.conditions, published["size_bytes"]),
+            "size_bytes": sizes[headline.run] or published["size_bytes"],
         }
         for headline in batch_headlines_of(runs, tables)
     )
@@ -52,6 +53,8 @@ def _place(run: Run, model: ModelManifest | None) -> Cells:
         "precision": str(row.conditions.get("precision") or ""),
         "agent": row.agent,
         "dataset": row.dataset,
+        "load_ns": row.conditions.get("load_ns") or None,
+        "first_run_ns": row.conditions.get("first_run_ns") or None,
     }
 
 
@@ -106,12 +109,4 @@ def _published(model: ModelManifest | None) -> Cells:
         # Sources quote percent; measured shares are from 0 to 1.
         "published_accuracy": accuracy / 100 if accuracy is not None and accuracy > 1 else accuracy,
         "size_bytes": figures.size_bytes if figures else None,
-    }
-
-
-def _opening(conditions: Mapping[str, Any], published_bytes: int | None) -> Cells:
-    return {
-        "size_bytes": conditions.get("model_size_bytes") or published_bytes,
-        "load_ns": conditions.get("load_ns") or None,
-        "first_run_ns": conditions.get("first_run_ns") or None,
     }

@@ -142,7 +142,9 @@ class Handover:
             ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
             undo.callback(os.close, ring_fd)
             try:
-                _reserve(ring_fd, _HEADER_BYTES + ring_bytes)
+                # Writing to mapped memory without room behind it would kill the process.
+                reserve = getattr(os, "posix_fallocate", lambda fd, _, size: os.truncate(fd, size))
+                reserve(ring_fd, 0, _HEADER_BYTES + ring_bytes)
             except OSError as error:
                 raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
             spool_folder.mkdir(parents=True, exist_ok=True)
@@ -192,14 +194,6 @@ class Handover:
             self._memory.close()
         os.close(self.ring_fd)
         os.close(self.spool_fd)
-
-
-def _reserve(fd: int, size_bytes: int) -> None:
-    """Reserve a file's size: writing to mapped memory without room behind it kills the process."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, 0, size_bytes)
-    else:
-        os.truncate(fd, size_bytes)
 
 
 def _unlinked_file(folder: Path) -> int:

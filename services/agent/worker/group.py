@@ -189,19 +189,18 @@ class Group:
         predictor = self._session.predictor
         if not run.captures_layers or not isinstance(predictor, LayerSource):
             return None
+        slots: Sequence[Slot] = self._session.slots
+        if run.batch_of is not None:
+            slots = run.prepared_slots
+        elif not self._is_streamed(run):
+            # Where each query waits for the one before, they all use one slot.
+            slots = slots[:1]
         try:
-            capture = predictor.layers([slot.inputs for slot in self._used_slots(run)])
+            capture = predictor.layers([slot.inputs for slot in slots])
         except Exception as error:
             raise _capture_error(error) from error
         run.stages.predict_with(capture.predict)
         return capture
-
-    def _used_slots(self, run: Measurement) -> Sequence[Slot]:
-        if run.batch_of is not None:
-            return run.prepared_slots
-        # Where each query waits for the one before, they all use one slot.
-        slots = self._session.slots
-        return slots if self._is_streamed(run) else slots[:1]
 
     def _is_streamed(self, run: Measurement) -> bool:
         """Whether a run's samples are prepared while other queries of it are predicted."""

@@ -83,6 +83,14 @@ class _Figure:
     #: the fewest queries that certify it; 0 for a figure that is no percentile
     needed: int = 0
 
+    @property
+    def relative_reach(self) -> float:
+        """How far its interval reaches to its farther side, as a share of its value."""
+        low, high = self.interval.low, self.interval.high
+        if low is None or high is None or self.value <= 0:
+            return math.inf
+        return max(high - self.value, self.value - low) / self.value
+
 
 def shortfall(load: Load, answers: Answers, width: float) -> str:
     """Return why a run's result is not known well enough yet, '' where it is.
@@ -98,7 +106,7 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
     for figure in _figures(load, answers):
         if count < figure.needed:
             return f"its {figure.name} needs {figure.needed} answered queries, {count} were"
-        reach = _relative_reach(figure)
+        reach = figure.relative_reach
         if reach > width / 2:
             precision = (
                 f"is known to within {reach:.0%} (95 % interval)"
@@ -129,11 +137,3 @@ def _percentile_figure(name: str, latencies: Ns, p: float, blocks: Ns) -> _Figur
     factor = percentile_widening(latencies, p, blocks)
     interval = percentile_interval(latencies, p, widening=factor)
     return _Figure(name, percentile(latencies, p), interval, minimum_count(p))
-
-
-def _relative_reach(figure: _Figure) -> float:
-    """Return how far a figure's interval reaches to its farther side, as a share of the figure."""
-    low, high = figure.interval.low, figure.interval.high
-    if low is None or high is None or figure.value <= 0:
-        return math.inf
-    return max(high - figure.value, figure.value - low) / figure.value

@@ -1,7 +1,5 @@
 """Decides whether a run's samples are prepared ahead, and prepares them before its first block."""
 
-from collections.abc import Sequence
-
 from mlscope.counts import many
 from mlscope.load.load import AHEAD
 from services.agent.link.issued_load import shortened
@@ -58,7 +56,10 @@ def prepare_ahead(run: Measurement) -> None:
         run.batch_of = by_order(answered, load) if is_local else by_samples(answered)
         run.inputs = "device" if holds_inputs else run.inputs
         if ahead.errors:
-            run.caveats.append(_failed_calls_caveat(ahead.errors))
+            calls, reason = many(len(ahead.errors), "call"), shortened(ahead.errors[0])
+            run.caveats.append(
+                f"{calls} failed before the clock and left no answer, first: {reason}"
+            )
     finally:
         stages.kept_outputs.settle(run.recorder)
         run.recorder.flush()
@@ -67,11 +68,6 @@ def prepare_ahead(run: Measurement) -> None:
 def streamed_caveat(reason: str) -> str:
     """Return the caveat of a run whose samples could not be prepared ahead, for a `reason`."""
     return f"samples were streamed, not prepared ahead: {reason}"
-
-
-def _failed_calls_caveat(errors: Sequence[str]) -> str:
-    calls = many(len(errors), "call")
-    return f"{calls} failed before the clock and left no answer, first: {shortened(errors[0])}"
 
 
 def _drop_batches(session: Session, reason: str) -> None:

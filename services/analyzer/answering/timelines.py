@@ -88,8 +88,9 @@ class Timelines:
 
         async def answer() -> TraceWindow:
             request = decode_body(ShowWindow, command.body)
-            stream = self._streams.get(_key(request)) or await self._stream(request)
-            return _part(stream, request.offset, part_bytes)
+            head, encoded = self._streams.get(_key(request)) or await self._stream(request)
+            part = encoded[request.offset : request.offset + part_bytes]
+            return head.model_copy(update={"offset": request.offset, "part": part})
 
         return await _encoded(command, answer())
 
@@ -255,9 +256,3 @@ def _key(request: ShowWindow) -> tuple[object, ...]:
     """Return what identifies a stream: the run first, then the window."""
     fields = request.model_dump(exclude={"offset", "evaluation", "run"})
     return (request.evaluation, request.run, *fields.values())
-
-
-def _part(stream: _Stream, offset: int, most_bytes: int) -> TraceWindow:
-    head, encoded = stream
-    part = encoded[offset : offset + most_bytes]
-    return head.model_copy(update={"offset": offset, "part": part})

@@ -100,24 +100,17 @@ def _busy_cells(run: Run, stage: str, together: Margin) -> _Cells:
     low = None if interval.low is None else max(0.0, interval.low)
     high = None if interval.high is None else min(1.0, interval.high)
     busy = Margin(float(np.mean(shares)), low, high)
-    spans = stage_spans(run).filter(pl.col("stage") == stage)
-    summed = float((spans["end_ns"] - spans["start_ns"]).sum())
-    elapsed = _elapsed_ns(run)
+    spans = stage_spans(run)
+    own_spans = spans.filter(pl.col("stage") == stage)
+    summed = float((own_spans["end_ns"] - own_spans["start_ns"]).sum())
+    # From the first operator of each block to its last.
+    block_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
+    elapsed = int(spans.group_by("block").agg(block_ns.alias("ns"))["ns"].sum())
     return {
         **busy.cells("busy_share"),
         "at_once": summed / (busy.value * elapsed) if busy.value and elapsed else None,
         **(ratio(together, busy) if busy.value else UNKNOWN).cells("alone"),
     }
-
-
-def _elapsed_ns(run: Run) -> int:
-    """Return the time from the first operator of each block to its last."""
-    ends = (
-        stage_spans(run)
-        .group_by("block")
-        .agg((pl.col("end_ns").max() - pl.col("start_ns").min()).alias("ns"))
-    )
-    return int(ends["ns"].sum())
 
 
 def _verdict(rows: list[_Cells]) -> str:

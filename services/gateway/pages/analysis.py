@@ -21,8 +21,8 @@ from services.gateway.pages.subjects import question_of
 from services.gateway.pages.tables import (
     MAIN_COLUMNS,
     Grid,
+    constant_columns,
     constant_text,
-    differs,
     grid_of,
     heads_in,
     without_bounds,
@@ -150,7 +150,7 @@ def analysis_view(
     """
     matching = selected(table, selection)
     columns = _telling_first(table, without_bounds(table.columns))
-    constant = [column for column in columns if _is_said_once(table, column)]
+    constant = constant_columns(table, columns) if len(table.rows) >= _FEW_ROWS else []
     shown_columns = [column for column in columns if column not in constant] or columns
     address = f"/evaluations/{status.evaluation}/analyses/{table.id or table.name}"
     choices = [
@@ -184,12 +184,6 @@ def _has_json(table: Table, column: Column) -> bool:
     return column.type == "text" and any(
         str(row[place] or "").startswith(_JSON_BEGINS) for row in table.rows[:PAGE_ROWS]
     )
-
-
-def _is_said_once(table: Table, column: Column) -> bool:
-    names = {other_column.name for other_column in table.columns}
-    has_bounds = f"{column.name}_low" in names
-    return len(table.rows) >= _FEW_ROWS and not has_bounds and not differs(table, column)
 
 
 def _sortable(columns: Sequence[Column], selection: Selection) -> list[SortableHead]:

@@ -153,12 +153,7 @@ def _with_differing(section: Section, table: Table, columns: Sequence[Column]) -
     """Add a table; of many rows, values that are equal in all of them are said above it."""
     if len(table.rows) < _MANY_ROWS:
         return replace(section, grid=grid_of(table, columns))
-    names = {column.name for column in table.columns}
-    constant = [
-        column
-        for column in columns
-        if f"{column.name}_low" not in names and not differs(table, column)
-    ]
+    constant = constant_columns(table, columns)
     if len(constant) == len(columns):
         constant = []
     return replace(
@@ -177,6 +172,16 @@ def differs(table: Table, column: Column) -> bool:
     """Tell whether a `column` of a `table` has several values."""
     values = _values(table, column)
     return any(value != values[0] for value in values)
+
+
+def constant_columns(table: Table, columns: Sequence[Column]) -> list[Column]:
+    """Return those `columns` of a `table` that have one value and are no estimates."""
+    names = {column.name for column in table.columns}
+    return [
+        column
+        for column in columns
+        if f"{column.name}_low" not in names and not differs(table, column)
+    ]
 
 
 def constant_text(table: Table, constant: Sequence[Column]) -> str:

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.settings import is_loopback
-from schemas.trace import ShowWindow, TraceLane, TraceWindow
+from schemas.trace import ShowWindow, TraceWindow
 from services.gateway.arrow_columns import columns_of
 from services.gateway.query_parameters import check_is_plain
 from services.gateway.request_values import bus_of, evaluation_of, integer_of, run_of
@@ -78,17 +78,20 @@ async def series(request: Request) -> Response:
         async with aclosing(window_of(bus, command)) as parts:
             stream = b"".join([part.part async for part in parts])
         rows = await asyncio.to_thread(columns_of, stream)
-    listed = [_series(lane, rows) for lane in counters.values()]
+    listed = []
+    for lane in counters.values():
+        places = [place for place, number in enumerate(rows["lane"]) if number == lane.lane]
+        listed.append(
+            {
+                "key": lane.key,
+                "title": lane.title,
+                "unit": lane.level,
+                "device": lane.device,
+                "at_ns": [rows["start"][place] for place in places],
+                "value": [rows["value"][place] for place in places],
+            }
+        )
     return as_json({"evaluation": evaluation, "run": overview.run, "series": listed})
-
-
-def _series(lane: TraceLane, rows: dict[str, list[Any]]) -> dict[str, Any]:
-    places = [place for place, number in enumerate(rows["lane"]) if number == lane.lane]
-    named = {"key": lane.key, "title": lane.title, "unit": lane.level, "device": lane.device}
-    return named | {
-        "at_ns": [rows["start"][place] for place in places],
-        "value": [rows["value"][place] for place in places],
-    }
 
 
 def _counts(head: TraceWindow) -> dict[str, int]:

@@ -151,7 +151,11 @@ class OtlpCollector:
         """Wait for spans that are being exported; return those of the block's time."""
         OUTGOING_REQUESTS.is_open = False
         ended = paired()
-        _flush_exporter(self._flush_s)
+        # OpenTelemetry's SDK, where this process has loaded it, exports its spans.
+        trace = sys.modules.get("opentelemetry.trace")
+        provider = None if trace is None else trace.get_tracer_provider()
+        with suppress(Exception):  # a failing exporter must not fail the run
+            getattr(provider, "force_flush", lambda _: None)(int(self._flush_s * 1000))
         remaining_s = self._flush_s - (time.monotonic() - ended.monotonic_ns / 1e9)
         if remaining_s > 0:
             time.sleep(remaining_s)
@@ -208,16 +212,6 @@ def _with_requests(
     ]
     places = {request.span_id: place for place, request in enumerate(answered)}
     return [*request_spans, *collected_spans(exported, clock, places)]
-
-
-def _flush_exporter(timeout_s: float) -> None:
-    """Have OpenTelemetry's SDK in this process, where it is loaded, export its spans."""
-    trace = sys.modules.get("opentelemetry.trace")
-    provider = None if trace is None else trace.get_tracer_provider()
-    force_flush = getattr(provider, "force_flush", None)
-    if force_flush is not None:
-        with suppress(Exception):  # a failing exporter must not fail the run
-            force_flush(int(timeout_s * 1000))
 
 
 def _missing_package() -> str:

@@ -89,25 +89,24 @@ class GpuWatch:
             pass
 
     def _has_read(self) -> bool:
-        try:
-            self._read()
-        except self._nvml.NVMLError:
-            return False
-        return True
-
-    def _read(self) -> None:
         nvml, device = self._nvml, self._device
-        # Newer bindings have two names; old drivers know only this one.
-        self._reasons |= int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device))
-        clock_mhz = int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM))
-        celsius = int(nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU))
-        power_w = int(nvml.nvmlDeviceGetPowerUsage(device)) // 1000
-        state = self._state
+        try:
+            # Newer bindings have two names; old drivers know only this one.
+            reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device))
+            figures = {
+                "most_sm_clock_mhz": int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM)),
+                "most_celsius": int(
+                    nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)
+                ),
+                "most_power_w": int(nvml.nvmlDeviceGetPowerUsage(device)) // 1000,
+            }
+        except nvml.NVMLError:
+            return False
+        self._reasons |= reasons
         self._state = {
-            "most_sm_clock_mhz": max(clock_mhz, state.get("most_sm_clock_mhz", 0)),
-            "most_celsius": max(celsius, state.get("most_celsius", 0)),
-            "most_power_w": max(power_w, state.get("most_power_w", 0)),
+            name: max(figure, self._state.get(name, 0)) for name, figure in figures.items()
         }
+        return True
 
 
 def gpu_is_quiet(uuid: str) -> bool:

@@ -5,13 +5,13 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlscope.tracing.clock import now_ns
-from services.agent.predictors import Tensors
 from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.answers.non_finite import output_named
 from services.agent.worker.queries.pipeline import Pipeline
@@ -36,27 +36,24 @@ def can_finish_apart(pipeline: Pipeline) -> bool:
 
 
 def finish_all(connection: socket.socket, pipeline: Pipeline) -> None:
-    """Post-process what comes over a `connection` by the steps of a `pipeline` until it closes."""
+    """Post-process what comes over a `connection` by the steps of a `pipeline` until it closes.
+
+    It is done as `PostProcessing.answers` does without faults.
+    """
     while (outputs := received(connection, lambda: False)) is not None:
-        try:
-            finished: Finished | None = _finished(pipeline, outputs)
-        except UNUSABLE:
-            finished = None
+        finished: Finished | None = None
+        answers, stamps = [], []
+        with suppress(*UNUSABLE):
+            for port in pipeline.after:
+                value: Any = output_named(outputs, port.name)
+                for step in port.steps:
+                    extra = [output_named(outputs, name) for name in step.extra_outputs]
+                    began = now_ns()
+                    value = step.apply(value, *extra)
+                    stamps.append((began, now_ns()))
+                answers.append((port.name, value))
+            finished = Finished(answers, stamps, threading.get_native_id())
         send(connection, finished)
-
-
-def _finished(pipeline: Pipeline, outputs: Tensors) -> Finished:
-    """Return what the steps make of outputs, as `PostProcessing.answers` does without faults."""
-    answers, stamps = [], []
-    for port in pipeline.after:
-        value: Any = output_named(outputs, port.name)
-        for step in port.steps:
-            extra = [output_named(outputs, name) for name in step.extra_outputs]
-            began = now_ns()
-            value = step.apply(value, *extra)
-            stamps.append((began, now_ns()))
-        answers.append((port.name, value))
-    return Finished(answers, stamps, threading.get_native_id())
 
 
 def send(

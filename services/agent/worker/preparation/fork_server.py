@@ -23,7 +23,6 @@ import msgpack
 
 from mlscope.datasets.errors import DatasetError
 from services.agent.errors import AgentError
-from services.agent.steps import Operator
 from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
@@ -151,13 +150,10 @@ def open_source(order: PreparationOrder) -> tuple[Sequence[Any], Pipeline]:
     pipeline = pipeline_of(StepPlan(before=plan.before, after=plan.after), files.labels)
     for port in pipeline.before:
         with contextlib.suppress(*UNUSABLE):
-            _apply_all(port.steps, sample.get(port.name) if isinstance(sample, dict) else sample)
+            value = sample.get(port.name) if isinstance(sample, dict) else sample
+            for operator in port.steps:
+                value = operator.apply(value)
     return samples, pipeline
-
-
-def _apply_all(steps: Sequence[Operator], value: Any) -> None:
-    for operator in steps:
-        value = operator.apply(value)
 
 
 def main(arguments: list[str]) -> None:

@@ -90,17 +90,14 @@ class AheadPass:
         `check` raises when the run must end. Raises Unpreparable.
         """
         answered = {name: self._answered(name, first, check) for name, first in batches.items()}
-        self._trace_parts(answered, check)
-        return answered
-
-    def _trace_parts(self, answered: Mapping[BatchName, Query], check: Check) -> None:
-        """Record the parts of some calls, of each batch in turn, for about `PARTS_NS`."""
+        # Record the parts of some calls, of each batch in turn, for about `PARTS_NS`.
         until_ns = now_ns() + PARTS_NS
         for number, (name, query) in enumerate(islice(cycle(answered.items()), MAX_PARTS_CALLS)):
             if query.slot is None or (number >= MIN_PARTS_CALLS and now_ns() > until_ns):
                 break
             check()
             self._stages.trace_parts(_untimed(name), query.slot)
+        return answered
 
     def _answered(self, name: BatchName, first_index: int, check: Check) -> Query:
         check()

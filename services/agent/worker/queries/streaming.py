@@ -202,13 +202,10 @@ class _Stream:
             if begin is not None and isinstance(filling, PoolFilling):
                 self._predict_overlapped(filling, begin)
             else:
-                self._predict_one_by_one()
+                while (query := filling.next_filled()) is not None:
+                    self._stages.predict(query)
+                    self._hand_on(query)
         self._predicted.put(None)
-
-    def _predict_one_by_one(self) -> None:
-        while (query := self._filling.next_filled()) is not None:
-            self._stages.predict(query)
-            self._hand_on(query)
 
     def _predict_overlapped(self, filling: PoolFilling, begin: BeginCall) -> None:
         """Begin each call before the one before it has ended, if its samples are there by then.
@@ -246,19 +243,14 @@ class _Stream:
 
     def _hand_on(self, query: Query) -> None:
         """Finish a query that was predicted, or have it finished."""
-        if self._finishes_here():
+        # To hand it over, the other thread has to win the interpreter from this one. All queries
+        # before must be finished, or the order would be lost.
+        is_quick = self._finish_ns < _QUICK_NS
+        if is_quick and self._finished == self._handed_over:
             self._finish(query)
         else:
             self._handed_over += 1
             self._predicted.put(query)
-
-    def _finishes_here(self) -> bool:
-        """Whether the predicting thread finishes a query: it takes less than to hand it over.
-
-        The other thread has to win the interpreter from this one. All queries before must be
-        finished, or the order would be lost.
-        """
-        return self._finish_ns < _QUICK_NS and self._finished == self._handed_over
 
     def _finish_loop(self) -> None:
         while (query := self._predicted.get()) is not None and not self._is_abandoned:

@@ -113,21 +113,15 @@ class Part:
 
 
 def _form(action: str, terms: Terms, explored: Explored) -> SearchForm:
-    choices = [
-        Choice(
-            name, name.capitalize(), terms.constraints.get(name, ""), _listed(name, terms, values)
-        )
-        for name in CONSTRAINTS
-        if (values := explored.choices.get(name, ())) or terms.constraints.get(name)
-    ]
+    choices = []
+    for name in CONSTRAINTS:
+        chosen, values = terms.constraints.get(name, ""), explored.choices.get(name, ())
+        if chosen or values:
+            # A value that is asked for and that no load has can be chosen too.
+            listed = [*values] if chosen in ("", *values) else [chosen, *values]
+            choices.append(Choice(name, name.capitalize(), chosen, listed))
     kept = [(f"{_PRICE}{agent}", price) for agent, price in terms.prices.items()]
     return SearchForm(action, [], choices, kept)
-
-
-def _listed(name: str, terms: Terms, values: Sequence[str]) -> list[str]:
-    """Return the values to choose from, with one that is asked for and that no load has."""
-    wanted = terms.constraints.get(name, "")
-    return [*values] if wanted in ("", *values) else [wanted, *values]
 
 
 @dataclass(frozen=True, slots=True)

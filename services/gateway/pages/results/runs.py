@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
@@ -123,13 +122,9 @@ def _conditions(table: Table | None) -> dict[str, list[tuple[str, str]]]:
         if column.name not in _SAID_ABOVE and (len(table.rows) == 1 or differs(table, column))
     ]
     return {
-        str(_of(row, names, "run")): [
+        str(row[names.index("run")] if "run" in names else ""): [
             (head, text)
             for _, head, text in named_values(table.model_copy(update={"rows": (row,)}), columns)
         ]
         for row in table.rows
     }
-
-
-def _of(row: Sequence[Any], names: Sequence[str], name: str) -> Any:
-    return row[names.index(name)] if name in names else ""
