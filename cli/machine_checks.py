@@ -225,9 +225,7 @@ def sandbox() -> Finding:
     """Check whether the kernel can confine the processes of models to their own files."""
     version = landlock_version()
     if version:
-        return Finding(
-            "sandbox", "ok", f"models on the CPU are confined to their files (Landlock {version})"
-        )
+        return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
     advice = "models can read and write what the agent can: open trusted ones, or use Linux 5.13"
     return Finding("sandbox", "note", "this kernel has no Landlock", advice)
 

@@ -200,8 +200,8 @@ class Settings(Limits):
         choice_of("auto", "required", "off"),
         "auto",
         "whether an agent confines the processes of models to their own files (Linux's Landlock): "
-        "auto, where the kernel can and the model runs on the CPU; required, always, and no model "
-        "is opened where the kernel cannot (unverified on GPUs); off",
+        "auto, where the kernel can, but for sessions that ncu replays to read a GPU's counters; "
+        "required, always, and no model is opened where the kernel cannot; off",
     )
     prepare_processes: int = setting(
         "PREPARE_PROCESSES",

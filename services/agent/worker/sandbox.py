@@ -9,6 +9,7 @@ import os
 import site
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from services.agent.link.messages import PerformOrder
@@ -37,16 +38,23 @@ _DEVICES = (
     "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
 )  # fmt: skip
 
+_THREADS = Path("/proc/self/task")
+"""Where CUDA gives its threads names, without which it does not start. A rule on this folder is for
+this process alone, not for those that it starts.
+"""
+
 
 def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     """Confine this thread, and all that it starts, to the files of the session that it opens.
 
-    Does nothing where the settings want none, and for `auto` where the kernel has none, or on a
-    GPU: nobody has run CUDA in this sandbox yet. Raises OSError.
+    Does nothing where the settings want none, and for `auto` where the kernel has none, or where
+    `ncu` replays the session: CUDA starts in no process of a confined one's (`_THREADS`). Raises
+    OSError.
     """
     allowances = message.allowances
     is_on_cpu = message.order.subject.device == "cpu"
-    is_possible = bool(landlock_version()) and is_on_cpu
+    is_replayed = message.order.session.variant == "counters"
+    is_possible = bool(landlock_version()) and (is_on_cpu or not is_replayed)
     if allowances.sandbox == "off" or (allowances.sandbox == "auto" and not is_possible):
         return
     session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
@@ -59,7 +67,12 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     # that the user installed for Python are still found where they are.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     os.environ["HOME"] = str(scratch / "home")
-    confine(reach_of(session_files, scratch, allowances.hidden), kept)
+    reach = reach_of(session_files, scratch, allowances.hidden)
+    if not is_on_cpu:
+        # Open for good: the rule holds as long as the kernel keeps this folder in memory.
+        os.open(_THREADS, os.O_PATH | os.O_CLOEXEC)
+        reach = replace(reach, writable=(*reach.writable, _THREADS))
+    confine(reach, kept)
 
 
 def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:

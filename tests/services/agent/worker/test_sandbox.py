@@ -15,7 +15,11 @@ from torch import Tensor  # noqa: E402
 from schemas.manifest import Assets, FrameworkNeed  # noqa: E402
 from schemas.plan import WorkOrder  # noqa: E402
 from schemas.run import RunFailed  # noqa: E402
-from services.agent.machine.landlock import landlock_version  # noqa: E402
+from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
+from services.agent.link.messages import PerformOrder  # noqa: E402
+from services.agent.machine.landlock import Reach, landlock_version  # noqa: E402
+from services.agent.machine.roofline.ceilings import NO_ROOF  # noqa: E402
+from services.agent.worker import sandbox  # noqa: E402
 from services.agent.worker.sandbox import reach_of, visible_in  # noqa: E402
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order, carried_out  # noqa: E402
 
@@ -82,6 +86,33 @@ def test_the_programs_are_reached_and_the_cluster_s_data_are_not(tmp_path: Path)
     assert not [path for path in reach.readable if path.is_relative_to(MANIFESTS)]
     assert any(Path(sys.prefix).resolve().is_relative_to(path) for path in reach.readable)
     assert tmp_path in reach.writable
+
+
+@pytest.mark.parametrize(
+    ("device", "variant", "is_confined"),
+    [("cpu", "counters", True), ("gpu", "", True), ("gpu", "counters", False)],
+)
+def test_on_a_gpu_a_worker_may_name_its_threads_and_replays_are_free(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    variant: str,
+    is_confined: bool,
+) -> None:
+    """CUDA does not start without the names, and the rule does not hold in a process of `ncu`'s."""
+    reaches: list[Reach] = []
+    for name in ("HOME", "PYTHONUSERBASE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr(sandbox, "confine", lambda reach, _: reaches.append(reach))
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: 7)
+    order = an_order(a_subject().model_copy(update={"device": device}))
+    session = order.session.model_copy(update={"variant": variant})
+    order = order.model_copy(update={"session": session})
+    message = PerformOrder(order, MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF)
+    sandbox.enter_sandbox(message, tmp_path)
+    assert bool(reaches) == is_confined
+    threads = Path("/proc/self/task")
+    assert all((threads in reach.writable) == (device == "gpu") for reach in reaches)
 
 
 class Spy(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
