@@ -3,7 +3,7 @@
 `python -m benchmarks.feeding_gpu OUT [--seconds 400] [--only NAME …]`, on a GPU. OUT has a file for
 each case; a case that has one is not measured again, so the same command goes on where it ended.
 `--table` prints the table of OUT, on any machine. With `--together` no core is set aside for the
-thread that predicts.
+thread that predicts, with `--asleep` it sleeps while it waits for a batch.
 
 Each case is a session as an agent opens it, on photos that are decoded and resized (BERT: on tokens
 made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
@@ -52,6 +52,7 @@ from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.preparation import session_pool
+from services.agent.worker.queries import filling
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
@@ -59,8 +60,9 @@ ROUNDS = 5
 BLOCK_S = 1.0
 """How long a block of the model alone takes, about."""
 BARE_CALLS = 12
-LEAST_IN_FLIGHT, SAMPLES_IN_FLIGHT = 4, 32
-"""Streamed batches on their way: as many as give every preparing process samples to prepare."""
+LEAST_IN_FLIGHT, SAMPLES_IN_FLIGHT = 6, 32
+"""Streamed batches on their way: as many as give every preparing process samples to prepare while
+two are predicted and one is finished."""
 ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
 RESNET = "torchvision-resnet50"
 
@@ -387,9 +389,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--together", action="store_true")
+    parser.add_argument("--asleep", action="store_true")
     options = parser.parse_args()
     if options.together:
         mock.patch.object(session_pool, "cores_set_aside", return_value=ANYWHERE).start()
+    if options.asleep:
+        mock.patch.object(filling, "AWAKE_NS", 0).start()
     remaining, until = 0, time.monotonic() + options.seconds
     options.out.mkdir(parents=True, exist_ok=True)
     for case in [] if options.table else CASES:

@@ -273,8 +273,8 @@ def _open(
         )
         warm = warm_up(supply, predictor, slots, subject.warmup)
         if pool is not None:
-            is_apart = can_finish_apart(pipeline)
-            pool.plan(warm.prepare_ns, warm.predict_ns, finishes_apart=is_apart)
+            finish_ns = warm.finish_ns if can_finish_apart(pipeline) else 0
+            pool.plan(warm.prepare_ns, warm.predict_ns, finish_ns)
             bind_further(predictor, slots, subject.warmup)
         prepared = _room_for_batches(inputs, predictor, warm.output_bytes, environment.allowances)
         undo.pop_all()

@@ -26,9 +26,10 @@ class WarmUp:
 
     #: that the predictor keeps for a batch's outputs; None unknown
     output_bytes: int | None = None
-    #: the least times of a batch after the first one, prepared by one thread and predicted
+    #: the least times of a batch after the first one, prepared by one thread, predicted, finished
     prepare_ns: int = 0
     predict_ns: int = 0
+    finish_ns: int = 0
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> WarmUp:
@@ -55,8 +56,11 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
             query.outputs = predictor.predict(slot.inputs)
         else:
             stages.predict(query)
-        times_ns.append((prepared_ns - began_ns, now_ns() - prepared_ns))
+        predicted_ns = now_ns()
         stages.finish(query)
+        times_ns.append(
+            (prepared_ns - began_ns, predicted_ns - prepared_ns, now_ns() - predicted_ns)
+        )
         if query.outputs is not None:
             output_bytes = max(output_bytes or 0, kept_output_bytes(predictor, query.outputs))
         failed += query.outputs is None

@@ -14,6 +14,7 @@ from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
 from services.agent.worker.preparation.shares import (
     LEAST_SLOTS,
+    is_quick_finish,
     needed_processes,
     processes_for,
     slots_for,
@@ -77,13 +78,13 @@ class SessionPool:
         shared = [self._pool.slot(number).arrays for number in range(slots)]
         return [inputs.slot_of(arrays, number) for number, arrays in enumerate(shared)]
 
-    def plan(self, prepare_ns: int, predict_ns: int, *, finishes_apart: bool = False) -> None:
+    def plan(self, prepare_ns: int, predict_ns: int, finish_ns: int = 0) -> None:
         """Settle how many processes there are to be, once `slots` was called.
 
         A batch is prepared in `prepare_ns` by one thread and predicted in `predict_ns`; 0 is
-        unknown. With `finishes_apart` one more process post-processes.
+        unknown. Where it is not quickly finished, in `finish_ns`, one more process post-processes.
         """
-        self._finishes_apart = finishes_apart
+        self._finishes_apart = not is_quick_finish(finish_ns)
         self._planned = needed_processes(prepare_ns, predict_ns, self._most)
 
     def start(self) -> None:

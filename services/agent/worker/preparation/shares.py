@@ -13,6 +13,16 @@ before is slower than later ones. With 1.5 models on an H200 waited for samples 
 One that has nothing to do costs its memory alone.
 """
 
+QUICK_FINISH_NS = 500_000
+"""Finishing a query that takes the processor for less is done between two calls of the model: to
+hand it to another thread and process takes as much, and takes it while the model is called.
+"""
+
+
+def is_quick_finish(finish_ns: int) -> bool:
+    """Whether the thread that predicts finishes a query, which takes the processor so long."""
+    return finish_ns < QUICK_FINISH_NS
+
 
 def shares(backlogs: Sequence[int], count: int) -> list[int]:
     """Return how many of `count` samples each process gets, so that all end at about one time.
@@ -46,10 +56,11 @@ def processes_for(cores: int, predicting: int, needed: int, limit: int) -> int:
 def slots_for(batch_size: int, processes: int, in_flight: int) -> int:
     """Return how many batches of `batch_size` are on their way at a time.
 
-    As many as give all `processes` samples to prepare while one more batch is predicted and one
-    finished; no more than the `in_flight` queries need, and at least `LEAST_SLOTS`.
+    As many as give all `processes` samples to prepare, one behind them, so that no process waits
+    for the last one of a batch, while two more batches are predicted and one finished; no more than
+    the `in_flight` queries need, and at least `LEAST_SLOTS`.
     """
-    return max(LEAST_SLOTS, min(math.ceil(processes / batch_size) + 2, in_flight))
+    return max(LEAST_SLOTS, min(math.ceil(processes / batch_size) + 4, in_flight))
 
 
 def needed_processes(prepare_ns: int, predict_ns: int, limit: int) -> int:

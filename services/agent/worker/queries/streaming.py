@@ -8,6 +8,7 @@ Batches are predicted and finished in the order they came. The queues between th
 import contextlib
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
@@ -15,6 +16,7 @@ from mlscope.tracing.clock import now_ns
 from services.agent.errors import PredictFailed
 from services.agent.machine.cores import ANYWHERE, kept_on
 from services.agent.worker.preparation.finishing import FinishingProcess
+from services.agent.worker.preparation.shares import is_quick_finish
 from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
 from services.agent.worker.queries.issuing import Check, ClosedLoop
 from services.agent.worker.queries.predict_calls import BeginCall, BegunCall
@@ -25,8 +27,6 @@ from services.agent.worker.recorder import RunRecorder
 OVERLAPPED = 2
 """Calls under way at a time: one is computed, while the next one's inputs are copied."""
 _POLL_S = 0.05
-_QUICK_NS = 200_000
-"""A query that is finished in less is finished by the thread that predicted it."""
 _MOST_WORKERS = 16
 
 OnFinished = Callable[[Query], None]
@@ -131,8 +131,8 @@ class _Stream:
         if self._finishing is not None:
             self._finishing.begin_block()
         self._predicted: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
-        #: how long the last query took to be finished; none is known to be quick at first
-        self._finish_ns = _QUICK_NS
+        #: whether this process finished the last query quickly; none is known to be quick at first
+        self._is_quick = False
         #: queries that the predicting thread handed over to be finished, and those that are
         self._handed_over = self._finished = 0
         #: of a closed loop: the queries that are not issued yet
@@ -245,8 +245,7 @@ class _Stream:
         """Finish a query that was predicted, or have it finished."""
         # To hand it over, the other thread has to win the interpreter from this one. All queries
         # before must be finished, or the order would be lost.
-        is_quick = self._finish_ns < _QUICK_NS
-        if is_quick and self._finished == self._handed_over:
+        if self._is_quick and self._finished == self._handed_over:
             self._finish(query)
         else:
             self._handed_over += 1
@@ -258,10 +257,11 @@ class _Stream:
             self._finished += 1
 
     def _finish(self, query: Query, apart: FinishingProcess | None = None) -> None:
-        began_ns = now_ns()
+        # Waiting for the interpreter or for another process is no work.
+        began_ns = time.thread_time_ns()
         self._filling.record(query)
         self._stages.finish(query, apart)
-        self._finish_ns = now_ns() - began_ns
+        self._is_quick = apart is None and is_quick_finish(time.thread_time_ns() - began_ns)
         assert query.slot is not None
         self._filling.release(query.slot)
         self._on_finished(query)

@@ -92,7 +92,7 @@ def test_every_slot_is_bound_before_the_clock_starts(
     many = a_run("r0", scenario="batched", queries=QUERIES, concurrency=9, samples="streamed")
     subject = subject.model_copy(update={"warmup": 1})
     with opened(tmp_path, subject, many) as (session, group, _):
-        assert len(session.slots) == LEAST_SLOTS + 2  # 6 processes prepare 3 batches of 2
+        assert len(session.slots) == LEAST_SLOTS + 4  # 6 processes prepare 3 batches of 2
         assert all(slot.arrays[0].any() for slot in session.slots[LEAST_SLOTS:])
         (outcome,) = group.perform()
     assert isinstance(outcome, RunCompleted)

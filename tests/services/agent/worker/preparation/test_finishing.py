@@ -125,6 +125,9 @@ def test_steps_that_read_samples_stay_in_the_worker(subject: Subject) -> None:
     assert not can_finish_apart(Pipeline())
 
 
+QUICK = "services.agent.worker.preparation.shares.QUICK_FINISH_NS"
+
+
 def streamed(subject: Subject, manifests: Path, *, is_apart: bool) -> tuple[int, list[bytes]]:
     """Perform a streamed run; return the process that may post-process, and its batches."""
     with opened(manifests, subject, STREAMED) as (session, group, batches):
@@ -145,7 +148,7 @@ def streamed(subject: Subject, manifests: Path, *, is_apart: bool) -> tuple[int,
 def test_a_streamed_run_post_processes_what_takes_long_apart(
     subject: Subject, manifests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.worker.queries.streaming._QUICK_NS", 0)
+    monkeypatch.setattr(QUICK, 0)
     texts = []
     for is_apart in (True, False):
         pid, batches = streamed(subject, manifests, is_apart=is_apart)
@@ -156,3 +159,18 @@ def test_a_streamed_run_post_processes_what_takes_long_apart(
         texts.append([fact.texts for fact in facts if isinstance(fact, OutputsPredicted)])
     assert texts[0] == texts[1]
     assert len(texts[0][0]) == BATCH * 2
+
+
+def test_what_is_quickly_post_processed_stays_on_the_thread_that_predicts(
+    subject: Subject, manifests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread would take the interpreter from it while the model is called."""
+    monkeypatch.setattr(QUICK, 10**12)
+    with opened(manifests, subject, STREAMED) as (session, group, batches):
+        (outcome,) = group.perform()
+        assert session.supply.pool is not None
+        assert session.supply.pool.finishing is None
+    assert isinstance(outcome, RunCompleted)
+    first, *others = threads_of(batches, "topk")
+    assert {*others} == {*threads_of(batches, "predict")}
+    assert first not in others

@@ -64,12 +64,13 @@ def test_a_fast_model_needs_more_processes() -> None:
 @pytest.mark.parametrize(
     ("batch_size", "processes", "in_flight", "slots"),
     [
-        (256, 14, 64, 3),
-        (1, 14, 64, 16),
+        (256, 14, 64, 5),
+        (256, 14, 4, 4),
+        (1, 14, 64, 18),
         (1, 14, 8, 8),
         (1, 14, 2, 3),
-        (4, 14, 64, 6),
-        (1, 1, 64, 3),
+        (4, 14, 64, 8),
+        (1, 1, 64, 5),
     ],
 )
 def test_slots_keep_all_processes_busy(
