@@ -1,6 +1,7 @@
 """Decides from counts in the database whether all batches of an attempt are stored. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from schemas.run import RunIncomplete, RunRecorded
 
@@ -16,7 +17,7 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class WaitingAttempt:
-    """An attempt that ended and was not announced yet; it got no batch for `waited_s` seconds.
+    """An attempt that ended and was not announced yet.
 
     `announced` and `stored` count its batches by kind: trace, query, output. `batches` counts all
     stored batches, also more than were announced. The agent of an interrupted attempt has not
@@ -31,7 +32,6 @@ class WaitingAttempt:
     announced: tuple[int, ...]
     stored: tuple[int, ...]
     rows: StoredRows
-    waited_s: float
     batches: int = 0
     is_interrupted: bool = False
 
@@ -41,11 +41,34 @@ class WaitingAttempt:
         return self.stored == self.announced and not self.is_interrupted
 
 
-def decide(waiting: WaitingAttempt, deadline_s: float) -> RunRecorded | RunIncomplete | None:
+@dataclass(slots=True)
+class Progress:
+    """Since when, by a monotonic clock, the counts of each waiting attempt are what they are.
+
+    The database's clock may be set, and counts no matter how late: only what was seen to stand
+    still for long is given up. A collector that starts anew waits anew.
+    """
+
+    _since: dict[int, tuple[int, str, float]] = field(default_factory=dict)
+
+    def waited_s(self, attempts: Iterable[WaitingAttempt], now_s: float) -> dict[int, float]:
+        """Return, by run key, for how long each of `attempts`, all there are, got no batch."""
+        since: dict[int, tuple[int, str, float]] = {}
+        for attempt in attempts:
+            batches, cause, at_s = self._since.get(attempt.run_key, (-1, "", now_s))
+            is_still = (batches, cause) == (attempt.batches, attempt.cause)
+            since[attempt.run_key] = (attempt.batches, attempt.cause, at_s if is_still else now_s)
+        self._since = since
+        return {run_key: now_s - at_s for run_key, (_, _, at_s) in since.items()}
+
+
+def decide(
+    waiting: WaitingAttempt, waited_s: float, deadline_s: float
+) -> RunRecorded | RunIncomplete | None:
     """Return the fact to publish about an attempt now; None means to wait.
 
-    After `deadline_s` seconds without a batch an attempt counts as incomplete, also an interrupted
-    one.
+    It got no batch for `waited_s` seconds. After `deadline_s` of them an attempt counts as
+    incomplete, also an interrupted one.
     """
     if waiting.is_complete:
         return RunRecorded(
@@ -56,7 +79,7 @@ def decide(waiting: WaitingAttempt, deadline_s: float) -> RunRecorded | RunIncom
             queries=waiting.rows.queries,
             outputs=waiting.rows.outputs,
         )
-    if waiting.waited_s < deadline_s:
+    if waited_s < deadline_s:
         return None
     return RunIncomplete(
         evaluation=waiting.evaluation,

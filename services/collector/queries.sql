@@ -101,7 +101,7 @@ WHERE run_key = %(run_key)s AND interrupted IS NULL;
 
 -- waiting_runs --
 -- Attempts that ended and of which nobody has said whether they are complete: what was announced
--- and what is stored, by kind of batch, and the time since anything came. Interrupted ones are
+-- and what is stored, by kind of batch. Interrupted ones are
 -- among them until their rows were counted: their agents may never speak again.
 SELECT
     run.run_key, run.evaluation, run.run, run.attempt, run.cause,
@@ -113,8 +113,7 @@ SELECT
     count(kind) AS batches,
     coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS stored_spans,
     coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS stored_queries,
-    coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS stored_outputs,
-    extract(epoch FROM now() - greatest(run.ended_at, max(batch.stored_at)))::float8 AS waited_s
+    coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS stored_outputs
 FROM run
 LEFT JOIN batch ON batch.run_key = run.run_key
 WHERE run.purged_at IS NULL
@@ -133,15 +132,14 @@ UPDATE run SET state = %(state)s, settled_batches = %(batches)s, recorded_at = n
 WHERE run_key = %(run_key)s AND state = %(was)s;
 
 -- purgeable_runs --
--- Attempts settled long enough that their messages may leave the streams. `is_only_attempt` says
+-- Settled attempts whose messages are still in the streams. `is_only_attempt` says
 -- that no other attempt of the run can be under way: it completed and was not given up. A page at a
 -- time, behind the one before, so those that must stay hold up no others.
 SELECT
     run_key, evaluation, run, ended_at,
     outcome = 'completed' AND interrupted IS NULL AS is_only_attempt
 FROM run
-WHERE purged_at IS NULL AND state <> 'ended'
-    AND recorded_at < now() - %(after_s)s * INTERVAL '1 second'
+WHERE purged_at IS NULL AND state <> 'ended' AND recorded_at IS NOT NULL
     AND (ended_at, run_key) > (%(behind)s::timestamptz, %(behind_key)s::int8)
 ORDER BY ended_at, run_key
 LIMIT %(most)s;

@@ -7,6 +7,7 @@ so a starting collector announces attempts that another collector left unannounc
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -15,8 +16,9 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.streams import durable_named
 from schemas.evaluation import RunInterrupted
 from schemas.message import derived_id
+from schemas.run import RunIncomplete, RunRecorded
 from schemas.subjects import attempt_batches
-from services.collector.completeness import WaitingAttempt, decide
+from services.collector.completeness import Progress, WaitingAttempt, decide
 from services.collector.errors import (
     CollectorServiceError,
     ForeignFact,
@@ -51,6 +53,7 @@ class AttemptRecorder:
         self._evaluations = evaluations
         self._turn = asyncio.Lock()
         self._stored = asyncio.Event()
+        self._progress = Progress()
         self.waiting = 0
 
     def note_stored_rows(self) -> None:
@@ -87,20 +90,33 @@ class AttemptRecorder:
             async with self._turn:
                 waiting = await patiently((), self._store.waiting)
             self.waiting = len(waiting)
+            waited_s = self._progress.waited_s(waiting, time.monotonic())
             for attempt in waiting:
                 patience = _PATIENCE_BEHIND if was_behind(deadline_s) else 1
-                await self._announce(attempt, deadline_s * patience)
+                fact = decide(attempt, waited_s[attempt.run_key], deadline_s * patience)
+                if fact is not None:
+                    await self._announce(attempt, fact)
 
     async def purge(self, after_s: float) -> None:
-        """Purge the messages of attempts that were announced `after_s` ago, without end."""
+        """Purge the messages of attempts that have been announced for `after_s`, without end.
+
+        The time is our own: the database's clock may be set.
+        """
+        since_s: dict[int, float] = {}
         while True:
             await asyncio.sleep(min(max(after_s / 4, _MIN_POLL_S), 10.0))
             try:
                 async with self._turn:
-                    settled = await patiently((), self._store.purgeable, after_s)
-                gone = [attempt.run_key for attempt in settled if await self._purge(attempt)]
+                    settled = await patiently((), self._store.purgeable)
+                now_s = time.monotonic()
+                for attempt in settled:
+                    since_s.setdefault(attempt.run_key, now_s)
+                due = [one for one in settled if now_s - since_s[one.run_key] >= after_s]
+                gone = [attempt.run_key for attempt in due if await self._purge(attempt)]
                 async with self._turn:
                     await patiently((), self._store.purged, gone)
+                for run_key in gone:
+                    del since_s[run_key]
             except (BusError, CollectorServiceError) as error:
                 _log.warning("messages stay for now: %s", error)
 
@@ -156,10 +172,7 @@ class AttemptRecorder:
         else:
             await delivery.ack()
 
-    async def _announce(self, waiting: WaitingAttempt, deadline_s: float) -> None:
-        fact = decide(waiting, deadline_s)
-        if fact is None:
-            return
+    async def _announce(self, waiting: WaitingAttempt, fact: RunRecorded | RunIncomplete) -> None:
         state = fact.happened
         try:
             if waiting.is_interrupted:

@@ -109,7 +109,6 @@ class Store:
                 stored=tuple(row[f"stored_{kind}_batches"] for kind in kinds),
                 rows=StoredRows(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
                 batches=row["batches"],
-                waited_s=row["waited_s"],
                 is_interrupted=row["is_interrupted"],
             )
             for row in self._rows("waiting_runs", {})
@@ -130,8 +129,8 @@ class Store:
         with self._transaction() as session:
             session.execute(self._sql("settle_run"), values)
 
-    def purgeable(self, after_s: float) -> list[Purgeable]:
-        """Return attempts announced more than `after_s` ago whose messages are not purged yet.
+    def purgeable(self) -> list[Purgeable]:
+        """Return attempts that were announced and whose messages are not purged yet.
 
         Each call returns the next page of them; after the last page, the first one again.
         """
@@ -139,7 +138,6 @@ class Store:
         rows = self._rows(
             "purgeable_runs",
             {
-                "after_s": after_s,
                 "behind": ended_at,
                 "behind_key": run_key,
                 "most": _MOST_PURGEABLE,

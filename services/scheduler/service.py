@@ -33,6 +33,7 @@ from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.starting import replacement_agents
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.fleet_watch import FleetWatch
+from services.scheduler.patience import Patience, in_wall_time
 from services.scheduler.placement.fleet import Attempt, Limits
 from services.scheduler.remote_load.processes import BrokerAddress
 from services.scheduler.remote_load.remote_loads import RemoteLoads
@@ -115,6 +116,9 @@ class Scheduler:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._advancing = asyncio.Semaphore(_AT_ONCE)
         self._next_polled = 0
+        self._patience = Patience()
+        #: epoch ns at the monotonic clock's zero, as it was here: later steps change no deadline
+        self._began_ns = time.time_ns() - time.monotonic_ns()
         #: evaluations to advance soon, in order
         self._woken: dict[str, None] = {}
         self._wake = asyncio.Event()
@@ -206,10 +210,12 @@ class Scheduler:
 
     async def _decide(self, state: EvaluationState) -> Sequence[Fact]:
         """Return the decisions on a state, made in a thread where they may take long."""
-        now_ns, fleet = time.time_ns(), self.fleet_watch.fleet()
+        now_ns, fleet = self._began_ns + time.monotonic_ns(), self.fleet_watch.fleet()
+        ahead_ns = time.time_ns() - now_ns
+        seen = self._patience.as_seen(state, now_ns)
         if is_slow(state):
-            return await asyncio.to_thread(decide, state, now_ns, fleet)
-        facts = decide(state, now_ns, fleet)
+            return in_wall_time(await asyncio.to_thread(decide, seen, now_ns, fleet), ahead_ns)
+        facts = in_wall_time(decide(seen, now_ns, fleet), ahead_ns)
         if not facts and (agents := replacement_agents(state, fleet)):
             self.index.wait_for(state.evaluation, agents)
         return facts
@@ -275,6 +281,7 @@ class Scheduler:
                 _log.info("could not read on: %s", error)
                 continue
             self.commands.forget_all_but(self.index.open)
+            self._patience.forget_all_but(self.index.open)
             self.remote_loads.cancel_all_but(self.index.open)
             names = list(self.index.open)
             polled = [*names, *names][self._next_polled :][: min(_POLLED, len(names))]

@@ -14,6 +14,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches, facts_of
+from services.collector.completeness import Progress
 from services.collector.evaluations import Evaluations
 from services.collector.recording import AttemptRecorder
 from services.collector.runs import run_row
@@ -51,10 +52,31 @@ def _end_a_run_hours_ago(database_url: str, hours: int) -> None:
         session.execute("UPDATE run SET ended_at = now() - make_interval(hours => %s)", (hours,))
 
 
-async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
+async def test_a_step_of_the_databases_clock_gives_up_no_batch(
     bus: Bus, recorder: AttemptRecorder, database_url: str
 ) -> None:
-    _end_a_run_hours_ago(database_url, 5)
+    """Its clock steps by hours: as if what ended just now had ended then."""
+    _end_a_run_hours_ago(database_url, 72)
+    looks: asyncio.Queue[float] = asyncio.Queue()
+
+    def was_behind(within_s: float) -> bool:
+        looks.put_nowait(within_s)
+        return False
+
+    announcing = asyncio.create_task(recorder.announce(60.0, was_behind))
+    async with asyncio.timeout(30):
+        assert [await looks.get() for _ in range(3)] == [60.0] * 3
+    assert await bus.read(facts_of(RunIncomplete)) == []
+    announcing.cancel()
+    await asyncio.wait([announcing])
+
+
+async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
+    bus: Bus, recorder: AttemptRecorder, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _end_a_run_hours_ago(database_url, 0)
+    waited_s = dict.fromkeys((a.run_key for a in recorder._store.waiting()), 5 * 3600.0)
+    monkeypatch.setattr(Progress, "waited_s", lambda *_: waited_s)
     looks: asyncio.Queue[float] = asyncio.Queue()
     behind = True
 

@@ -96,14 +96,6 @@ def test_a_run_waits_until_its_batches_are_there(store: Store) -> None:
     assert store.waiting() == []
 
 
-def test_a_run_that_gains_batches_is_waited_for_anew(store: Store, database_url: str) -> None:
-    store.end_run(_ended(a_completion()))
-    _ask(database_url, "UPDATE run SET ended_at = now() - interval '1 hour' RETURNING 1")
-    assert store.waiting()[0].waited_s > 3000
-    store.save(_prepared(a_trace()))
-    assert store.waiting()[0].waited_s < 3000
-
-
 def test_batches_after_the_verdict_are_stored_and_counted(store: Store, database_url: str) -> None:
     store.end_run(_ended(a_completion()))
     store.save(_prepared(a_trace()))
@@ -143,9 +135,9 @@ def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
     assert (waiting.is_interrupted, waiting.is_complete) == (True, False)
     assert (waiting.rows, waiting.batches) == (StoredRows(4, 3, 0), 2)
     assert store.failed_queries(KEY) == 2
-    assert store.purgeable(0.0) == []
+    assert store.purgeable() == []
     store.settle(KEY, "interrupted", 2)
-    assert (store.waiting(), [each.is_only_attempt for each in store.purgeable(0.0)]) == (
+    assert (store.waiting(), [each.is_only_attempt for each in store.purgeable()]) == (
         [],
         [False],
     )
@@ -174,22 +166,21 @@ def test_a_failed_run_says_why(store: Store, database_url: str) -> None:
 
 def test_messages_are_dropped_once(store: Store) -> None:
     store.end_run(_ended(a_completion()))
-    assert store.purgeable(0.0) == []
+    assert store.purgeable() == []
     store.settle(KEY, "recorded", 0)
-    (settled,) = store.purgeable(0.0)
+    (settled,) = store.purgeable()
     assert settled.is_only_attempt
-    assert store.purgeable(3600.0) == []
     store.purged([KEY])
-    assert store.purgeable(0.0) == []
+    assert store.purgeable() == []
 
 
 def test_an_attempt_given_up_may_not_be_the_last(store: Store) -> None:
     gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     store.end_run(_ended(a_completion()))
     store.settle(KEY, "recorded", 0)
-    assert [each.is_only_attempt for each in store.purgeable(0.0)] == [True]
+    assert [each.is_only_attempt for each in store.purgeable()] == [True]
     store.end_run(_ended(gone, "c1"))
-    assert [each.is_only_attempt for each in store.purgeable(0.0)] == [False]
+    assert [each.is_only_attempt for each in store.purgeable()] == [False]
 
 
 def test_attempts_that_must_stay_hold_up_no_others(store: Store, database_url: str) -> None:
@@ -201,7 +192,7 @@ def test_attempts_that_must_stay_hold_up_no_others(store: Store, database_url: s
             'run_key', number, 'ended_at', now() - interval '1 day'))).*
         FROM run AS whole, generate_series(1, 250) AS number RETURNING 1""",
     )
-    pages = [[each.run_key for each in store.purgeable(0.0)] for _ in range(4)]
+    pages = [[each.run_key for each in store.purgeable()] for _ in range(4)]
     assert [len(page) for page in pages] == [100, 100, 51, 100]
     assert len({key for page in pages[:3] for key in page}) == 251
     assert (pages[2][-1], pages[3]) == (KEY, pages[0])

@@ -1,0 +1,85 @@
+"""How long ago this scheduler saw the facts of an evaluation. Mutable, without I/O.
+
+Facts are stamped by the wall clocks of other processes and machines, and any of these may be set.
+So no deadline is the difference of two stamps: it runs from when this scheduler first decided on
+the fact, by its own steady clock. A scheduler that starts anew waits anew: later, never falsely.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from schemas.evaluation import EvaluationPostponed, RunStarted
+from schemas.message import Fact
+from services.scheduler.evaluation.runs import Run
+from services.scheduler.evaluation.state import EvaluationState
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The steady time at which each stamp of an evaluation was seen, and its newest state so."""
+
+    at_ns: dict[int, int] = field(default_factory=dict)
+    state: EvaluationState | None = None
+    as_seen: EvaluationState | None = None
+
+
+class Patience:
+    """The states of evaluations with the times of a steady clock in place of the facts' stamps."""
+
+    def __init__(self) -> None:
+        """Begin without any evaluation."""
+        self._seen: dict[str, _Seen] = {}
+
+    def as_seen(self, state: EvaluationState, now_ns: int) -> EvaluationState:
+        """Return `state` with each stamp replaced by the time at which it was first seen here.
+
+        `now_ns` is the steady clock's. Stamps that are 0 (not yet) stay so.
+        """
+        seen = self._seen.setdefault(state.evaluation, _Seen())
+        if seen.state is state and seen.as_seen is not None:
+            return seen.as_seen
+
+        def at(stamp_ns: int) -> int:
+            return stamp_ns and seen.at_ns.setdefault(stamp_ns, now_ns)
+
+        def run_as_seen(run: Run) -> Run:
+            return replace(
+                run,
+                started_ns=at(run.started_ns),
+                since_ns=at(run.since_ns),
+                issued_ns=at(run.issued_ns),
+            )
+
+        seen.state = state
+        seen.as_seen = replace(
+            state,
+            requested_ns=at(state.requested_ns),
+            planned_ns=at(state.planned_ns),
+            measured_ns=at(state.measured_ns),
+            runs={name: run_as_seen(run) for name, run in state.runs.items()},
+        )
+        return seen.as_seen
+
+    def forget_all_but(self, evaluations: Iterable[str]) -> None:
+        """Forget every evaluation that is not among `evaluations`."""
+        kept = set(evaluations)
+        for name in [name for name in self._seen if name not in kept]:
+            del self._seen[name]
+
+
+def in_wall_time(facts: Sequence[Fact], ahead_ns: int) -> list[Fact]:
+    """Return decisions with times for people: the wall clock is `ahead_ns` ahead of the steady one.
+
+    Nothing is decided by these times; they are shown.
+    """
+
+    def told(fact: Fact) -> Fact:
+        match fact:
+            case RunStarted():
+                return fact.model_copy(update={"started_ns": fact.started_ns + ahead_ns})
+            case EvaluationPostponed():
+                return fact.model_copy(update={"until_ns": fact.until_ns + ahead_ns})
+        return fact
+
+    return cast("list[Fact]", [told(fact) for fact in facts])
