@@ -29,7 +29,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "live_trace": ("", "--seconds 5 --crowd-seconds 5"),
         "trace_windows": ("", "--queries 24"),
         "watched": ("", "--queries 400 --watchers 2"),
-        "telling": ("--turns 12", "--turns 1"),
+        "resource_feed": ("--turns 12", "--turns 1"),
         "feeding": ("--quick", "--quick --device-ms 40 --batches 8"),
         "pacing": ("", "--seconds 1 --repeats 1"),
         "remote_pacing": ("", ""),
@@ -71,14 +71,14 @@ def measure(name: str, arguments: str, folder: Path) -> Outcome:
     environment = {**os.environ, VARIABLE: str(path), "PYTHONUNBUFFERED": "1"}
     began = time.monotonic()
     with (
-        (folder / f"{name}.txt").open("w", encoding="utf-8") as kept,
+        (folder / f"{name}.txt").open("w", encoding="utf-8") as log,
         subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as running,
     ):
         for line in running.stdout or ():
             print(line, end="", flush=True)
-            kept.write(line)
+            log.write(line)
         code = running.wait()
     took_s = time.monotonic() - began
     ended = {"code": code, "seconds": took_s, "arguments": arguments, "machine": machine()}
@@ -100,10 +100,12 @@ def earlier(name: str, arguments: str, folder: Path) -> Outcome | None:
 
 def shown(outcomes: list[Outcome]) -> str:
     """Return the summary: every claim, then how each benchmark ended that makes none."""
-    lines = [summary_of([(one.name, claim) for one in outcomes for claim in one.claims])]
-    for one in outcomes:
-        end = "as wanted" if one.code == 0 else f"NOT as wanted (exit code {one.code})"
-        lines.append(f"{one.name:16} {one.seconds:7.0f} s  {end}")
+    lines = [
+        summary_of([(outcome.name, claim) for outcome in outcomes for claim in outcome.claims])
+    ]
+    for outcome in outcomes:
+        end = "as wanted" if outcome.code == 0 else f"NOT as wanted (exit code {outcome.code})"
+        lines.append(f"{outcome.name:16} {outcome.seconds:7.0f} s  {end}")
     return "\n".join(lines)
 
 
@@ -130,7 +132,7 @@ def main() -> int:
     summary = shown(outcomes)
     (folder / "summary.txt").write_text(f"{machine()}\n\n{summary}\n", encoding="utf-8")
     print(f"\n=== summary ({machine()})\n{summary}")
-    return sum(one.code != 0 for one in outcomes)
+    return sum(outcome.code != 0 for outcome in outcomes)
 
 
 if __name__ == "__main__":

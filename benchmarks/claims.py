@@ -14,7 +14,7 @@ VARIABLE = "MLSCOPE_BENCHMARK_CLAIMS"
 class Claim:
     """A figure and its budget: an upper bound, or a lower one where `is_least`."""
 
-    what: str
+    subject: str
     value: float
     bound: float
     unit: str
@@ -29,7 +29,7 @@ class Claim:
 
 
 def claim(
-    what: str,
+    subject: str,
     value: float,
     *,
     most: float | None = None,
@@ -39,15 +39,15 @@ def claim(
 ) -> bool:
     """Note a figure for the summary; tell whether it keeps to its budget.
 
-    `what` it is, in words; `value` and `most` (or `least`) are in `unit`; `peer` is what the same
-    run measured of a peer or a floor, in words.
+    `subject` says what it is; `value` and `most` (or `least`) are in `unit`; `peer` is what the
+    same run measured of a peer or a floor, in words.
     """
     bound = least if most is None else most
-    made = Claim(what, float(value), bound, unit, peer, is_least=most is None)
+    figure_claim = Claim(subject, float(value), bound, unit, peer, is_least=most is None)
     if path := os.environ.get(VARIABLE):
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(made)) + "\n")
-    return made.is_met
+            file.write(json.dumps(asdict(figure_claim)) + "\n")
+    return figure_claim.is_met
 
 
 def claims_in(path: Path) -> list[Claim]:
@@ -60,11 +60,12 @@ def claims_in(path: Path) -> list[Claim]:
 def summary_of(rows: Sequence[tuple[str, Claim]]) -> str:
     """Return claims, each with the name of its benchmark, as a table; the missed are marked."""
     cells = [("benchmark", "what", "figure", "budget", "", "peer or floor in the same run")]
-    for name, one in rows:
-        sign = "≥" if one.is_least else "≤"
-        met = "met" if one.is_met else "MISSED"
-        figure, bound = (f"{number:,.4g}" for number in (one.value, one.bound))
-        cells.append((name, one.what, f"{figure} {one.unit}", f"{sign} {bound}", met, one.peer))
+    for name, row_claim in rows:
+        sign = "≥" if row_claim.is_least else "≤"
+        met = "met" if row_claim.is_met else "MISSED"
+        figure, bound = (f"{number:,.4g}" for number in (row_claim.value, row_claim.bound))
+        texts = row_claim.subject, f"{figure} {row_claim.unit}", f"{sign} {bound}", met
+        cells.append((name, *texts, row_claim.peer))
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

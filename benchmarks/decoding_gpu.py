@@ -39,8 +39,8 @@ def by_pillow(body: bytes) -> tuple[Any, Any]:
     width, height = picture.size
     factor = RESIZED / min(width, height)
     resized = picture.resize((round(width * factor), round(height * factor)), Image.Resampling(2))
-    left, top = ((length - SIZE) // 2 for length in resized.size)
-    cropped = resized.crop((left, top, left + SIZE, top + SIZE))
+    left_px, top_px = ((length - SIZE) // 2 for length in resized.size)
+    cropped = resized.crop((left_px, top_px, left_px + SIZE, top_px + SIZE))
     mean, scale = np.array(MEAN, np.float32), np.array(SCALE, np.float32)
     return pixels, ((np.asarray(cropped) - mean) / scale).transpose(2, 0, 1)
 
@@ -57,8 +57,8 @@ def prepared(pictures: list[Any]) -> Any:
         factor = RESIZED / min(width, height)
         size = (round(height * factor), round(width * factor))
         resized = interpolate(picture[None].float(), size=size, mode="bilinear", antialias=True)[0]
-        top, left = ((length - SIZE) // 2 for length in size)
-        slot.copy_(resized[:, top : top + SIZE, left : left + SIZE])
+        top_px, left_px = ((length - SIZE) // 2 for length in size)
+        slot.copy_(resized[:, top_px : top_px + SIZE, left_px : left_px + SIZE])
     return slots.round_().clamp_(0, 255).sub_(mean).div_(scale)
 
 
@@ -100,9 +100,10 @@ def main() -> int:
         for size in (1, 8, 32, 128, 256):
             batch = [tensors[number % len(tensors)] for number in range(size)]
             alone = rate_of(lambda batch=batch: decoded(batch), size, options.rounds)  # type: ignore[misc]
-            whole = rate_of(lambda batch=batch: prepared(decoded(batch)), size, options.rounds)  # type: ignore[misc]
+            joint_rate = rate_of(lambda batch=batch: prepared(decoded(batch)), size, options.rounds)  # type: ignore[misc]
             print(
-                f"batch {size:4}: decode {alone:8.0f}/s, and resize, crop, normalise {whole:8.0f}/s"
+                f"batch {size:4}: decode {alone:8.0f}/s, "
+                f"and resize, crop, normalise {joint_rate:8.0f}/s"
             )
         pictures = decoded(tensors)
         ready = prepared(pictures).cpu().numpy()
@@ -110,9 +111,9 @@ def main() -> int:
             "photo: of Pillow's bytes different, mean and largest difference; of the input, in sd"
         )
         for number, body in enumerate(bodies):
-            pixels, wanted = by_pillow(body)
+            pixels, expected = by_pillow(body)
             apart = np.abs(pictures[number].cpu().numpy().astype(int) - pixels.astype(int))
-            inputs = np.abs(ready[number] - wanted)
+            inputs = np.abs(ready[number] - expected)
             print(
                 f"  {number}: {np.mean(apart > 0):6.1%} {apart.mean():.3f} {apart.max():4}; "
                 f"mean {inputs.mean():.4f}, largest {inputs.max():.3f}",

@@ -72,12 +72,12 @@ class Timelines:
             if trace is None and not request.waits and traced.row["stored"] >= OUTLINED_FROM:
                 if _name(traced) not in self._shares:
                     self._shares[_name(traced)] = 0.0
-                    self._start(self._whole(traced))
+                    self._start(self._whole_trace(traced))
                 return self._reader.waiting(traced, self._shares[_name(traced)])
             if trace is None:
-                trace = await self._whole(traced)
+                trace = await self._whole_trace(traced)
             elif not trace.is_whole:
-                self._start(self._whole(traced, _LOAD_AFTER_S))
+                self._start(self._whole_trace(traced, _LOAD_AFTER_S))
             return await asyncio.to_thread(self._reader.overview, traced, trace)
 
         return await _encoded(command, answer())
@@ -100,7 +100,7 @@ class Timelines:
         async def answer() -> SpanDetails:
             request = decode_body(ShowSpan, command.body)
             traced = await self._named(request.evaluation, request.run)
-            trace = await self._whole(traced)
+            trace = await self._whole_trace(traced)
 
             def read() -> SpanDetails:
                 row = row_of(trace, request.span)
@@ -128,7 +128,7 @@ class Timelines:
                 is_long = traced.row["stored"] >= OUTLINED_FROM
                 is_kept = is_long and await asyncio.to_thread(self._bulk.has, traced)
                 if traced is runs[-1] or (is_long and not is_kept):
-                    await self._whole(traced)
+                    await self._whole_trace(traced)
 
         self._start(work())
 
@@ -160,7 +160,7 @@ class Timelines:
         cached = self._traces.get((evaluation, run))
         return cached[0] if cached is not None else await self._run(evaluation, run)
 
-    def _held(self, traced: TracedRun) -> Prepared | None:
+    def _trace_in_memory(self, traced: TracedRun) -> Prepared | None:
         """Return the trace in memory, None where spans were stored since."""
         cached = self._traces.get(_name(traced))
         return cached[1] if cached is not None and cached[0].version == traced.version else None
@@ -173,25 +173,25 @@ class Timelines:
 
     async def _outlined(self, traced: TracedRun) -> Prepared | None:
         """Return a trace of at least tiles, None where it must be prepared."""
-        if (held := self._held(traced)) is not None:
-            return held
+        if (stored := self._trace_in_memory(traced)) is not None:
+            return stored
         outline = await asyncio.to_thread(self._outlines.outline, traced)
-        if outline is not None and self._held(traced) is None:
+        if outline is not None and self._trace_in_memory(traced) is None:
             self._hold(traced, outline)
-        return self._held(traced)
+        return self._trace_in_memory(traced)
 
-    async def _whole(self, traced: TracedRun, after_s: float = 0.0) -> Prepared:
+    async def _whole_trace(self, traced: TracedRun, after_s: float = 0.0) -> Prepared:
         """Return the whole trace of a run: from memory, as it is kept, or made anew."""
         await asyncio.sleep(after_s)
         async with self._bulk_turn:
-            held = self._held(traced)
-            if held is not None and held.is_whole:
-                return held
+            stored = self._trace_in_memory(traced)
+            if stored is not None and stored.is_whole:
+                return stored
             try:
                 trace = await asyncio.to_thread(self._bulk.whole, traced)
                 is_new = trace is None
                 if trace is None:
-                    trace = await asyncio.to_thread(self._made, traced)
+                    trace = await asyncio.to_thread(self._trace_of_spans, traced)
                 self._hold(traced, trace)
             finally:
                 self._shares.pop(_name(traced), None)
@@ -199,22 +199,26 @@ class Timelines:
             self._start(asyncio.to_thread(self._bulk.keep, traced, trace))
         return trace
 
-    def _made(self, traced: TracedRun) -> Prepared:
+    def _trace_of_spans(self, traced: TracedRun) -> Prepared:
         """Return the trace of a run made of its spans; note how far that is."""
-        whole = max(traced.row["stored"], 1)
+        all_spans = max(traced.row["stored"], 1)
 
         def note(spans: int) -> None:
-            self._shares[_name(traced)] = _READ_PART * min(spans / whole, 1.0)
+            self._shares[_name(traced)] = _READ_PART * min(spans / all_spans, 1.0)
 
         return prepared(self._bulk_reader.stored(traced, note))
 
     async def _stream(self, request: ShowWindow) -> _Stream:
         traced = await self._named(request.evaluation, request.run)
-        trace = self._held(traced) or await self._outlined(traced) or await self._whole(traced)
+        trace = (
+            self._trace_in_memory(traced)
+            or await self._outlined(traced)
+            or await self._whole_trace(traced)
+        )
         async with self._turn:
             stream = await asyncio.to_thread(_stream_of, traced, trace, request)
         if stream is None:
-            trace = await self._whole(traced)
+            trace = await self._whole_trace(traced)
             async with self._turn:
                 stream = await asyncio.to_thread(_stream_of, traced, trace, request)
         assert stream is not None, "a whole trace has every window"

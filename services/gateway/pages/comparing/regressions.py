@@ -21,8 +21,8 @@ class Regression:
     headline: Headline
     before: Headline
     change: float
-    least: float | None
-    most: float | None
+    least_change: float | None
+    most_change: float | None
 
     @property
     def load(self) -> str:
@@ -42,7 +42,7 @@ class Regression:
     @property
     def interval(self) -> str:
         """The 95 % interval of the change."""
-        interval = estimate_text(self.change, self.least, self.most, "share").interval
+        interval = estimate_text(self.change, self.least_change, self.most_change, "share").interval
         return interval if "interval" in interval else f"{interval} %"
 
     @property
@@ -101,9 +101,11 @@ def regressions_in(history: Iterable[EvaluationStatus], order: str = "certain") 
 
 ORDERS: Mapping[str, Callable[[Regression], float]] = MappingProxyType(
     {
-        "certain": lambda one: -(one.least if one.least is not None else 0.0),
-        "change": lambda one: -one.change,
-        "quiet": lambda one: one.headline.is_noisy + one.before.is_noisy - min(one.change, 0.99),
+        "certain": lambda regression: -(regression.least_change or 0.0),
+        "change": lambda regression: -regression.change,
+        "quiet": lambda regression: (
+            regression.headline.is_noisy + regression.before.is_noisy - min(regression.change, 0.99)
+        ),
     }
 )
 """How loads that became slower may be sorted: by the change that is certain, by the estimate, or
@@ -134,11 +136,14 @@ def _regression(
     if headline.latency_ns is None or before.latency_ns is None:
         return []
     then, now = (
-        Estimate(one.value, one.low, one.high) for one in (before.latency_ns, headline.latency_ns)
+        Estimate(latency.value, latency.low, latency.high)
+        for latency in (before.latency_ns, headline.latency_ns)
     )
     change = certain_change(then, now)
     if change <= 0:
         return []
     ratio = ratio_interval(now, then)
-    least, most = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
-    return [Regression(newer, older, headline, before, change, least, most)]
+    least_change, most_change = (
+        None if end is None else end - 1 for end in (ratio.low, ratio.high)
+    )
+    return [Regression(newer, older, headline, before, change, least_change, most_change)]

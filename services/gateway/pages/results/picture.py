@@ -117,40 +117,41 @@ class RatePicture:
 
 
 class _Axis:
-    """Places values between `least` and `most` in percent."""
+    """Places values between `lowest` and `highest` in percent."""
 
-    def __init__(self, least: float, most: float) -> None:
-        self.is_logarithmic = least > 0 and most / least >= _LOGARITHMIC_FROM
-        self.least = least if self.is_logarithmic else 0.0
-        self.most = most
+    def __init__(self, lowest: float, highest: float) -> None:
+        self.is_logarithmic = lowest > 0 and highest / lowest >= _LOGARITHMIC_FROM
+        self.lowest = lowest if self.is_logarithmic else 0.0
+        self.highest = highest
 
     def place(self, value: float) -> float:
         if self.is_logarithmic:
-            share = math.log(max(value, self.least) / self.least) / math.log(self.most / self.least)
+            shift = math.log(max(value, self.lowest) / self.lowest)
+            share = shift / math.log(self.highest / self.lowest)
         else:
-            share = value / self.most if self.most else 0.0
+            share = value / self.highest if self.highest else 0.0
         return round(2.0 + 94.0 * share, 2)
 
     def ticks(self, unit: str) -> list[Tick]:
-        values = self._decades() if self.is_logarithmic else nice_steps(self.most)
+        values = self._decades() if self.is_logarithmic else nice_steps(self.highest)
         return [Tick(self.place(value), shown(value, unit) if value else "0") for value in values]
 
     def _decades(self) -> list[float]:
-        first, last = (math.floor(math.log10(end)) for end in (self.least, self.most))
+        first, last = (math.floor(math.log10(end)) for end in (self.lowest, self.highest))
         powers = [10.0**power for power in range(first, last + 1)]
         values = [step * power for power in powers for step in _STEPS]
-        inside = [value for value in values if self.least <= value <= self.most]
+        inside = [value for value in values if self.lowest <= value <= self.highest]
         return inside if len(inside) <= 6 else [v for v in inside if v in powers]
 
 
-def nice_steps(most: float) -> list[float]:
-    """Return about four round values from 0 to `most`."""
-    if most <= 0:
+def nice_steps(highest: float) -> list[float]:
+    """Return about four round values from 0 to `highest`."""
+    if highest <= 0:
         return [0.0]
-    raw = most / 4
+    raw = highest / 4
     power = 10.0 ** math.floor(math.log10(raw))
     step = next((size * power for size in (*_STEPS, 10.0) if size * power >= raw), raw)
-    return [step * number for number in range(int(most / step) + 1)]
+    return [step * number for number in range(int(highest / step) + 1)]
 
 
 def latency_picture(tables: Mapping[str, Table]) -> LatencyPicture | None:
@@ -212,7 +213,7 @@ def rate_picture(tables: Mapping[str, Table]) -> RatePicture | None:
     sizes = sorted({int(row["batch_size"]) for row in rows if row.get("batch_size")})
     if len(sizes) < 2:
         return None
-    most = max(float(row.get("samples_per_s_high") or row["samples_per_s"]) for row in rows)
+    fastest = max(float(row.get("samples_per_s_high") or row["samples_per_s"]) for row in rows)
     batches = {
         size: round(14.0 + 80.0 * place / (len(sizes) - 1), 2) for place, size in enumerate(sizes)
     }
@@ -222,7 +223,7 @@ def rate_picture(tables: Mapping[str, Table]) -> RatePicture | None:
             name,
             SERIES[place % len(SERIES)],
             [
-                _rate_point(tables["throughput"], row, batches, most)
+                _rate_point(tables["throughput"], row, batches, fastest)
                 for row in sorted(rows, key=lambda row: int(row["batch_size"]))
                 if row.get("scenario") == name
             ],
@@ -232,24 +233,26 @@ def rate_picture(tables: Mapping[str, Table]) -> RatePicture | None:
     return RatePicture(
         series,
         [Tick(at, str(size)) for size, at in batches.items()],
-        [Tick(_height(value, most), shown(value)) for value in nice_steps(most)],
+        [Tick(_height(value, fastest), shown(value)) for value in nice_steps(fastest)],
     )
 
 
-def _rate_point(table: Table, row: Cells, batches: Mapping[int, float], most: float) -> RatePoint:
+def _rate_point(
+    table: Table, row: Cells, batches: Mapping[int, float], fastest: float
+) -> RatePoint:
     figure = figure_in(table, row, "samples_per_s")
     low, high = (row.get(f"samples_per_s{end}") for end in ("_low", "_high"))
     text = f"{figure.text} ({figure.interval})" if figure else ""
     return RatePoint(
         x=batches[int(row["batch_size"])],
-        y=_height(float(row["samples_per_s"]), most),
-        low=None if low is None else _height(low, most),
-        high=None if high is None else _height(high, most),
+        y=_height(float(row["samples_per_s"]), fastest),
+        low=None if low is None else _height(low, fastest),
+        high=None if high is None else _height(high, fastest),
         text=f"{load_text(row)}: {text}",
     )
 
 
-def _height(value: float, most: float) -> float:
+def _height(value: float, fastest: float) -> float:
     """Return the pixels from the top at which a rate stands."""
     room = _RATE_HEIGHT_PX - _RATE_TOP_PX
-    return round(_RATE_HEIGHT_PX - room * min(1.0, max(0.0, value) / most), 1)
+    return round(_RATE_HEIGHT_PX - room * min(1.0, max(0.0, value) / fastest), 1)

@@ -173,7 +173,7 @@ async def test_a_kept_timeline_answers_without_the_spans(
     whole, _ = await _window(answering)
     await _settled(answering)
     with closing(Timelines(database_url)) as again:
-        monkeypatch.setattr(again, "_made", None)
+        monkeypatch.setattr(again, "_trace_of_spans", None)
         assert await _overview(again) == made
         assert not again._traces.get(("e1", "r0"))[1].is_whole  # type: ignore[index]
         assert (await _window(again, min_ns=10**9))[0].equals(wide)

@@ -1,4 +1,4 @@
-"""What it costs the measured to say what a run uses: `python -m benchmarks.telling [--turns 6]`.
+"""What the feed of a run's resources costs: `python -m benchmarks.resource_feed [--turns 6]`.
 
 One worker with EfficientNet-Lite0 open, one nats-server, one collector and one PostgreSQL, all on
 this machine. Turns without (A) and with (B) the agent's feed of CPU, GPU use and power, A B A B; a
@@ -35,12 +35,12 @@ BOUND = 0.02
 READINGS = 200
 
 
-async def latency_ns(bus: Bus, worker: WorkerProcess, order: WorkOrder, *, tells: bool) -> float:
+async def latency_ns(bus: Bus, worker: WorkerProcess, order: WorkOrder, *, has_feed: bool) -> float:
     """Return the median latency of the queries of an order, done as an agent does it."""
     noting = Noting(BusSink(bus))
     worker.taking = BatchTaking(LIVE_INTERVAL_S)
     execution = Execution(OutcomePublisher(order, noting), worker, MANIFESTS, 60.0)
-    if tells:
+    if has_feed:
         async with publishing_resources(bus, execution, meter_of(order, worker.pid)):
             await execution.carry_out()
     else:
@@ -60,9 +60,9 @@ async def pairs_of(servers: Servers, case: Case, turns: int) -> list[tuple[float
         await start_runs(servers, (order.runs[0] for order in orders))
         async with connect(servers.settings("agent"), "agent") as bus:
             for turn in range(turns + 1):
-                without = await latency_ns(bus, worker, orders[2 * turn], tells=False)
-                told = await latency_ns(bus, worker, orders[2 * turn + 1], tells=True)
-                pairs.append((without, told))
+                without_feed = await latency_ns(bus, worker, orders[2 * turn], has_feed=False)
+                with_feed = await latency_ns(bus, worker, orders[2 * turn + 1], has_feed=True)
+                pairs.append((without_feed, with_feed))
                 await asyncio.sleep(0.5)
     finally:
         await worker.close()
@@ -73,13 +73,16 @@ def main() -> int:
     """Measure and print; 1 where it is not as wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=6)
-    parser.add_argument("--keep", action="store_true", help="write results/telling.txt")
+    parser.add_argument("--keep", action="store_true", help="write results/resource_feed.txt")
     options = parser.parse_args()
-    with keeping("telling", is_wanted=options.keep), open_world("") as world:
+    with keeping("resource_feed", is_wanted=options.keep), open_world("") as world:
         pairs = uvloop.run(pairs_of(world.servers, CASES[0], options.turns))
-        for without, told in pairs:
-            print(f"  A {without / 1e6:8.2f} ms   B {told / 1e6:8.2f} ms   {told / without:.3f}")
-        low, ratio, high = interval_of([told / without for without, told in pairs])
+        for without_feed, with_feed in pairs:
+            times = f"A {without_feed / 1e6:8.2f} ms   B {with_feed / 1e6:8.2f} ms"
+            print(f"  {times}   {with_feed / without_feed:.3f}")
+        low, ratio, high = interval_of(
+            [with_feed / without_feed for without_feed, with_feed in pairs]
+        )
         print(
             f"load {os.getloadavg()[0]:.1f}; median ratio {ratio:.3f}, "
             f"95 %: {low:.3f} to {high:.3f}"
