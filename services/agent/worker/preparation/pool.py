@@ -45,7 +45,10 @@ class PreparationPool:
         """
         self._order, self._timeout_ns = order, int(sample_timeout_s * 1e9)
         self._server = PreparingProcesses.start(order)
+        #: held for orders, and for moments only
         self._lock = threading.Lock()
+        #: held while the server is asked, which may take seconds; taken before the other
+        self._server_lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._processes: list[PreparingProcess] = []
         self._names: Sequence[str] = ()
@@ -159,14 +162,17 @@ class PreparationPool:
 
     def cancel(self) -> None:
         """Give up all orders: no process writes to a slot afterwards."""
-        with self._lock:
-            self._mapped.cancelled[0] = next(self._numbers)
-            deadline_ns = now_ns() + int(_CANCEL_S * 1e9)
-            while self._busy() and now_ns() < deadline_ns:
-                threading.Event().wait(_POLL_S / 10)
-            for process in self._busy():
-                process.orders.clear()
-                self._replace(process)
+        with self._server_lock:
+            with self._lock:
+                self._mapped.cancelled[0] = next(self._numbers)
+                deadline_ns = now_ns() + int(_CANCEL_S * 1e9)
+                while self._busy() and now_ns() < deadline_ns:
+                    threading.Event().wait(_POLL_S / 10)
+                held_up = self._busy()
+            for process in held_up:
+                _, forked = self._forked_again(process)
+                with self._lock:
+                    self._exchange(process, forked)
 
     def close(self) -> None:
         """End all processes. The slots stay as long as someone uses them."""
@@ -235,40 +241,46 @@ class PreparationPool:
             process.process.orders.send(body)
 
     def _mend(self) -> None:
-        """Replace processes that have ended, or that a sample holds up, and order again."""
-        with self._lock:
-            for process in self._busy():
-                began_ns = self._mapped.began_ns[process.number]
+        """Replace processes that have ended, or that a sample holds up, and order again.
+
+        Batches may begin meanwhile: what a process is ordered until it is replaced is ordered again
+        too.
+        """
+        with self._server_lock:
+            with self._lock:
+                busy = self._busy()
+            for process in busy:
+                began_ns, reason = self._mapped.began_ns[process.number], ""
                 if began_ns and now_ns() - began_ns > self._timeout_ns:
                     reason = f"took longer than {self._timeout_ns * 1e-9:g} s"
-                elif process.process.has_ended:
-                    reason = ""
-                else:
+                elif not process.process.has_ended:
                     continue
-                orders = list(process.orders)
-                process.orders.clear()
-                ending = self._replace(process)
-                self._order_again(process.number, orders, reason or ending)
+                ending, forked = self._forked_again(process)
+                with self._lock:
+                    self._exchange(process, forked)
+                    self._order_again(process.number, process.orders, reason or ending)
 
-    def _replace(self, process: PreparingProcess) -> str:
-        """Fork a process in place of another one, which is ended; return how that ended."""
+    def _forked_again(self, process: PreparingProcess) -> tuple[str, ForkedProcess | None]:
+        """End a process; return how it ended, and one in its place, None where there is none."""
         self.deaths += 1
-        arena, number = self._mapped, process.number
         ending = self._last_ending = self._server.end(process.process)
-        self._processes.remove(process)
-        arena.began_ns[number] = 0
+        self._mapped.began_ns[process.number] = 0
         try:
             if self.deaths - self._deaths_before > _MOST_DEATHS:
                 raise ProcessesUnavailable(
                     f"{_MOST_DEATHS} processes have ended, the last: {ending}"
                 )
-            forked = self._forked(number)
+            return ending, self._forked(process.number)
         except ProcessesUnavailable as error:
             self._last_ending = error.reason
-        else:
-            replacement = PreparingProcess(number, forked, arena.prepared[number])
-            self._processes.append(replacement)
-        return ending
+            return ending, None
+
+    def _exchange(self, process: PreparingProcess, forked: ForkedProcess | None) -> None:
+        """Give further orders to the process that was `forked` in place of one that ended."""
+        self._processes.remove(process)
+        if forked is not None:
+            prepared = self._mapped.prepared[process.number]
+            self._processes.append(PreparingProcess(process.number, forked, prepared))
 
     def _order_again(self, number: int, orders: Sequence[Order], reason: str) -> None:
         """Order what the process with a `number` left undone of its `orders`.
@@ -306,11 +318,11 @@ class PreparationPool:
             batch.memory.stamps[position] = 0
 
     def _fork_finishing(self) -> ForkedProcess:
-        with self._lock:
+        with self._server_lock:
             return self._server.fork_finishing()
 
     def _end_finishing(self, process: ForkedProcess) -> str:
-        with self._lock:
+        with self._server_lock:
             return self._server.end(process)
 
     def _forked(self, number: int) -> ForkedProcess:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -210,6 +211,41 @@ def test_a_killed_process_is_replaced_and_its_samples_are_prepared(
         assert batch.memory.arrays[0].tobytes() == expected.tobytes()
     assert 0 < pool.deaths - deaths <= 3
     assert pool.processes == 2
+
+
+def test_batches_begin_while_a_process_is_replaced(
+    order: PreparationOrder,
+    samples: Sequence[Any],
+    subject: Subject,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forks, may_fork = threading.Event(), threading.Event()
+    fork = processes_module.PreparingProcesses.fork
+
+    def slow_fork(server: processes_module.PreparingProcesses, number: int) -> Any:
+        forks.set()
+        assert may_fork.wait(LONG_S)
+        return fork(server, number)
+
+    with a_pool(order, 1, samples=samples) as pool:
+        os.kill(pool.pids[0], signal.SIGSTOP)
+        first = pool.begin(0, GOOD[:2])
+        monkeypatch.setattr(processes_module.PreparingProcesses, "fork", slow_fork)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        waiting = threading.Thread(target=pool.wait, args=(first, never))
+        waiting.start()
+        assert forks.wait(LONG_S)
+        began: list[Any] = []
+        beginning = threading.Thread(target=lambda: began.append(pool.begin(1, GOOD[:3])))
+        beginning.start()
+        beginning.join(LONG_S / 10)
+        may_fork.set()
+        assert began, "a batch can't begin before the process is forked"
+        waiting.join(LONG_S)
+        assert pool.wait(began[0], never)
+        assert [first.faults(), began[0].faults()] == [{}, {}]
+        expected = prepared_here(subject, samples, GOOD[:3])
+        assert np.array_equal(pool.slot(1).arrays[0][:3], expected)
 
 
 def test_a_sample_that_ends_every_process_fails_alone(harmful: PreparationPool) -> None:
