@@ -127,6 +127,30 @@ class AgentLost(Fact):
     revision: int = 0
 
 
+class AgentDrained(Fact):
+    """An agent gets no new evaluations; it ends those that it has. Published by the operator."""
+
+    entity = "agent"
+    happened = "drained"
+    agent: Token
+
+
+class AgentResumed(Fact):
+    """A drained agent gets evaluations again. Published by the operator."""
+
+    entity = "agent"
+    happened = "resumed"
+    agent: Token
+
+
+class AgentRevoked(Fact):
+    """An agent's key was taken back, and its connection is closed. Published by the operator."""
+
+    entity = "agent"
+    happened = "revoked"
+    agent: Token
+
+
 class Lease(Message):
     """The value of a lease key: its holder, the holder's start and its current runs."""
 

@@ -152,8 +152,10 @@ class AgentStatus(Message):
     """An agent in the catalog."""
 
     announcement: Announcement
-    state: Literal["live", "left", "lost"] = "live"
+    state: Literal["live", "left", "lost", "revoked"] = "live"
     since_ns: int = 0
+    #: whether it gets no new evaluations, also after a restart
+    is_drained: bool = False
 
 
 class Catalog(Message):

@@ -5,6 +5,7 @@
     mlscope.v1.resources.<evaluation>.<run>.used.<agent>    what a run uses now, not stored
     mlscope.v1.request.<verb>                    commands anyone may send
     mlscope.v1.request.agent.<agent>.<verb>      commands of the scheduler to one agent
+    mlscope.v1.request.join.<agent>              the question of an invited machine
 
 Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluation)`.
 """
@@ -66,6 +67,11 @@ def command_subject(command: type[Command]) -> str:
 def agent_command(agent: str, verb: str) -> str:
     """Return the subject of a command to one agent; `verb`: `start`, `stop`, `close`, `query`."""
     return f"{REQUEST}.agent.{agent}.{verb}"
+
+
+def join_subject(agent: str) -> str:
+    """Return the subject on which a machine asks to join as `agent`, by its invitation's key."""
+    return f"{REQUEST}.join.{agent}"
 
 
 def watch_subject(evaluation: str, event: str) -> str:

@@ -1,5 +1,6 @@
 """Commands for operators: services, machines without a broker, keys."""
 
+import argparse
 from pathlib import Path
 
 from cli.arguments.evaluating import add_request
@@ -9,6 +10,7 @@ from cli.arguments.parts import (
     URL_HELP,
     Parsers,
     add_command,
+    add_connection,
     add_output,
 )
 
@@ -111,6 +113,39 @@ def add_offline(commands: Parsers) -> None:
     bundle.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     bundle.add_argument("--keys", default="", metavar="FOLDER", help="folder of the services' keys")
     bundle.add_argument("--url", default="", metavar="URL", help=URL_HELP)
+
+
+def add_agents(commands: Parsers) -> None:
+    """Add `agents` with its own commands, and `join`."""
+    agents = add_command(commands, "agents", "list the agents, and say which machines may be one")
+    add_connection(agents)
+    add_output(agents)
+    deeds = agents.add_subparsers(dest="deed", metavar="COMMAND")
+    invite = _add_deed(deeds, "invite", "print the line that lets another machine join, once")
+    invite.add_argument(
+        "--hours", type=float, default=1.0, help="how long the invitation is open (default: 1)"
+    )
+    _add_deed(deeds, "drain", "give an agent no new evaluations; it ends those that it has")
+    _add_deed(deeds, "resume", "give a drained agent evaluations again")
+    _add_deed(deeds, "revoke", "take an agent's key back at once; its runs are repeated elsewhere")
+    join = add_command(commands, "join", "join a cluster on another machine, and run its agent")
+    join.add_argument(
+        "invitation",
+        nargs="?",
+        default="",
+        metavar="INVITATION",
+        help="the word that `mlscope agents invite` printed; without it the machine has joined",
+    )
+    join.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
+
+
+def _add_deed(deeds: Parsers, name: str, text: str) -> argparse.ArgumentParser:
+    """Add a command about one agent to those of `agents`."""
+    parser = add_command(deeds, name, text, function=f"agents:{name}")
+    parser.add_argument("name", metavar="NAME", help="the agent")
+    # Not given here, they are those given to `agents`.
+    add_connection(parser, default=argparse.SUPPRESS)
+    return parser
 
 
 def add_keys(commands: Parsers) -> None:

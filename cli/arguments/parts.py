@@ -40,17 +40,17 @@ def add_command(
     return parser
 
 
-def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the cluster."""
+def add_connection(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Add the options that name the cluster; `default` is the value of one that is not given."""
     add = parser.add_argument_group("connection").add_argument
-    add("--url", default="", metavar="URL", help=URL_HELP)
+    add("--url", default=default, metavar="URL", help=URL_HELP)
     add(
         "--seed-file",
-        default="",
+        default=default,
         metavar="FILE",
         help="file with the nkey seed (default: MLSCOPE_NATS_SEED_FILE)",
     )
-    add("--data", default="", metavar="FOLDER", help=DATA_HELP)
+    add("--data", default=default, metavar="FOLDER", help=DATA_HELP)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cli.cluster import keys, ports
 from cli.cluster.errors import ProgramMissing
+from cli.cluster.members import Members
 from cli.cluster.nats_conf import MIB, NatsLayout, nats_conf
 from cli.cluster.processes import Command, Server
 from mlscope.bus.permissions import PERMISSIONS
@@ -90,6 +91,7 @@ class NatsServer(Server):
         self.port = port or chosen["nats"]
         self.monitor_port = monitor_port or chosen["monitor"]
         self._names = tuple(names)
+        self._conf = folder / "nats.conf"
 
     @property
     def url(self) -> str:
@@ -107,9 +109,10 @@ class NatsServer(Server):
         """The seed of each connection name: secrets."""
         return {name: path.read_text("ascii").strip() for name, path in self.seed_files.items()}
 
-    def command(self) -> Command:
-        """Write the configuration, create missing keys, and return the command of the server."""
+    def configuration(self) -> str:
+        """Return the text of the configuration for the keys and members of now; may make keys."""
         server_keys = keys.ensure_keys(self.folder / "keys", self._names)
+        public = {name: key.public for name, key in server_keys.items()}
         layout = NatsLayout(
             store=str((self.folder / "nats").resolve()),
             host=self.host,
@@ -119,11 +122,28 @@ class NatsServer(Server):
             certificate_file=str(self._certificate.certificate) if self._certificate else "",
             key_file=str(self._certificate.key) if self._certificate else "",
         )
-        conf = self.folder / "nats.conf"
-        conf.write_text(nats_conf(layout, {name: key.public for name, key in server_keys.items()}))
+        return nats_conf(layout, {**public, **Members(self.folder).users()})
+
+    def refresh(self) -> bool:
+        """Write the configuration if it has changed, and return whether it had.
+
+        A running server reads it when it gets SIGHUP, and closes connections with keys that are no
+        longer in it; others stay.
+        """
+        text = self.configuration()
+        if self._conf.exists() and self._conf.read_text("utf-8") == text:
+            return False
+        partial = self._conf.with_name(".nats.conf.partial")
+        partial.write_text(text, "utf-8")
+        partial.replace(self._conf)
+        return True
+
+    def command(self) -> Command:
+        """Write the configuration, create missing keys, and return the command of the server."""
+        self.refresh()
         return Command(
             name="nats",
-            argv=(str(find_program()), "-c", str(conf)),
+            argv=(str(find_program()), "-c", str(self._conf)),
             log=self.folder / "logs" / "nats.log",
             environ={"GOMEMLIMIT": str(MEMORY_BYTES), **os.environ},
             orphan_signal=signal.SIGTERM,

@@ -14,6 +14,7 @@ from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import DATABASE_SETTINGS, Database, Postgres
 from cli.cluster.processes import Command
 from cli.cluster.supervised import Program
+from mlscope.bus.permissions import OPERATOR
 from mlscope.health import hear
 from mlscope.settings import Settings
 
@@ -107,11 +108,19 @@ class ClusterPlan:
         return servers
 
     def services(self) -> list[Program]:
-        """Return the services; each is ready while it answers over the bus."""
-        return [self._service(name) for name in self.programs.services]
+        """Return the services; each is ready while it answers over the bus.
 
-    def _service(self, name: str) -> Program:
+        One that other machines reach has `admission` as well, which admits them.
+        """
+        services = [self._service(name, argv) for name, argv in self.programs.services.items()]
+        if self.listening:
+            admission = (sys.executable, "-m", "cli.cluster.admission")
+            services.append(self._service("admission", admission, OPERATOR))
+        return services
+
+    def _service(self, name: str, argv: tuple[str, ...], key: str = "") -> Program:
         """Return one service, which removes an old ready file before it starts."""
+        key = key or name
         ready_file = self.folder / "run" / f"{name}.ready"
 
         def command() -> Command:
@@ -119,13 +128,13 @@ class ClusterPlan:
             ready_file.unlink(missing_ok=True)
             return Command(
                 name=name,
-                argv=self.programs.services[name],
+                argv=argv,
                 log=self.log(name),
-                environ=self.environ(name) | {"MLSCOPE_READY_FILE": str(ready_file)},
+                environ=self.environ(key) | {"MLSCOPE_READY_FILE": str(ready_file)},
             )
 
-        settings = Settings.read(self.environ(name) | {"MLSCOPE_READY_FILE": str(ready_file)})
-        watch = HealthWatch(partial(hear, settings, name), settings.health_wait_s)
+        settings = Settings.read(self.environ(key) | {"MLSCOPE_READY_FILE": str(ready_file)})
+        watch = HealthWatch(partial(hear, settings, key), settings.health_wait_s)
         return Program(name, command, lambda: watch.health == "ready", watch=watch)
 
     def provision(self) -> Command:

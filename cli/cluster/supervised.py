@@ -167,6 +167,11 @@ class Supervised:
         if self.child is not None:
             self.child.send(self.child.command.stop_signal)
 
+    def reload(self) -> None:
+        """Have its process read its configuration again."""
+        if self.child is not None:
+            self.child.send(signal.SIGHUP)
+
     def ask_to_stop(self) -> None:
         """Send the stop signal, and do not restart it."""
         self.stopping = True

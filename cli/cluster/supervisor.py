@@ -32,6 +32,9 @@ PROVISION_TRIES = 4
 SERVICES_WITHIN_S = 30.0
 _EARLY_ENDS = 4
 _LOG_CHECK_S = 5.0
+_RELOADS_S = (0.0, 0.3, 3.0)
+"""When the broker reads a changed configuration. nats-server (2.15) gives an account that a reload
+adds its imports with the next reload, and two signals at once are one."""
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 ShowState = Callable[[ClusterState], None]
@@ -41,12 +44,14 @@ ShowState = Callable[[ClusterState], None]
 class Waker:
     """Waits for a time, a child's end or a stop signal, without polling.
 
+    `stop_requests` counts stop signals; `is_news` is set by SIGUSR1: the members have changed.
     Handles this process's signals while it is entered; for the main thread only.
     """
 
     def __init__(self) -> None:
         """Open the pair of sockets that signals write to."""
         self.stop_requests = 0
+        self.is_news = False
         self._reader, self._writer = socket.socketpair()
         self._previous_handlers: list[tuple[signal.Signals, Any]] = []
         self._previous_descriptor = -1
@@ -60,8 +65,10 @@ class Waker:
     def __enter__(self) -> Self:
         """Install the signal handlers."""
 
-        def count_stop_requests(number: int, _frame: FrameType | None) -> None:
-            if number != signal.SIGCHLD:
+        def note(number: int, _frame: FrameType | None) -> None:
+            if number == signal.SIGUSR1:
+                self.is_news = True
+            elif number != signal.SIGCHLD:
                 self.stop_requests += 1
 
         for end in (self._reader, self._writer):
@@ -70,8 +77,8 @@ class Waker:
             self._writer.fileno(), warn_on_full_buffer=False
         )
         self._previous_handlers = [
-            (number, signal.signal(number, count_stop_requests))
-            for number in (*_STOP_SIGNALS, signal.SIGCHLD)
+            (number, signal.signal(number, note))
+            for number in (*_STOP_SIGNALS, signal.SIGCHLD, signal.SIGUSR1)
         ]
         return self
 
@@ -113,6 +120,7 @@ class Supervisor:
         self._phase = "servers"
         self._reason = ""
         self._logs_due_s = 0.0
+        self._reloads_due_s: list[float] = []
         self._storage = StorageWatch(plan.folder, plan.log("nats"))
 
     @property
@@ -123,7 +131,7 @@ class Supervisor:
             phase=self._phase,
             supervisor=self._own,
             nats_url=plan.nats.url,
-            monitor_url=f"http://{plan.nats.host}:{plan.nats.monitor_port}",
+            monitor_url=f"http://{LOOPBACK}:{plan.nats.monitor_port}",
             database_url=redact(plan.database.url),
             database_password_file=plan.database.password_file,
             gateway_url=plan.gateway_url,
@@ -186,14 +194,21 @@ class Supervisor:
         if any(changes):
             self._publish()
             return
-        if now_s >= self._logs_due_s:
+        if self._waker.is_news or now_s >= self._logs_due_s:
+            self._waker.is_news = False
             self._logs_due_s = now_s + _LOG_CHECK_S
+            if self._servers[0].ready and self._plan.nats.refresh():
+                self._reloads_due_s = [now_s + delay_s for delay_s in _RELOADS_S]
             if self._storage.is_stuck():
                 _log.warning("nats refuses to store although the disk has room; restarting it")
                 self._servers[0].end()
             for log in (self._plan.folder / "logs").glob("*.log"):
                 bound_log(log)
+        if self._reloads_due_s and now_s >= self._reloads_due_s[0]:
+            self._reloads_due_s.pop(0)
+            self._servers[0].reload()
         delays_s = [process.next_s(time.monotonic()) for process in processes]
+        delays_s += [max(0.0, due_s - time.monotonic()) for due_s in self._reloads_due_s[:1]]
         log_delay_s = max(0.0, self._logs_due_s - now_s)
         self._waker.wait(min([log_delay_s, *(s for s in delays_s if s is not None)]))
 

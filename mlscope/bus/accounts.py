@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlscope.bus.inboxes import ANSWERS, is_inbox
-from mlscope.bus.permissions import CURATOR, Permission
+from mlscope.bus.permissions import CURATOR, OPERATOR, Permission
 from mlscope.bus.rights import ping
 from mlscope.bus.streams import republished
 from schemas.subjects import REQUEST
@@ -29,7 +29,7 @@ LOG = "MLSCOPE"
 """The account of the streams and of the services that keep them."""
 
 INSIDE = frozenset(
-    {"registry", "scheduler", "collector", "analyzer", "gateway", CURATOR, "provisioner"}
+    {"registry", "scheduler", "collector", "analyzer", "gateway", CURATOR, OPERATOR, "provisioner"}
 )
 """The connections in the log's account: the services, and the keys of who runs the cluster.
 

@@ -25,6 +25,9 @@ Requesters share one key, and one store for files that are too large for a reque
 requester may fill it for a day, or overwrite another's file, which agents notice by its checksum.
 The store refuses files when it is full, and holds nothing else.
 
+A machine that is invited has a key for one question: to join as one agent with a key of its own.
+The operator's key answers it, once an invitation.
+
 Watchers (and requesters) see the live spans of every evaluation (times, names of layers and
 kernels) and how far it is, on subjects that only the gateway publishes on. A watcher can't read the
 log, requests, answers of models, or what is sent to others, and can't start or end anything.
@@ -73,17 +76,27 @@ from mlscope.bus.streams import (
     STREAMS,
     UPLOADS,
 )
-from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.agent import (
+    AgentAnnounced,
+    AgentDrained,
+    AgentLeft,
+    AgentLost,
+    AgentResumed,
+    AgentRevoked,
+)
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.encoding.message_index import COMMANDS
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.subjects import RESOURCES, ROOT, agent_command, watch_subject
+from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject
 from schemas.trace import Watch
 
 _AGENT = "agent"
+_INVITATION = "invitation"
 _ANY = "*"
 CURATOR = "curator"
 """The connection that adds and removes artifacts."""
+OPERATOR = "operator"
+"""The connection of who runs the cluster: it admits machines, drains and revokes agents."""
 WATCHER = "watcher"
 """The connection that may have evaluations relayed and look at them, and nothing else."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -141,6 +154,11 @@ def agent_key(agent: str) -> str:
     return f"{_AGENT}-{agent}"
 
 
+def invitation_key(agent: str) -> str:
+    """Return the name of the key with which a machine asks to join as `agent`."""
+    return f"{_INVITATION}-{agent}"
+
+
 def agent_inbox(agent: str) -> str:
     """Return the inbox name below which an agent receives answers, whichever key it has."""
     return f"{_AGENT}.{agent}"
@@ -149,13 +167,18 @@ def agent_inbox(agent: str) -> str:
 def permission_of(name: str) -> Permission:
     """Return the permissions of a connection: an entry of the table, or those of one agent.
 
-    Raises KeyError for a name that has neither. `scheduler` is not allowed as the name of an agent,
-    because the scheduler also publishes answers of queries.
+    The key of an invitation may ask to join as one agent, and nothing else. Raises KeyError for a
+    name that has none. `scheduler` is not allowed as the name of an agent, because the scheduler
+    also publishes answers of queries.
     """
-    agent = name.removeprefix(agent_key(""))
-    if agent in (name, "scheduler") or not _TOKEN.fullmatch(agent):
+    kind, _, agent = name.partition("-")
+    if agent == "scheduler" or not _TOKEN.fullmatch(agent):
         return PERMISSIONS[name]
-    return _agent(agent, agent_inbox(agent), f"agent-{agent}")
+    if kind == _AGENT:
+        return _agent(agent, agent_inbox(agent), f"agent-{agent}")
+    if kind == _INVITATION:
+        return Permission(publish=(join_subject(agent),), subscribe=inboxes(name))
+    return PERMISSIONS[name]
 
 
 PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
@@ -294,6 +317,16 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 f"$JS.API.STREAM.INFO.OBJ_{ARTIFACTS}",
             ),
             subscribe=inboxes(CURATOR),
+        ),
+        OPERATOR: Permission(
+            publish=(
+                *map(fact_subject, (AgentDrained, AgentResumed, AgentRevoked)),
+                # The lease of an agent that is revoked ends at once.
+                "$KV.leases.*",
+                *check_health(OPERATOR),
+                ANSWERS,
+            ),
+            subscribe=(*inboxes(OPERATOR), join_subject(_ANY), *be_discovered(OPERATOR)),
         ),
         "provisioner": Permission(
             publish=(

@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.agent import (
+    AgentAnnounced,
+    AgentDrained,
+    AgentLeft,
+    AgentLost,
+    AgentResumed,
+    AgentRevoked,
+)
 from schemas.analysis import AnalysisCompleted, AnalysisFailed
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.dead import LetterBuried
@@ -64,6 +71,9 @@ _FACTS: tuple[type[Fact], ...] = (
     AgentAnnounced,
     AgentLeft,
     AgentLost,
+    AgentDrained,
+    AgentResumed,
+    AgentRevoked,
     ManifestPublished,
     ManifestWithdrawn,
     LetterBuried,

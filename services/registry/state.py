@@ -14,7 +14,14 @@ from typing import Any
 
 from mlscope.bus.records import Recorded
 from mlscope.manifests.constraints import constraint_of, satisfies
-from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.agent import (
+    AgentAnnounced,
+    AgentDrained,
+    AgentLeft,
+    AgentLost,
+    AgentResumed,
+    AgentRevoked,
+)
 from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact, Message
 from schemas.status import AgentStatus, Catalog
@@ -84,10 +91,13 @@ def fold(log: Iterable[Recorded], memory: Memory | None = None) -> RegistryState
 def _announced(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, AgentAnnounced)
-    status = AgentStatus(
-        announcement=fact.announcement, state="live", since_ns=recorded.envelope.time_ns
-    )
     current = state.agents.get(fact.agent)
+    status = AgentStatus(
+        announcement=fact.announcement,
+        state="live",
+        since_ns=recorded.envelope.time_ns,
+        is_drained=current is not None and current.is_drained,
+    )
     if current is not None and current.model_copy(update={"since_ns": status.since_ns}) == status:
         return state
     return replace(state, agents={**state.agents, fact.agent: status})
@@ -104,6 +114,19 @@ def _gone(state: RegistryState, recorded: Recorded) -> RegistryState:
     how = "left" if isinstance(fact, AgentLeft) else "lost"
     gone = current.model_copy(update={"state": how, "since_ns": recorded.envelope.time_ns})
     return replace(state, agents={**state.agents, fact.agent: gone})
+
+
+def _told(state: RegistryState, recorded: Recorded) -> RegistryState:
+    """Note what the operator decided about an agent that is known."""
+    fact = recorded.fact
+    assert isinstance(fact, AgentDrained | AgentResumed | AgentRevoked)
+    current = state.agents.get(fact.agent)
+    if current is None:
+        return state
+    changes: dict[str, Any] = {"is_drained": isinstance(fact, AgentDrained)}
+    if isinstance(fact, AgentRevoked):
+        changes |= {"state": "revoked", "since_ns": recorded.envelope.time_ns}
+    return replace(state, agents={**state.agents, fact.agent: current.model_copy(update=changes)})
 
 
 def _published(state: RegistryState, recorded: Recorded) -> RegistryState:
@@ -133,6 +156,9 @@ _STEPS: Mapping[type[Fact], Callable[[RegistryState, Recorded], RegistryState]] 
         AgentAnnounced: _announced,
         AgentLeft: _gone,
         AgentLost: _gone,
+        AgentDrained: _told,
+        AgentResumed: _told,
+        AgentRevoked: _told,
         ManifestPublished: _published,
         ManifestWithdrawn: _withdrawn,
     }

@@ -55,9 +55,11 @@ class AgentRow:
 
     @property
     def condition(self) -> str:
-        """`busy`, `idle`, or how it went: `left`, `lost`."""
+        """`busy`, `idle`, `drained`, or how it went: `left`, `lost`, `revoked`."""
         if self.status.state != "live":
             return self.status.state
+        if self.status.is_drained and not self.busy:
+            return "drained"
         return "busy" if self.busy else "idle"
 
 
@@ -74,7 +76,7 @@ def agent_rows(
             if any(run.agent == name and run.state == "started" for run in evaluation.runs)
         ]
         rows.append(AgentRow(status, busy))
-    order = ("busy", "idle", "lost", "left")
+    order = ("busy", "idle", "drained", "lost", "left", "revoked")
     return sorted(rows, key=lambda row: (order.index(row.condition), row.name))
 
 

@@ -73,7 +73,7 @@ class Fleet:
         if status is None:
             return f"agent {name} is no longer in the catalog"
         if status.state != "live":
-            return f"agent {name} {'was lost' if status.state == 'lost' else 'left'}"
+            return f"agent {name} {'left' if status.state == 'left' else f'was {status.state}'}"
         if incarnation and status.announcement.incarnation != incarnation:
             return f"agent {name} was restarted"
         return ""

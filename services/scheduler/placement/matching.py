@@ -45,7 +45,11 @@ from services.scheduler.placement.resolving import (
 )
 
 _RECENT_NS = 600 * 1_000_000_000
-_GONE = {"lost": "lost: its lease is gone", "left": "left"}
+_GONE = {
+    "lost": "lost: its lease is gone",
+    "left": "left",
+    "revoked": "revoked: its key was taken back",
+}
 _GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
 
 
@@ -236,6 +240,8 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         return f"not among the agents that the request names: {', '.join(constraints.agents)}"
     if status.state != "live":
         return _GONE[status.state]
+    if status.is_drained:
+        return "drained: it gets no new evaluations"
     reasons = [
         *machine_mismatches(agent, constraints.system),
         *disallowed_code(agent, constraints.model),

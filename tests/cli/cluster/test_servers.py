@@ -84,7 +84,7 @@ def test_a_server_that_cannot_start_shows_its_log(
 
 def test_secrets_are_for_their_owner_alone(nats_server: NatsServer, postgres: Postgres) -> None:
     secrets = [*nats_server.seed_files.values(), postgres.password_file]
-    assert len(secrets) == 11
+    assert len(secrets) == 12
     for path in secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
+from cli.cluster.members import Members
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
 from mlscope.assets import artifacts
@@ -20,8 +22,15 @@ from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
-from mlscope.bus.permissions import CURATOR, WATCHER, agent_inbox, agent_key
-from mlscope.bus.records import ReceivedCommand
+from mlscope.bus.permissions import (
+    CURATOR,
+    OPERATOR,
+    WATCHER,
+    agent_inbox,
+    agent_key,
+    invitation_key,
+)
+from mlscope.bus.records import ReceivedCommand, ServiceInfo
 from mlscope.client import AsyncClient
 from mlscope.client.asking import ask_for
 from mlscope.client.asynchronous import request_of
@@ -30,14 +39,14 @@ from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.health import Announced, hear
 from mlscope.provision import provision
 from mlscope.settings import Settings
-from schemas.agent import AgentAnnounced, Lease
+from schemas.agent import AgentAnnounced, AgentDrained, AgentResumed, AgentRevoked, Lease
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.message import Fact
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
-from schemas.subjects import agent_command
+from schemas.subjects import agent_command, join_subject
 from schemas.trace import ShowWindow, Watch, Watching
 from services.agent.host.announcing import announcement
 from services.analyzer.store import migrate as migrate_analyzer
@@ -47,6 +56,8 @@ from tests.services.collector.builders import a_completion, a_trace, some_querie
 F = TypeVar("F", bound=Fact)
 
 AGENT = "first"
+INVITED = "invited"
+PUBLIC = f"U{'A' * 55}"
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 ROOT = "mlscope.v1"
 LARGE = "x" * 600_000
@@ -382,7 +393,35 @@ async def watch_live(story: Story, client: AsyncClient) -> None:
     assert (await asked.wait(60)).state == "cancelled"
 
 
+async def decide_who_may_be_an_agent(story: Story, client: AsyncClient) -> None:
+    """Admit a machine that was invited, then drain, resume and revoke it."""
+    invited = Members(story.server.folder)
+    invited.invite(INVITED, PUBLIC, time.time() + 60)
+    asking = invitation_key(INVITED)
+    async with story.bus(OPERATOR) as operator, connect(story.settings(asking), asking) as machine:
+
+        async def admit(command: ReceivedCommand) -> bytes:
+            agent = command.subject.rsplit(".", 1)[-1]
+            return str(invited.admit(agent, command.body.decode())).encode()
+
+        await operator.answer(join_subject("*"), admit, queue="admission")
+        answers = [await machine.ask(join_subject(INVITED), PUBLIC.encode()) for _ in range(2)]
+        assert answers == [b"True", b"False"]
+        instance = await operator.announce(ServiceInfo(OPERATOR, "1.0.0", "", {}), dict)
+        for subject in ("$SRV.PING", f"$SRV.PING.{OPERATOR}"):
+            await answered(client.bus, subject, b"")
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "ready")
+            Announced(instance, 0).write(file)
+            settings = replace(story.settings(OPERATOR), ready_file=file)
+            assert await asyncio.to_thread(hear, settings, OPERATOR) == "answers"
+        for fact in (AgentDrained, AgentResumed, AgentRevoked):
+            await operator.publish(fact(agent=INVITED), id=f"{fact.happened} {INVITED}")
+        await operator.delete("leases", f"agent-{INVITED}")
+
+
 PARTS = (
+    decide_who_may_be_an_agent,
     watch_live,
     evaluate,
     cancel,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.bus.permissions import PERMISSIONS, agent_key
+from mlscope.bus.permissions import PERMISSIONS, agent_key, invitation_key
 from mlscope.client import AsyncClient
-from tests.mlscope.bus.permission_story import AGENT, Story, play
+from tests.mlscope.bus.permission_story import AGENT, INVITED, Story, play
 from tests.mlscope.bus.permission_trace import Traced, TracedServer, covers, read_trace, unused
 
 OWN = agent_key(AGENT)
@@ -64,7 +64,8 @@ async def settled(server: TracedServer) -> None:
 
 
 async def test_no_right_is_missing_and_none_is_unused(data_folder: Path, database_url: str) -> None:
-    with TracedServer(data_folder, names=(*PERMISSIONS, OWN)) as server:
+    names = (*PERMISSIONS, OWN, invitation_key(INVITED))
+    with TracedServer(data_folder, names=names) as server:
         story = Story(server, database_url)
         async with story.cluster() as client:
             await play_unless_refused(story, client, server)

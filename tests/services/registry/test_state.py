@@ -4,10 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.bus.records import Recorded
-from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.agent import (
+    AgentAnnounced,
+    AgentDrained,
+    AgentLeft,
+    AgentLost,
+    AgentResumed,
+    AgentRevoked,
+    Lease,
+)
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Envelope, Fact
 from schemas.subjects import subject_of
+from services.registry.decide import decide_back, decide_lost
 from services.registry.state import Memory, RegistryState, catalog_of, digest, entries, evolve, fold
 from tests.services.registry.samples import a_model, an_announcement
 
@@ -31,6 +40,9 @@ FLEET = st.lists(
         st.builds(announced, AGENTS, INCARNATIONS),
         st.builds(AgentLeft, agent=AGENTS, incarnation=INCARNATIONS),
         st.builds(AgentLost, agent=AGENTS, incarnation=INCARNATIONS, revision=st.integers(0, 9)),
+        st.builds(AgentDrained, agent=AGENTS),
+        st.builds(AgentResumed, agent=AGENTS),
+        st.builds(AgentRevoked, agent=AGENTS),
     ),
     max_size=12,
 )
@@ -124,3 +136,22 @@ def test_a_forgotten_agent_that_is_back_is_known_again() -> None:
         announced("a1", "i2"),
     ]
     assert fold(log_of(facts), Memory(gone_ns=0)).agents["a1"].state == "live"
+
+
+def test_a_drained_agent_stays_so_after_a_restart_until_it_is_resumed() -> None:
+    facts = [announced("a1", "i1"), AgentDrained(agent="a1"), announced("a1", "i2")]
+    drained = fold(log_of(facts)).agents["a1"]
+    assert (drained.state, drained.is_drained) == ("live", True)
+    resumed = fold(log_of([*facts, AgentResumed(agent="a1")])).agents["a1"]
+    assert (resumed.state, resumed.is_drained) == ("live", False)
+
+
+def test_a_revoked_agent_is_neither_lost_nor_back_until_it_joins_again() -> None:
+    facts = [announced("a1", "i1"), AgentRevoked(agent="a1")]
+    state = fold(log_of(facts))
+    assert state.agents["a1"].state == "revoked"
+    lease = Lease(holder="a1", incarnation="i1")
+    assert list(decide_lost(state, {}, {})) == []
+    assert list(decide_back(state, {"a1": lease})) == []
+    joined = fold(log_of([*facts, announced("a1", "i2")]))
+    assert joined.agents["a1"].state == "live"

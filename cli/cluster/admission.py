@@ -1,0 +1,57 @@
+"""The process that admits machines with an invitation; `mlscope up --listen` runs it.
+
+A machine that joins makes a key of its own and sends the public half with the key of its
+invitation. The broker lets that key ask for one name alone, so the subject says who asks.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from functools import partial
+
+from cli.cluster.members import Members
+from mlscope.bus.nats import connect
+from mlscope.bus.permissions import OPERATOR
+from mlscope.bus.records import ReceivedCommand, ServiceInfo
+from mlscope.health import Announced
+from mlscope.logs import set_up_logging
+from mlscope.settings import Settings
+from schemas.encoding.codec import encode_body
+from schemas.message import VERSION
+from schemas.request import Refused
+from schemas.subjects import join_subject
+
+_log = logging.getLogger(__name__)
+
+
+async def admit(members: Members, command: ReceivedCommand) -> bytes:
+    """Answer a machine that wants to join the `members`; `command` holds its public key."""
+    agent = command.subject.rsplit(".", 1)[-1]
+    if not members.admit(agent, command.body.decode("ascii", "replace")):
+        message = f"the invitation of {agent} was used or has ended: invite it again"
+        return encode_body(Refused(error="conflict", message=message), json_text=True)
+    _log.info("a machine joined", extra={"agent": agent})
+    members.notify()
+    return b'{"accepted": true}'
+
+
+async def serve(settings: Settings) -> None:
+    """Answer machines that want to join, until SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with connect(settings, OPERATOR) as bus:
+        members = Members(settings.data_folder)
+        await bus.answer(join_subject("*"), partial(admit, members), queue="admission")
+        facts = ServiceInfo(OPERATOR, f"{VERSION}.0.0", "admits machines that were invited", {})
+        instance = await bus.announce(facts, dict)
+        if settings.ready_file is not None:
+            Announced(instance, os.getpid()).write(settings.ready_file)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    environ_settings = Settings.read(os.environ)
+    set_up_logging("admission", environ_settings.log_level)
+    asyncio.run(serve(environ_settings))

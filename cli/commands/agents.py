@@ -1,0 +1,179 @@
+"""`mlscope agents`: the agents of a cluster, and which machines may be one."""
+
+import argparse
+import datetime as dt
+import json
+import os
+import secrets
+import tempfile
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+from cli import exits
+from cli.cluster.keys import ensure_key
+from cli.cluster.members import Members
+from cli.cluster.state import ClusterState, running_state
+from cli.failures import Misused
+from cli.inputs.connection import client_of
+from cli.inputs.invitation import Invitation
+from cli.printing.output import rows_of, write_rows
+from mlscope.bus.errors import BusError
+from mlscope.bus.permissions import OPERATOR, agent_key, permission_of
+from mlscope.client.connection import find_settings
+from mlscope.client.errors import NotAnswering
+from mlscope.settings import Settings
+from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
+from schemas.message import Fact
+from schemas.status import AgentStatus
+
+_WITHIN_S = 15.0
+_LOADS = 2
+_OTHER_KEYS = {"revoked": ""}
+_COLUMNS = ("agent", "host", "state", "since", "version", "key")
+
+
+async def agents(arguments: argparse.Namespace) -> int:
+    """List the agents and the open invitations."""
+    members = _members(arguments)
+    async with client_of(arguments) as client:
+        catalog = await client.catalog(kind="agent")
+    own = members.keys
+    seen = [_row(status, own) for status in catalog.agents]
+    unseen = own.keys() - {row["agent"] for row in seen}
+    invited = members.invitations(time.time())
+    rows = [
+        *seen,
+        *(_unseen(agent, "joined, never seen", "", "own") for agent in unseen),
+        *(
+            _unseen(agent, "invited", f"until {_clock(ends_s)}", "invitation")
+            for agent, (_, ends_s) in invited.items()
+        ),
+    ]
+    rows.sort(key=lambda row: row["agent"])
+    write_rows(rows_of(rows, _COLUMNS), arguments.output)
+    return exits.OK
+
+
+def _row(status: AgentStatus, own: dict[str, str]) -> dict[str, str]:
+    announcement = status.announcement
+    is_drained = status.is_drained and status.state == "live"
+    return {
+        "agent": announcement.agent,
+        "host": announcement.hardware.hostname,
+        "state": "drained" if is_drained else status.state,
+        "since": _clock(status.since_ns / 1e9),
+        "version": announcement.mlscope_version,
+        "key": "own" if announcement.agent in own else _OTHER_KEYS.get(status.state, "shared"),
+    }
+
+
+def _unseen(agent: str, state: str, since: str, key: str) -> dict[str, str]:
+    texts = {"agent": agent, "state": state, "since": since, "key": key}
+    return dict.fromkeys(_COLUMNS, "") | texts
+
+
+def _clock(epoch_s: float) -> str:
+    """Return a time of this machine's time zone."""
+    return dt.datetime.fromtimestamp(epoch_s).astimezone().isoformat(" ", "seconds")
+
+
+def invite(arguments: argparse.Namespace) -> int:
+    """Print the line that lets another machine join as an agent, once.
+
+    Raises NotUp, and Misused for a name that is taken or a cluster that nobody else reaches.
+    """
+    agent, members = arguments.name, _members(arguments)
+    state = running_state(members.folder)
+    if not state.nats_url.startswith("tls:"):
+        raise Misused("other machines cannot reach this cluster: mlscope up --listen ADDRESS")
+    try:
+        permission_of(agent_key(agent))
+    except KeyError:
+        allowed = "allowed: 1 to 64 of A-Z a-z 0-9 _ -, except `scheduler`"
+        raise Misused(f"{agent!r}: not an agent's name; {allowed}") from None
+    if agent in members.keys:
+        raise Misused(f"{agent} has joined already: `mlscope agents revoke {agent}` comes first")
+    with tempfile.TemporaryDirectory() as folder:
+        key = ensure_key(Path(folder), "invitation")
+        seed = key.seed
+    ends_s = time.time() + arguments.hours * 3600
+    members.invite(agent, key.public, ends_s)
+    _tell_broker(members, state)
+    authority = Path(state.authority_file).read_text("ascii") if state.authority_file else ""
+    invitation = Invitation(agent, state.nats_url, seed, authority, ends_s)
+    print(f"mlscope join {invitation.word()}")
+    return exits.OK
+
+
+async def drain(arguments: argparse.Namespace) -> int:
+    """Give an agent no new evaluations."""
+    await _record(arguments, AgentDrained(agent=arguments.name))
+    print(f"{arguments.name} ends the evaluations that it has, and gets no others")
+    return exits.OK
+
+
+async def resume(arguments: argparse.Namespace) -> int:
+    """Give a drained agent evaluations again."""
+    await _record(arguments, AgentResumed(agent=arguments.name))
+    print(f"{arguments.name} gets evaluations again")
+    return exits.OK
+
+
+async def revoke(arguments: argparse.Namespace) -> int:
+    """Take back an agent's key: its connection closes, and its runs are repeated elsewhere.
+
+    Raises NotUp, and Misused for an agent without a key of its own.
+    """
+    agent, members = arguments.name, _members(arguments)
+    state = running_state(members.folder)
+    before = members.users()
+    if not members.remove(agent):
+        own = ", ".join(members.keys) or "none"
+        raise Misused(f"no machine joined or was invited as {agent}; there are: {own}")
+    if members.users() != before:  # else only an invitation that had ended was removed
+        _tell_broker(members, state)
+    await _record(arguments, AgentRevoked(agent=agent))
+    print(f"the key of {agent} opens no connection any more")
+    return exits.OK
+
+
+async def _record(arguments: argparse.Namespace, fact: Fact) -> None:
+    """Record what the operator decided. Raises NotAnswering, NoCluster."""
+    from mlscope.bus.nats import connect
+
+    settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
+    seed_file = arguments.seed_file or settings.data_folder / "keys" / f"{OPERATOR}.nk"
+    try:
+        async with connect(replace(settings, nats_seed_file=Path(seed_file)), OPERATOR) as bus:
+            await bus.publish(fact, id=secrets.token_hex(16))
+            if isinstance(fact, AgentRevoked):
+                await bus.delete("leases", f"agent-{fact.agent}")
+    except BusError as error:
+        raise NotAnswering("connect", str(error)) from error
+
+
+def _members(arguments: argparse.Namespace) -> Members:
+    folder = Path(arguments.data) if arguments.data else Settings.read(os.environ).data_folder
+    return Members(folder.resolve())
+
+
+def _tell_broker(members: Members, state: ClusterState) -> None:
+    """Return once the broker has read who the members are, twice, as a new one needs.
+
+    Raises Misused after a time.
+    """
+    loads: list[str] = []
+    deadline = time.monotonic() + _WITHIN_S
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"{state.monitor_url}/varz", timeout=5) as answer:  # noqa: S310
+            newest = json.load(answer)["config_load_time"]
+        if not loads:
+            members.notify()
+        if newest not in loads:
+            loads.append(newest)
+        if len(loads) > _LOADS:
+            return
+        time.sleep(0.05)
+    raise Misused("the broker has not read its new configuration: see logs/nats.log")

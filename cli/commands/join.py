@@ -1,0 +1,122 @@
+"""`mlscope join`: makes this machine an agent of a cluster on another machine, and runs it.
+
+DATA/membership/agent.nk        secret: this machine's own key, which never leaves it
+DATA/membership/authority.pem   what the broker's certificate must be signed by
+DATA/membership/member.json     the agent's name and the broker's address
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from cli.cluster.keys import ensure_key, write_secret
+from cli.commands.serve import serve
+from cli.failures import Misused
+from cli.inputs.invitation import Invitation, invitation_in
+from mlscope.bus.errors import NotPermitted
+from mlscope.bus.nats import dial
+from mlscope.bus.permissions import agent_key, invitation_key
+from mlscope.client.errors import CommandRefused
+from mlscope.settings import Settings
+from schemas.encoding.codec import decode_body
+from schemas.request import Refused
+from schemas.subjects import join_subject
+
+_WITHIN_S = 15.0
+
+
+def join(arguments: argparse.Namespace) -> int:
+    """Join with an invitation unless this machine has, and run the agent until SIGTERM.
+
+    Raises Misused without invitation or membership, NotPermitted, Unreachable, CommandRefused.
+    """
+    data: Path = Path(arguments.data) if arguments.data else Settings.read(os.environ).data_folder
+    folder = data.resolve() / "membership"
+    if arguments.invitation:
+        asyncio.run(become_member(invitation_in(arguments.invitation), folder))
+    elif not (folder / "member.json").exists():
+        raise Misused("no invitation: `mlscope agents invite NAME` on the cluster prints one")
+    os.environ.update(member_environ(folder), MLSCOPE_DATA=str(data.resolve()))
+    print(f"{os.environ['MLSCOPE_AGENT_ID']} runs; end it with Ctrl-C", file=sys.stderr)
+    return serve(argparse.Namespace(service="agent"))
+
+
+def member_environ(folder: Path) -> Mapping[str, str]:
+    """Return the variables of the agent whose membership `folder` holds."""
+    member = json.loads((folder / "member.json").read_text("utf-8"))
+    authority = folder / "authority.pem"
+    return {
+        "MLSCOPE_NATS_URL": member["url"],
+        "MLSCOPE_NATS_SEED_FILE": str(folder / "agent.nk"),
+        "MLSCOPE_TLS_AUTHORITY_FILE": str(authority) if authority.exists() else "",
+        "MLSCOPE_AGENT_ID": member["agent"],
+    }
+
+
+async def become_member(invitation: Invitation, folder: Path) -> None:
+    """Have the cluster admit a key of this machine's own, unless it has already.
+
+    The membership is kept in `folder` before it is asked for: when the answer is lost, the same
+    `invitation` is accepted again, as the key is known by then.
+    """
+    key = ensure_key(folder, "agent")
+    if invitation.authority:
+        write_secret(folder / "authority.pem", invitation.authority.strip())
+    member = {"agent": invitation.agent, "url": invitation.url}
+    (folder / "member.json").write_text(json.dumps(member) + "\n", "utf-8")
+    settings = Settings.read(member_environ(folder))
+    agent = invitation.agent
+    if _is_admitted(settings, agent):
+        return
+    if time.time() >= invitation.ends_s:
+        raise Misused(f"the invitation of {agent} has ended: invite it again")
+    seed_file = folder / "invitation.nk"
+    write_secret(seed_file, invitation.seed)
+    try:
+        await _ask(replace(settings, nats_seed_file=seed_file), agent, key.public)
+    finally:
+        seed_file.unlink()
+    deadline = time.monotonic() + _WITHIN_S
+    while not _is_admitted(settings, agent):
+        if time.monotonic() > deadline:
+            raise NotPermitted(f"a connection as {agent}, although the cluster admitted it")
+        await asyncio.sleep(0.1)
+
+
+async def _ask(settings: Settings, agent: str, public: str) -> None:
+    """Ask to join as `agent` with a `public` key. Raises CommandRefused, Misused, Unreachable."""
+    from mlscope.bus.nats.connection import Connection
+
+    connection = Connection(settings, invitation_key(agent), patience_s=_WITHIN_S)
+    try:
+        await connection.open(_WITHIN_S)
+    except NotPermitted:
+        raise Misused(f"the invitation of {agent} was used or has ended: invite it again") from None
+    try:
+        answer = bytes((await connection.request(join_subject(agent), public.encode())).data)
+    finally:
+        with suppress(OSError, asyncio.CancelledError):  # the cluster closes it as well
+            await connection.close()
+    if b"true" not in answer:
+        raise CommandRefused(decode_body(Refused, answer))
+
+
+def _is_admitted(settings: Settings, agent: str) -> bool:
+    """Tell whether the broker knows this machine's key. Raises ConnectionRefusedError."""
+    try:
+        connection, _ = dial(
+            settings.nats_url, settings.nats_seed(), agent_key(agent), settings.tls_authority_file
+        )
+    except ConnectionRefusedError as error:
+        if "authorization violation" in str(error).lower():
+            return False
+        raise
+    connection.close()
+    return True

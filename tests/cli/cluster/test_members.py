@@ -1,0 +1,66 @@
+"""Who joined a cluster, and who may: a file each, and every invitation works once."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cli.cluster import keys
+from cli.cluster.members import Members
+from cli.cluster.nats_server import NatsServer
+
+KEYS = [f"U{letter * 55}" for letter in "ABCDEFGH"]
+
+
+def test_of_many_who_use_one_invitation_one_joins(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    for _ in range(20):
+        members.invite("gpu1", KEYS[0], time.time() + 60)
+        with ThreadPoolExecutor(len(KEYS)) as pool:
+            admitted = list(pool.map(lambda key: members.admit("gpu1", key), KEYS))
+        assert admitted.count(True) == 1
+        assert members.keys == {"gpu1": KEYS[admitted.index(True)]}
+        assert members.invitations(time.time()) == {}
+
+
+def test_an_invitation_ends(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    members.invite("gpu1", KEYS[0], time.time() - 1)
+    assert members.users() == {}
+    assert not members.admit("gpu1", KEYS[1])
+    assert members.keys == {}
+
+
+@pytest.mark.parametrize("key", ["", "U", KEYS[0][:-1], f"{KEYS[0]}A", "SU" + "A" * 56, "Ü" * 56])
+def test_what_is_no_public_key_is_not_admitted(tmp_path: Path, key: str) -> None:
+    members = Members(tmp_path)
+    members.invite("gpu1", KEYS[0], time.time() + 60)
+    assert not members.admit("gpu1", key)
+    assert members.admit("gpu1", KEYS[1])
+
+
+def test_a_member_that_is_removed_is_no_user(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    members.invite("gpu1", KEYS[0], time.time() + 60)
+    members.invite("gpu2", KEYS[1], time.time() + 60)
+    members.admit("gpu1", KEYS[2])
+    assert members.users() == {"agent-gpu1": KEYS[2], "invitation-gpu2": KEYS[1]}
+    assert members.remove("gpu1")
+    assert members.remove("gpu2")
+    assert members.users() == {}
+    assert not members.remove("gpu1")
+
+
+def test_the_configuration_follows_the_members(tmp_path: Path) -> None:
+    server, members = NatsServer(tmp_path), Members(tmp_path)
+    assert server.refresh()
+    assert not server.refresh()
+    public = keys.ensure_key(tmp_path / "elsewhere", "agent").public
+    members.invite("gpu1", KEYS[0], time.time() + 60)
+    assert server.refresh()
+    members.admit("gpu1", public)
+    assert server.refresh()
+    text = (tmp_path / "nats.conf").read_text()
+    assert public in text
+    assert KEYS[0] not in text
