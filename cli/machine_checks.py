@@ -62,6 +62,7 @@ def all_findings() -> Iterator[Finding]:
     yield from cores()
     yield hardware_counters()
     yield sandbox()
+    yield models()
     yield disk()
     yield gpus()
     yield from peaks()
@@ -228,6 +229,15 @@ def sandbox() -> Finding:
         return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
     advice = "models can read and write what the agent can: open trusted ones, or use Linux 5.13"
     return Finding("sandbox", "note", "this kernel has no Landlock", advice)
+
+
+def models() -> Finding:
+    """Say whose models an agent with these settings opens."""
+    if Settings.read(os.environ).opens_any_model:
+        advice = "requests may bring models of their own; MLSCOPE_MODELS=catalog opens none of them"
+        return Finding("models", "ok", "an agent here opens any model (MLSCOPE_MODELS)", advice)
+    text = "an agent here opens models of its own catalog alone (MLSCOPE_MODELS)"
+    return Finding("models", "ok", text)
 
 
 def disk() -> Finding:

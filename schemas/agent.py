@@ -89,6 +89,8 @@ class Announcement(Message):
     image: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     allows_inline_python: bool = False
+    #: the first digits of the digests of the models that it opens; None: any
+    models: tuple[str, ...] | None = None
     #: import paths that builders may come from; None unknown
     builders: tuple[str, ...] | None = None
     #: other hosts whose model servers it may use

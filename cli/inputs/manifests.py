@@ -8,8 +8,8 @@ import yaml
 from cli.failures import Misused
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import ManifestFaulty
+from mlscope.manifests.folders import read_manifest
 from schemas.manifest import Manifest
-from services.registry.manifests import read_manifest
 
 _SUFFIXES = (".yml", ".yaml", ".json")
 

@@ -11,6 +11,7 @@ from mlscope.assets.errors import BadAddress
 from mlscope.client.errors import EvaluationRefused
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint, ManifestFaulty
+from mlscope.manifests.folders import read_manifests
 from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
@@ -26,7 +27,6 @@ from schemas.manifest import (
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, Refused
 from schemas.status import AgentStatus, Catalog
-from services.registry.manifests import read_manifests
 from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan as plan_match

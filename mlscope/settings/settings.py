@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
+from urllib.parse import urlsplit
 
 from mlscope.redaction import redact
 from mlscope.settings.errors import InvalidSetting
@@ -195,6 +196,14 @@ class Settings(Limits):
         64 * MIB,
         "size limit of the result of one call of such code",
     )
+    models: str = setting(
+        "MODELS",
+        choice_of("catalog", "any"),
+        "",
+        "whose models an agent opens: catalog, those of its own MLSCOPE_MANIFESTS, with verified "
+        "files; any, also those that come with requests or that requesters publish; default: any "
+        "where the NATS server is on this machine's loopback, else catalog",
+    )
     sandbox: str = setting(
         "SANDBOX",
         choice_of("auto", "required", "off"),
@@ -266,6 +275,15 @@ class Settings(Limits):
     def hub_token(self) -> str | None:
         """Read the hub's access token, a secret; None if there is none."""
         return None if self.hub_token_file is None else secret_in(self.hub_token_file)
+
+    @property
+    def opens_any_model(self) -> bool:
+        """Whether an agent opens also models that are not its owner's.
+
+        The default tells by the server who may ask: on loopback it is this machine's user.
+        """
+        hosts = [urlsplit(url).hostname or "" for url in self.nats_url.split(",")]
+        return self.models == "any" or (not self.models and all(map(is_loopback, hosts)))
 
     @property
     def may_number_agent(self) -> bool:

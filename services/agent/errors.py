@@ -66,6 +66,18 @@ class SandboxMissing(AgentError):
         )
 
 
+class ModelNotAllowed(AgentError):
+    """The agent's owner lets it open the models of its own catalog alone."""
+
+    def __init__(self, model: str) -> None:
+        """Name the model."""
+        self.model = model
+        super().__init__(
+            f"{model} is not in this agent's own catalog (MLSCOPE_MANIFESTS) with verified files; "
+            "its owner opens other models with MLSCOPE_MODELS=any"
+        )
+
+
 class OpenFailed(AgentError):
     """The framework could not open the model."""
 

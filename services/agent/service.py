@@ -8,11 +8,21 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.permissions import agent_inbox
 from mlscope.bus.records import ServiceInfo
+from mlscope.manifests.digests import digest_of, model_digests
+from mlscope.manifests.folders import read_manifests
+from mlscope.manifests.verifying import UNVERIFIED, refused_in
 from mlscope.serving import run_until_stopped
 from schemas.agent import AgentAnnounced, AgentLeft
+from schemas.manifest import ModelManifest
 from schemas.message import derived_id
-from schemas.plan import WorkOrder
-from services.agent.errors import AgentError, SandboxMissing, Stopped, WorkerDied
+from schemas.plan import Subject, WorkOrder
+from services.agent.errors import (
+    AgentError,
+    ModelNotAllowed,
+    SandboxMissing,
+    Stopped,
+    WorkerDied,
+)
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
 from services.agent.host.announcing import announcement
 from services.agent.host.commands import Commands
@@ -89,6 +99,7 @@ class Agent:
         self._allowances = Allowances.of(settings)
         self._roofs = DeviceRoofs(settings.data_folder / FOLDER)
         self._folder: OwnFolder | None = None
+        self._models: frozenset[str] | None = None
         self._times_announced = 0
         self.orders = OrderQueue(self.id, self.incarnation)
 
@@ -96,6 +107,9 @@ class Agent:
         """Clear the folders of former starts, announce this one and begin to answer commands."""
         self._folder = await asyncio.to_thread(own_folder, self._parent, self.incarnation)
         await asyncio.to_thread(clear_dead, self._parent)
+        if not self._settings.opens_any_model:
+            own = await asyncio.to_thread(list, read_manifests(self._settings.manifests_folder))
+            self._models = model_digests(one for one in own if isinstance(one, ModelManifest))
         await self._announce()
         subjects = await Commands(self.orders, self._sessions).open(self._bus, self.id)
         version = package_version("mlscope") or "0.0.0"
@@ -123,6 +137,7 @@ class Agent:
             labels=settings.agent_labels,
             predictors=settings.agent_predictors,
             allowances=self._allowances,
+            models=self._models,
         )
         described = await asyncio.to_thread(self._roofs.added_to, described)
         fact = AgentAnnounced(agent=self.id, announcement=described)
@@ -213,6 +228,8 @@ class Agent:
         """
         if self._allowances.sandbox == "required" and not landlock_version():
             raise SandboxMissing
+        if self._models is not None and not is_own(order.subject, self._models):
+            raise ModelNotAllowed(order.subject.model.name)
         roof = await self._roofs.roof_for_order(order)
         if self._roofs.has_news:
             # The order goes on where this fails: a later announcement has the roof as well.
@@ -257,3 +274,10 @@ class Agent:
             _log.exception(
                 "an order's outcome is not published", extra={"evaluation": order.evaluation}
             )
+
+
+def is_own(subject: Subject, models: frozenset[str]) -> bool:
+    """Tell whether a subject's model is one of `models` (digests), and all its files verified."""
+    options = {name: text for name, text in subject.options.items() if text != UNVERIFIED}
+    is_verified = refused_in(subject.model.model, options) is None
+    return is_verified and digest_of(subject.model) in models

@@ -33,6 +33,11 @@ class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
         ...
 
     @property
+    def opens_any_model(self) -> bool:
+        """Whether it opens models that are not of its own manifests."""
+        ...
+
+    @property
     def agent_predictors(self) -> tuple[str, ...]:
         """Frameworks to offer; empty: all."""
         ...

@@ -12,6 +12,7 @@ from mlscope.bus.envelopes import dead_letter
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ServiceInfo
 from mlscope.manifests.errors import ManifestFaulty
+from mlscope.manifests.folders import read_manifests
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLost
@@ -24,7 +25,6 @@ from services.registry.commands import RegistryCommands
 from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import ManifestRefused
 from services.registry.leases import Leases, is_held, lease_key
-from services.registry.manifests import read_manifests
 from services.registry.state import Memory, RegistryState, digest, evolve
 from services.registry.texts import CatalogTexts
 

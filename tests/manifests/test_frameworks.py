@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mlscope.manifests.folders import read_manifest
 from schemas.manifest import FrameworkManifest
-from services.registry.manifests import read_manifest
 from tests.flow.clusters import REPOSITORY
 
 SHIPPED = sorted((REPOSITORY / "manifests" / "frameworks").glob("*.yml"))

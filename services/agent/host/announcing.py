@@ -1,7 +1,7 @@
 """What an agent can run on this machine, found without importing a framework."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from schemas.agent import Accelerator, Announcement, CollectorFacts, Runtime
 from schemas.level import Level
@@ -27,6 +27,7 @@ _DEEPEST: Mapping[str, Level] = dict.fromkeys(
     ("jax", "onnxruntime", "openvino", "pytorch", "tensorflow"), Level.FRAMEWORK
 )
 _GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
+_DIGITS = 12
 _JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
 
 
@@ -38,11 +39,13 @@ def announcement(
     labels: Mapping[str, str] | None = None,
     predictors: tuple[str, ...] = (),
     allowances: Allowances = DEFAULT_ALLOWANCES,
+    models: Collection[str] | None = None,
 ) -> Announcement:
     """Return the announcement of an `agent`'s start, its `incarnation`.
 
     `image` is the container image it runs in, `labels` are its owner's, `predictors` limits the
-    frameworks it offers, and `allowances` are what models may use.
+    frameworks it offers, and `allowances` are what models may use. `models` are the digests of
+    those that it opens; None: any.
     """
     hardware = this_machine()
     return Announcement(
@@ -54,6 +57,7 @@ def announcement(
         image=image,
         labels=dict(labels or {}),
         allows_inline_python=allowances.inline is not None,
+        models=None if models is None else tuple(sorted(name[:_DIGITS] for name in models)),
         builders=tuple(allowances.builders),
         remote_hosts=allowances.remote_hosts,
         mlscope_version=package_version("mlscope"),

@@ -4,8 +4,8 @@ import hashlib
 import json
 
 from mlscope.evaluation.status import status_of
+from mlscope.manifests.digests import digest_of
 from services.scheduler.evaluation.state import EvaluationState
-from services.scheduler.message_digests import digest_of
 
 MODULUS = 1 << 256
 

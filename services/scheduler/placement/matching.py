@@ -1,14 +1,16 @@
 """Which agents can run a request and, for each one that cannot, why. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from packaging.specifiers import SpecifierSet
 
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
+from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from schemas.agent import Announcement, Runtime
+from schemas.json_values import JsonObject
 from schemas.level import Level
 from schemas.manifest import (
     DatasetManifest,
@@ -22,11 +24,10 @@ from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import invalid
-from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.naming import architecture_of, is_same
 from services.scheduler.placement.requirements import (
     accelerator_mismatches,
-    disallowed_code,
+    disallowed_model,
     framework_manifest_of,
     hardware_mismatches,
     image_mismatches,
@@ -96,6 +97,7 @@ class _Constraints:
     frameworks: tuple[FrameworkManifest, ...]
     #: collectors that the request switched off
     without: frozenset[str] = frozenset()
+    options: JsonObject = field(default_factory=dict)
 
     def fits(self, runtime: Runtime) -> bool:
         """Tell whether a runtime has the framework, in a version and on a device that fit."""
@@ -223,6 +225,7 @@ def _constraints_of(
         model=model,
         frameworks=frameworks,
         without=frozenset(name for name, switch in request.collectors.items() if switch is False),
+        options=request.options,
     )
 
 
@@ -244,7 +247,7 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         return "drained: it gets no new evaluations"
     reasons = [
         *machine_mismatches(agent, constraints.system),
-        *disallowed_code(agent, constraints.model),
+        *disallowed_model(agent, constraints.model, constraints.options),
     ]
     fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime)]
     if not fitting:

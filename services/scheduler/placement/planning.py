@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from mlscope.load import InvalidParameter, LoadError, UnknownParameter, UnknownScenario
 from mlscope.manifests.constraints import version_order
+from mlscope.manifests.digests import digest_of
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
 from schemas.plan import Build, Plan, Subject, Variant
 from schemas.request import Blocks, Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
-from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.levels import Levels, levels_by_variant
 from services.scheduler.placement.load_shapes import LoadShapes
 from services.scheduler.placement.matching import Candidate, Match

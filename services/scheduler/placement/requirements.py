@@ -1,11 +1,13 @@
 """What manifests require of an agent: hardware, software, container image, allowed code. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlscope.manifests.builders import is_allowed
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
+from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.verifying import OPTION, UNVERIFIED, refused_in
 from schemas.agent import Announcement, Hardware
 from schemas.manifest import (
     CODE_FIELDS,
@@ -173,8 +175,18 @@ def image_mismatches(
         )
 
 
-def disallowed_code(agent: Announcement, model: ModelManifest) -> Iterator[str]:
-    """Yield the code of a model that an agent's owner does not allow: inline Python, a builder."""
+def disallowed_model(
+    agent: Announcement, model: ModelManifest, options: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield why an agent's owner does not allow a model with the `options` of a request.
+
+    It is another's model, it has files that nobody can verify, inline Python, or a builder.
+    """
+    if agent.models is not None:
+        if not digest_of(model).startswith(agent.models):
+            yield "opens models of its own catalog alone (MLSCOPE_MODELS=catalog there)"
+        elif options.get(OPTION) == UNVERIFIED and refused_in(model.model, {}) is not None:
+            yield "opens verified files alone (MLSCOPE_MODELS=catalog there)"
     has_code = any(getattr(model, field) for field in CODE_FIELDS)
     if has_code and not agent.allows_inline_python:
         yield "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
+from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
@@ -22,7 +23,6 @@ from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown
-from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.naming import is_same
 
 M = TypeVar("M", ModelManifest, DatasetManifest, HardwareManifest, SoftwareManifest)

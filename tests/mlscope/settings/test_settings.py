@@ -12,6 +12,22 @@ from mlscope.settings.reference import documentation
 SEED = "SU" + "A" * 56
 
 
+@pytest.mark.parametrize(
+    ("models", "nats_url", "opens_any"),
+    [
+        ("", "nats://127.0.0.1:4222", True),
+        ("", "nats://localhost:1,nats://[::1]:2", True),
+        ("", "tls://10.0.0.7:4222", False),
+        ("", "nats://127.0.0.1:4222,nats://nats:4222", False),
+        ("any", "tls://10.0.0.7:4222", True),
+        ("catalog", "nats://127.0.0.1:4222", False),
+    ],
+)
+def test_whose_models_are_opened(models: str, nats_url: str, opens_any: bool) -> None:
+    settings = Settings.read({"MLSCOPE_MODELS": models, "MLSCOPE_NATS_URL": nats_url})
+    assert settings.opens_any_model is opens_any
+
+
 def test_nothing_set_means_this_machine() -> None:
     settings = Settings.read({})
     assert settings.nats_url == "nats://127.0.0.1:4222"

@@ -61,6 +61,7 @@ class Small:
     prepare_processes: int = 1
     prepare_timeout_s: float = 60.0
     sandbox: str = "auto"
+    opens_any_model: bool = True
     secret_paths: tuple[Path, ...] = ()
     builders: tuple[str, ...] = ()
     remote_hosts: tuple[str, ...] = ()
@@ -182,6 +183,20 @@ async def test_an_agent_says_what_it_is_and_holds_a_lease(scheduler: Scheduler) 
     lease = await scheduler.lease()
     assert lease is not None
     assert (lease.holder, lease.incarnation) == ("a1", said.incarnation)
+
+
+async def test_an_agent_of_a_catalog_opens_no_model_that_is_not_its_own(tmp_path: Path) -> None:
+    """Whoever sends the order: what the scheduler matched may have been published since."""
+    async with serving(MemoryServer(), tmp_path, opens_any_model=False) as scheduler:
+        (announced,) = await scheduler.facts(AgentAnnounced)
+        assert announced.announcement.models is not None
+        assert len(announced.announcement.models) > 100
+        order = an_order()
+        model = order.subject.model.model_copy(update={"description": "another's"})
+        subject = order.subject.model_copy(update={"model": model})
+        await scheduler.command("start", order.model_copy(update={"subject": subject}))
+        (failed,) = await scheduler.facts(RunFailed)
+    assert "MLSCOPE_MODELS=any" in failed.message
 
 
 async def test_an_order_is_done_and_its_batches_come_before_its_end(scheduler: Scheduler) -> None:

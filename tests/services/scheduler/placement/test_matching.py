@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mlscope.manifests.digests import digest_of
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, Port, Sample, Step
 from schemas.request import Refused
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import RequestRefused
-from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.matching import match
 from tests.services.scheduler.samples import (
     GIB,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mlscope.manifests.digests import model_digests
 from schemas.manifest import Assets, FrameworkManifest, HardwareManifest, SoftwareManifest
 from schemas.plan import Plan
 from schemas.request import Refused
@@ -174,6 +175,26 @@ def test_code_runs_only_where_its_owner_allows_it() -> None:
     told = reason(an_agent(), more)
     assert told == "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"
     assert reason(an_agent(allows_inline_python=True), more) == ""
+
+
+def test_an_agent_of_a_catalog_opens_no_other_model() -> None:
+    own, other = a_model(), a_model(description="another's of this name and version")
+    agent = an_agent(models=tuple(digest[:12] for digest in model_digests([own])))
+    assert reason(agent, {"models": (own,)}) == ""
+    told = "opens models of its own catalog alone (MLSCOPE_MODELS=catalog there)"
+    assert reason(agent, {"models": (other,)}) == told
+    assert reason(agent, {"models": (own,)}, model=other) == told
+    assert reason(an_agent(models=()), {"models": (own,)}) == told
+    assert reason(an_agent(models=None), {"models": (other,)}) == ""
+
+
+def test_an_agent_of_a_catalog_opens_no_file_that_nobody_verified() -> None:
+    own = a_model(model=Assets(graph_path="https://models.example/m.onnx", unverifiable="moves"))
+    agent = an_agent(models=tuple(digest[:12] for digest in model_digests([own])))
+    unverified = {"options": {"weights": "unverified"}}
+    told = reason(agent, {"models": (own,)}, **unverified)
+    assert told == "opens verified files alone (MLSCOPE_MODELS=catalog there)"
+    assert reason(an_agent(), {"models": (own,)}, **unverified) == ""
 
 
 def test_a_builder_runs_only_where_its_owner_allows_it() -> None:

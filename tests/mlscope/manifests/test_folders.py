@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlscope.manifests.errors import ManifestFaulty
-from services.registry.manifests import folder_of, read_manifest, read_manifests
+from mlscope.manifests.folders import folder_of, read_manifest, read_manifests
 
 SHIPPED = Path(__file__).resolve().parents[3] / "manifests"
 DATASET = "name: d\nsynthetic: {shape: [4]}\n"

@@ -2,9 +2,9 @@
 
 import hashlib
 
+from mlscope.manifests.digests import digest_of
 from schemas.message import Message
 from schemas.request import SystemNeed
-from services.scheduler.message_digests import digest_of
 
 
 class Labelled(Message):
