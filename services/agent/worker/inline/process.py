@@ -27,7 +27,14 @@ from services.agent.worker.inline.child import (
     WANTS_RANGES,
     WANTS_SPANS,
 )
-from services.agent.worker.inline.wire import FrameTooLarge, WireBroken, packed, receive, send
+from services.agent.worker.inline.wire import (
+    FrameTooLarge,
+    TooManyValues,
+    WireBroken,
+    packed,
+    receive,
+    send,
+)
 from services.agent.worker.spawning import spawn
 
 _START_S = 60.0
@@ -35,6 +42,7 @@ _TRACE_S = 5.0
 _MOST_TRACE_BYTES = 1 << 16
 _MOST_CALL_BYTES = 1 << 40
 _SLACK_BYTES = 4096
+_MEMORY_FACTOR = 8
 _MOST_REASON_CHARACTERS = 1000
 _MOST_NAME_CHARACTERS = 200
 _MOST_LINES = 10**6
@@ -187,10 +195,11 @@ class InlineProcess:
         most_bytes = self._limits.output_bytes + _SLACK_BYTES
         try:
             send(child.channel, packed(value, _MOST_CALL_BYTES), deadline_s)
-            answer = receive(child.channel, most_bytes, deadline_s)
+            memory_bytes = most_bytes * _MEMORY_FACTOR
+            answer = receive(child.channel, most_bytes, deadline_s, memory_bytes)
         except TimeoutError:
             reason = f"took longer than {timeout_s:g} s"
-        except FrameTooLarge as error:
+        except (FrameTooLarge, TooManyValues) as error:
             reason = f"its answer has {error}"
         except WireBroken as error:
             reason = self._ending(child) or str(error)

@@ -15,11 +15,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from services.agent.worker.inline.wire_memory import needs_more_than
+
 _LENGTHS = struct.Struct("<QQ")
 _ARRAY = 1
 _NUMBERS = "biufc"
 _ALIGNED = 64
-_NO_DATA = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError)
+_SMALL_BYTES = 1 << 20
+_NO_DATA = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError, MemoryError)
 
 Buffer = bytes | memoryview
 
@@ -38,6 +41,17 @@ class FrameTooLarge(Exception):
         """Name the frame's size and the largest allowed."""
         self.size_bytes, self.most_bytes = size_bytes, most_bytes
         super().__init__(f"{size_bytes} bytes, at most {most_bytes} are allowed")
+
+
+class TooManyValues(Exception):
+    """The values of a frame need more memory than allowed."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Name the most memory that is allowed."""
+        self.most_bytes = most_bytes
+        super().__init__(
+            f"values that need more than {most_bytes} bytes of memory; return arrays, not lists"
+        )
 
 
 def packed(value: Any, most_bytes: int) -> list[Buffer]:
@@ -67,15 +81,24 @@ def send(channel: socket.socket, frame: Sequence[Buffer], deadline_s: float | No
         raise WireBroken(str(error)) from error
 
 
-def receive(channel: socket.socket, most_bytes: int, deadline_s: float | None = None) -> Any:
+def receive(
+    channel: socket.socket,
+    most_bytes: int,
+    deadline_s: float | None = None,
+    most_memory_bytes: int | None = None,
+) -> Any:
     """Return the next value from a `channel`, of at most `most_bytes`.
 
-    Raises WireBroken, FrameTooLarge, and TimeoutError after `deadline_s` (CLOCK_MONOTONIC).
+    Unpacked it needs at most `most_memory_bytes`; None trusts the other side. Raises WireBroken,
+    FrameTooLarge, TooManyValues, and TimeoutError after `deadline_s` (CLOCK_MONOTONIC).
     """
     lengths = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline_s))
     if sum(lengths) > most_bytes:
         raise FrameTooLarge(sum(lengths), most_bytes)
     body, room = (_exactly(channel, length, deadline_s) for length in lengths)
+    is_suspect = most_memory_bytes is not None and len(body) > _SMALL_BYTES
+    if most_memory_bytes is not None and is_suspect and needs_more_than(body, most_memory_bytes):
+        raise TooManyValues(most_memory_bytes)
 
     def array(code: int, data: bytes) -> Any:
         return _array(code, bytes(data), room)

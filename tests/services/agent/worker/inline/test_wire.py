@@ -2,17 +2,28 @@
 
 import socket
 import struct
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from services.agent.worker.inline.wire import FrameTooLarge, WireBroken, packed, receive, send
+from services.agent.worker.inline.wire import (
+    FrameTooLarge,
+    TooManyValues,
+    WireBroken,
+    packed,
+    receive,
+    send,
+)
+from services.agent.worker.inline.wire_memory import needs_more_than
 
 Ends = tuple[socket.socket, socket.socket]
 
@@ -71,6 +82,51 @@ def test_no_frame_may_be_too_large(ends: Ends) -> None:
     send(ends[0], packed(bytes(101), 200))
     with pytest.raises(FrameTooLarge):
         receive(ends[1], 50)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text() | st.binary(),
+        lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+        max_leaves=40,
+    )
+)
+def test_the_memory_of_a_value_is_counted_before_it_is_unpacked(value: Any) -> None:
+    def size_of(part: Any) -> int:
+        below = [*part.items()] if isinstance(part, dict) else part
+        return sys.getsizeof(part) + sum(
+            map(size_of, below if isinstance(part, list | tuple | dict) else ())
+        )
+
+    body = msgpack.packb(value)
+    unpacked = msgpack.unpackb(body, strict_map_key=False)
+    assert not needs_more_than(body, 2 * size_of(unpacked) + 64)
+    assert needs_more_than(body, size_of(unpacked) // 4 - 64)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xdd\x00\x40\x00\x00" + b"\x90" * (1 << 22),
+        b"\xdd\x00\x40\x00\x00" + b"\x80" * (1 << 22),
+        b"\xdd\xff\xff\xff\xff" + bytes(1 << 21),
+        b"\x91" * (1 << 22),
+        b"\xdf\x0f\xff\xff\xff" + bytes(1 << 21),
+    ],
+    ids=["lists", "maps", "a long list", "nested", "a long map"],
+)
+def test_a_small_answer_does_not_become_large(ends: Ends, body: bytes) -> None:
+    threading.Thread(
+        target=lambda: ends[0].sendall(struct.pack("<QQ", len(body), 0) + body), daemon=True
+    ).start()
+    with pytest.raises(TooManyValues, match="return arrays"):
+        receive(ends[1], 1 << 26, None, 1 << 26)
+
+
+def test_large_texts_bytes_and_lists_of_numbers_come(ends: Ends) -> None:
+    value = {"text": "x" * 3_000_000, "bytes": bytes(3_000_000), "numbers": [0.5] * 100_000}
+    threading.Thread(target=lambda: send(ends[0], packed(value, 1 << 26)), daemon=True).start()
+    assert receive(ends[1], 1 << 23, None, 1 << 24) == value
 
 
 @pytest.mark.parametrize(
