@@ -6,10 +6,10 @@ The first frame it receives is the order: codes by name, `env`, and limits. The 
 code imports are imported under a filter of system calls (`system_calls`; without it there is no
 inline Python) and a limit on memory: files may be opened for reading only. A process started by
 root becomes a user of its own, whose only capability is to read modules wherever they are. Before
-the code runs, that capability and the right to open files end. The code can then open, start and
-change nothing outside the process, signal only itself, and write only to the channel, the trace and
-/dev/null. Each call has a limit on processor time, which code can raise up to that of the process;
-the process ends with its worker, whatever it does.
+the code runs, that capability and the rights to open files and to ask about them end. The code can
+then open, start and change nothing outside the process, signal only itself, and write only to the
+channel, the trace and /dev/null. Each call has a limit on processor time, which code can raise up
+to that of the process; the process ends with its worker, whatever it does.
 """
 
 import ast
@@ -31,7 +31,7 @@ from itertools import chain
 from typing import Any
 
 from mlscope.tracing.application import USER_SPANS
-from services.agent.worker.inline.system_calls import filter_calls
+from services.agent.worker.inline.system_calls import filter_calls, filter_paths
 from services.agent.worker.inline.wire import (
     SAMPLES,
     Buffer,
@@ -228,6 +228,7 @@ def close_files(memory_bytes: int) -> None:
     _keep_capabilities(0)
     _limit(resource.RLIMIT_AS, _mapped_bytes() + memory_bytes)
     _limit(resource.RLIMIT_NOFILE, 0)
+    filter_paths()
 
 
 def _keep_capabilities(mask: int) -> None:

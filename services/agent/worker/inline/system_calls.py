@@ -2,8 +2,9 @@
 
 The kernel runs this classic BPF program (seccomp(2), mode 2) before each system call of the
 process and all its threads, none of which can remove it. Allowed are reading open files, memory,
-clocks, the process's own limits, opening a file for reading, and a signal to itself. Calls that
-start a process or thread fail with EAGAIN, every other one with EPERM. Numbers are those
+clocks, the process's own limits, opening a file for reading, a signal to itself, and a further
+filter. Calls that start a process or thread fail with EAGAIN, every other one with EPERM. A second
+filter, once all modules are imported, refuses to ask about files by their paths. Numbers are those
 of <asm/unistd.h> of x86_64 and aarch64.
 """
 
@@ -83,31 +84,67 @@ class _Machine:
     prlimit64: int
     #: clone, fork, vfork
     starting: Sequence[int]
+    #: stat lstat access readlink newfstatat readlinkat faccessat statx faccessat2
+    asking: Sequence[int]
 
 
 _CLONE3 = 435
 _MACHINES = {
     "x86_64": _Machine(
-        0xC000003E, 317, _X86_64, ((257, 2), (2, 1)), (62, 200, 234), 72, 16, 302, (56, 57, 58)
+        0xC000003E,
+        317,
+        _X86_64,
+        ((257, 2), (2, 1)),
+        (62, 200, 234),
+        72,
+        16,
+        302,
+        (56, 57, 58),
+        (4, 6, 21, 89, 262, 267, 269, 332, 439),
     ),
     "aarch64": _Machine(
-        0xC00000B7, 277, _AARCH64, ((56, 2),), (129, 130, 131), 25, 29, 261, (220,)
+        0xC00000B7,
+        277,
+        _AARCH64,
+        ((56, 2),),
+        (129, 130, 131),
+        25,
+        29,
+        261,
+        (220,),
+        (79, 78, 48, 291, 439),
     ),
 }
 
 
 def filter_calls() -> None:
     """Put this process and all its threads under the filter. Raises FilterMissing."""
+    machine = _machine()
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise FilterMissing(os.strerror(ctypes.get_errno()))
+    _install(machine, b"".join(_program(machine, os.getpid())))
+
+
+def filter_paths() -> None:
+    """Refuse to ask about files by their paths from now on. Raises FilterMissing."""
+    machine = _machine()
+    refusals = (_answer(number, _FAIL | errno.EPERM) for number in machine.asking)
+    steps = (_step(_LOAD, 0), *(b"".join(refusal) for refusal in refusals), _step(_RETURN, _ALLOW))
+    _install(machine, b"".join(steps))
+
+
+def _machine() -> _Machine:
     machine = _MACHINES.get(platform.machine())
     if platform.system() != "Linux" or machine is None:
         raise FilterMissing(f"{platform.system()} on {platform.machine()} has none known here")
-    program = b"".join(_program(machine, os.getpid()))
+    return machine
+
+
+def _install(machine: _Machine, program: bytes) -> None:
     body = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: how many instructions, and where
     program_fields = struct.pack("@HP", len(program) // 8, ctypes.addressof(body))
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise FilterMissing(os.strerror(ctypes.get_errno()))
     mode, flags = _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC
     if libc.syscall(machine.seccomp, mode, flags, program_fields):
         raise FilterMissing(os.strerror(ctypes.get_errno()))
@@ -130,6 +167,7 @@ def _program(machine: _Machine, pid: int) -> Iterator[bytes]:
         _Rule(machine.fcntl, 1, _FLAGS_OF_FCNTL),
         _Rule(machine.ioctl, 1, _IOCTL_REQUESTS),
         _Rule(machine.prlimit64, 0, (0,)),
+        _Rule(machine.seccomp, 1, (_SECCOMP_FILTER_FLAG_TSYNC,)),
     )
     for rule in rules:
         checks = b"".join(b"".join(_answer(value, _ALLOW)) for value in rule.allowed)

@@ -352,6 +352,12 @@ def fun(env, data):
         ("threading.Thread(target=print).start()", r"line 4: RuntimeError: can't start new thread"),
         ("open('/etc/hostname').read()", r"line 4: OSError.*not open files"),
         ("(os.close(0), open('/etc/hostname'))", r"line 4: OSError.*not open files"),
+        ("os.stat('/etc/hostname')", "line 4: PermissionError.*may only compute"),
+        ("os.lstat('/root/.ssh')", "line 4: PermissionError"),
+        ("os.stat('/etc/hostname', dir_fd=0)", "line 4: PermissionError"),
+        ("os.readlink('/proc/self/exe')", "line 4: PermissionError"),
+        ("os.access('/', 0) or os.stat('/')", "line 4: PermissionError"),
+        ("os.listdir('/')", "line 4: OSError.*not open files"),
         ("socket.socket()", r"line 4: PermissionError.*no connections"),
         ("os.unlink('/tmp/mlscope-none')", "line 4: PermissionError.*may only compute"),
         ("os.rename('/tmp/mlscope-none', '/tmp/mlscope-other')", "line 4: PermissionError"),
@@ -388,6 +394,26 @@ def test_code_may_do_nothing_but_compute(body: str, match: str) -> None:
         with pytest.raises(CodeRaised, match=match):
             prepared(inline, "do it")
         assert prepared(inline, "") == "next"
+
+
+def test_an_answer_of_many_small_values_does_not_fill_the_memory() -> None:
+    """Sixty million empty lists took 4 GB of the worker: what counts is what they become."""
+    code = """
+import os
+def fun(env, data):
+    body = b"\\x93\\xa2ok\\xdd" + (1 << 21).to_bytes(4, "big") + b"\\x90" * (1 << 21) + b"\\x90"
+    frame = len(body).to_bytes(8, "little") + bytes(8) + body
+    for fd in range(3, 1024):
+        try:
+            while frame:
+                frame = frame[os.write(fd, frame):]
+        except OSError: pass
+    return data
+"""
+    limits = InlineLimits(timeout_s=30.0, cpu_s=30, memory_bytes=64 << 20, output_bytes=4 << 20)
+    values = "its answer has values that need more than .* return arrays"
+    with opened(limits, preprocess=code) as inline, pytest.raises(CodeFailed, match=values):
+        prepared(inline, 1)
 
 
 def test_an_answer_may_be_only_so_large() -> None:
