@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlscope.bus.records import Recorded
-from mlscope.manifests.constraints import constraint_of, satisfies
+from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from schemas.agent import (
     AgentAnnounced,
     AgentDrained,
@@ -215,7 +215,8 @@ def catalog_of(state: RegistryState, kind: str = "", name: str = "", version: st
             for m in state.manifests.values()
             if m.kind == wanted_kind and name in ("", m.name) and satisfies(m.version, fitting)
         )
-        return tuple(sorted(manifests, key=lambda manifest: (manifest.name, manifest.version)))
+        # As texts, 1.10.0 would come before 1.9.0; equal versions may be written in two ways.
+        return tuple(sorted(manifests, key=lambda m: (m.name, version_order(m.version), m.version)))
 
     agents = (state.agents[agent] for agent in sorted(state.agents) if name in ("", agent))
     return Catalog(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from mlscope.counts import many
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
@@ -15,9 +15,11 @@ from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted
-from schemas.agent import Announcement
+from schemas.agent import Announcement, Runtime
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, ScenarioManifest
 from schemas.status import Catalog
+
+M = TypeVar("M", ModelManifest, DatasetManifest, ScenarioManifest)
 
 MOST_SHOWN = 40
 """Models that a page lists; a search finds the others."""
@@ -79,13 +81,7 @@ class Offer:
     @cached_property
     def models(self) -> tuple[ModelManifest, ...]:
         """The newest version of each model that is not hidden, by name."""
-        newest: dict[str, ModelManifest] = {}
-        for model in sorted(
-            self.catalog.models, key=lambda manifest: version_order(manifest.version)
-        ):
-            if not model.hidden:
-                newest[model.name] = model
-        return tuple(newest[name] for name in sorted(newest))
+        return tuple(newest_of(model for model in self.catalog.models if not model.hidden))
 
     def matching(self, *, without: str = "") -> list[ModelManifest]:
         """Return the models that the choices leave; the choice of the field `without` aside."""
@@ -151,40 +147,34 @@ class Offer:
 
     def agents_with(self, needs: Iterable[FrameworkNeed]) -> list[str]:
         """Return the agents with one of the frameworks, on the device that is chosen."""
-        framework, device = framework_name(self.chosen.framework), self.chosen.device
-        constraints = {
-            need.name.lower(): need.version
-            for need in needs
-            if framework in ("", need.name.lower())
-        }
+        chosen, framework = self.chosen, framework_name(self.chosen.framework)
+        suitable = [need for need in needs if framework in ("", need.name.lower())]
         return [
             agent.agent
             for agent in self.announcements
-            if (not self.chosen.agents or agent.agent in self.chosen.agents)
+            if (not chosen.agents or agent.agent in chosen.agents)
             and any(
-                runtime.framework.lower() in constraints
-                and (not device or device in runtime.devices)
-                and _is_satisfied(runtime.version, constraints[runtime.framework.lower()])
+                meets(runtime, need)
                 for runtime in agent.runtimes
+                if not chosen.device or chosen.device in runtime.devices
+                for need in suitable
             )
         ]
 
     def datasets(self) -> list[tuple[DatasetManifest, bool]]:
         """Return every dataset, and whether the inputs of the chosen models fit its modality."""
         inputs = [{port.type for port in model.inputs} for model in self.subject_models()]
-        newest = {dataset.name: dataset for dataset in self.catalog.datasets}
 
         def fits(dataset: DatasetManifest) -> bool:
             kinds = _INPUTS_OF.get(dataset.modality, {dataset.modality})
             is_any = dataset.synthetic is not None or not self.chosen.models
             return is_any or all(kinds & types for types in inputs)
 
-        return [(newest[name], fits(newest[name])) for name in sorted(newest)]
+        return [(dataset, fits(dataset)) for dataset in newest_of(self.catalog.datasets)]
 
     def scenarios(self) -> list[ScenarioManifest]:
         """Return every scenario by name."""
-        newest = {scenario.name: scenario for scenario in self.catalog.scenarios}
-        return [newest[name] for name in sorted(newest)]
+        return newest_of(self.catalog.scenarios)
 
     def defaults(self) -> dict[str, Mapping[str, Any]]:
         """Return the defaults of each scenario's parameters."""
@@ -207,8 +197,18 @@ def framework_name(text: str) -> str:
     return text.partition(":")[0].strip().lower()
 
 
-def _is_satisfied(version: str, constraint: str) -> bool:
+def newest_of(manifests: Iterable[M]) -> list[M]:
+    """Return the newest version of each of the `manifests`, by name."""
+    ordered = sorted(manifests, key=lambda manifest: version_order(manifest.version))
+    newest = {manifest.name: manifest for manifest in ordered}
+    return [newest[name] for name in sorted(newest)]
+
+
+def meets(runtime: Runtime, need: FrameworkNeed) -> bool:
+    """Tell whether an agent's `runtime` is the framework of a `need`, in a version that fits."""
+    if runtime.framework.lower() != need.name.lower():
+        return False
     try:
-        return satisfies(version, constraint_of(constraint))
+        return satisfies(runtime.version, constraint_of(need.version))
     except BadConstraint:
         return False
