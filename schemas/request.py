@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from schemas.encoding.faults import truncate
 from schemas.identity import Token
 from schemas.json_values import JsonObject
-from schemas.level import Level, LevelField
+from schemas.level import Level, LevelField, level_of
 from schemas.manifest import (
     DatasetManifest,
     FrameworkNeed,
@@ -115,8 +115,8 @@ class Evaluate(Command):
     )
     batch_sizes: tuple[Integer, ...] = Field(default=(1,), min_length=1, max_length=64)
     trace_level: LevelField = Level.MODEL
-    #: levels of plain sessions, none deeper than `trace_level`; empty: all from `model` to
-    #: `trace_level`. With `none` or `application` the overhead of `model` is measured too
+    #: levels of plain sessions, none deeper than `trace_level`, which they imply; empty: all from
+    #: `model` to `trace_level`. `none` and `application` measure the overhead of `model` too
     levels: tuple[LevelField, ...] = Field(default=(), max_length=len(Level))
     dataset: str | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
@@ -156,12 +156,31 @@ class Evaluate(Command):
             return [{"name": item} if isinstance(item, str) else item for item in value]
         return value
 
-    @model_validator(mode="after")
-    def _levels_are_traced(self) -> "Evaluate":
-        deepest = self.trace_level.name.lower()
-        if any(level > self.trace_level for level in self.levels):
-            raise ValueError(f"levels: no level may be deeper than trace_level, {deepest}")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_imply_the_trace_level(cls, value: Any) -> Any:
+        """Without a `trace_level`, it is the deepest of `levels`."""
+        if not isinstance(value, dict) or value.get("trace_level") or not value.get("levels"):
+            return value
+        try:
+            deepest = max(level_of(level) for level in value["levels"])
+        except (ValueError, TypeError):
+            return value
+        return {**value, "trace_level": max(deepest, Level.MODEL)}
+
+    @field_validator("levels")
+    @classmethod
+    def _levels_are_traced(
+        cls, value: tuple[Level, ...], information: ValidationInfo
+    ) -> tuple[Level, ...]:
+        traced = information.data.get("trace_level", Level.FULL)
+        if any(level > traced for level in value):
+            deepest = max(value).name.lower()
+            raise ValueError(
+                f"none deeper than trace_level, {traced.name.lower()}; leave trace_level out, or "
+                f"ask for trace_level {deepest}"
+            )
+        return value
 
     @field_validator("batch_sizes")
     @classmethod

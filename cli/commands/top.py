@@ -77,14 +77,14 @@ def screen(agents: Sequence[AgentStatus], running: Sequence[Progress]) -> list[s
     live = sum(agent.state == "live" for agent in agents)
     head = f"{live} of {len(agents)} agents live, {len(running)} running"
     lines = [f"mlscope top   {head}   {time.strftime('%H:%M:%S')}", ""]
-    rows = Rows(_AGENT_COLUMNS, tuple(agent_row(agent) for agent in agents))
+    rows = Rows(_AGENT_COLUMNS, tuple(map(agent_row, agents)), folds=True)
     if agents:
         lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
     else:
         lines.append("no agent has announced itself; start one with: mlscope agent")
     lines.append("")
     if running:
-        rows = Rows(_RUN_COLUMNS, tuple(run_row(progress) for progress in running))
+        rows = Rows(_RUN_COLUMNS, tuple(map(run_row, running)), folds=True)
         lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
     else:
         lines.append("nothing runs; start with: mlscope run MODEL")

@@ -56,12 +56,15 @@ def unknown(
 ) -> RequestRefused:
     """Return the refusal of a `field` with an unknown `name`.
 
-    It has the `similar` names, or where there are none the first of those `available`.
+    It has the `similar` names, or where there are none those `available`, unless they are many.
     """
     message = f"{field}: nothing is named {abbreviate(name)}"
+    others = sorted(set(available))
     if allowed := ", ".join(similar):
         message += f"; similar: {allowed}"
-    elif allowed := ", ".join(sorted(set(available))[:_MOST_NAMES]):
+    elif len(others) > _MOST_NAMES:
+        message += f", and none of {len(others)} names is like it"
+    elif allowed := ", ".join(others):
         message += f"; there are: {allowed}"
     return RequestRefused(
         Refused(error="unknown", message=message, field=field, found=name, allowed=allowed)

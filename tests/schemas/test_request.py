@@ -28,8 +28,20 @@ def wrong_field(kind: Any, **fields: Any) -> str:
 def test_levels_are_no_deeper_than_what_is_traced() -> None:
     asked = parse(Evaluate, {"model": "m", "levels": ["none", "model"]})
     assert asked.levels == (Level.NONE, Level.MODEL)
-    with pytest.raises(MalformedMessage, match="no level may be deeper than trace_level, model"):
-        parse(Evaluate, {"model": "m", "levels": ["framework"]})
+    with pytest.raises(MalformedMessage) as raised:
+        parse(Evaluate, {"model": "m", "levels": ["framework"], "trace_level": "model"})
+    assert raised.value.field == "levels"
+    assert str(raised.value) == (
+        "levels: none deeper than trace_level, model; leave trace_level out, or ask for "
+        "trace_level framework (found ['framework'])"
+    )
+
+
+def test_levels_imply_the_level_that_is_traced() -> None:
+    assert parse(Evaluate, {"model": "m", "levels": ["framework"]}).trace_level is Level.FRAMEWORK
+    assert parse(Evaluate, {"model": "m", "levels": ["none"]}).trace_level is Level.MODEL
+    with pytest.raises(MalformedMessage, match="unknown trace level 'deep'"):
+        parse(Evaluate, {"model": "m", "levels": ["deep"]})
 
 
 def test_a_model_s_name_is_a_whole_request() -> None:

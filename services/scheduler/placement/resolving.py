@@ -214,10 +214,15 @@ def check_collectors(request: Evaluate, catalog: Catalog) -> None:
 
 
 def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that are similar to a name, the most similar first; at most five."""
+    """Return the candidates that are similar to a name, the most similar first; at most five.
+
+    Those that contain the name, of three letters or more, come after those that are spelt alike.
+    """
     by_lower = {candidate.lower(): candidate for candidate in sorted(set(candidates))}
-    similar = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.6)
-    return [by_lower[lower] for lower in similar]
+    wanted = name.lower()
+    similar = difflib.get_close_matches(wanted, by_lower, n=5, cutoff=0.6)
+    longer = [lower for lower in by_lower if len(wanted) > 2 and wanted in lower]
+    return [by_lower[lower] for lower in dict.fromkeys([*similar, *longer])][:5]
 
 
 def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:

@@ -1,5 +1,7 @@
 """`mlscope top`: agents and what runs, once for scripts."""
 
+import pytest
+
 from cli import exits
 from cli.commands.top import run_row, screen
 from mlscope.client.meter import Reading
@@ -31,6 +33,13 @@ def test_the_screen_has_agents_and_runs() -> None:
     assert "1 of 1 agents live, 1 running" in text
     assert "gpu-a" in text
     assert E in text
+
+
+def test_a_narrow_screen_cuts_no_doubt_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.commands.top.width_of", lambda _: 80)
+    lines = screen([], [_progress()])
+    assert all(len(line) <= 80 for line in lines)
+    assert "queries)" in lines[-1]
 
 
 def test_an_empty_screen_says_what_to_do() -> None:

@@ -70,6 +70,8 @@ def test_what_names_no_model_is_refused(text: str, error: str) -> None:
     [
         ("resnet", ["ResNet50", "tiny"], ["ResNet50"]),
         ("zzz", ["b", "a"], []),
+        ("fast", ["fasd", "a-fast-one"], ["fasd", "a-fast-one"]),
+        ("a", ["a-long-name"], []),
         ("x", [], []),
     ],
 )
