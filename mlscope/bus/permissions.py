@@ -21,7 +21,8 @@ the name of a large payload before its owner does (readers notice this by the ch
 fills a stream; or drops all leases at once by a roll-up, which the server insists on allowing where
 expired keys leave markers. (The holders renew their leases with the next heartbeat.)
 
-Requesters share one key, and one store for files that are too large for a request (`uploads`). A
+Requesters share one key, and with the gateway one store for files that are too large for a request
+(`uploads`). A
 requester may fill it for a day, or overwrite another's file, which agents notice by its checksum.
 The store refuses files when it is full, and holds nothing else.
 
@@ -46,13 +47,13 @@ from types import MappingProxyType
 
 from mlscope.bus.inboxes import ANSWERS
 from mlscope.bus.rights import (
+    add_uploads,
     all_facts,
     be_discovered,
     bury_letters,
     changes_of_keys,
     check_health,
     consume,
-    descriptions_of,
     fact_subject,
     fetch_payloads,
     inboxes,
@@ -277,6 +278,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *requests(*(verb for verb in COMMANDS if verb != Watch.verb)),
                 *read_stream("EVALUATIONS"),
                 *fetch_payloads(OBJECTS),
+                *add_uploads(),
                 watch_subject(_ANY, _ANY),
                 *check_health("gateway"),
                 *inboxes("gateway"),
@@ -292,10 +294,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         "requester": Permission(
             publish=(
                 *requests(*COMMANDS),
-                # Files uploaded here stay for a day; requesters can't remove or read them.
-                f"$O.{UPLOADS}.C.*",
-                descriptions_of(UPLOADS),
-                look_for_payload(UPLOADS),
+                *add_uploads(),
                 "$SRV.>",
             ),
             subscribe=(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, durable_named
+from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, UPLOADS, durable_named
 from schemas.dead import LetterBuried
 from schemas.message import Fact
 from schemas.subjects import REQUEST, ROOT, subject_of
@@ -95,6 +95,11 @@ def store_batches(agent: str) -> tuple[str, ...]:
 def read_artifacts(store: str = ARTIFACTS) -> tuple[str, ...]:
     """Read and list what a `store` holds: artifacts, or uploads."""
     return (read_newest(f"OBJ_{store}", f"$O.{store}.M.*"), *read_stream(f"OBJ_{store}"))
+
+
+def add_uploads() -> tuple[str, ...]:
+    """Write files that stay for a day, without reading or removing any."""
+    return (f"$O.{UPLOADS}.C.*", descriptions_of(UPLOADS), look_for_payload(UPLOADS))
 
 
 def look_for_payload(store: str) -> str:

@@ -24,6 +24,12 @@ class Limits:
         4 * MIB,
         "size limit of a request; the NATS server accepts messages up to 8 MiB",
     )
+    max_upload_bytes: int = setting(
+        "MAX_UPLOAD_BYTES",
+        bytes_of,
+        256 * MIB,
+        "size limit of a file sent to a gateway for a request's own model",
+    )
     max_open_evaluations: int = setting(
         "MAX_OPEN_EVALUATIONS",
         integer(1, 1_000_000),

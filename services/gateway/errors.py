@@ -22,15 +22,22 @@ class CannotDraw(GatewayError):
 
 
 class BodyTooLarge(GatewayError):
-    """A request's body is too large."""
+    """A request's body is too large; `fix` says what to do."""
+
+    fix = "publish the inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
 
     def __init__(self, found_bytes: int, most_bytes: int) -> None:
         """Name the bytes that were read, and the limit."""
         self.found_bytes, self.most_bytes = found_bytes, most_bytes
         super().__init__(
-            f"body: found {found_bytes} bytes or more; allowed: {most_bytes} bytes; "
-            "publish the inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
+            f"body: found {found_bytes} bytes or more; allowed: {most_bytes} bytes; {self.fix}"
         )
+
+
+class FileTooLarge(BodyTooLarge):
+    """A file is larger than the gateway takes."""
+
+    fix = "give it by an address on the web, use `mlscope run`, or raise MLSCOPE_MAX_UPLOAD_BYTES"
 
 
 class WrongContentType(GatewayError):

@@ -232,13 +232,18 @@ def _catalog_paths() -> dict[str, Any]:
         "/api/manifests": {
             "post": _creating("publish a manifest", PublishManifest, CatalogChanged)
         },
+        "/api/files": {"post": _taking_file()},
         "/api/manifests/check": {
             "post": _stating(
                 "the faults of a manifest's text; nothing is published",
                 {
                     "type": "object",
                     "required": ["text"],
-                    "properties": {"text": {"type": "string"}, "kind": {"type": "string"}},
+                    "properties": {
+                        "text": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "files": {"type": "object", "additionalProperties": {"type": "object"}},
+                    },
                 },
             )
         },
@@ -246,6 +251,15 @@ def _catalog_paths() -> dict[str, Any]:
             "delete": _operation("remove a manifest from the catalog", CatalogChanged, manifest)
         },
     }
+
+
+def _taking_file() -> dict[str, Any]:
+    """Return the operation that takes a file."""
+    operation = _operation(
+        "keep a file for a day, for a request's own model", None, _query("name"), code="201"
+    )
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return operation | {"requestBody": {"required": True, "content": content}}
 
 
 def _exploration_paths() -> dict[str, Any]:

@@ -29,6 +29,7 @@ from services.gateway.rest import (
     evaluations,
     explorations,
     exports,
+    files,
     manifests,
     predictions,
     reports,
@@ -100,6 +101,7 @@ def build_app(
     app.state.feeds = feeds
     app.state.catalog = RecentCatalog()
     app.state.most_bytes = most_bytes
+    app.state.sent_files = None
     app.state.token = token
     app.state.failed_logins = Failures()
     app.state.pictures = Pictures()
@@ -153,6 +155,7 @@ def _rest() -> list[Route]:
         Route("/equivalents", evaluations.equivalents, methods=["POST"]),
         Route("/models", manifests.show_models),
         Route("/models/{name:path}", manifests.show_model),
+        Route("/files", files.send, methods=["POST"]),
         Route("/manifests", manifests.publish, methods=["POST"]),
         Route("/manifests/check", manifests.check, methods=["POST"]),
         Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),

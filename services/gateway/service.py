@@ -5,10 +5,12 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import urlsplit
 
 import uvicorn
 
+from mlscope.assets.uploads import connect_uploads
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.settings import Settings
@@ -19,16 +21,20 @@ from services.gateway.access.connections import BoundedProtocol
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
+from services.gateway.sent_files import SentFiles
 
 _log = logging.getLogger(__name__)
 _STOP_WITHIN_S = 3
 _BACKLOG = 512
 
 
-async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
+async def serve(
+    bus: Bus, settings: Settings, stop: asyncio.Event, sent_files: SentFiles | None = None
+) -> None:
     """Serve HTTP as the `settings` say, with data from `bus`, until `stop` is set.
 
-    Raises OSError when the port is in use.
+    `sent_files` keeps files for requests; by default in the object store for uploads. Raises
+    OSError when the port is in use.
     """
     feeds = Feeds(bus, limit=settings.max_live_clients)
     watches = Watches(bus, feeds)
@@ -43,6 +49,8 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         token=token,
         own_hosts=frozenset(name for name in own_hosts if name),
     )
+    connect = partial(connect_uploads, settings, "gateway", timeout_s=10.0)
+    app.state.sent_files = sent_files or SentFiles(connect, settings.max_upload_bytes)
     server = _Server(
         uvicorn.Config(
             app,

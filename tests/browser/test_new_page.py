@@ -1,12 +1,17 @@
 """The page that starts evaluations in a real browser: with and without scripts, by keys alone."""
 
+from pathlib import Path
+
 import pytest
 from playwright.async_api import Page
 
+from mlscope.bus.bus import Bus
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing, until
 from tests.browser.photographs import Photographs
-from tests.services.gateway.conftest import Running
+from tests.services.gateway.conftest import Running, serving_gateway
+from tests.services.gateway.rest.test_files import MANIFEST, names_in
+from tests.services.gateway.sent_files import kept_in
 from tests.services.gateway.site.test_new import SCENARIOS, an_agent
 from tests.stories import StandIns
 
@@ -50,6 +55,29 @@ async def test_a_manifest_is_checked_as_it_is_typed(page: Page, running: Running
     await page.click("details[data-keep=manifest] summary")
     await page.fill("#field-manifest", "name: mine\nversio: 1.0.0")
     await until(page, "document.querySelector('#manifest-check').innerText.includes('versio')")
+
+
+async def test_files_that_a_manifest_names_are_sent_from_here(
+    page: Page, bus: Bus, standing: StandIns, tmp_path: Path
+) -> None:
+    graph = tmp_path / "net.onnx"
+    graph.write_bytes(b"graph")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    status = "document.querySelector('[data-send]').closest('p').querySelector('[role=status]')"
+    async with serving_gateway(bus, kept_in(kept)) as running:
+        await page.goto(f"{running.url}/new")
+        await page.click("details[data-keep=manifest] summary")
+        await page.fill("#field-manifest", "name: mine\nversio: 1.0.0")
+        await page.set_input_files("[data-send]", graph)
+        await until(page, f"{status}.textContent.startsWith('Mend the manifest')")
+        await page.fill("#field-manifest", MANIFEST)
+        await page.set_input_files("[data-send]", graph)
+        await until(page, f"{status}.textContent === '1 sent, kept for a day'")
+        text = await page.input_value("#field-manifest")
+        await until(page, "document.querySelector('#manifest-check').innerText.includes('right')")
+    (name,) = names_in(kept)
+    assert f"net.onnx: artifact://uploads/{name}" in text
 
 
 async def test_it_starts_without_a_script(browser: Browsing, running: Running) -> None:

@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import yaml
 
+from cli.cluster.state import read_state
 from cli.inputs.uploads import digest_of
 from tests.flow.clusters import Cluster, assert_well
 from tests.services.agent.predictors.doubling import doubling
@@ -136,3 +138,26 @@ def test_arrays_are_asked_about(cluster: Cluster, tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("a.npy", "b.npz")]
     told = json.loads(cluster.mlscope("predict", path, *files, "-o", "json", timeout=100))
     assert [each["features"][0]["label"] for each in told] == ["cat", "dog"]
+
+
+def test_files_are_sent_over_http_too(cluster: Cluster, tmp_path: Path) -> None:
+    model = quantized_in(tmp_path)
+    model["model"]["assets"] = {"names.txt": ""}
+    url, bearer = read_state(cluster.folder).gateway_url, f"Bearer {cluster.token()}"
+    with httpx.Client(base_url=url, headers={"authorization": bearer}, timeout=100) as web:
+        sent = {
+            name: web.post(
+                "/api/files",
+                params={"name": name},
+                content=(tmp_path / "nets" / name).read_bytes(),
+                headers={"content-type": "application/octet-stream"},
+            ).json()
+            for name in ("ranker.onnx", "names.txt")
+        }
+        asked = {"text": yaml.safe_dump(model, sort_keys=False), "files": sent}
+        checked = web.post("/api/manifests/check", json=asked).json()
+        assert (checked["faults"], checked["unused"], checked["lacking"]) == ([], [], [])
+    path = written(tmp_path / "ranker.yml", checked["manifest"])
+    (tmp_path / "nets" / "ranker.onnx").unlink()
+    told = ran(cluster, path, "--outputs", "3")
+    assert {row["label"] for row in told["tables"]["outputs"]} <= {"ant", "bee", "cat", "dog"}

@@ -1,7 +1,9 @@
 """REST for manifests: shows models, publishes and withdraws manifests of any kind."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,6 +13,7 @@ from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
 from mlscope.manifests.errors import ManifestFaulty
 from mlscope.manifests.reading import kinds, read_manifest_text
+from mlscope.manifests.sent import SentFile, with_sent_files
 from schemas.encoding.codec import decode_body, parse, unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import ModelManifest
@@ -18,6 +21,7 @@ from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawMa
 from schemas.status import Catalog
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import models
+from services.gateway.pages.starting.request_form import yaml_of
 from services.gateway.request_values import bus_of
 from services.gateway.responses import as_json
 
@@ -56,9 +60,13 @@ async def publish(request: Request) -> Response:
 async def check(request: Request) -> Response:
     """POST /api/manifests/check: the faults of the YAML `text` of a manifest, each with its line.
 
-    `kind` is its kind where the text has none, as `model`. Nothing is published.
+    `kind` is its kind where the text has none, as `model`. Of a model, `files` by name, each with
+    the `address` and `sha256` that POST /api/files answered, are written into the `manifest` and
+    the `text` of the answer; `unused` files it does not name, and `lacking` ones it names are
+    neither sent nor on the web. Nothing is published.
     """
     body = unpack(await json_body(request))
+    files = _sent_files_in(body)
     text, kind = body.get("text"), body.get("kind", "")
     if not isinstance(text, str) or kind not in ("", *kinds()):
         field, allowed = ("kind", ", ".join(kinds())) if isinstance(text, str) else ("text", "YAML")
@@ -67,8 +75,29 @@ async def check(request: Request) -> Response:
         manifest = await asyncio.to_thread(read_manifest_text, text, "manifest", kind)
     except ManifestFaulty as error:
         return as_json({"faults": [asdict(fault) for fault in error.faults]})
-    named = {"kind": manifest.kind, "name": manifest.name, "version": manifest.version}
-    return as_json({"faults": [], **named})
+    answer: dict[str, Any] = {
+        "kind": manifest.kind,
+        "name": manifest.name,
+        "version": manifest.version,
+    }
+    if manifest.kind == "model":
+        placed = with_sent_files(manifest.model_dump(mode="json", exclude_unset=True), files)
+        answer |= {"manifest": placed.manifest, "text": yaml_of(placed.manifest)}
+        answer |= {"unused": placed.unused, "lacking": placed.lacking}
+    return as_json({"faults": [], **answer})
+
+
+def _sent_files_in(body: Mapping[str, Any]) -> dict[str, SentFile]:
+    """Return the files in a body, by name. Raises MalformedMessage."""
+    files = body.get("files") or {}
+    try:
+        return {
+            name: SentFile(str(file["address"]), str(file["sha256"]))
+            for name, file in files.items()
+        }
+    except (AttributeError, KeyError, TypeError):
+        expected = "a map of files by name, each a map with address and sha256"
+        raise MalformedMessage(field="files", found=repr(files)[:80], expected=expected) from None
 
 
 async def withdraw(request: Request) -> Response:

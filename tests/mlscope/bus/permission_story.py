@@ -340,15 +340,18 @@ async def keep_artifacts(story: Story, _: AsyncClient) -> None:
 
 
 async def upload(story: Story, _: AsyncClient) -> None:
-    """Put a file with a requester's key, and have an agent read it."""
+    """Put files with a requester's key and the gateway's, and have an agent read one."""
     path = story.server.folder / "upload"
     path.write_bytes(b"pictures")
     name, got, key = upload_name(path), list[bytes](), agent_key(AGENT)
     async with (
         connect_uploads(story.settings("requester"), "requester") as requester,
+        connect_uploads(story.settings("gateway"), "gateway") as gateway,
         artifacts.connect(story.settings(key), "agent", inbox=agent_inbox(AGENT)) as agent,
     ):
         await requester.put(name, path)
+        path.write_bytes(b"sent over HTTP")
+        await gateway.put(upload_name(path), path)
         found = Uploads.beside(agent)
         await found.read(await found.described(name), got.extend)
     assert b"".join(got) == b"pictures"

@@ -14,6 +14,7 @@ from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
+from services.gateway.sent_files import SentFiles
 from services.gateway.service import serve
 from tests.standing import server, standing
 from tests.stories import StandIns
@@ -59,13 +60,13 @@ class Running:
 
 
 @asynccontextmanager
-async def serving_gateway(bus: Bus) -> AsyncIterator[Running]:
+async def serving_gateway(bus: Bus, sent_files: SentFiles | None = None) -> AsyncIterator[Running]:
     """Run a gateway's server on a free port until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     stop = asyncio.Event()
     settings = Settings(gateway_port=port, max_live_clients=4, max_request_bytes=100_000)
-    serving = asyncio.create_task(serve(bus, settings, stop))
+    serving = asyncio.create_task(serve(bus, settings, stop, sent_files))
     running = Running(port, stop, serving)
     async with httpx.AsyncClient(base_url=running.url) as web:
         for _ in range(200):

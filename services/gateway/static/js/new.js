@@ -4,6 +4,7 @@
 import { listenForCopies, showCopyButtons } from "./copy.js";
 import { debounced, replaceRegions } from "./regions.js";
 import { datasetOf } from "./samples.js";
+import { sendFiles } from "./sent_files.js";
 
 const PAUSE_MS = 250;
 const form = /** @type {HTMLFormElement} */ (document.getElementById("new"));
@@ -93,15 +94,20 @@ function moveInList(event) {
 
 /** Read chosen files into a text field. */
 async function readFiles(input) {
-  const into = document.getElementById(input.dataset.into ?? input.dataset.samples);
+  const { into: text, samples, send } = input.dataset;
+  const files = [...input.files];
+  const into = document.getElementById(text ?? samples ?? send);
   const status = input.closest("p")?.querySelector("[role=status]");
   try {
-    into.value = input.dataset.into ? await input.files[0].text() : await datasetOf(input.files);
-    if (status) status.textContent = `${input.files.length} read`;
+    const done = send ? await sendFiles(into.value, files, (note) => { status.textContent = note; }) : null;
+    into.value = done?.text ?? (text ? await files[0].text() : await datasetOf(files));
+    if (status) status.textContent = done?.note ?? `${files.length} read`;
     checkSoon();
   } catch (error) {
     if (status) status.textContent = error.message;
   }
+  // The same files can be chosen again once what was wrong is mended.
+  input.value = "";
 }
 
 const checkSoon = debounced(check, PAUSE_MS);

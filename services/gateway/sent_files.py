@@ -1,0 +1,54 @@
+"""Files that a person sends over HTTP for a model or dataset of a request."""
+
+import asyncio
+import hashlib
+import re
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mlscope.assets.artifacts import UPLOADED, Artifact
+from services.gateway.errors import FileTooLarge
+
+MOST_AT_ONCE = 2
+"""Files that are received at a time; each takes its size on the gateway's disk until it is kept."""
+_ENDING = re.compile(r"\.[A-Za-z0-9]{1,16}\Z")
+
+
+class Store(Protocol):
+    """What keeps files for a day, as `mlscope.assets.uploads` does."""
+
+    async def put(self, name: str, path: Path) -> Artifact:
+        """Store the file at `path` as `name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentFiles:
+    """Receives files of at most `most_bytes`; `connect` opens the store that keeps them."""
+
+    connect: Callable[[], AbstractAsyncContextManager[Store]]
+    most_bytes: int
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+
+    async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> Artifact:
+        """Keep a file and return where: under its digest and the ending of its `name`.
+
+        `chunks` are its bytes. Raises FileTooLarge, BusError, OSError.
+        """
+        async with self._turns:
+            with tempfile.NamedTemporaryFile(prefix="mlscope-sent-") as file:
+                digest, size_bytes = hashlib.sha256(), 0
+                async for chunk in chunks:
+                    size_bytes += len(chunk)
+                    if size_bytes > self.most_bytes:
+                        raise FileTooLarge(size_bytes, self.most_bytes)
+                    digest.update(chunk)
+                    await asyncio.to_thread(file.write, chunk)
+                file.flush()
+                ending = _ENDING.search(name)
+                stored_name = f"{UPLOADED}{digest.hexdigest()}{ending[0] if ending else ''}"
+                async with self.connect() as store:
+                    return await store.put(stored_name, Path(file.name))

@@ -1,0 +1,120 @@
+"""Files over HTTP: kept under their digest, bounded in size, refused with a named error."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Bus
+from services.gateway.live.feeds import Feeds
+from services.gateway.routes import build_app
+from tests.services.gateway.sent_files import kept_in
+
+OCTETS = {"content-type": "application/octet-stream"}
+MANIFEST = """\
+name: mine
+version: 1.0.0
+framework: {name: onnxruntime}
+inputs: [{type: raw, layer_name: x, shape: [-1, 4]}]
+outputs: [{type: raw, layer_name: y}]
+model: {graph_path: net.onnx}
+"""
+
+
+@pytest.fixture
+async def web(bus: Bus, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Lend a client of a gateway that keeps files of up to 100 bytes in `tmp_path`."""
+    app = build_app(bus, Feeds(bus, limit=1), most_bytes=10_000)
+    app.state.sent_files = kept_in(tmp_path)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
+        yield web
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of the files in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
+async def send(web: httpx.AsyncClient, body: Any, name: str = "net.onnx") -> httpx.Response:
+    """Send a file."""
+    return await web.post("/api/files", params={"name": name}, content=body, headers=OCTETS)
+
+
+async def test_a_file_is_kept_under_its_digest_and_named_in_the_manifest(
+    web: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    answer = await send(web, b"graph")
+    sha256 = hashlib.sha256(b"graph").hexdigest()
+    kept = answer.json()
+    assert (answer.status_code, kept["size_bytes"]) == (201, 5)
+    assert kept["address"] == f"artifact://uploads/{sha256}.onnx"
+    assert (tmp_path / f"{sha256}.onnx").read_bytes() == b"graph"
+    asked = {"text": MANIFEST, "kind": "model", "files": {"net.onnx": kept}}
+    checked = (await web.post("/api/manifests/check", json=asked)).json()
+    assert checked["manifest"]["model"]["addresses"] == {"net.onnx": kept["address"]}
+    assert checked["manifest"]["model"]["checksum"] == f"sha256:{sha256}"
+    assert kept["address"] in checked["text"]
+    assert (checked["unused"], checked["lacking"]) == ([], [])
+
+
+async def chunks(size: int) -> AsyncIterator[bytes]:
+    """Yield a body whose length no header declares."""
+    for _ in range(size):
+        yield b"x"
+
+
+async def test_what_is_too_large_is_refused_with_or_without_a_declared_length(
+    web: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    for body in (b"x" * 101, chunks(101)):
+        refused = await send(web, body)
+        assert refused.status_code == 413
+        assert refused.json()["field"] == "body"
+        assert "MLSCOPE_MAX_UPLOAD_BYTES" in refused.json()["message"]
+    kept = (await send(web, b"x" * 100)).json()
+    assert names_in(tmp_path) == [Path(kept["address"]).name]
+
+
+@pytest.mark.parametrize(
+    ("name", "headers", "body", "status", "field"),
+    [
+        ("", OCTETS, b"x", 400, "name"),
+        ("x" * 256, OCTETS, b"x", 400, "name"),
+        ("net.onnx", OCTETS, b"", 400, "body"),
+        ("net.onnx", {"content-type": "text/plain"}, b"x", 415, "Content-Type"),
+    ],
+)
+async def test_what_is_no_file_is_refused_by_its_field(
+    web: httpx.AsyncClient, name: str, headers: dict[str, str], body: bytes, status: int, field: str
+) -> None:
+    answer = await web.post("/api/files", params={"name": name}, content=body, headers=headers)
+    assert (answer.status_code, answer.json()["field"]) == (status, field)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "net.onnx/..", "n\u00e9t.<b>", "net.a b"])
+async def test_a_name_never_becomes_a_path(
+    web: httpx.AsyncClient, tmp_path: Path, name: str
+) -> None:
+    kept = (await send(web, b"x", name)).json()
+    assert kept["address"] == f"artifact://uploads/{hashlib.sha256(b'x').hexdigest()}"
+    assert names_in(tmp_path) == [Path(kept["address"]).name]
+
+
+@pytest.mark.parametrize("files", ["x", {"net.onnx": "x"}, {"net.onnx": {"address": "a"}}])
+async def test_files_without_an_address_are_malformed(web: httpx.AsyncClient, files: Any) -> None:
+    asked = {"text": MANIFEST, "kind": "model", "files": files}
+    answer = await web.post("/api/manifests/check", json=asked)
+    assert (answer.status_code, answer.json()["field"]) == (400, "files")
+
+
+async def test_a_gateway_without_a_store_says_what_to_do(web: httpx.AsyncClient, bus: Bus) -> None:
+    app = build_app(bus, Feeds(bus, limit=1), most_bytes=10_000)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as other:
+        answer = await send(other, b"x")
+    assert answer.status_code == 503
+    assert "mlscope run" in answer.json()["message"]
