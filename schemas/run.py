@@ -121,6 +121,10 @@ class Conditions(Message):
     repeats_compared: int = 0
     #: which rule ended its blocks: least, interval, most or budget; empty for none
     blocks_ended: str = ""
+    #: the cluster's clock minus the agent's when the run's session began, which is wrong by at most
+    #: the bound; None not measured
+    clock_offset_ns: int | None = None
+    clock_bound_ns: int | None = None
     mlscope_version: str = ""
     python_version: str = ""
     #: ceilings of its device: compute (FLOP/s) and memory (bytes/s); None not measured

@@ -5,6 +5,7 @@
     mlscope.v1.resources.<evaluation>.<run>.used.<agent>    what a run uses now, not stored
     mlscope.v1.request.<verb>                    commands anyone may send
     mlscope.v1.request.agent.<agent>.<verb>      commands of the scheduler to one agent
+    mlscope.v1.request.clock                     what an agent asks to compare its clock
     mlscope.v1.request.join.<agent>              the question of an invited machine
 
 Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluation)`.

@@ -86,6 +86,7 @@ from schemas.agent import (
     AgentRevoked,
 )
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
+from schemas.clock import CLOCK_SUBJECT
 from schemas.encoding.message_index import COMMANDS
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject
@@ -135,6 +136,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
         publish=(
             *(fact_subject(fact, agent=agent) for fact in _AGENT_FACTS),
             f"{ROOT}.{RESOURCES}.{_ANY}.{_ANY}.used.{agent}",
+            CLOCK_SUBJECT,
             f"$KV.leases.{lease}",
             read_newest("KV_leases", f"$KV.leases.{lease}"),
             bury_letters(_AGENT),
@@ -204,6 +206,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             subscribe=(
                 *inboxes("registry"),
                 *requests("publish", "withdraw", "catalog"),
+                CLOCK_SUBJECT,
                 *all_facts("agent", "manifest"),
                 *changes_of_keys("catalog", "leases"),
                 *be_discovered("registry"),

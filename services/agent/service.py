@@ -25,6 +25,7 @@ from services.agent.errors import (
 )
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
 from services.agent.host.announcing import announcement
+from services.agent.host.clock_reading import read_cluster_clock
 from services.agent.host.commands import Commands
 from services.agent.host.execution import Execution
 from services.agent.host.folders import OwnFolder, clear_dead, own_folder
@@ -201,8 +202,10 @@ class Agent:
             await self._fail_order(order, WorkerDied(f"could not be started: {error}"))
             return
         settings = self._settings
+        publisher = OutcomePublisher(order, self._sink)
+        publisher.clock_offset = await read_cluster_clock(self._bus)
         execution = self.orders.execution = Execution(
-            OutcomePublisher(order, self._sink),
+            publisher,
             worker,
             settings.manifests_folder,
             settings.run_silence_s,

@@ -10,12 +10,14 @@ from typing import Any
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import dead_letter
 from mlscope.bus.errors import BusError
-from mlscope.bus.records import ServiceInfo
+from mlscope.bus.records import ReceivedCommand, ServiceInfo
 from mlscope.manifests.errors import ManifestFaulty
 from mlscope.manifests.folders import read_manifests
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLost
+from schemas.clock import CLOCK_SUBJECT, ClockRead
+from schemas.encoding.codec import encode_body
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
@@ -106,6 +108,7 @@ class Registry:
         for command in endpoints.values():
             subject = command_subject(command)
             await self._bus.answer(subject, self._answers.answer, queue="registry")
+        await self._bus.answer(CLOCK_SUBJECT, read_clock, queue="registry")
         await self._bus.announce(
             ServiceInfo(
                 "registry",
@@ -222,6 +225,12 @@ class Registry:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.5)
+
+
+async def read_clock(_: ReceivedCommand) -> bytes:
+    """Return what the clock of this machine says, for agents to compare theirs."""
+    now_ns = time.time_ns()
+    return encode_body(ClockRead(received_ns=now_ns, answered_ns=now_ns), json_text=True)
 
 
 def lost_id(fact: AgentLost) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+from mlscope.tracing.clock_offset import ClockOffset
 from schemas.batch import Batch
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
@@ -62,6 +63,8 @@ class OutcomePublisher:
         self._sent: dict[str, Counter[str]] = {run: Counter() for run in order.runs}
         self._unsent: dict[str, Counter[str]] = {run: Counter() for run in order.runs}
         self._issued_loads: dict[str, IssuedLoad] = {}
+        #: how the agent's clock differs from the cluster's, where that was measured
+        self.clock_offset: ClockOffset | None = None
         #: called with each run that has ended
         self.on_ended: Callable[[str], None] = lambda _: None
 
@@ -117,6 +120,10 @@ class OutcomePublisher:
             load = self._issued_loads.get(run)
             if load is not None:
                 outcome = load.added_to(outcome)
+            if (offset := self.clock_offset) is not None:
+                read = {"clock_offset_ns": offset.offset_ns, "clock_bound_ns": offset.bound_ns}
+                conditions = outcome.conditions.model_copy(update=read)
+                outcome = outcome.model_copy(update={"conditions": conditions})
             await self._sink.put(outcome, id=derived_id(cause, "outcome"), cause=cause)
             self._open_runs.pop(run, None)
         finally:

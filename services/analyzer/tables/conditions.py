@@ -11,6 +11,7 @@ from services.analyzer.building.table import (
     PREPARED_COLUMN,
     RUN_COLUMNS,
     Analysis,
+    format_time,
     int_column,
     make_table,
     run_cells,
@@ -31,8 +32,12 @@ _NUMBERS = (
     "prepare_processes",
     "load_ns",
     "first_run_ns",
+    "clock_offset_ns",
+    "clock_bound_ns",
 )
 """Numbers that the agent reports, in columns of the same names; null where unknown."""
+_CLOCKS_DIFFER_NS = 1_000_000_000
+"""A difference that a reader of times of day would notice."""
 _TEXTS = (
     "provider",
     "processor",
@@ -72,6 +77,14 @@ def _notes(run: Run) -> list[str]:
     if row.dropped_batches:
         lost = many(row.dropped_batches, "batch")
         notes.append(f"{lost} {verb(row.dropped_batches, 'was', 'were')} lost at the agent")
+    offset_ns = row.conditions.get("clock_offset_ns")
+    if offset_ns is not None and abs(offset_ns) > _CLOCKS_DIFFER_NS:
+        side = "behind" if offset_ns > 0 else "ahead of"
+        bound = format_time(row.conditions["clock_bound_ns"])
+        notes.append(
+            f"its agent's clock was {abs(offset_ns) / 1e9:,.0f} s {side} the cluster's, to within "
+            f"{bound}: times of day are the agent's"
+        )
     return [*notes, *noise_of(run)]
 
 
@@ -169,6 +182,12 @@ ANALYSIS = Analysis(
         ),
         int_column("load_ns", "Time to open the model.", "ns"),
         int_column("first_run_ns", "Time of the first, cold prediction.", "ns"),
+        int_column(
+            "clock_offset_ns",
+            "The cluster's clock minus the agent's when the session began; null not measured.",
+            "ns",
+        ),
+        int_column("clock_bound_ns", "The most by which that offset is wrong.", "ns"),
         text_column(
             "noise", "Activity on the machine as JSON; a note names what exceeds its threshold."
         ),

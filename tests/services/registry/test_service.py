@@ -16,11 +16,14 @@ from mlscope.bus.streams import BUCKETS
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
+from mlscope.tracing.clock import epoch_offset_ns
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
 from schemas.encoding.codec import decode_body, encode_body, parse, unpack
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import REQUEST
+from services.agent.host import clock_reading
+from services.agent.host.clock_reading import read_cluster_clock
 from services.registry.service import Registry, serve
 from services.registry.state import digest, fold
 from tests.services.registry.samples import a_model, an_announcement
@@ -88,6 +91,21 @@ async def test_what_is_shipped_is_there(server: MemoryServer, client: Bus) -> No
         names = {model.name for model in (await catalog(client)).models}
     assert {"efficientnet-lite0", "identity", "tiny-cnn"} <= names
     assert server.logs["DEAD"].beyond(("mlscope.v1.dead.>",), 0) == []
+
+
+async def test_an_agent_reads_how_far_its_clock_is_off(
+    server: MemoryServer, client: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour_ns = 3_600_000_000_000
+    assert await read_cluster_clock(client) is None  # nobody answers yet
+    async with serving(server, SHIPPED):
+        same = await read_cluster_clock(client)
+        monkeypatch.setattr(clock_reading, "epoch_offset_ns", lambda: epoch_offset_ns() - hour_ns)
+        behind = await read_cluster_clock(client)
+    assert same is not None
+    assert behind is not None
+    assert abs(same.offset_ns) <= same.bound_ns
+    assert abs(behind.offset_ns - hour_ns) <= behind.bound_ns
 
 
 async def test_publish_and_withdraw_in_json(

@@ -3,6 +3,7 @@
 import asyncio
 
 from mlscope.tracing.batches import Attempt, trace_batch
+from mlscope.tracing.clock_offset import ClockOffset
 from schemas.batch import Batch, TraceCaptured
 from schemas.message import derived_id
 from schemas.run import RunFailed, RunReady, Tally
@@ -73,6 +74,16 @@ async def test_a_run_ends_once_and_is_then_not_left() -> None:
     (fact,) = kept.facts
     assert isinstance(fact, RunFailed)
     assert (fact.error, fact.message) == ("stopped", "cancelled")
+
+
+async def test_an_outcome_says_how_the_clocks_differ() -> None:
+    kept = Kept()
+    publisher = OutcomePublisher(ORDER, kept)
+    await publisher.fail("r0", Stopped())
+    publisher.clock_offset = ClockOffset(-5, 2)
+    await publisher.fail("r1", Stopped())
+    told = [kept.failed(run).conditions for run in ("r0", "r1")]
+    assert [(one.clock_offset_ns, one.clock_bound_ns) for one in told] == [(None, None), (-5, 2)]
 
 
 async def test_burying_ends_whatever_is_left_with_what_was_published() -> None:

@@ -41,6 +41,19 @@ def test_notes_say_how_it_ended_and_how_noisy_it_was() -> None:
     assert list(table.caveats) == [f"r0: {note}" for note in notes]
 
 
+def test_a_clock_that_is_off_is_a_note() -> None:
+    hour_ns = 3_600_000_000_000
+    behind = {"clock_offset_ns": hour_ns, "clock_bound_ns": 250_000}
+    ahead = {"clock_offset_ns": -hour_ns, "clock_bound_ns": 250_000}
+    good = {"clock_offset_ns": -2_000_000, "clock_bound_ns": 250_000}
+    runs = [{"run": f"r{n}", "conditions": told} for n, told in enumerate((behind, ahead, good))]
+    rows = rows_of(table_of(ANALYSIS, *runs))
+    assert [row["clock_offset_ns"] for row in rows] == [hour_ns, -hour_ns, -2_000_000]
+    assert "was 3,600 s behind the cluster's, to within 250 µs:" in rows[0]["note"]
+    assert " ahead of the cluster's" in rows[1]["note"]
+    assert rows[2]["note"] == ""
+
+
 def test_the_verdict_counts_good_runs() -> None:
     verdict = table_of(
         ANALYSIS, {"run": "r0", "agent": "b"}, {"run": "r1", "agent": "a", "end": "failed"}
