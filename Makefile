@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 # Tests start thousands of interpreters: without compiled files each compiles the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-compose test-gpu module-graph schemas clean
+.PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-compose test-gpu module-graph rights schemas clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ test-gpu: $(if $(GPU_PYTHON),,$(READY))  ## on a GPU machine, and anywhere with 
 
 module-graph: $(LINT_READY)  ## draw the imports of the pages' scripts into docs/images
 	$(BIN)/python -m tools.javascript_modules
+
+rights: $(READY)  ## try every key on every subject of a real server, and write docs/rights.md
+	$(BIN)/python -m tests.cli.cluster.rights_matrix
 
 schemas: $(LINT_READY)  ## write schemas/v1 from the messages
 	$(BIN)/mlscope schemas --write

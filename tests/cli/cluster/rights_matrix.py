@@ -1,0 +1,192 @@
+"""What each key may do, found by trying every key on every subject of a real server.
+
+python -m tests.cli.cluster.rights_matrix        writes docs/rights.md
+"""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nats.aio.client import Client
+
+from cli.cluster.nats_server import NatsServer
+from mlscope.bus.inboxes import inbox_prefix
+from mlscope.bus.permissions import PERMISSIONS, agent_key, invitation_key
+from mlscope.bus.rights import fact_subject
+from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS
+from schemas.dead import LetterBuried
+from schemas.encoding.message_index import COMMANDS, FACTS
+from schemas.subjects import REQUEST, ROOT, agent_command, command_subject, join_subject
+
+OWN, OTHER = "a1", "a2"
+KEYS = (*PERMISSIONS, agent_key(OWN), invitation_key(OWN))
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
+_VIOLATION = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"")
+_AGENT_VERBS = ("start", "stop", "close", "query")
+_HEAD = """# Rights of each key
+
+Written by `make rights`, which tries every key on every subject of a real server: {tries} tries.
+A test does the same and compares. `p`: the key may publish there, `s`: it may subscribe, `p*` or
+`s*`: on some of the subjects of that row, `·`: neither. What a key with an account of its own
+publishes reaches the log only where the log's account exports it ([security](security.md)). No key
+reaches it by a reply subject: `tests/cli/cluster/test_reply_subjects.py` tries all of them.
+
+`agent-{own}` is the key of the agent `{own}` alone, `invitation-{own}` that of a machine which is
+asked to join as `{own}`.
+
+"""
+
+Outcome = Mapping[tuple[str, str], tuple[bool, bool]]
+"""By key and subject: whether publishing and subscribing were allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A group of subjects that mean the same."""
+
+    label: str
+    subjects: tuple[str, ...]
+
+
+def rows() -> Iterator[Row]:
+    """Yield every subject of the system, and of the server's own, in groups."""
+    for verb in ("published", "withdrawn"):
+        yield Row(f"fact manifest.{verb}", (f"{ROOT}.manifest.x.{verb}",))
+    for name, fact in FACTS.items():
+        if fact.entity == "manifest":
+            continue
+        for agent in (OWN, OTHER):
+            subject = fact_subject(fact, evaluation="e1", run="r1", agent=agent, service=agent)
+            has_agent = agent in subject.split(".")
+            if fact is not LetterBuried and (has_agent or agent == OWN):
+                of = f" of {agent}" if has_agent else ""
+                yield Row(f"fact {name}{of}", (subject.replace("*", "x"),))
+    for service in PERMISSIONS:
+        yield Row(f"dead letter of {service}", (fact_subject(LetterBuried, service=service),))
+    yield Row("use of resources", (f"{ROOT}.resources.e1.r1.used.{OWN}",))
+    yield Row("live spans of an evaluation", (f"{ROOT}.watch.e1.spans", f"{ROOT}.watch.e1.end"))
+    yield Row("facts as stored (`live.`)", (f"live.{ROOT}.evaluation.e1.planned",))
+    yield Row("everything (`>`)", (">", f"{ROOT}.>"))
+    for command in COMMANDS.values():
+        yield Row(f"request {command.verb}", (command_subject(command),))
+    for agent in (OWN, OTHER):
+        orders = tuple(agent_command(agent, verb) for verb in _AGENT_VERBS)
+        yield Row(f"commands to {agent}", orders)
+        yield Row(f"joining as {agent}", (join_subject(agent),))
+        yield Row(f"lease of {agent}", (f"$KV.leases.agent-{agent}",))
+    yield Row("a request of no kind", (f"{REQUEST}.x",))
+    yield Row("the catalog", ("$KV.catalog.x",))
+    for store in STORES:
+        yield Row(f"files of `{store.name}`", (f"$O.{store.name}.C.x",))
+        yield Row(f"descriptions in `{store.name}`", (f"$O.{store.name}.M.x",))
+    yield from _server_rows()
+    for key in KEYS:
+        yield Row(f"inbox of {key}", (f"{inbox_prefix(key)}.x",))
+    yield Row("discovery", ("$SRV.PING", "$SRV.INFO", "$SRV.STATS.scheduler"))
+    yield Row("the server itself (`$SYS`)", ("$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.x.CONNZ"))
+
+
+def _server_rows() -> Iterator[Row]:
+    """Yield what JetStream is asked, stream by stream and verb by verb."""
+    streams = (
+        *(stream.name for stream in STREAMS),
+        *(f"KV_{bucket.name}" for bucket in BUCKETS),
+        *(f"OBJ_{store.name}" for store in STORES),
+    )
+    whole = ("INFO", "STREAM.NAMES", "STREAM.LIST", "SERVER.REMOVE", "ACCOUNT.PURGE.MLSCOPE")
+    yield Row("JetStream as a whole", tuple(f"$JS.API.{verb}" for verb in whole))
+    changes = ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT", "RESTORE")
+    for verb in (*changes, "INFO", "MSG.GET", "LEADER.STEPDOWN", "PEER.REMOVE"):
+        subjects = tuple(f"$JS.API.STREAM.{verb}.{name}" for name in streams)
+        yield Row(f"stream {verb.lower()}", subjects)
+    for name in streams:
+        subject = f"$JS.API.DIRECT.GET.{name}"
+        yield Row(f"reading {name}", (subject, f"{subject}.x"))
+    for verb in ("CREATE", "DELETE", "NAMES", "LIST", "PAUSE", "LEADER.STEPDOWN"):
+        subjects = tuple(f"$JS.API.CONSUMER.{verb}.{name}.x" for name in streams)
+        yield Row(f"consumer {verb.lower()}", subjects)
+    for verb in ("CREATE", "NAMES", "LIST"):
+        subjects = tuple(f"$JS.API.CONSUMER.{verb}.{name}" for name in streams)
+        yield Row(f"consumers {verb.lower()}", subjects)
+    for durable in DURABLES:
+        place = f"{durable.stream}.{durable.name}"
+        verbs = ("DURABLE.CREATE", "INFO", "MSG.NEXT", "DELETE")
+        for verb in verbs:
+            yield Row(f"`{durable.name}` {verb.lower()}", (f"$JS.API.CONSUMER.{verb}.{place}",))
+        yield Row(f"`{durable.name}` acknowledge", (f"$JS.ACK.{place}.1.1.1.1.1",))
+
+
+async def tried(server: NatsServer, key: str, subjects: Sequence[str]) -> Outcome:
+    """Publish and subscribe to each of `subjects` with a `key`; return what the server allowed."""
+    refused: set[tuple[str, str]] = set()
+
+    async def note(error: Exception) -> None:
+        refused.update(
+            (kind.lower(), subject) for kind, subject in _VIOLATION.findall(str(error).lower())
+        )
+
+    client = Client()
+    await client.connect(
+        server.url,
+        nkeys_seed_str=server.seeds[key],
+        inbox_prefix=inbox_prefix(key).encode(),
+        error_cb=note,
+        pending_size=1 << 26,
+    )
+    for subject in subjects:
+        if ">" not in subject:
+            await client.publish(subject, b"")
+        await (await client.subscribe(subject)).unsubscribe()
+    await client.flush(30)
+    await client.flush(30)
+    await client.close()
+    return {
+        (key, subject): (
+            # The client reports subjects in small letters.
+            ">" not in subject and ("publish", subject.lower()) not in refused,
+            ("subscription", subject.lower()) not in refused,
+        )
+        for subject in subjects
+    }
+
+
+async def matrix(folder: Path) -> Outcome:
+    """Return what every key may do with every subject, on a server that keeps no stream."""
+    outcome: dict[tuple[str, str], tuple[bool, bool]] = {}
+    subjects = [subject for row in rows() for subject in row.subjects]
+    with NatsServer(folder, names=KEYS) as server:
+        for key in KEYS:
+            outcome |= await tried(server, key, subjects)
+    return outcome
+
+
+def page(outcome: Outcome) -> str:
+    """Return the page of an `outcome`: a row for each group of subjects that any key may use."""
+    lines = [f"| | {' | '.join(KEYS)} |", f"|---|{'---|' * len(KEYS)}"]
+    nobody: list[str] = []
+    for row in rows():
+        cells = [_cell([outcome[key, subject] for subject in row.subjects]) for key in KEYS]
+        if any(cells):
+            lines.append(f"| {row.label} | {' | '.join(cell or '·' for cell in cells)} |")
+        else:
+            nobody.append(row.label)
+    head = _HEAD.format(tries=f"{2 * len(outcome):,}", own=OWN)
+    ending = f"\nNo key may publish or subscribe to: {'; '.join(nobody)}.\n"
+    return f"{head}{chr(10).join(lines)}\n{ending}"
+
+
+def _cell(allowed: list[tuple[bool, bool]]) -> str:
+    published, heard = zip(*allowed, strict=True)
+    words = []
+    for letter, tries in (("p", published), ("s", heard)):
+        if any(tries):
+            words.append(letter if all(tries) else f"{letter}*")
+    return " ".join(words)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(page(asyncio.run(matrix(Path(folder)))), "utf-8")

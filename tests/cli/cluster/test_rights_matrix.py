@@ -1,0 +1,46 @@
+"""Every key on every subject of a real server: what is not granted fails; docs say what is."""
+
+from pathlib import Path
+
+import pytest
+
+from mlscope.bus.permissions import permission_of
+from tests.cli.cluster.rights_matrix import KEYS, PAGE, Outcome, matrix, page, rows
+from tests.mlscope.bus.permission_trace import covers
+
+OUTCOMES: list[Outcome] = []
+
+
+@pytest.fixture
+async def outcome(data_folder: Path) -> Outcome:
+    """Try everything, once for all tests of this file."""
+    if not OUTCOMES:
+        OUTCOMES.append(await matrix(data_folder))
+    return OUTCOMES[0]
+
+
+async def test_what_is_not_granted_fails_and_what_is_granted_does_not(outcome: Outcome) -> None:
+    wrong = []
+    for (key, subject), (may_publish, may_subscribe) in outcome.items():
+        permission = permission_of(key)
+        is_pattern = ">" in subject
+        publish = not is_pattern and any(covers(right, subject) for right in permission.publish)
+        subscribe = any(covers(right, subject) for right in permission.subscribe)
+        if (may_publish, may_subscribe) != (publish, subscribe):
+            wrong.append((key, subject, may_publish, may_subscribe))
+    assert wrong == []
+    assert len(outcome) == len(KEYS) * len({name for row in rows() for name in row.subjects})
+
+
+async def test_nobody_deletes_a_stream_or_makes_a_consumer_of_his_own(outcome: Outcome) -> None:
+    forbidden = ("$JS.API.STREAM.DELETE.", "$JS.API.STREAM.MSG.DELETE.", "$JS.API.CONSUMER.CREATE.")
+    allowed = [
+        (key, subject)
+        for (key, subject), tries in outcome.items()
+        if subject.startswith(forbidden) and any(tries)
+    ]
+    assert allowed == []
+
+
+async def test_the_page_of_rights_is_what_was_tried(outcome: Outcome) -> None:
+    assert PAGE.read_text("utf-8") == page(outcome), "make rights"
