@@ -48,8 +48,16 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
 
     Raises CommandRefused (EvaluationRefused for `evaluate`), NotAnswering, Denied.
     """
+    return answer_in(command, await answer_body(bus, command, timeout_s=timeout_s))
+
+
+async def answer_body(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> bytes:
+    """Send `command` over `bus` and return the answer as it came, which may be a refusal.
+
+    Waits for up to `timeout_s`. Raises NotAnswering, Denied.
+    """
     try:
-        body = await bus.ask(
+        return await bus.ask(
             command_subject(type(command)), encode_body(command), timeout_s=timeout_s
         )
     except NotPermitted as error:
@@ -59,6 +67,10 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
         raise NotAnswering(command.verb, reason) from error
     except Unreachable as error:
         raise NoBroker(command.verb, str(error)) from error
+
+
+def answer_in(command: Command, body: bytes) -> dict[str, Any]:
+    """Return the answer to `command` in a `body`. Raises CommandRefused, EvaluationRefused."""
     answer = unpack(body)
     if answer.get("accepted") is False:
         refused = parse(Refused, answer)

@@ -97,6 +97,8 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("dataset", "/datasets/photos/1.0.0"),
         Shot("scenarios", "/scenarios"),
         Shot("missing", "/evaluations/0000000000000000"),
+        Shot("login", "/login"),
+        Shot("try", f"/try?model={MODEL}"),
     ]
 
 
