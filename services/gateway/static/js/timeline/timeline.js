@@ -94,7 +94,7 @@ export class Timeline {
   refined() {
     this.minimap.stale();
     this.#afterStore();
-    this.table.update(this.store, this.lanes, this.view.goal, this.selectedId);
+    this.#restSoon();
   }
 
   /** More spans have come to the store that is shown. */
@@ -150,12 +150,21 @@ export class Timeline {
     this.view.goal = clamped(window, this.view.limits);
     if (isAtOnce || this.isStill.matches) this.view.window = this.view.goal;
     this.invalidate();
+    this.#restSoon();
+  }
+
+  #restSoon() {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.#rest(), REST_MS);
   }
 
   /** What waits until nothing moves: finer tiles, the table, the address. */
   #rest() {
+    // A window takes some 20 frames to its goal; a table of 50 rows would cost one of them.
+    if (this.view.window !== this.view.goal) {
+      this.#restSoon();
+      return;
+    }
     this.levels.rest(this.view.goal, this.screen.width, this.view.limits);
     this.table.update(this.store, this.lanes, this.view.goal, this.selectedId);
     const { from, to } = this.view.goal;
