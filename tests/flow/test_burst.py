@@ -67,8 +67,7 @@ async def test_every_asker_is_answered_and_what_is_accepted_is_kept(
         assert refused["busy"]
         # A busy machine's broker may be away from the scheduler for a while: that is said too.
         assert set(refused) <= {"busy", "unavailable"}
-        assert len(accepted) + refused.total() == count
-        assert accepted
+        assert 0 < len(accepted) == count - refused.total()
         assert memory_kib(cluster, "scheduler") < MOST_MEMORY_KIB
         ends = Counter([await cancelled(asker, evaluation) for evaluation in accepted])
     assert ends == {"cancelled": len(accepted)}

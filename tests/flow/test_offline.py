@@ -94,9 +94,8 @@ def test_a_bundle_of_counters_alone_is_an_evaluation(cluster: Cluster, tmp_path:
     cluster.mlscope("plan", *wish, "--out", str(plan))
     told = json.loads(plan.read_text())
     (session,) = told["plan"]["sessions"]
-    (counted,) = session["runs"]
     session |= {"variant": "counters", "session": "b1-counters"}
-    counted |= {"level": "hardware", "run": "counted"}
+    session["runs"][0] |= {"level": "hardware", "run": "counted"}
     plan.write_text(json.dumps(told))
     cluster.mlscope("agent", "--plan", str(plan), "--out", str(out))
     evaluation = cluster.mlscope("import", str(out)).strip()

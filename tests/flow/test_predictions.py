@@ -36,12 +36,8 @@ def test_photos_are_a_smoke_check_of_the_build_that_was_timed(
     cluster: Cluster, photos: EvaluationStatus
 ) -> None:
     first, fifth = _rows(cluster, photos, "accuracy")
-    assert (first["metric"], first["hits"], first["n"], first["kind"]) == (
-        "top-1",
-        8,
-        9,
-        "smoke check",
-    )
+    told = first["metric"], first["hits"], first["n"], first["kind"]
+    assert told == ("top-1", 8, 9, "smoke check")
     assert first["value_low"] < 8 / 9 < first["value_high"]
     assert (fifth["metric"], fifth["hits"]) == ("top-5", 9)
     timed = {row["run"] for row in _rows(cluster, photos, "latency")}

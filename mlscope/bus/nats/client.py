@@ -6,14 +6,13 @@ from typing import Any
 from nats.aio.client import Client, Srv
 
 
-def _is_of_use(record: logging.LogRecord) -> bool:
-    """Tell whether a record of asyncio is not the one about each TLS connection that ends."""
+def is_of_use(record: logging.LogRecord) -> bool:
+    """Tell whether a record of asyncio is not the one about each TLS connection that ends.
+
+    nats-py (2.16) makes a plain reader of asyncio and gives it a TLS transport afterwards: asyncio
+    warns of it at every end of a connection.
+    """
     return not str(record.msg).startswith("returning true from eof_received()")
-
-
-# nats-py (2.16) makes a plain reader of asyncio and gives it a TLS transport afterwards: asyncio
-# warns of it at every end of a connection.
-logging.getLogger("asyncio").addFilter(_is_of_use)
 
 
 class TidyClient(Client):

@@ -24,7 +24,7 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.nats.client import TidyClient
+from mlscope.bus.nats.client import TidyClient, is_of_use
 from mlscope.bus.nats.dialing import trust
 from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
@@ -63,6 +63,7 @@ class Connection:
         self.attempt_s = min(_ATTEMPT_S, patience_s)
         self.settings = settings
         self.client: Client = TidyClient()
+        logging.getLogger("asyncio").addFilter(is_of_use)
         self.closed = asyncio.Event()
         self._up = asyncio.Event()
         self._rejected = asyncio.Event()

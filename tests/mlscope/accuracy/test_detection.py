@@ -196,10 +196,9 @@ def test_golden_values_by_hand() -> None:
     )
     ours = average_precision([truth], [found])
     high, low = (51 + 50 * 2 / 3) / 101, 51 / 3 / 101
-    assert ours.outcomes["AP"].value == pytest.approx((7 * high + 3 * low) / 10)
-    assert ours.outcomes["AP50"].value == pytest.approx(high)
-    assert ours.outcomes["AR100"].value == pytest.approx((7 * 1.0 + 3 * 0.5) / 10)
-    assert ours.outcomes["AR1"].value == pytest.approx(7 * 0.5 / 10)
+    values = [ours.outcomes[name].value for name in ("AP", "AP50", "AR100", "AR1")]
+    recalls = (7 * 1.0 + 3 * 0.5) / 10, 7 * 0.5 / 10
+    assert values == pytest.approx([(7 * high + 3 * low) / 10, high, *recalls])
     assert ours.outcomes["APsmall"].value is None
     assert ours.by_class[1].value == ours.outcomes["AP"].value
 

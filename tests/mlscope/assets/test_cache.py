@@ -208,8 +208,7 @@ def test_a_killed_process_leaves_no_bad_entry(tmp_path: Path) -> None:
         child.kill()
         child.join()
         for path in tmp_path.glob("sha256/*/*"):
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-            assert found == path.parent.name + path.name
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == path.parent.name + path.name
     cache = Cache(tmp_path, 2_000_000)
     kept(cache, b"x" * 1_999_999).close()
     assert cache.used_bytes() <= 2_000_000

@@ -43,13 +43,11 @@ def test_an_evaluation_links_to_its_page_and_lists_its_runs() -> None:
 
 
 def test_evaluations_are_listed_with_their_figures() -> None:
-    headline = Headline(
-        run="r0",
-        agent="a1",
-        scenario="online",
-        latency_ns=Estimate(value=5e6, low=4.9e6, high=5.1e6),
-        samples_per_s=Estimate(value=200.0, low=190.0, high=210.0),
-    )
+    figures = {
+        "latency_ns": Estimate(value=5e6, low=4.9e6, high=5.1e6),
+        "samples_per_s": Estimate(value=200.0, low=190.0, high=210.0),
+    }
+    headline = Headline(run="r0", agent="a1", scenario="online", **figures)
     status = status_of(fold(whole_story())).model_copy(
         update={"headlines": (headline,), "model": "<i>", "address": "http://127.0.0.1/e"}
     )

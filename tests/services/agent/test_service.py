@@ -209,12 +209,14 @@ async def test_an_order_is_done_and_its_batches_come_before_its_end(scheduler: S
     assert outcome.tally.queries == 600
 
 
+async def is_busy(_: MeasuredDevice) -> bool:
+    """Return that a device is not quiet."""
+    return False
+
+
 async def test_the_roof_is_measured_once_a_start_of_an_agent(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def is_busy(_: MeasuredDevice) -> bool:
-        return False
-
     # A disturbed measurement is repeated as soon as the machine looks quiet: it must not here.
     monkeypatch.setattr("services.agent.host.roofs.device_is_quiet", is_busy)
     for session in ("s0", "s1"):
@@ -411,16 +413,16 @@ async def test_remote_queries_are_answered_and_tallied(scheduler: Scheduler) -> 
     await scheduler.command("start", order)
     await scheduler.facts(RunReady)
     answers = await asyncio.gather(*(scheduler.query(order, index, index) for index in range(20)))
-    assert [answer["query"] for answer in answers] == list(range(20))
-    assert all(answer["status"] == 0 and answer["service_ns"] > 0 for answer in answers)
-    bad = await scheduler.query(order, 20, 999)
-    assert bad["error"] == "samples are numbered 0 to 63"
+    told = [(answer["query"], answer["status"], answer["service_ns"] > 0) for answer in answers]
+    assert told == [(number, 0, True) for number in range(20)]
+    refused = (await scheduler.query(order, 20, 999))["error"]
+    assert refused == "samples are numbered 0 to 63"
     issued = {"query_batches": 3, "queries": 21, "failed_queries": 1}
     assert (await scheduler.command("finish", {**named(order), **issued})).accepted
     (outcome,) = await scheduler.facts(RunCompleted)
-    assert (outcome.tally.query_batches, outcome.tally.queries) == (3, 21)
+    tally = outcome.tally
+    assert (tally.query_batches, tally.queries, tally.spans) == (3, 21, 2 * 20)
     assert outcome.caveats == ("1 of 21 queries failed",)
-    assert outcome.tally.spans == 2 * 20
     assert await scheduler.bus.read(facts_of(QueriesAnswered)) == []
 
 

@@ -69,10 +69,9 @@ async def test_what_another_registry_knows_first_is_left_to_it(bus: Bus) -> None
     bucket = CatalogBucket(bus, patience_s=3600.0)
     watching = asyncio.create_task(bucket.watch())
     await bucket.write_differences({"a": "1", "b": "1", "c": "1"})
-    await bus.put(CATALOG, "a", b"newer")
-    await bus.put(CATALOG, "new", b"1")
     await bus.delete(CATALOG, "b")
-    await bus.put(CATALOG, "seen", b"1")
+    for key, value in (("a", b"newer"), ("new", b"1"), ("seen", b"1")):
+        await bus.put(CATALOG, key, value)
     while "seen" not in bucket.keys or "b" in bucket.keys:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await bucket.write_differences({"a": "1", "b": "1"})

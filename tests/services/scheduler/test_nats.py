@@ -286,6 +286,5 @@ async def test_a_killed_schedulers_load_is_repeated_by_another(server: NatsServe
         async with scheduler(server):
             told = await becomes(client, evaluation, "analyzed")
             log = await log_of(server, "mlscope.v1.*.>")
-    assert told["runs"][0]["attempt"] == 2
-    assert told["runs"][0]["answered"] == 300
+    assert [(run["attempt"], run["answered"]) for run in told["runs"]] == [(2, 300)]
     assert len(digest_of_log(log)) == 64

@@ -149,13 +149,9 @@ async def test_an_archive_with_a_folder_in_it(site: Site, tmp_path: Path) -> Non
             tar.addfile(member, io.BytesIO(PHOTO))
     sha256 = hashlib.sha256(packed.getvalue()).hexdigest()
     url = site.put("/set.tar.gz", packed.getvalue())
-    said: dict[str, Any] = {
-        "archive": True,
-        "path": "set/val",
-        "samples": 2,
-        "checksum": f"sha256:{sha256}",
-    }
-    kept = await done(classified(dataset_of(url, **said)), Host(tmp_path / "c"), tmp_path, 2)
+    said: dict[str, Any] = {"archive": True, "path": "set/val", "samples": 2}
+    dataset = dataset_of(url, checksum=f"sha256:{sha256}", **said)
+    kept = await done(classified(dataset), Host(tmp_path / "c"), tmp_path, 2)
     assert kept.completed().conditions.checksums[url] == f"sha256:{sha256}"
 
 

@@ -44,12 +44,8 @@ def environment_of(pid: int) -> bytes:
 
 
 def test_a_worker_ends_with_a_killed_agent(tmp_path: Path) -> None:
-    agent = subprocess.Popen(
-        [sys.executable, "-c", AGENT, str(tmp_path)],
-        cwd=MANIFESTS.parent,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", AGENT, str(tmp_path)]
+    agent = subprocess.Popen(command, cwd=MANIFESTS.parent, stdout=subprocess.PIPE, text=True)
     assert agent.stdout is not None
     worker = int(agent.stdout.readline())
     assert runs(worker)

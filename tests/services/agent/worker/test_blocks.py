@@ -71,11 +71,13 @@ def test_an_interval_that_was_not_reached_is_told() -> None:
     assert stop_caveat(rule, [100.0], "budget").startswith("ended at 1 block, its budget")
     assert "has no interval" in stop_caveat(rule, [100.0], "budget")
     assert stop_caveat(rule, noisy, "interval") == ""
-    fine = Blocks(least=2, most=2, interval=0.0001)
-    still = [100_000.0, 100_001.0]
-    told = "the median is 0.013% of its value wide; 0.01% was requested"
-    assert told in stop_caveat(fine, still, "most")
     assert stop_caveat(Blocks(), noisy, "most") == ""
+
+
+def test_a_narrow_interval_is_told_with_the_digits_that_it_needs() -> None:
+    fine = Blocks(least=2, most=2, interval=0.0001)
+    told = "the median is 0.013% of its value wide; 0.01% was requested"
+    assert told in stop_caveat(fine, [100_000.0, 100_001.0], "most")
 
 
 @given(MEDIANS, st.integers(1, 9), st.integers(0, 9), st.floats(0, 0.5))

@@ -44,6 +44,9 @@ def test_a_roof_is_told_with_its_datasheet() -> None:
             "600 GB/s (uncertainty unknown) (tf32; copy)"
         )
     ]
+
+
+def test_a_roof_that_nobody_measured_is_told_as_such() -> None:
     sheet = _row({"datasheet": 15.7e12}, {"datasheet": 900e9})
     (told,) = roof_sentences([sheet])
     assert told.endswith("GB/s; from the datasheet, not measured there")

@@ -24,16 +24,10 @@ def test_how_calls_overlap_and_where_their_inputs_are_is_there() -> None:
 
 
 def test_notes_say_how_it_ended_and_how_noisy_it_was() -> None:
-    run = {
-        "run": "r0",
-        "end": "failed",
-        "message": "no file",
-        "level_note": "no deeper",
-        "dropped_batches": 3,
-        "caveats": ["said by the agent"],
-        "conditions": {"noise": {"issue_lateness_p99_ns": 2_000_000}},
-    }
-    table = table_of(ANALYSIS, run)
+    run = {"run": "r0", "end": "failed", "message": "no file", "level_note": "no deeper"}
+    noise = {"issue_lateness_p99_ns": 2_000_000}
+    lost = {"dropped_batches": 3, "caveats": ["said by the agent"], "conditions": {"noise": noise}}
+    table = table_of(ANALYSIS, run | lost)
     notes = rows_of(table)[0]["note"].split("; ")
     ended = ["said by the agent", "failed: no file", "no deeper"]
     assert notes[:4] == [*ended, "3 batches were lost at the agent"]

@@ -29,10 +29,8 @@ def test_a_clock_moved_by_what_lies_between_its_ends() -> None:
 
 def test_each_reason_has_its_share_and_settings_slow_nothing() -> None:
     table = table_of(ANALYSIS, _run(REASONS_SERIES, 0x2, 0x6, 0x24, 0x1, 0x200))
-    told = {
-        name: (row["share"], row["slows"]) for name, row in named(rows_of(table), "what").items()
-    }
-    assert told == {
+    rows = named(rows_of(table), "what").items()
+    assert {name: (row["share"], row["slows"]) for name, row in rows} == {
         "throttled": (0.4, True),
         "idle": (0.2, False),
         "clocks set for applications": (0.4, False),
@@ -40,10 +38,8 @@ def test_each_reason_has_its_share_and_settings_slow_nothing() -> None:
         "software thermal slow-down": (0.2, True),
         "reason 0x200": (0.2, False),
     }
-    slowed = (
-        "throttled by software power cap, software thermal slow-down for 40.0% of the time in s"
-    )
-    assert slowed in table.verdict
+    reasons = "software power cap, software thermal slow-down"
+    assert f"throttled by {reasons} for 40.0% of the time in s" in table.verdict
 
 
 def test_a_throttled_run_says_so_beside_latencies() -> None:

@@ -56,11 +56,8 @@ def test_reasons_are_bounded_and_what_is_left_out_is_said() -> None:
 
 def test_samples_of_queries_answered_in_part_have_rows_and_are_no_failed_queries() -> None:
     error = "sample 4: decode: torn; sample 6: crop: too small; 3 more failed"
-    run = {
-        "run": "r0",
-        "queries": [[*query(0, 0, 9, size=8), 5], query(1, 9, 18, size=8)],
-        "failures": [[0, error, 1, "0"]],
-    }
+    queries = [[*query(0, 0, 9, size=8), 5], query(1, 9, 18, size=8)]
+    run = {"run": "r0", "queries": queries, "failures": [[0, error, 1, "0"]]}
     table = table_of(ANALYSIS, run)
     told = [(row["status"], row["sample"], row["reason"]) for row in rows_of(table)]
     assert told == [

@@ -94,9 +94,8 @@ def test_a_keras_model_saved_by_tensorflow_has_layers(tmp_path: Path, is_held: b
     assert isinstance(predictor, LayerSource)
     inputs = batch()
     capture = predictor.layers([inputs])
-    answer = first(capture.predict(inputs))
     expected = held.run(inputs["x"])["scores"] if is_held else model(inputs["x"])
-    assert np.allclose(answer, expected.numpy(), atol=1e-6)
+    assert np.allclose(first(capture.predict(inputs)), expected.numpy(), atol=1e-6)
     (call,) = capture.close()
     assert sum(json.loads(each.attributes).get("flops") or 0 for each in call) >= 2 * 2 * 6 * 8
     predictor.close()
