@@ -3,7 +3,7 @@
 `python -m benchmarks.feeding_gpu OUT [--seconds 400] [--only NAME …]`, on a GPU. OUT has a file for
 each case; a case that has one is not measured again, so the same command goes on where it ended.
 `--table` prints the table of OUT, on any machine. With `--together` no core is set aside for the
-thread that predicts, with `--asleep` it sleeps while it waits for a batch.
+thread that predicts.
 
 Each case is a session as an agent opens it, on photos that are decoded and resized (BERT: on tokens
 made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
@@ -52,7 +52,6 @@ from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.preparation import session_pool
-from services.agent.worker.queries import filling
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
@@ -389,12 +388,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--together", action="store_true")
-    parser.add_argument("--asleep", action="store_true")
     options = parser.parse_args()
     if options.together:
         mock.patch.object(session_pool, "cores_set_aside", return_value=ANYWHERE).start()
-    if options.asleep:
-        mock.patch.object(filling, "AWAKE_NS", 0).start()
     remaining, until = 0, time.monotonic() + options.seconds
     options.out.mkdir(parents=True, exist_ok=True)
     for case in [] if options.table else CASES:

@@ -4,23 +4,26 @@
 
 Each round makes the same calls, one at a time, in five scenes: `alone`, one behind the other;
 `paused`, alone with the pause between two calls of the streamed run; `spun`, alone with as long a
-pause in which the thread keeps its core busy; `prepared`, those of a streamed run; and `asleep`, of
-one whose thread sleeps until a batch is prepared. Of each call are printed the wall time, the time
-on a core (the thread's CPU time), the time it waited for a core (the kernel's schedstat), and what
-is left: the time in which it slept, for the interpreter or for the device.
+pause in which the thread keeps its core busy; `written`, alone behind a pause in which another
+process writes the batch; and `prepared`, those of a streamed run. Of each call are printed the wall
+time, the time on a core (the thread's CPU time), the time it waited for a core (the kernel's
+schedstat), and what is left: the time in which it slept, for the interpreter or for the device;
+then, by events on the device, copying the batch in and computing.
 """
 
 import argparse
+import itertools
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -35,46 +38,51 @@ from services.agent.link.messages import PerformOrder
 from services.agent.machine.cores import kept_on
 from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.predictors import Predictor, Tensors
-from services.agent.worker.queries import filling
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
 NAMES = ("resnet50 float32 1", "resnet50 bfloat16 32", "convnext-tiny 1")
 CALLS = 150
-ALONE, PAUSED, SPUN, PREPARED, ASLEEP = (
+ALONE, PAUSED, SPUN, WRITTEN, PREPARED = (
     "alone",
     "paused",
     "spun",
+    "written",
     "prepared",
-    "asleep",
 )
-COLUMNS = ("wall", "on a core", "for one", "neither")
+COLUMNS = ("wall", "on a core", "for one", "neither", "copy in", "compute")
 
 
 class Watched:
     """A model whose calls do not overlap, each with its time taken apart."""
 
     def __init__(self, inner: Predictor) -> None:
-        self.opened, self.close, self._predict = inner.opened, inner.close, inner.predict
-        #: of each call: began, ended, on a core, waiting for one (ns)
-        self.rows: list[tuple[int, int, int, int]] = []
+        self.opened, self.close = inner.opened, inner.close
+        self._predict_parts: Any = getattr(inner, "predict_parts", None)
+        self._predict = inner.predict
+        #: of each call: began, ended, on a core, waiting for one, copying in, computing (ns)
+        self.rows: list[tuple[int, ...]] = []
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs of a batch."""
         schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         waited_ns = int(schedule.read_text().split()[1])
         began_ns, began_cpu_ns = time.monotonic_ns(), time.thread_time_ns()
-        outputs = self._predict(inputs)
+        if self._predict_parts is None:
+            outputs, parts_ns = self._predict(inputs), [0, 0]
+        else:
+            outputs, parts = self._predict_parts(inputs)
+            parts_ns = [part.duration_ns for part in parts]
         cpu_ns, ended_ns = time.thread_time_ns() - began_cpu_ns, time.monotonic_ns()
         waited_ns = int(schedule.read_text().split()[1]) - waited_ns
-        self.rows.append((began_ns, ended_ns, cpu_ns, waited_ns))
+        self.rows.append((began_ns, ended_ns, cpu_ns, waited_ns, *parts_ns[:2]))
         return outputs
 
     def taken(self) -> tuple[list[float], float]:
         """Return the medians of `COLUMNS` (ms), and of the pause between calls (s); forget all."""
         rows, self.rows = np.array(self.rows[10:]), []
         wall, cpu, waited = rows[:, 1] - rows[:, 0], rows[:, 2], rows[:, 3]
-        parts = (wall, cpu, waited, wall - cpu - waited)
+        parts = (wall, cpu, waited, wall - cpu - waited, rows[:, 4], rows[:, 5])
         pauses = rows[1:, 0] - rows[:-1, 1]
         return [float(np.median(part)) / 1e6 for part in parts], float(np.median(pauses)) / 1e9
 
@@ -94,10 +102,36 @@ def in_a_row(
     cores = pool.predicting_cores if pool is not None else frozenset[int]()
     with kept_on(cores):
         for number in range(CALLS):
-            watched.predict(session.slots[number % len(session.slots)].inputs)
             if pause_s:
                 wait(pause_s)
+            watched.predict(session.slots[number % len(session.slots)].inputs)
     return watched.taken()[0]
+
+
+@contextmanager
+def writer(arrays: Sequence[Any]) -> Iterator[Callable[[float], None]]:
+    """Yield what has another process write one of some shared arrays after the other."""
+    (asked, asking), (told, telling) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(asking)  # else it would never see the end
+        contents = [np.array(array) for array in arrays]
+        for number in itertools.count():
+            if not os.read(asked, 1):
+                os._exit(0)
+            arrays[number % len(arrays)][:] = contents[number % len(arrays)]
+            os.write(telling, b"1")
+
+    def write(_: float) -> None:
+        os.write(asking, b"1")
+        os.read(told, 1)
+
+    try:
+        yield write
+    finally:
+        for descriptor in (asked, asking, told, telling):
+            os.close(descriptor)
+        os.waitpid(pid, 0)
 
 
 def report(case: Case, rounds: int) -> None:
@@ -129,7 +163,7 @@ def turns(
     watched = Watched(predictor)
     beside = replace(session, predictor=watched)
     scenes: dict[str, list[list[float]]] = {
-        name: [] for name in (ALONE, PAUSED, SPUN, PREPARED, ASLEEP)
+        name: [] for name in (ALONE, PAUSED, SPUN, WRITTEN, PREPARED)
     }
     pause_s = 0.0
 
@@ -139,15 +173,15 @@ def turns(
         row, pause_s = watched.taken()
         return row
 
-    def streamed_asleep() -> list[float]:
-        with mock.patch.object(filling, "AWAKE_NS", 0):
-            return streamed()
+    def written() -> list[float]:
+        with writer([slot.arrays[0] for slot in session.slots]) as write:
+            return in_a_row(session, watched, pause_s, write)
 
     steps: Sequence[tuple[str, Callable[[], list[float]]]] = (
         (ALONE, lambda: in_a_row(session, watched, 0.0)),
         (PREPARED, streamed),
-        (ASLEEP, streamed_asleep),
         (PAUSED, lambda: in_a_row(session, watched, pause_s)),
+        (WRITTEN, written),
         (SPUN, lambda: in_a_row(session, watched, pause_s, spin)),
     )
     for turn in range(rounds + 1):

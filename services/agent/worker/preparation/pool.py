@@ -10,7 +10,6 @@ import os
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -137,15 +136,8 @@ class PreparationPool:
             self._give(batch, range(batch.count))
         return batch
 
-    def wait(self, batch: Batch, is_over: Callable[[], bool], awake_ns: int = 0) -> bool:
-        """Wait until a batch is prepared; return False where it `is_over` before.
-
-        The thread stays awake for `awake_ns` before it sleeps: what it does next is slower behind a
-        sleep (`benchmarks.launch_bound`).
-        """
-        until_ns = now_ns() + awake_ns
-        while awake_ns and self._missing(batch) and now_ns() < until_ns:
-            time.sleep(0)  # lets others have the interpreter
+    def wait(self, batch: Batch, is_over: Callable[[], bool]) -> bool:
+        """Wait until a batch is prepared; return False where it `is_over` before."""
         wake = self._wakes[batch.slot][0]
         while missing := self._missing(batch):
             try:

@@ -20,8 +20,6 @@ from services.agent.worker.queries.stages import Stages
 _POLL_S = 0.05
 MOST_KEPT_BYTES = 1 << 20
 """Stamps of about 13,000 samples of five steps, more than most blocks have."""
-AWAKE_NS = 20_000_000
-"""The thread that predicts waits awake for so long at most, where it has a core of its own."""
 _SHARES_PER_THREAD = 4
 """Parts of a batch for each thread: few, yet the last thread to finish is not waited for long."""
 
@@ -175,7 +173,6 @@ class PoolFilling:
         self._kept: list[PreparedSteps] = []
         self._kept_bytes = 0
         self._is_abandoned = False
-        self._awake_ns = AWAKE_NS if stages.pool and stages.pool.predicting_cores else 0
         pool.begin_block()
         stages.prepared_by.processes = pool.processes
         self._deaths_before, self._retries_before = pool.deaths, pool.retries
@@ -216,7 +213,7 @@ class PoolFilling:
             while not preparation.ready.acquire(timeout=_POLL_S) and not self._is_abandoned:
                 pass
             return None if self._is_abandoned else query
-        if not self._pool.wait(preparation, lambda: self._is_abandoned, self._awake_ns):
+        if not self._pool.wait(preparation, lambda: self._is_abandoned):
             return None
         query.unusable.update(preparation.faults())
         return query

@@ -186,17 +186,6 @@ def test_processes_import_no_framework(pool: PreparationPool) -> None:
         assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
 
 
-def test_a_thread_with_a_core_of_its_own_waits_awake(pool: PreparationPool) -> None:
-    batch = pool.begin(0, [0] * BATCH)
-    assert pool.wait(batch, never, awake_ns=10**11)
-    # A thread that sleeps is woken by what the processes send, and has read it.
-    assert pool._wakes[0][0].recv(1)
-    batch = pool.begin(0, [0] * BATCH)
-    for pid in pool.pids:
-        os.kill(pid, signal.SIGKILL)
-    assert pool.wait(batch, never, awake_ns=1_000_000)
-
-
 def test_a_killed_process_is_replaced_and_its_samples_are_prepared(
     pool: PreparationPool, subject: Subject, samples: Sequence[Any]
 ) -> None:
