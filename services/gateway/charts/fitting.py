@@ -78,9 +78,18 @@ def fitted(table: Table, theme: Theme, size: Size = WIDE, *, among: Table | None
     plots = [_sized(coloured(plot, every, drawn), drawn, size) for plot in plots]
     spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
     values = {"data": {"values": [dict(row) for row in drawn]}}
-    return Fitted(
-        {**spec, **values, "config": config_of(theme, is_narrow=size.is_narrow)}, tuple(notes)
-    )
+    config = config_of(theme, is_narrow=size.is_narrow)
+    config["legend"]["columns"] = _legend_columns(plots, config["legend"], size)
+    return Fitted({**spec, **values, "config": config}, tuple(notes))
+
+
+def _legend_columns(plots: Sequence[Spec], legend: Spec, size: Size) -> int:
+    """Return how many of the longest names fit side by side: a wider legend shrinks the chart."""
+    encodings = [encoding for plot in plots for encoding in encodings_of(plot)]
+    domains = [one.get("color", {}).get("scale", {}).get("domain", ()) for one in encodings]
+    longest = max((len(str(name)) for domain in domains for name in domain), default=0)
+    name_px = min(longest * _CHARACTER_PX, legend["labelLimit"]) + _LEGEND_PX
+    return max(1, min(int(legend["columns"]), int(size.width // name_px)))
 
 
 def rows_of(table: Table, spec: Spec) -> list[dict[str, Any]]:

@@ -67,6 +67,15 @@ def test_many_types_are_summed_up_in_the_legend() -> None:
     assert (len(domain), domain[0], domain[-1]) == (11, "T39", "other (30)")
 
 
+def test_a_legend_of_long_names_is_no_wider_than_the_chart() -> None:
+    def columns(letters: int) -> int:
+        rows = [("r", n, "n", f"{'k' * letters}{n}", 5.0) for n in range(8)]
+        found = spec_of(fitted(a_table(rows, LAYERS), PAGE))
+        return int(found["config"]["legend"]["columns"])
+
+    assert (columns(3), columns(40)) == (5, 3)
+
+
 def test_the_largest_of_many_names_are_drawn_and_the_note_says_so() -> None:
     rows = [("r", n, f"kernel {n}", "", float(n + 1)) for n in range(100)]
     found = fitted(a_table(rows, NAMES), PAGE)
