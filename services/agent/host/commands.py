@@ -136,7 +136,10 @@ def parse_start(body: bytes) -> WorkOrder:
 
 
 def parse_stop(body: bytes) -> StopRun:
-    """Return a `stop` command. Raises SchemaError, KeyError, ValueError, TypeError."""
+    """Return a `stop` command.
+
+    Raises SchemaError, KeyError, ValueError, TypeError, OverflowError.
+    """
     fields = unpack(body)
     return StopRun(_attempt_key(fields), str(fields.get("reason", "")))
 
@@ -148,7 +151,10 @@ def parse_close(body: bytes) -> SessionKey:
 
 
 def parse_finish(body: bytes) -> FinishCommand:
-    """Return a `finish` command. Raises SchemaError, KeyError, ValueError, TypeError."""
+    """Return a `finish` command.
+
+    Raises SchemaError, KeyError, ValueError, TypeError, OverflowError.
+    """
     fields = unpack(body)
     return FinishCommand(_attempt_key(fields), IssuedLoad.of(fields))
 
@@ -156,7 +162,7 @@ def parse_finish(body: bytes) -> FinishCommand:
 def parse_query(body: bytes) -> QueryCommand:
     """Return a `query` command; one whose samples can't be read has a `fault`.
 
-    Raises SchemaError, KeyError, ValueError, TypeError for a body that names no query.
+    Raises SchemaError, KeyError, ValueError, TypeError, OverflowError for a body that names none.
     """
     received_ns, fields = now_ns(), unpack(body)
     key, number = _attempt_key(fields), int(fields["query"])
@@ -166,7 +172,7 @@ def parse_query(body: bytes) -> QueryCommand:
         if payload is not None and len(payload) != len(samples):
             raise ValueError("the numbers of payloads and samples differ")
         block = int(fields.get("block", 0))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         return QueryCommand(IssueQuery(key, number, (), received_ns), str(error))
     payload = None if payload is None else tuple(payload)
     return QueryCommand(IssueQuery(key, number, samples, received_ns, block, payload))
@@ -184,7 +190,7 @@ def _answerer(
     async def answer(received: ReceivedCommand) -> bytes:
         try:
             command = parse(received.body)
-        except (SchemaError, KeyError, ValueError, TypeError) as error:
+        except (SchemaError, KeyError, ValueError, TypeError, OverflowError) as error:
             reply: WorkAnswer | bytes = _refused("malformed", f"{type(error).__name__}: {error}")
         else:
             reply = await perform(command)

@@ -43,6 +43,16 @@ async def test_what_lacks_a_field_is_malformed(verb: str, missing: str, sessions
     assert await answered(verb, fields, OrderQueue("a1", "i1"), sessions) == "malformed"
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "x", None, []])
+@pytest.mark.parametrize("verb", ["stop", "query", "finish"])
+async def test_an_attempt_that_is_no_number_is_malformed(
+    verb: str, value: object, sessions: Sessions
+) -> None:
+    counts = {"query": 0, "query_batches": 1, "queries": 1, "failed_queries": 0}
+    fields: dict[str, object] = {**NAMED, **counts, "attempt": value}
+    assert await answered(verb, fields, OrderQueue("a1", "i1"), sessions) == "malformed"
+
+
 async def test_a_fault_of_the_agent_is_not_the_asker_s(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
