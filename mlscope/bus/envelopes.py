@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
@@ -28,6 +29,7 @@ from schemas.subjects import subject_of
 _log = logging.getLogger(__name__)
 _BURIED_BYTES = 64 * 1024
 _REFERENCE_BYTES = 16 * 1024
+_MOST_SKIPPED = 1024
 _HEAD_BYTES = 64
 
 UNDECODABLE = (SchemaError, NoSuchPayload, PayloadMismatch)
@@ -104,18 +106,31 @@ def check_subject(subject: str, fact: Fact) -> None:
         raise MalformedMessage(field="subject", found=subject, expected=f"{own} for this fact")
 
 
-async def decode_or_skip(
-    subject: str, sequence: int, body: bytes, fetch_payload: FetchPayload
-) -> Recorded | None:
-    """Return what `decode_recorded` returns, or None, logged, for a fact that can't be decoded.
+class SkippingReader:
+    """Decodes what is read of a log, and logs each fact that can't be decoded once.
 
-    `subject`, `sequence`, `body` and `fetch_payload` are as in `decode_recorded`.
+    Who reads on from the last fact that was readable gets the others again and again.
     """
-    try:
-        return await decode_recorded(subject, sequence, body, fetch_payload)
-    except UNDECODABLE as error:
-        _log.warning("skipped %s at %d: %s", subject, sequence, error)
-        return None
+
+    def __init__(self, fetch_payload: FetchPayload) -> None:
+        """Get large payloads by `fetch_payload`."""
+        self._fetch_payload = fetch_payload
+        self._skipped: OrderedDict[tuple[str, int], None] = OrderedDict()
+
+    async def decode(self, subject: str, sequence: int, body: bytes) -> Recorded | None:
+        """Return what `decode_recorded` returns, or None for a fact that can't be decoded.
+
+        `subject`, `sequence` and `body` are as in `decode_recorded`.
+        """
+        try:
+            return await decode_recorded(subject, sequence, body, self._fetch_payload)
+        except UNDECODABLE as error:
+            if (subject, sequence) not in self._skipped:
+                _log.warning("skipped %s at %d: %s", subject, sequence, error)
+                self._skipped[subject, sequence] = None
+            if len(self._skipped) > _MOST_SKIPPED:
+                self._skipped.popitem(last=False)
+            return None
 
 
 def payload_name(body: bytes) -> str:

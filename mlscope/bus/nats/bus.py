@@ -11,8 +11,8 @@ from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery, StatsSource
 from mlscope.bus.command_queue import bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
+    SkippingReader,
     dead_letter,
-    decode_or_skip,
     encode_envelope,
     in_envelope,
     payload_name,
@@ -78,6 +78,7 @@ class NatsBus:
         self._connection = connection
         self._buckets = Buckets(connection)
         self._objects = Objects(connection)
+        self._reader = SkippingReader(self._objects.get)
         self._commands = Commands(connection, partial(bury_command, self))
 
     @property
@@ -191,8 +192,7 @@ class NatsBus:
                     yield fact
 
     async def _readable(self, stored: StoredMessage) -> Recorded | None:
-        fetch = self._objects.get
-        return await decode_or_skip(stored.subject, stored.sequence, stored.body, fetch)
+        return await self._reader.decode(stored.subject, stored.sequence, stored.body)
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
         """Set `key` in `bucket` to `value`, at `revision` if given. Raises Conflict."""

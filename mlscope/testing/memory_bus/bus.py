@@ -10,7 +10,7 @@ from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery, StatsSource
 from mlscope.bus.command_queue import CommandCounts, CommandQueue, bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
-    decode_or_skip,
+    SkippingReader,
     encode_envelope,
     in_envelope,
     payload_name,
@@ -45,6 +45,7 @@ class MemoryBus:
         `max_pending_requests` bounds the commands that wait for their answer; `patience_s` bounds
         the wait of a call while the server is stopped.
         """
+        self._reader = SkippingReader(self.get_object)
         self.name = name
         self._server = server
         self._limit_pending = max_pending_requests
@@ -198,9 +199,7 @@ class MemoryBus:
         return [fact for fact in decoded if fact is not None]
 
     async def _readable(self, message: MemoryMessage) -> Recorded | None:
-        return await decode_or_skip(
-            message.subject, message.sequence, message.body, self.get_object
-        )
+        return await self._reader.decode(message.subject, message.sequence, message.body)
 
     async def follow(
         self, filter_subject: str, *, after: int = 0

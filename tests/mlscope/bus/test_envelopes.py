@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.bus.envelopes import (
+    SkippingReader,
     dead_letter,
-    decode_or_skip,
     decode_recorded,
     encode_envelope,
     in_envelope,
@@ -74,14 +74,23 @@ async def test_what_refers_to_nothing_has_no_payload() -> None:
     assert [payload_name(each) for each in (small, large, b"{", b"", b"\xff" * 100)] == [""] * 5
 
 
-async def test_a_reader_goes_on_over_what_nobody_can_read() -> None:
+async def test_a_reader_goes_on_over_what_nobody_can_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It says so once: who polls the end of a log gets what is unreadable there every second."""
     shelf = Shelf()
     lost = await encode_envelope(
         DECISION, in_envelope(a_fact("x" * MAX_PAYLOAD_BYTES), id="a"), shelf.keep
     )
     shelf.bodies.clear()
-    assert await decode_or_skip(DECISION, 1, lost, shelf.fetch) is None
-    assert await decode_or_skip(DECISION, 1, b"nonsense", shelf.fetch) is None
+    reader = SkippingReader(shelf.fetch)
+    for _ in range(5):
+        assert await reader.decode(DECISION, 1, lost) is None
+        assert await reader.decode(DECISION, 2, b"nonsense") is None
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        f"skipped {DECISION} at 1",
+        f"skipped {DECISION} at 2",
+    ]
     with pytest.raises(SchemaError):
         await decode_recorded(DECISION, 1, b"nonsense", shelf.fetch)
 
