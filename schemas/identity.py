@@ -15,6 +15,14 @@ Token = Annotated[str, StringConstraints(pattern=ALLOWED)]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
+PLAIN_NAMES = "printable text, without . or .. between slashes"
+
+
+def is_plain(name: str) -> bool:
+    """Tell whether a manifest's name can stand in the address of a page (`PLAIN_NAMES`)."""
+    return name.isprintable() and not {".", ".."} & {part.strip() for part in name.split("/")}
+
+
 def token_of(text: str) -> str:
     """Return `text` as a token; a changed text gets a digest, so that tokens stay distinct."""
     clean = _UNSAFE.sub("_", text)[:48]

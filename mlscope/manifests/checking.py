@@ -13,6 +13,7 @@ from mlscope.manifests.files import file_faults
 from mlscope.manifests.ports import ELEMENT_TYPES, code_faults, port_faults
 from mlscope.manifests.variants import frameworks_of
 from mlscope.manifests.verifying import unverifiable_in
+from schemas.identity import PLAIN_NAMES, is_plain
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
 from schemas.operators import step_faults
 
@@ -30,6 +31,8 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         yield Fault("version", repr(manifest.version), "a version, as 1.0.0")
     if not manifest.name.strip() or len(manifest.name) > _LONGEST_NAME:
         yield Fault("name", repr(manifest.name), f"1 to {_LONGEST_NAME} characters")
+    if not is_plain(manifest.name):
+        yield Fault("name", repr(manifest.name), PLAIN_NAMES)
     match manifest:
         case DatasetManifest():
             yield from dataset_faults(manifest)

@@ -9,6 +9,7 @@ from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
+from schemas.identity import PLAIN_NAMES, is_plain
 from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
@@ -37,6 +38,7 @@ def model_of(request: Evaluate, catalog: Catalog) -> ModelManifest:
     A hidden model is found under its own name, but never proposed.
     """
     if isinstance(request.model, ModelManifest):
+        _check_name("model.name", request.model.name)
         for fault in step_faults(request.model):
             raise invalid(f"model.{fault.path}", fault.found, fault.allowed)
         return request.model
@@ -53,6 +55,7 @@ def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> Dat
     names = [dataset.name for dataset in catalog.datasets]
     if isinstance(request.dataset, DatasetManifest):
         dataset = request.dataset
+        _check_name("dataset.name", dataset.name)
     elif name := request.dataset or model.dataset:
         dataset = _newest_named(name, catalog.datasets, "dataset", names)
     else:
@@ -241,6 +244,12 @@ def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
     return DatasetManifest(
         name="noise", description="Normal noise of the model's shape.", synthetic=noise
     )
+
+
+def _check_name(field: str, name: str) -> None:
+    """Raise RequestRefused for a name that no address of a page can have."""
+    if not is_plain(name):
+        raise invalid(field, name, PLAIN_NAMES)
 
 
 def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mlscope.manifests.checking import faults_in
 from mlscope.manifests.variants import variants_of
 from schemas.manifest import (
     Assets,
@@ -82,6 +83,15 @@ def test_names_near_one(name: str, known: list[str], found: list[str]) -> None:
 def test_names_that_are_there_are_not_called_similar() -> None:
     refused = refusal(a_catalog(models=VERSIONS), model="zzz")
     assert refused.message == "model: nothing is named 'zzz'; there are: tiny"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/../b", "../../etc", "a/ .. /b", "a\nb", "a\x00"])
+def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    model = a_model().model_copy(update={"name": name})
+    with pytest.raises(RequestRefused) as caught:
+        model_of(a_request(model=model), a_catalog())
+    assert caught.value.refused.field == "model.name"
+    assert [fault.field for fault in faults_in(model)] == ["name"]
 
 
 def test_samples_are_counted() -> None:
