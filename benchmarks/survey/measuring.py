@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.survey.bounds import NO_BOUND, Bound, TimeIsUp
 from mlscope.statistics import Estimate
 from mlscope.statistics import optimal_batch as best_of
+from mlscope.statistics.throughput import GAIN
 from schemas.agent import AgentAnnounced
 from schemas.evaluation import EvaluationPlanned, RunStarted
 from schemas.identity import new_evaluation_id
@@ -211,6 +212,21 @@ def medians_ms(outcomes: Sequence[Outcome]) -> dict[str, float]:
             blocks = [block.median_ns for block in outcome.blocks]
             medians[outcome.run] = sum(blocks) / len(blocks) / 1e6
     return medians
+
+
+def disturbed_sizes(medians: Mapping[int, float]) -> list[int]:
+    """Return the batch sizes to measure again, where a size ends the rule of `optimal_batch`.
+
+    Those of the doubling that gains too little, where a doubling of larger sizes gains enough: a
+    model's throughput levels off once, so that most likely the host was busy meanwhile.
+    """
+    settled = optimal_batch(medians)
+    gains = [
+        medians[size] * 2 / medians[2 * size] - 1
+        for size in medians
+        if size > settled and 2 * size in medians
+    ]
+    return [settled, 2 * settled] if max(gains, default=0.0) > GAIN else []
 
 
 def optimal_batch(medians: Mapping[int, float]) -> int:

@@ -28,8 +28,10 @@ def run_at(frames: Frames, level: Level) -> Run | None:
     return next((run for run in frames.measured if run.row.level == level), None)
 
 
-def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
+def online_row(name: str, sweep: Path, batched: Sequence[Path], again: Sequence[Path] = ()) -> Row:
     """Return a model's row of latency and throughput over batch sizes.
+
+    Of a size of the sweep that was measured `again` the best rate counts.
 
     `rates` are of predict alone, batch over trimmed mean, of batch 1 that of `online_ms`;
     `best_per_s` is measured throughput, of scenario batched, where that was run, else of the
@@ -40,6 +42,8 @@ def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
     swept = [run for run in frames.measured if run is not single]
     latency = single.operator_ns(PREDICT) / 1e6
     rates = rates_of([*swept, single])
+    for repeats in (rates_of(frames_of(path).measured) for path in again):
+        rates |= {size: max(rate, rates.get(size, 0.0)) for size, rate in repeats.items()}
     measured = [run for path in batched for run in frames_of(path).measured] or swept
     throughput = {
         run.row.batch_size: rate.rate_hz for run in measured if (rate := samples_rate(run))

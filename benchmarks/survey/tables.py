@@ -123,9 +123,11 @@ def _online(out: Path, names: Sequence[str], state: Row) -> Iterator[str]:
     published = _published()
     rows = []
     for name in names:
-        row = online_row(
-            name, out / f"sweep-{name}.bundle", sorted(out.glob(f"throughput-{name}-*.bundle"))
+        batched, again = (
+            sorted(out.glob(pattern))
+            for pattern in (f"throughput-{name}-*.bundle", f"sweep-{name}-again-*.bundle")
         )
+        row = online_row(name, out / f"sweep-{name}.bundle", batched, again)
         optimal = state.get(f"sweep {name}", {}).get("optimal")
         rows.append({**row, "optimal": optimal, **published.get(_plain(name), {})})
     yield "## Online latency and throughput\n\n" + markdown(rows, ONLINE)

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.survey import measuring
 from benchmarks.survey.__main__ import main
-from benchmarks.survey.bounds import NO_BOUND
+from benchmarks.survey.bounds import NO_BOUND, Bound
 from benchmarks.survey.listed import Listed
+from benchmarks.survey.measuring import Outcome, disturbed_sizes
 from benchmarks.survey.rows import online_row
 from benchmarks.survey.steps import NothingMeasured, State, Survey, steps
 from benchmarks.survey.tables import sections
+from schemas.plan import OfflinePlan
 
 ASKED = ("--device", "cpu", "--models", "tiny-cnn", "--batch-sizes", "1,2")
 
@@ -80,6 +83,48 @@ def test_a_model_of_which_nothing_was_measured_stays_to_be_done(tmp_path: Path) 
     (sweep,) = steps(survey, ["sweep"])
     with pytest.raises(NothingMeasured):
         sweep.act(survey, NO_BOUND)
+
+
+@pytest.mark.parametrize(
+    ("medians", "again"),
+    [
+        ({1: 2.0, 2: 2.4, 4: 4.7, 8: 9.4}, []),  # levels off at 2
+        ({1: 2.0, 2: 2.4, 4: 9.0, 8: 5.0, 16: 9.9}, [2, 4]),
+        ({1: 2.0, 2: 2.4, 4: 3.0}, []),  # does not level off
+        ({1: 2.0}, []),
+    ],
+)
+def test_sizes_that_end_the_rule_too_early_are_measured_again(
+    medians: dict[int, float], again: list[int]
+) -> None:
+    assert disturbed_sizes(medians) == again
+
+
+def test_a_disturbed_size_does_not_end_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter(
+        [
+            {"b1-online-model": 2.0, "b2-online-model": 2.4, "b4-online-model": 9.0}
+            | {"b8-online-model": 5.0, "b16-online-model": 9.9},
+            {"b2-online-model": 3.0, "b4-online-model": 3.0},
+        ]
+    )
+    monkeypatch.setattr(measuring, "medians_ms", lambda _: next(found))
+    measured: list[tuple[str, list[int]]] = []
+
+    def measure(plan: OfflinePlan, path: Path, _: Bound) -> list[Outcome]:
+        measured.append((path.name, [one.batch_size for one in plan.plan.sessions]))
+        return []
+
+    model = Listed("digits", [1, 2, 4, 8, 16])
+    survey = Survey(tmp_path, State(tmp_path / "state.json"), "cpu", [model], measure)
+    (sweep,) = steps(survey, ["sweep"])
+    results = sweep.act(survey, NO_BOUND)
+    assert measured[1:] == [("sweep-digits-again-0.bundle", [2, 4])]
+    assert results["medians_ms"] == {1: 2.0, 2: 2.4, 4: 3.0, 8: 5.0, 16: 9.9}
+    assert results["optimal"] == 8
+    assert results["repeated"] == [2, 4]
 
 
 @pytest.mark.long
