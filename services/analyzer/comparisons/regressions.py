@@ -266,6 +266,5 @@ COMPARISON = Comparison(
         Axis("change", "Change of latency", "share"),
         "result",
         facet="second",
-        has_interval=False,
     ),
 )

@@ -1,5 +1,6 @@
 """Regressions: pairs of like conditions only, judged by intervals."""
 
+import json
 from typing import Any
 
 import pytest
@@ -215,3 +216,7 @@ def test_relative_half_widths_of_whole_runs_add_up_as_squares() -> None:
     assert change.high == pytest.approx(1.1)
     assert change_of([], Margin(100.0), Margin(200.0, 192.0, 208.0)) == Margin(1.0)
     assert change_of([], UNKNOWN, Margin(200.0)) == UNKNOWN
+
+
+def test_the_chart_draws_how_well_each_change_is_known() -> None:
+    assert "change_high" in json.dumps(COMPARISON.chart)
