@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from mlscope.bus.live import LiveMessages
-from mlscope.bus.records import Entry, ReceivedCommand, Recorded, ServiceInfo
+from mlscope.bus.records import Backlog, Entry, ReceivedCommand, Recorded, ServiceInfo, Traffic
 from schemas.message import Fact
 
 
@@ -68,6 +68,11 @@ class Bus(Protocol):
         """Whether the server is there now; calls wait for one that is away."""
         ...
 
+    @property
+    def traffic(self) -> Traffic:
+        """The counts of this connection, so far."""
+        ...
+
     async def publish(
         self,
         fact: Fact,
@@ -95,6 +100,14 @@ class Bus(Protocol):
         """Send the command `body` to `subject` and return the answer.
 
         Raises NoAnswer after `timeout_s`, Unreachable without a connection.
+        """
+        ...
+
+    async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
+        """Ask everybody who answers on `subject`, and return the answers that come in time.
+
+        The last one has come after `within_s`, or when a quarter of that passed without another.
+        Raises Unreachable.
         """
         ...
 
@@ -204,6 +217,10 @@ class Bus(Protocol):
 
     async def acknowledged(self, durable: str) -> int:
         """Return the sequence up to which every message of a durable is acknowledged."""
+        ...
+
+    async def backlog(self, durable: str) -> Backlog:
+        """Return what a durable has still to do. Raises BusError where it cannot be read."""
         ...
 
     async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:

@@ -1,4 +1,4 @@
-"""Values that a bus returns: facts of the log, entries of buckets, commands. Pure."""
+"""Values that a bus returns: facts of the log, entries of buckets, commands, counts. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,3 +43,28 @@ class ServiceInfo:
     version: str
     description: str
     endpoints: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What one connection did since it was opened; `sent` and `received` count every message."""
+
+    published: int = 0
+    delivered: int = 0
+    redelivered: int = 0
+    buried: int = 0
+    sent: int = 0
+    received: int = 0
+    reconnects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a durable has still to do: facts not delivered yet, and delivered ones not settled.
+
+    Of the latter, some were `redelivered`.
+    """
+
+    waiting: int
+    unsettled: int
+    redelivered: int

@@ -207,6 +207,18 @@ async def test_a_service_is_found_by_discovery(world: World) -> None:
         assert endpoint["processing_time"] > 0
 
 
+async def test_everybody_who_is_asked_answers_once(world: World) -> None:
+    async with world.connect("scheduler") as one, world.connect("gateway") as asker:
+        for bus in (one, asker):
+            await bus.announce(ServiceInfo(bus.name, "0.1.0", "", {}), dict)
+        answers = [json.loads(text) for text in await asker.ask_all("$SRV.STATS", within_s=2.0)]
+        assert sorted(answer["name"] for answer in answers) == ["gateway", "scheduler"]
+
+
+async def test_where_nobody_is_asked_nobody_answers(bus: Bus) -> None:
+    assert await bus.ask_all("$SRV.STATS", within_s=2.0) == []
+
+
 async def test_refusals_are_counted_with_their_code(bus: Bus) -> None:
     async def refusing(asked: ReceivedCommand) -> bytes:
         refused = Refused(error="unknown", message="no such evaluation")

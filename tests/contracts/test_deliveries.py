@@ -8,6 +8,7 @@ import pytest
 
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.progress import reporting_progress
+from mlscope.bus.records import Backlog
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
 from tests.contracts.facts import E, a_fact
@@ -53,6 +54,21 @@ async def test_what_is_acknowledged_ends_before_the_first_that_is_not(bus: Bus) 
     await _until_acknowledged(bus, sequences[0])
     await second.ack()
     await _until_acknowledged(bus, sequences[2])
+
+
+async def test_what_is_still_to_do_and_came_again_is_counted(bus: Bus) -> None:
+    for number in range(3):
+        await bus.publish(a_fact(), id=str(number))
+    (first,) = await _next(bus)
+    assert await bus.backlog("scheduler") == Backlog(waiting=2, unsettled=1, redelivered=0)
+    await first.retry(0.0)
+    async with asyncio.timeout(60):
+        while (await _next(bus))[0].tries == 1:
+            pass
+    traffic = bus.traffic
+    assert (traffic.published, traffic.redelivered, traffic.buried) == (3, 1, 0)
+    assert traffic.delivered >= 2
+    assert (await bus.backlog("scheduler")).redelivered == 1
 
 
 async def _until_acknowledged(bus: Bus, sequence: int) -> None:

@@ -17,7 +17,7 @@ from mlscope.bus.envelopes import (
     in_envelope,
     payload_name,
 )
-from mlscope.bus.errors import BusError, Conflict, NotProvisioned
+from mlscope.bus.errors import BusError, Conflict, NotProvisioned, ServerRefused
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.buckets import Buckets
@@ -36,8 +36,9 @@ from mlscope.bus.nats.log import (
 )
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.records import Entry, Recorded, ServiceInfo
+from mlscope.bus.records import Backlog, Entry, Recorded, ServiceInfo, Traffic
 from mlscope.bus.streams import durable_named, stream_of
+from schemas.dead import LetterBuried
 from schemas.message import Fact
 from schemas.subjects import subject_of
 
@@ -86,6 +87,11 @@ class NatsBus:
         """Whether the server is there now."""
         return self._connection.is_up
 
+    @property
+    def traffic(self) -> Traffic:
+        """The counts of this connection, so far."""
+        return self._connection.traffic
+
     async def publish(
         self,
         fact: Fact,
@@ -109,15 +115,19 @@ class NatsBus:
         subject = subject_of(fact)
         envelope = in_envelope(fact, id=id, cause=cause, traceparent=traceparent)
         body = await encode_envelope(subject, envelope, self._objects.put)
+        traffic = self._connection.traffic
         try:
-            return await store(self._connection, subject, body, headers=headers)
+            sequence = await store(self._connection, subject, body, headers=headers)
         except Conflict:
             assert expected is not None, "only a guarded write conflicts"
             later = await self.read(expected[0], after=expected[1])
             ours = [recorded.sequence for recorded in later if recorded.envelope.id == id]
             if not ours:
                 raise
-            return ours[0]
+            sequence = ours[0]
+        traffic.published += 1
+        traffic.buried += isinstance(fact, LetterBuried)
+        return sequence
 
     async def publish_live(self, subject: str, body: bytes) -> None:
         """Send a message that is not stored."""
@@ -129,6 +139,10 @@ class NatsBus:
         Raises NoAnswer, Unreachable.
         """
         return await self._commands.ask(subject, body, timeout_s)
+
+    async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
+        """Return the answers of everybody on `subject` that come in time. Raises Unreachable."""
+        return await self._commands.ask_all(subject, within_s)
 
     async def answer(
         self,
@@ -261,6 +275,14 @@ class NatsBus:
         stream = durable_named(durable).stream
         info = await self._connection.call(f"$JS.API.CONSUMER.INFO.{stream}.{durable}", {})
         return int(info["ack_floor"]["stream_seq"])
+
+    async def backlog(self, durable: str) -> Backlog:
+        """Return what a durable has still to do. Raises BusError."""
+        subject = f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
+        info = json.loads((await self._connection.request(subject, b"")).data)
+        if "error" in info:
+            raise ServerRefused.of(subject, info["error"])
+        return Backlog(info["num_pending"], info["num_ack_pending"], info["num_redelivered"])
 
     async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
         """Answer NATS service discovery until the bus closes; return the instance's id."""

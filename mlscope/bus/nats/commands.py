@@ -1,10 +1,11 @@
 """Commands and live messages over core NATS."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from mlscope.bus.bus import Answerer
 from mlscope.bus.command_queue import Bury, CommandCounts, CommandQueue
-from mlscope.bus.errors import NoAnswer, NoReply
+from mlscope.bus.errors import BusError, NoAnswer, NoReply
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
@@ -32,6 +33,31 @@ class Commands:
         except NoReply as error:
             raise NoAnswer(subject) from error
         return bytes(message.data)
+
+    async def ask_all(self, subject: str, within_s: float) -> list[bytes]:
+        """Return every answer to a question on `subject` that comes in time, as `Bus.ask_all`.
+
+        `within_s` bounds the wait, a quarter of it the pause after an answer. Raises Unreachable.
+        """
+        replies: asyncio.Queue[Msg | BusError] = asyncio.Queue()
+        token = self._connection.expect(subject, replies.put_nowait, replies.put_nowait)
+        answers: list[bytes] = []
+        try:
+            await self._connection.send(subject, b"", reply=token)
+            async with asyncio.timeout(within_s):
+                while True:
+                    async with asyncio.timeout(within_s / 4 if answers else within_s):
+                        reply = await replies.get()
+                    if isinstance(reply, BusError):
+                        raise reply
+                    if (reply.headers or {}).get("Status") == "503":
+                        break
+                    answers.append(bytes(reply.data))
+        except TimeoutError:
+            pass
+        finally:
+            self._connection.forget(token)
+        return answers
 
     async def answer(
         self,

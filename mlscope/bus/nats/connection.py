@@ -28,6 +28,7 @@ from mlscope.bus.nats.client import TidyClient, is_of_use
 from mlscope.bus.nats.dialing import trust
 from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.records import Traffic
 from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Connection:
         self.client: Client = TidyClient()
         logging.getLogger("asyncio").addFilter(is_of_use)
         self.closed = asyncio.Event()
+        self._traffic = Traffic()
         self._up = asyncio.Event()
         self._rejected = asyncio.Event()
         self._place = redact(settings.nats_url)
@@ -176,6 +178,14 @@ class Connection:
     def is_up(self) -> bool:
         """Whether a server is connected now."""
         return self._up.is_set() and not self.closed.is_set()
+
+    @property
+    def traffic(self) -> Traffic:
+        """The counts of this connection; nats-py counts messages and reconnects."""
+        counted = self.client.stats
+        self._traffic.sent, self._traffic.received = counted["out_msgs"], counted["in_msgs"]
+        self._traffic.reconnects = counted["reconnects"]
+        return self._traffic
 
     async def settled(self) -> None:
         """Return once the server has received everything sent so far, or is away."""

@@ -223,6 +223,9 @@ class Puller:
         if metadata.tries > self.durable.max_deliver:
             await self._give_up(message, metadata, f"given up after {metadata.tries - 1} tries")
             return None
+        traffic = self.connection.traffic
+        traffic.delivered += 1
+        traffic.redelivered += metadata.tries > 1
         return NatsDelivery(self, message, metadata, recorded)
 
     async def _give_up(self, message: Msg, metadata: DeliveryMetadata, reason: str) -> None:

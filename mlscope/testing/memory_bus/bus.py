@@ -17,7 +17,7 @@ from mlscope.bus.envelopes import (
 )
 from mlscope.bus.errors import Conflict, NoAnswer, NotProvisioned, Unreachable
 from mlscope.bus.live import LiveMessages
-from mlscope.bus.records import Entry, ReceivedCommand, Recorded, ServiceInfo
+from mlscope.bus.records import Backlog, Entry, ReceivedCommand, Recorded, ServiceInfo, Traffic
 from mlscope.bus.streams import BATCHES, store_of, stream_of
 from mlscope.testing.memory_bus.bucket import BucketState
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
@@ -25,6 +25,7 @@ from mlscope.testing.memory_bus.intake import Intake
 from mlscope.testing.memory_bus.log import Log, MemoryMessage
 from mlscope.testing.memory_bus.objects import ObjectState
 from mlscope.testing.memory_bus.server import Listener, MemoryServer
+from schemas.dead import LetterBuried
 from schemas.message import Fact
 from schemas.subjects import subject_of
 
@@ -47,6 +48,7 @@ class MemoryBus:
         """
         self._reader = SkippingReader(self.get_object)
         self.name = name
+        self.traffic = Traffic()
         self._server = server
         self._limit_pending = max_pending_requests
         self._patience_s = patience_s
@@ -81,14 +83,17 @@ class MemoryBus:
         body = await encode_envelope(subject, envelope, self.put_object)
         await self._reachable()
         try:
-            return self._server.store(subject, body, id=id, expected=expected)
+            sequence = self._server.store(subject, body, id=id, expected=expected)
         except Conflict:
             assert expected is not None, "only a guarded write conflicts"
             later = await self.read(expected[0], after=expected[1])
             ours = [recorded.sequence for recorded in later if recorded.envelope.id == id]
             if not ours:
                 raise
-            return ours[0]
+            sequence = ours[0]
+        self.traffic.published += 1
+        self.traffic.buried += isinstance(fact, LetterBuried)
+        return sequence
 
     async def publish_live(self, subject: str, body: bytes) -> None:
         """Send a message that is not stored."""
@@ -119,6 +124,19 @@ class MemoryBus:
             raise NoAnswer(subject) from error
         finally:
             self._server.leave(listener)
+
+    async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
+        """Return the answers of everybody on `subject` that come in time. Raises Unreachable."""
+        if self._is_closed or self._server.is_away:
+            raise Unreachable("the server is away")
+        answers: list[bytes] = []
+        reply = self._server.new_inbox(self.name)
+        listener = self._server.listen(reply, lambda _, body, __: answers.append(body))
+        if self._server.send(subject, b"", reply):
+            # Discovery is answered within `send`, commands soon.
+            await asyncio.sleep(0 if answers else within_s)
+        self._server.leave(listener)
+        return answers
 
     async def answer(
         self,
@@ -185,6 +203,8 @@ class MemoryBus:
                 MemoryDelivery(self, self._server, state, message, n) for message, n in due
             ]
             decodable = [delivery for delivery in candidates if await delivery.decode()]
+            self.traffic.delivered += len(decodable)
+            self.traffic.redelivered += sum(delivery.tries > 1 for delivery in decodable)
             if decodable:
                 yield decodable
             if not due:
@@ -313,6 +333,11 @@ class MemoryBus:
         """Return the sequence up to which every message of a durable is acknowledged."""
         await self._reachable()
         return self._server.durables[durable].acknowledged()
+
+    async def backlog(self, durable: str) -> Backlog:
+        """Return what a durable has still to do."""
+        await self._reachable()
+        return self._server.durables[durable].backlog()
 
     async def wait_closed(self) -> None:
         """Return once the bus is closed."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mlscope.bus.records import Backlog
 from mlscope.bus.streams import Durable
 from mlscope.testing.memory_bus.log import Log, MemoryMessage
 
@@ -59,6 +60,12 @@ class DurableState:
     def acknowledged(self) -> int:
         """Return the sequence up to which every message is acknowledged."""
         return min(self._unacknowledged) - 1 if self._unacknowledged else self._after
+
+    def backlog(self) -> Backlog:
+        """Return what it has still to do."""
+        waiting = self._log.beyond(self.durable.filters, self._after)
+        again = sum(out.tries > 1 for out in self._unacknowledged.values())
+        return Backlog(len(waiting), len(self._unacknowledged), again)
 
     def next_due_s(self) -> float | None:
         """Return the clock time of the next redelivery, or None."""
