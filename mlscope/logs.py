@@ -1,5 +1,6 @@
-"""Logging with the standard library: one line of key=value for each record, without secrets."""
+"""Logging with the standard library: a line for each record, as text or JSON, without secrets."""
 
+import json
 import logging
 import re
 import sys
@@ -38,6 +39,11 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; the fields of `extra` follow the event, a traceback comes last."""
+        pairs = self.pairs(record)
+        return " ".join(f"{name}={quoted(value)}" for name, value in pairs.items())
+
+    def pairs(self, record: logging.LogRecord) -> dict[str, object]:
+        """Return what is said of a record, in the order of its line."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         pairs: dict[str, object] = {
             "at": f"{stamp}.{int(record.msecs):03d}Z",
@@ -51,14 +57,31 @@ class LineFormatter(logging.Formatter):
                 pairs[name] = HIDDEN if is_secret_name(name) else value
         if record.exc_info:
             pairs["traceback"] = self.formatException(record.exc_info)
-        return " ".join(f"{name}={quoted(value)}" for name, value in pairs.items())
+        return pairs
 
 
-def set_up_logging(service: str, level: str = "info", stream: TextIO | None = None) -> None:
+class JsonFormatter(LineFormatter):
+    """Formats a record as one JSON object with the same fields, one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object; numbers and truth values stay such, all else is text."""
+        said = {
+            name: value if isinstance(value, int | float) else redact(str(value))
+            for name, value in self.pairs(record).items()
+        }
+        return json.dumps(said)
+
+
+_FORMATTERS = {"text": LineFormatter, "json": JsonFormatter}
+
+
+def set_up_logging(
+    service: str, level: str = "info", stream: TextIO | None = None, *, form: str = "text"
+) -> None:
     """Write the records of all loggers from `level` up to `stream` (default: stderr).
 
-    Each record is one line, which names the `service`.
+    Each record is one line, which names the `service`; its `form` is `text` or `json`.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(LineFormatter(service))
+    handler.setFormatter(_FORMATTERS[form](service))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -45,13 +45,13 @@ async def serve(settings: Settings) -> None:
         members = Members(settings.data_folder)
         await bus.answer(join_subject("*"), partial(admit, members), queue="admission")
         facts = ServiceInfo(OPERATOR, f"{VERSION}.0.0", "admits machines that were invited", {})
-        instance = await bus.announce(facts, dict)
+        announced = await bus.announce(facts, dict)
         if settings.ready_file is not None:
-            Announced(instance, os.getpid()).write(settings.ready_file)
+            Announced(announced.instance, os.getpid()).write(settings.ready_file)
         await stop.wait()
 
 
 if __name__ == "__main__":
     environ_settings = Settings.read(os.environ)
-    set_up_logging("admission", environ_settings.log_level)
+    set_up_logging("admission", environ_settings.log_level, form=environ_settings.log_format)
     asyncio.run(serve(environ_settings))

@@ -82,7 +82,8 @@ def up(arguments: argparse.Namespace) -> int:
             return up_detached(folder, argv)
         from cli.cluster.supervisor import run_cluster  # deferred: --help must not wait for it
 
-        set_up_logging("supervisor", Settings.read(os.environ).log_level)
+        settings = Settings.read(os.environ)
+        set_up_logging("supervisor", settings.log_level, form=settings.log_format)
         with StatusLine(sys.stderr) as line:
             run_cluster(folder, dict(os.environ), os.getpid(), line.show, address=address)
     except ClusterError as error:

@@ -1,5 +1,6 @@
 """The programs of a local cluster: two servers, one provisioning command, six services."""
 
+import itertools
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,6 +123,7 @@ class ClusterPlan:
         """Return one service, which removes an old ready file before it starts."""
         key = key or name
         ready_file = self.folder / "run" / f"{name}.ready"
+        restarts = itertools.count()
 
         def command() -> Command:
             ready_file.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +132,8 @@ class ClusterPlan:
                 name=name,
                 argv=argv,
                 log=self.log(name),
-                environ=self.environ(key) | {"MLSCOPE_READY_FILE": str(ready_file)},
+                environ=self.environ(key)
+                | {"MLSCOPE_READY_FILE": str(ready_file), "MLSCOPE_RESTARTS": f"{next(restarts)}"},
             )
 
         settings = Settings.read(self.environ(key) | {"MLSCOPE_READY_FILE": str(ready_file)})

@@ -16,7 +16,7 @@ def provision(_: argparse.Namespace) -> int:
     from services.collector.store import migrate as migrate_collector
 
     settings = Settings.read(os.environ)
-    set_up_logging("provision", settings.log_level)
+    set_up_logging("provision", settings.log_level, form=settings.log_format)
     asyncio.run(provision_bus(settings))
     conninfo = settings.database_conninfo()
     migrate_collector(conninfo)

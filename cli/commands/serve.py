@@ -5,7 +5,8 @@ import asyncio
 import logging
 import os
 import signal
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -13,13 +14,17 @@ from typing import Any, cast
 from cli import exits
 from cli.inputs.pages import TOKEN_FILE
 from mlscope.bus.bus import Bus, StatsSource
+from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import ServiceInfo
 from mlscope.health import Announced
 from mlscope.logs import set_up_logging
+from mlscope.metrics.process import process_figures
+from mlscope.metrics.standing import ServiceFigures, Standing
 from mlscope.settings import InvalidSetting, Settings
 from mlscope.settings.reference import unknown_variables
 
+_ANSWER_WITHIN_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +35,7 @@ def serve(arguments: argparse.Namespace) -> int:
     settings = Settings.read(os.environ)
     if arguments.service == "gateway" and settings.gateway_token_file is None:
         settings = replace(settings, gateway_token_file=_token_file(settings.data_folder))
-    set_up_logging(arguments.service, settings.log_level)
+    set_up_logging(arguments.service, settings.log_level, form=settings.log_format)
     for variable in unknown_variables(os.environ):
         _log.warning("unknown setting", extra={"variable": variable})
     if settings.ready_file is not None:
@@ -64,31 +69,54 @@ async def serve_until_stopped(name: str, settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     inbox = agent_inbox(settings.agent_id) if name == "agent" else ""
     async with connect(settings, name, inbox=inbox) as bus:
-        ready_bus = cast("Bus", _ReadyFileBus(bus, settings.ready_file))
+        announcing = _AnnouncingBus(bus, settings)
         closed = asyncio.create_task(bus.wait_closed())
         # A service without a connection hears nothing more: it ends, and is started again.
         closed.add_done_callback(lambda _: stop.set())
         try:
-            await service.serve(ready_bus, settings, stop)
+            await service.serve(cast("Bus", announcing), settings, stop)
             if closed.done():
                 raise Unreachable("the server ended the connection for good")
         finally:
             closed.cancel()
+            announcing.close_port()
 
 
-class _ReadyFileBus:
-    """A bus that writes the ready file once the service has announced itself."""
+class _AnnouncingBus:
+    """A bus that adds what every service tells of itself: figures, ready file, port of metrics."""
 
-    def __init__(self, bus: Bus, ready_file: Path | None) -> None:
+    def __init__(self, bus: Bus, settings: Settings) -> None:
         self._bus = bus
-        self._ready_file = ready_file
+        self._settings = settings
+        self.close_port: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bus, name)
 
-    async def announce(self, facts: ServiceInfo, stats: StatsSource) -> str:
+    async def announce(self, facts: ServiceInfo, stats: StatsSource) -> ServiceInstance:
         """Answer discovery requests, and say in the ready file whom a health check asks."""
-        instance = await self._bus.announce(facts, stats)
-        if self._ready_file is not None:
-            Announced(instance, os.getpid()).write(self._ready_file)
+        of_process = process_figures(self._settings.restarts)
+
+        def figures() -> dict[str, object]:
+            return {**stats(), "process": of_process(), "bus": asdict(self._bus.traffic)}
+
+        instance = await self._bus.announce(facts, figures)
+        if self._settings.metrics_port:
+            self._open_port(instance)
+        if self._settings.ready_file is not None:
+            Announced(instance.instance, os.getpid()).write(self._settings.ready_file)
         return instance
+
+    def _open_port(self, instance: ServiceInstance) -> None:
+        from mlscope.metrics.exposition import open_port
+
+        loop = asyncio.get_running_loop()
+
+        async def own() -> Standing:
+            return Standing([ServiceFigures.of(instance.answer_to("$SRV.STATS"))])
+
+        def ask() -> Standing:
+            # The figures belong to the loop's thread.
+            return asyncio.run_coroutine_threadsafe(own(), loop).result(_ANSWER_WITHIN_S)
+
+        self.close_port = open_port(self._settings.metrics_host, self._settings.metrics_port, ask)

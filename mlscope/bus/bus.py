@@ -8,11 +8,14 @@ contract tests.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.records import Backlog, Entry, ReceivedCommand, Recorded, ServiceInfo, Traffic
 from schemas.message import Fact
+
+if TYPE_CHECKING:
+    from mlscope.bus.discovery import ServiceInstance
 
 
 class Delivery(Protocol):
@@ -53,6 +56,9 @@ StatsSource = Callable[[], Mapping[str, object]]
 
 LIMIT_RUNNING = 64
 """Default number of commands on one subject that run at once."""
+
+MOST_ANSWERS = 4096
+"""How many answers to one question are heard."""
 
 Answerer = Callable[[ReceivedCommand], Awaitable[bytes | None]]
 """Answers a command. An exception is logged and answered with `Refused(unavailable)`."""
@@ -104,7 +110,7 @@ class Bus(Protocol):
         ...
 
     async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
-        """Ask everybody who answers on `subject`, and return the answers that come in time.
+        """Ask everybody who answers on `subject`; return the first 4096 answers that come in time.
 
         The last one has come after `within_s`, or when a quarter of that passed without another.
         Raises Unreachable.
@@ -223,10 +229,10 @@ class Bus(Protocol):
         """Return what a durable has still to do. Raises BusError where it cannot be read."""
         ...
 
-    async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> "ServiceInstance":
         """Answer NATS service discovery (`$SRV.PING/INFO/STATS`) until the bus closes.
 
-        Returns the id of this instance, which its own subjects of discovery end with.
+        Returns this instance; its own subjects of discovery end with its id.
         """
         ...
 

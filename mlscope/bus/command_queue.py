@@ -34,6 +34,8 @@ class CommandCounts:
     errors: int = 0
     last_error: str = ""
     processing_ns: int = 0
+    open: int = 0
+    """How many are being answered, or wait for it."""
 
 
 class CommandQueue:
@@ -88,9 +90,11 @@ class CommandQueue:
     def _start(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
+        self.counts.open = len(self._tasks)
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.discard(task)
+            self.counts.open = len(self._tasks)
             self._has_room.set()
 
         task.add_done_callback(ended)

@@ -69,6 +69,7 @@ class ServiceInstance:
                     "num_requests": counts.requests,
                     "num_errors": counts.errors,
                     "last_error": counts.last_error,
+                    "num_open": counts.open,
                     "processing_time": counts.processing_ns,
                     "average_processing_time": counts.processing_ns // max(counts.requests, 1),
                 }

@@ -117,6 +117,11 @@ def ping(service: str, instance: str = _ANY) -> str:
     return f"$SRV.PING.{service}.{instance}"
 
 
+def read_figures() -> str:
+    """Ask every instance of a service for its figures."""
+    return "$SRV.STATS.*"
+
+
 def check_health(service: str, inbox: str = "") -> tuple[str, ...]:
     """Ask instances of a `service` with its own key, and answer below its own `inbox`.
 

@@ -129,6 +129,27 @@ class Settings(Limits):
     )
     log_level: str = setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
 
+    log_format: str = setting(
+        "LOG_FORMAT",
+        choice_of("text", "json"),
+        "text",
+        "form of the log's lines: text (key=value), or json (one object a line)",
+    )
+    metrics_port: int = setting(
+        "METRICS_PORT",
+        integer(0, 65535),
+        0,
+        "port on which a service answers `/metrics` with its own figures, without a token; "
+        "default: none, the gateway has those of all services",
+    )
+    metrics_host: str = setting("METRICS_HOST", text_as_it_is, "127.0.0.1", "address of that port")
+    restarts: int = setting(
+        "RESTARTS",
+        integer(0, 2**31),
+        0,
+        "how often this service was started again; `mlscope up` sets it",
+    )
+
     gateway_host: str = setting(
         "GATEWAY_HOST", text_as_it_is, "127.0.0.1", "address on which the gateway listens"
     )

@@ -124,6 +124,10 @@ class Agent:
                 "busy": list(self.orders.busy),
                 "workers": len(self._sessions),
                 "pending_batches": self._sink.pending,
+                "spool_bytes": self._sessions.waiting_bytes,
+                "rows_published": dict(self._sink.rows_published),
+                "dropped_batches": self._sink.dropped_batches,
+                "runs_ended": dict(self._sink.runs_ended),
             },
         )
 

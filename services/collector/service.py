@@ -44,6 +44,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
         ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {
             "rows": spans.rows + queries.rows,
+            "rows_by_durable": {"spans": spans.rows, "queries": queries.rows},
             "buried": spans.buried + queries.buried,
             "waiting_runs": recorder.waiting,
         },

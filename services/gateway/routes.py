@@ -20,6 +20,7 @@ from services.gateway.access.guard import Guard
 from services.gateway.charts.drawing import Pictures
 from services.gateway.errors import BodyTooLarge, CannotDraw, TooManyViewers, WrongContentType
 from services.gateway.live.feeds import Feeds
+from services.gateway.live.standing import StandingOfAll
 from services.gateway.readiness import Readiness
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
@@ -31,6 +32,7 @@ from services.gateway.rest import (
     exports,
     files,
     manifests,
+    metrics,
     predictions,
     reports,
     tables,
@@ -49,6 +51,7 @@ from services.gateway.site import (
     models,
     new,
     perfetto,
+    status,
     trying,
 )
 from services.gateway.site import evaluations as evaluation_list
@@ -76,6 +79,7 @@ def build_app(
             Route("/login", login.login, methods=["GET", "POST"]),
             Mount("/api", routes=_rest()),
             Route("/healthz", catalog.healthy),
+            Route("/metrics", metrics.metrics),
             Route("/static/{build}/{path:path}", static_file),
             Route("/perfetto/{path:path}", perfetto.file),
         ],
@@ -98,6 +102,7 @@ def build_app(
     )
     app.state.bus = bus
     app.state.readiness = Readiness(bus)
+    app.state.standing = StandingOfAll(bus)
     app.state.feeds = feeds
     app.state.catalog = RecentCatalog()
     app.state.most_bytes = most_bytes
@@ -134,6 +139,7 @@ def _pages() -> list[Route]:
         Route("/datasets", datasets.datasets),
         Route("/datasets/{name:path}/{version}", datasets.dataset),
         Route("/scenarios", datasets.scenarios),
+        Route("/status", status.status),
         Route("/models", models.models),
         Route("/models/{name:path}/{version}", models.model),
     ]
@@ -144,6 +150,7 @@ def _rest() -> list[Route]:
     return [
         Route("/openapi.json", catalog.openapi),
         Route("/catalog", catalog.catalog),
+        Route("/status", metrics.status),
         Route("/compare", tables.compare),
         Route("/compare/tables/{table}", tables.compared_table),
         Route("/explore", explorations.explore),

@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import version
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -14,7 +15,6 @@ from mlscope.assets.uploads import connect_uploads
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.settings import Settings
-from schemas.message import VERSION
 from schemas.subjects import command_subject
 from schemas.trace import Watch
 from services.gateway.access.connections import BoundedProtocol
@@ -68,9 +68,10 @@ async def serve(
     family = socket.AF_INET6 if ":" in settings.gateway_host else socket.AF_INET
     with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        facts = ServiceInfo("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
+        facts = ServiceInfo("gateway", version("mlscope"), "pages, REST and live events", {})
         await bus.answer(command_subject(Watch), watches.answer, queue="gateway")
-        app.state.readiness.instance = await bus.announce(facts, lambda: {"viewers": feeds.viewers})
+        announced = await bus.announce(facts, lambda: {"viewers": feeds.viewers})
+        app.state.readiness.instance = announced.instance
         _log.info("listening", extra={"address": settings.gateway_address})
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

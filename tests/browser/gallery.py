@@ -96,6 +96,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("datasets", "/datasets"),
         Shot("dataset", "/datasets/photos/1.0.0"),
         Shot("scenarios", "/scenarios"),
+        Shot("status", "/status"),
         Shot("missing", "/evaluations/0000000000000000"),
         Shot("login", "/login"),
         Shot("try", f"/try?model={MODEL}"),

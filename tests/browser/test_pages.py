@@ -30,6 +30,7 @@ PAGES = {
     "models": "/models",
     "model": "/models/tiny/1.0.0",
     "agents": "/agents",
+    "status": "/status",
     "agent": "/agents/a1",
     "frameworks": "/frameworks",
     "datasets": "/datasets",
@@ -58,6 +59,7 @@ PAGES = {
 UNSHOWN = {
     "/static/{build}/{path:path}",
     "/healthz",
+    "/metrics",
     "/perfetto/{path:path}",
     "/evaluations/{evaluation}/report.zip",
     "/evaluations/{evaluation}/runs/{run}/perfetto",

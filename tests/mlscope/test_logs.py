@@ -1,11 +1,12 @@
 """A log record is one line of key=value without secrets."""
 
 import io
+import json
 import logging
 
 import pytest
 
-from mlscope.logs import LineFormatter
+from mlscope.logs import JsonFormatter, LineFormatter
 from mlscope.redaction import redact
 
 SEED = "SU" + "A" * 56
@@ -76,3 +77,21 @@ def test_a_bearer_token_is_hidden() -> None:
 def test_passwords_of_libpq_and_session_cookies_are_hidden(text: str) -> None:
     assert "hunter2" not in redact(text)
     assert "b'" not in redact(text)
+
+
+def test_as_json_a_line_is_one_object_with_evaluation_and_run() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter("agent"))
+    logger = logging.Logger("json")
+    logger.addHandler(handler)
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError:
+        logger.exception("%s", SEED, extra={"evaluation": "e1", "run": "r1", "tries": 3})
+    assert stream.getvalue().count("\n") == 1
+    said = json.loads(stream.getvalue())
+    assert (said["service"], said["level"]) == ("agent", "error")
+    assert (said["evaluation"], said["run"], said["tries"]) == ("e1", "r1", 3)
+    assert "first\nsecond" in said["traceback"]
+    assert SEED not in stream.getvalue()

@@ -284,8 +284,8 @@ class NatsBus:
             raise ServerRefused.of(subject, info["error"])
         return Backlog(info["num_pending"], info["num_ack_pending"], info["num_redelivered"])
 
-    async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
-        """Answer NATS service discovery until the bus closes; return the instance's id."""
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> ServiceInstance:
+        """Answer NATS service discovery until the bus closes; return the instance."""
         instance = ServiceInstance(info, stats, self._commands.counts_of)
 
         def received(message: Msg) -> None:
@@ -296,7 +296,7 @@ class NatsBus:
         for subject in instance.subjects():
             await self._connection.subscribe(subject, received)
         await self._connection.settled()
-        return instance.instance
+        return instance
 
     async def wait_closed(self) -> None:
         """Return once the connection is closed, by us or by the server for good."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from mlscope.bus.bus import Answerer
+from mlscope.bus.bus import MOST_ANSWERS, Answerer
 from mlscope.bus.command_queue import Bury, CommandCounts, CommandQueue
 from mlscope.bus.errors import BusError, NoAnswer, NoReply
 from mlscope.bus.inboxes import is_inbox
@@ -45,7 +45,7 @@ class Commands:
         try:
             await self._connection.send(subject, b"", reply=token)
             async with asyncio.timeout(within_s):
-                while True:
+                while len(answers) < MOST_ANSWERS:
                     async with asyncio.timeout(within_s / 4 if answers else within_s):
                         reply = await replies.get()
                     if isinstance(reply, BusError):

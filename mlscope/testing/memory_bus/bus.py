@@ -343,8 +343,8 @@ class MemoryBus:
         """Return once the bus is closed."""
         await self._closed.wait()
 
-    async def announce(self, info: ServiceInfo, stats: StatsSource) -> str:
-        """Answer service discovery until the bus closes; return the instance's id."""
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> ServiceInstance:
+        """Answer service discovery until the bus closes; return the instance."""
 
         def counted(subject: str) -> CommandCounts:
             own_counts = (queue.counts for answered, queue in self._queues if answered == subject)
@@ -361,7 +361,7 @@ class MemoryBus:
             self._server.listen(discovery_subject, received)
             for discovery_subject in instance.subjects()
         ]
-        return instance.instance
+        return instance
 
     async def close(self) -> None:
         """Close: iterators end, later calls raise Unreachable."""

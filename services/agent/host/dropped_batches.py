@@ -9,7 +9,8 @@ from schemas.run import RunCompleted
 from services.agent.link.messages import Outcome
 
 _BATCHES = ("trace_batches", "query_batches", "output_batches")
-_ROWS = {"trace": "spans", "query": "queries", "output": "outputs"}
+ROWS = {"trace": "spans", "query": "queries", "output": "outputs"}
+"""What the rows of a batch are called, by the entity of its subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class DroppedBatches:
 
 def batch_counts(fact: Batch) -> dict[str, int]:
     """Return what one batch adds to a tally: itself, its rows, failed queries and samples."""
-    counts = {f"{fact.entity}_batches": 1, _ROWS[fact.entity]: fact.count}
+    counts = {f"{fact.entity}_batches": 1, ROWS[fact.entity]: fact.count}
     if isinstance(fact, QueriesAnswered) and (answered := fact.status.count(0)) < fact.count:
         counts["failed_queries"] = fact.count - answered
     if isinstance(fact, QueriesAnswered) and fact.failed:
@@ -39,7 +40,7 @@ def with_stored_counts(
     `dropped` what was sent but not stored. Batches never sent are dropped as well. Failed queries
     stay counted.
     """
-    names = (*_BATCHES, *_ROWS.values())
+    names = (*_BATCHES, *ROWS.values())
     stored = {name: sent.get(name, 0) - dropped.counts.get(name, 0) for name in names}
     dropped_batches = sum(getattr(outcome.tally, name) - stored[name] for name in _BATCHES)
     if dropped_batches <= 0:

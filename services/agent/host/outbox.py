@@ -8,7 +8,8 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, StreamFull, Unreachable
 from schemas.batch import Batch
 from schemas.message import Fact
-from services.agent.host.dropped_batches import DroppedBatches, batch_counts
+from schemas.run import RunCompleted, RunFailed
+from services.agent.host.dropped_batches import ROWS, DroppedBatches, batch_counts
 
 _WINDOW = 16
 _LEAST_PAUSE_S = 0.05
@@ -61,6 +62,9 @@ class BusSink:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._shipments: dict[str, _Shipment] = {}
+        self.rows_published: Counter[str] = Counter()
+        self.runs_ended: Counter[str] = Counter()
+        self.dropped_batches = 0
 
     @property
     def pending(self) -> int:
@@ -105,7 +109,10 @@ class BusSink:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MOST_PAUSE_S)
             else:
-                return
+                break
+        if isinstance(fact, RunCompleted | RunFailed):
+            self.runs_ended[fact.happened] += 1
+            self.dropped_batches += fact.tally.dropped_batches
 
     async def settle(self, cause: str) -> DroppedBatches:
         """Wait until every batch of a cause is stored or dropped; return the latter, once."""
@@ -146,6 +153,7 @@ class BusSink:
                 except Unreachable:
                     pass
                 else:
+                    self.rows_published[ROWS[fact.entity]] += fact.count
                     return
                 await shipment.pause(pause_s)
                 pause_s = min(2 * pause_s, _MOST_PAUSE_S)

@@ -121,6 +121,11 @@ class WorkerProcess:
         """Whether it still runs."""
         return self._process.returncode is None
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of its batches that are not taken yet."""
+        return 0 if self._is_closed else self._handover.waiting_bytes
+
     def has_due_batches(self, *, has_ended: bool) -> bool:
         """Whether to take its batches now; `has_ended` says that a run of it has ended."""
         return self.taking.is_due(self._handover.filled, has_ended=has_ended)

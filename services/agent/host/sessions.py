@@ -35,6 +35,11 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._workers)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of the batches that workers handed over and nobody has taken."""
+        return sum(worker.waiting_bytes for worker in self._workers.values())
+
     async def worker(
         self, key: SessionKey, environment: Mapping[str, str] = NO_VARIABLES
     ) -> WorkerProcess:

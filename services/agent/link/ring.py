@@ -159,7 +159,12 @@ class Handover:
     @property
     def filled(self) -> float:
         """The share of the ring that waiting batches take, above 1 with those of the spool."""
-        return (self._ring.waiting_bytes + self._spool.waiting_bytes) / self._ring.capacity_bytes
+        return self.waiting_bytes / self._ring.capacity_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of the batches that wait in ring and spool."""
+        return self._ring.waiting_bytes + self._spool.waiting_bytes
 
     def pop(self) -> bytes | None:
         """Return a handed-over batch, or None. Raises RingBroken."""

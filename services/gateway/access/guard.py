@@ -94,7 +94,7 @@ class Guard:
             return self._login(request, self._token, is_known=is_known)
         if is_known:
             return None
-        if not path.startswith("/api/"):
+        if not path.startswith("/api/") and path != "/metrics":
             return RedirectResponse("/login", 303)
         message = "a bearer token is required"
         response = refusal(Refused(error="invalid", message=message, field="Authorization"), 401)

@@ -219,6 +219,9 @@ async def look_on(story: Story, _: AsyncClient) -> None:
         async with http.stream("GET", f"{place}/events") as events:
             told = "".join([text async for text in events.aiter_text()])
         assert "evaluation.analyzed" in told
+        figures = await http.get(f"http://127.0.0.1:{story.gateway_port}/metrics")
+        assert 'mlscope_service_up{service="agent"} 1.0' in figures.text
+        assert 'mlscope_durable_waiting{durable="spans",stream="TRACES"}' in figures.text
         lasting = (await http.post("/evaluations", json={**body, "scenarios": [LASTING]})).json()
         answers = [
             await http.post("/match", json={"model": "identity"}),
@@ -410,12 +413,12 @@ async def decide_who_may_be_an_agent(story: Story, client: AsyncClient) -> None:
         await operator.answer(join_subject("*"), admit, queue="admission")
         answers = [await machine.ask(join_subject(INVITED), PUBLIC.encode()) for _ in range(2)]
         assert answers == [b"True", b"False"]
-        instance = await operator.announce(ServiceInfo(OPERATOR, "1.0.0", "", {}), dict)
+        announced = await operator.announce(ServiceInfo(OPERATOR, "1.0.0", "", {}), dict)
         for subject in ("$SRV.PING", f"$SRV.PING.{OPERATOR}"):
             await answered(client.bus, subject, b"")
         with TemporaryDirectory() as folder:
             file = Path(folder, "ready")
-            Announced(instance, 0).write(file)
+            Announced(announced.instance, 0).write(file)
             settings = replace(story.settings(OPERATOR), ready_file=file)
             assert await asyncio.to_thread(hear, settings, OPERATOR) == "answers"
         for fact in (AgentDrained, AgentResumed, AgentRevoked):

@@ -1,0 +1,1 @@
+"""The figures of running services: declared once, told to service discovery and to Prometheus."""

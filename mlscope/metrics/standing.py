@@ -1,0 +1,105 @@
+"""What services answered to `$SRV.STATS`, as the values of metrics. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlscope.bus.records import Backlog
+from mlscope.bus.streams import durable_named
+from mlscope.metrics.declared import BACKLOGS, METRICS, SERVICE_UP, SERVICES, Metric
+
+MOST_LABEL_CHARACTERS = 64
+_MOST_VALUES_OF_A_LABEL = 64
+
+Samples = dict[tuple[str, ...], float]
+"""The values of one metric, by those of its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFigures:
+    """One instance's figures: its service, its version, and a tree of numbers."""
+
+    service: str
+    version: str
+    host: str
+    agent: str
+    tree: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "ServiceFigures":
+        """Return the figures in an `answer` to `$SRV.STATS`. Raises KeyError, IndexError."""
+        endpoints = answer["endpoints"]
+        data = dict(endpoints[0].get("data", {}))
+        counted = {
+            "received": "num_requests",
+            "refused": "num_errors",
+            "answered_ns": "processing_time",
+            "open": "num_open",
+        }
+        named = [one for one in endpoints if one["subject"]]
+        requests = {
+            figure: {one["name"]: one.get(place, 0) for one in named}
+            for figure, place in counted.items()
+        }
+        host = str(data.get("process", {}).get("host", ""))
+        agent = str(data.get("agent", ""))
+        version, host, agent = (
+            text[:MOST_LABEL_CHARACTERS] for text in (answer["version"], host, agent)
+        )
+        return cls(answer["name"], version, host, agent, {**data, "requests": requests})
+
+    def at(self, source: str) -> Any:
+        """Return what is at a place with dots; None if nothing is."""
+        place: Any = self.tree
+        for name in source.split("."):
+            if not isinstance(place, Mapping):
+                return None
+            place = place.get(name)
+        return place
+
+    def number(self, source: str) -> float:
+        """Return the number at a place; 0 if there is none."""
+        value = self.at(source)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    def samples(self, metric: Metric) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Yield the values of a metric with those of its labels; nothing if it has none."""
+        if metric.services and self.service not in metric.services:
+            return
+        value, own = self.at(metric.source), (self.service, self.host, self.agent)
+        if not metric.label and isinstance(value, int | float):
+            yield own, value * metric.scale
+        if metric.label and isinstance(value, Mapping):
+            for name, one in list(value.items())[:_MOST_VALUES_OF_A_LABEL]:
+                if isinstance(one, int | float):
+                    yield (*own, str(name)[:MOST_LABEL_CHARACTERS]), one * metric.scale
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a cluster stands: the figures of each instance, and what durables have still to do.
+
+    `backlogs` is None where nobody asked: then these are the figures of one service alone.
+    """
+
+    figures: Sequence[ServiceFigures] = ()
+    backlogs: Mapping[str, Backlog] | None = field(default=None)
+
+    def samples(self) -> list[tuple[Metric, Samples]]:
+        """Return the values of every metric."""
+        values: list[tuple[Metric, Samples]] = [
+            (metric, {key: value for one in self.figures for key, value in one.samples(metric)})
+            for metric in METRICS
+        ]
+        if self.backlogs is None:
+            return values
+        counts = Counter(one.service for one in self.figures)
+        values.append((SERVICE_UP, {(name,): float(counts[name]) for name in SERVICES}))
+        for metric in BACKLOGS:
+            samples: Samples = {
+                (durable, durable_named(durable).stream): float(getattr(backlog, metric.source))
+                for durable, backlog in self.backlogs.items()
+            }
+            values.append((metric, samples))
+        return values

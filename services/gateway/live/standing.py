@@ -1,0 +1,73 @@
+"""How the cluster stands: asked of every service over the bus, for all who want to know (I/O)."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterator
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
+from mlscope.bus.records import Backlog
+from mlscope.bus.streams import DURABLES
+from mlscope.metrics.declared import SERVICES
+from mlscope.metrics.standing import ServiceFigures, Standing
+
+_ANSWER_WITHIN_S = 1.0
+_FRESH_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+class StandingOfAll:
+    """Asks once for all who want to know at the same time, and at most once a second."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Ask over `bus`."""
+        self._bus = bus
+        self._turn = asyncio.Lock()
+        self._asked_s = -_FRESH_S
+        self._standing = Standing()
+
+    async def current(self) -> Standing:
+        """Return the figures of every instance that answers, and what durables have to do."""
+        async with self._turn:
+            if time.monotonic() - self._asked_s >= _FRESH_S:
+                self._standing = await self._ask()
+                self._asked_s = time.monotonic()
+        return self._standing
+
+    async def _ask(self) -> Standing:
+        async with asyncio.TaskGroup() as group:
+            answering = [group.create_task(self._figures(name)) for name in SERVICES]
+            asking = [group.create_task(self._backlog(durable.name)) for durable in DURABLES]
+        figures = [one for task in answering for one in task.result()]
+        read = [task.result() for task in asking]
+        return Standing(figures, {name: backlog for name, backlog in read if backlog is not None})
+
+    async def _figures(self, service: str) -> list[ServiceFigures]:
+        """Ask the instances of one service, on a subject that no other key may answer."""
+        try:
+            texts = await self._bus.ask_all(f"$SRV.STATS.{service}", within_s=_ANSWER_WITHIN_S)
+        except BusError as error:
+            _log.info("no figures of %s: %s", service, error)
+            return []
+        return sorted(_figures_in(texts, service), key=lambda one: (one.host, one.agent))
+
+    async def _backlog(self, durable: str) -> tuple[str, Backlog | None]:
+        try:
+            return durable, await self._bus.backlog(durable)
+        except BusError as error:
+            _log.info("no backlog of %s: %s", durable, error)
+            return durable, None
+
+
+def _figures_in(texts: list[bytes], service: str) -> Iterator[ServiceFigures]:
+    """Yield the figures in those answers that are what `service` answers."""
+    for text in texts:
+        try:
+            figures = ServiceFigures.of(json.loads(text))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            _log.warning("an answer of %s is none", service)
+            continue
+        if figures.service == service:
+            yield figures

@@ -1,0 +1,66 @@
+"""`/metrics` and `/status`: what answers over the bus, behind the token."""
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
+from mlscope.bus.records import ServiceInfo
+from tests.services.gateway.conftest import web_over
+
+
+async def test_every_answering_service_has_its_figures(bus: Bus) -> None:
+    await bus.announce(ServiceInfo("analyzer", "1.0.0", "", {}), lambda: {"analyzed": 7})
+    async with web_over(bus) as web:
+        response = await web.get("/metrics")
+    assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    lines = response.text.splitlines()
+    assert 'mlscope_analyses_total{agent="",host="",service="analyzer"} 7.0' in lines
+    assert 'mlscope_service_up{service="analyzer"} 1.0' in lines
+    assert 'mlscope_service_up{service="scheduler"} 0.0' in lines
+    assert 'mlscope_durable_waiting{durable="scheduler",stream="EVALUATIONS"} 0.0' in lines
+
+
+async def test_the_page_names_who_is_silent_and_what_waits(bus: Bus) -> None:
+    figures = {"process": {"host": "here", "restarts": 3}, "analyzed": 7}
+    await bus.announce(ServiceInfo("analyzer", "1.2.3", "", {}), lambda: figures)
+    async with web_over(bus) as web:
+        page = (await web.get("/status")).text
+        told = (await web.get("/api/status")).json()
+    assert "No answer over the bus from: registry, scheduler, collector, gateway, agent" in page
+    assert "1.2.3" in page
+    (analyzer,) = [row for row in told["instances"] if row["service"] == "analyzer"]
+    assert (analyzer["state"], analyzer["name"], analyzer["restarts"]) == ("ready", "here", 3)
+    assert {row["service"] for row in told["instances"] if row["state"] == "silent"} == {
+        *("registry", "scheduler", "collector", "gateway", "agent")
+    }
+    assert told["backlogs"][0]["durable"] == "scheduler"
+
+
+async def test_nobody_passes_for_another_service(bus: Bus) -> None:
+    async def forged(subject: str, **_: object) -> list[bytes]:
+        endpoint = b'{"name": "x", "subject": "", "data": {"agents": 99}}'
+        return [b'{"name": "registry", "version": "1", "endpoints": [%b]}' % endpoint, b"[", b"{}"]
+
+    bus.ask_all = forged  # type: ignore[method-assign]
+    async with web_over(bus) as web:
+        text = (await web.get("/metrics")).text
+    assert 'mlscope_service_up{service="registry"} 1.0' in text
+    assert 'mlscope_service_up{service="agent"} 0.0' in text
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/status"])
+async def test_they_need_the_token(bus: Bus, path: str) -> None:
+    async with web_over(bus, token="secret") as web:
+        assert (await web.get(path)).status_code == 401
+        headers = {"Authorization": "Bearer secret"}
+        assert (await web.get(path, headers=headers)).status_code == 200
+
+
+async def test_without_a_broker_every_service_is_down(bus: Bus) -> None:
+    async def away(*_: object, **__: object) -> list[bytes]:
+        raise Unreachable("the server is away")
+
+    bus.ask_all = bus.backlog = away  # type: ignore[assignment,method-assign]
+    async with web_over(bus) as web:
+        text = (await web.get("/metrics")).text
+    assert text.count("mlscope_service_up{") == text.count("} 0.0") == 6
