@@ -26,7 +26,7 @@ from schemas.trace import ShowSpan, ShowTrace, ShowWindow
 from services.analyzer.analysis import analyze, model_of, samples_of, scoring_context_of
 from services.analyzer.answering.explorations import Explorations
 from services.analyzer.answering.predictions import Questions
-from services.analyzer.answering.refusals import answer_or_refusal
+from services.analyzer.answering.refusals import answer_or_refusal, no_tables
 from services.analyzer.answering.tables import answer_of
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
@@ -114,12 +114,8 @@ class Analyzer:
                 stored = await asyncio.to_thread(self._answers.tables, request)
             if stored.tables:
                 return stored
-            return Refused(
-                error="unknown",
-                message=f"evaluation {request.evaluation} has no tables yet",
-                field="evaluation",
-                found=request.evaluation,
-            )
+            decisions = await self._bus.read(decisions_of(request.evaluation))
+            return no_tables(request.evaluation, [entry.fact for entry in decisions])
 
         json_text = is_json(command.body)
         answer = await answer_or_refusal(read())

@@ -65,7 +65,7 @@ class Progress:
 def decide(
     waiting: WaitingAttempt, waited_s: float, deadline_s: float
 ) -> RunRecorded | RunIncomplete | None:
-    """Return the fact to publish about an attempt now; None means to wait.
+    """Return the fact to publish about the `waiting` attempt now; None means to wait.
 
     It got no batch for `waited_s` seconds. After `deadline_s` of them an attempt counts as
     incomplete, also an interrupted one.

@@ -1,14 +1,40 @@
 """Refusals: what the analyzer answers where it has no result."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
 from mlscope.bus.errors import BusError
 from schemas.encoding.errors import MalformedMessage
+from schemas.evaluation import EvaluationAnalyzed
+from schemas.message import Fact
 from schemas.request import Refused
 from services.analyzer.errors import DatabaseAway, NoSuchRun, NoSuchSpan, NotAlike
 
 T = TypeVar("T")
+
+
+def no_tables(evaluation: str, decisions: Iterable[Fact]) -> Refused:
+    """Return why the database has no tables of an `evaluation` of which the log has `decisions`.
+
+    The log remembers what was analyzed. If the database does not, it is not the one it was.
+    """
+    if any(isinstance(fact, EvaluationAnalyzed) for fact in decisions):
+        return Refused(
+            error="unavailable",
+            message=(
+                f"evaluation {evaluation} was analyzed, but this database has none of its tables: "
+                "the database lost its data or is another one; `mlscope restore` brings back what "
+                "a backup holds"
+            ),
+            field="evaluation",
+            found=evaluation,
+        )
+    return Refused(
+        error="unknown",
+        message=f"evaluation {evaluation} has no tables yet",
+        field="evaluation",
+        found=evaluation,
+    )
 
 
 async def answer_or_refusal(answer: Awaitable[T]) -> T | Refused:

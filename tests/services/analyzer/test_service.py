@@ -13,7 +13,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
-from schemas.evaluation import EvaluationMeasured, MeasuredRun
+from schemas.evaluation import EvaluationAnalyzed, EvaluationMeasured, MeasuredRun
 from schemas.message import Fact
 from services.analyzer.service import serve
 from services.analyzer.store import migrate
@@ -171,3 +171,18 @@ async def test_a_database_that_comes_late_is_waited_for(
     with psycopg.connect(database_url) as session:
         (count,) = session.execute("SELECT count(*) FROM analysis").fetchone() or (0,)
     assert count == len(ANALYSES)
+
+
+async def test_a_database_that_lost_what_was_analyzed_is_noticed(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    """The log says that there were tables; a new, empty database has none."""
+    collector.migrate(database_url)
+    migrate(database_url)
+    async with analyzing(server, database_url):
+        yet = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1"}'))
+        assert (yet["error"], yet["message"]) == ("unknown", "evaluation e1 has no tables yet")
+        await bus.publish(EvaluationAnalyzed(evaluation="e1", tables=("latency",)), id="a0")
+        lost = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1"}'))
+    assert lost["error"] == "unavailable"
+    assert "the database lost its data or is another one" in lost["message"]
