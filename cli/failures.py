@@ -6,6 +6,7 @@ from subprocess import CalledProcessError
 from cli import exits
 from cli.cluster.errors import ClusterError
 from mlscope.assets.errors import FetchError
+from mlscope.backup.errors import BackupError
 from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.client.errors import (
     ClientError,
@@ -64,6 +65,7 @@ def explain(error: Exception) -> Failure | None:
             | BusError()
             | ClusterError()
             | UnsuitableDatabase()
+            | BackupError()
             | OSError()
         ):
             return Failure(exits.FAILED, str(error))

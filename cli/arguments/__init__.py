@@ -4,7 +4,13 @@ import argparse
 
 from cli import exits
 from cli.arguments.evaluating import add_answers, add_repeating, add_run
-from cli.arguments.operating import add_agents, add_keys, add_offline, add_services
+from cli.arguments.operating import (
+    add_agents,
+    add_keeping,
+    add_keys,
+    add_offline,
+    add_services,
+)
 from cli.arguments.publishing import add_assets, add_manifest
 from cli.arguments.reading import add_listing, add_reading
 from cli.cluster.commands import add_commands
@@ -36,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_offline(commands)
     add_repeating(commands)
     add_agents(commands)
+    add_keeping(commands)
     add_keys(commands)
     topics = ", ".join(_TOPICS)
     help_parser = commands.add_parser("help", help=f"explain a command or a topic: {topics}")

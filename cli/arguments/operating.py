@@ -148,6 +148,23 @@ def _add_deed(deeds: Parsers, name: str, text: str) -> argparse.ArgumentParser:
     return parser
 
 
+def add_keeping(commands: Parsers) -> None:
+    """Add `backup` and `restore`."""
+    backup = add_command(
+        commands, "backup", "back up a running cluster into one file: log, catalog, files, rows"
+    )
+    backup.add_argument("file", type=Path, metavar="FILE", help="replaced once the backup is whole")
+    backup.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
+    restore = add_command(
+        commands, "restore", "restore a backup into an empty cluster", function="backup:restore"
+    )
+    restore.add_argument("file", type=Path, metavar="FILE", help="a file of `mlscope backup`")
+    restore.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
+    restore.add_argument(
+        "--replace", action="store_true", help="move the data of a local cluster aside first"
+    )
+
+
 def add_keys(commands: Parsers) -> None:
     """Add `keys`."""
     parser = add_command(commands, "keys", "create the secrets of a cluster in containers")

@@ -33,9 +33,11 @@ Watchers (and requesters) see the live spans of every evaluation (times, names o
 kernels) and how far it is, on subjects that only the gateway publishes on. A watcher can't read the
 log, requests, answers of models, or what is sent to others, and can't start or end anything.
 
-The provisioner makes and changes the streams, stores and durables in `streams`; it deletes and
-purges nothing. A permission names a subject, not a body, so no key that may change a stream can be
-prevented from setting limits that empty it, or from giving it the subjects of other streams.
+The provisioner makes and changes the streams, stores and durables in `streams`, reads them whole
+for backups, and restores those that do not exist; it deletes and purges nothing. A permission names
+a subject, not a body, so no key that may change a stream can be prevented from setting limits that
+empty it, from giving it the subjects of other streams, or from having a snapshot of it sent to any
+subject.
 
 Subjects are NATS permission subjects (`*` is one token, a final `>` one or more tokens).
 """
@@ -351,6 +353,12 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                     for durable in DURABLES
                 ),
                 *read_stream("DEAD"),
+                # Back up streams, and restore those that do not exist.
+                "$JS.API.STREAM.NAMES",
+                "$JS.API.STREAM.SNAPSHOT.*",
+                "$JS.SNAPSHOT.ACK.>",
+                "$JS.API.STREAM.RESTORE.*",
+                "$JS.SNAPSHOT.RESTORE.>",
                 "$JS.API.STREAM.INFO.*",
                 "$JS.API.STREAM.MSG.GET.*",
             ),

@@ -1,11 +1,12 @@
 """Makes streams, durables, buckets and stores through JetStream's API, as the provisioner."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mlscope.bus.errors import ServerRefused, ServerTooOld
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.nats.snapshots import restore_stream, snapshot_stream
 from mlscope.bus.streams import OBJECTS, REPUBLISHED, Bucket, Durable, Store, Stream
 
 LEAST_VERSION = (2, 12)
@@ -111,6 +112,22 @@ class Admin:
             names += page
             total = int(answer["total"]) if page else 0
         return names
+
+    async def snapshot_stream(self, name: str, take: Callable[[bytes], object]) -> dict[str, Any]:
+        """Call `take` with the chunks of a snapshot of the stream `name`; return what restores it.
+
+        Raises ServerRefused, Unreachable.
+        """
+        return await snapshot_stream(self._connection, name, take)
+
+    async def restore_stream(
+        self, name: str, described: Mapping[str, Any], chunks: Iterable[bytes]
+    ) -> None:
+        """Make the stream `name` from a snapshot's `chunks`, as `described` by its making.
+
+        Raises ServerRefused, Unreachable.
+        """
+        await restore_stream(self._connection, name, described, chunks)
 
     async def delete_stream(self, name: str) -> None:
         """Delete a stream with its messages and durables."""

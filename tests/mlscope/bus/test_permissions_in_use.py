@@ -18,6 +18,11 @@ RARE = {
     ("provisioner", "$JS.API.STREAM.INFO.*"): "people look how full a stream is",
     ("provisioner", "$JS.API.STREAM.MSG.GET.*"): "people look at a message of the log",
     **{
+        ("provisioner", right): "`mlscope backup` reads streams, and `mlscope restore` makes them"
+        for right in PERMISSIONS["provisioner"].publish
+        if "SNAPSHOT" in right or right.endswith(("STREAM.NAMES", "STREAM.RESTORE.*"))
+    },
+    **{
         ("provisioner", right): "a newer version, or another setting, wants a stream otherwise"
         for right in PERMISSIONS["provisioner"].publish
         if right.startswith("$JS.API.STREAM.UPDATE.")

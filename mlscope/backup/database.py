@@ -1,0 +1,92 @@
+"""The rows of a cluster's database, copied out and in as text: for every version of PostgreSQL.
+
+Blocking. On TimescaleDB too: a hypertable is read and written as a table.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from mlscope.backup.archive import Reader, Writer
+from mlscope.backup.errors import NewerBackup, NotEmpty
+
+_TABLES = """
+SELECT relname, array_agg(attname::text ORDER BY attnum) AS columns
+FROM pg_class
+JOIN pg_attribute ON attrelid = pg_class.oid
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+    AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND relname <> 'schema_version'
+    AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
+GROUP BY relname
+ORDER BY relname
+"""
+_FILE = re.compile(r"\d{4}_\w+")
+_MIGRATIONS = "SELECT component, version FROM schema_version ORDER BY component, version"
+
+
+def save_database(address: str, writer: Writer) -> None:
+    """Write every table of the database at `address`, as of one moment, into a backup."""
+    with _reading(address) as session:
+        for component, version in session.execute(_MIGRATIONS).fetchall():
+            writer.contents.migrations.setdefault(component, []).append(version)
+        tables: list[tuple[str, list[str]]] = session.execute(_TABLES).fetchall()
+        for table, columns in tables:
+            writer.contents.tables[table] = columns
+            names = sql.SQL(", ").join(map(sql.Identifier, columns))
+            query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT").format(
+                names, sql.Identifier(table)
+            )
+            with writer.entry(_entry(table)) as entry, session.cursor().copy(query) as copy:
+                for block in copy:
+                    entry.write(bytes(block))
+
+
+def check_database(address: str, reader: Reader) -> None:
+    """Check that a migrated database can take a backup. Raises NotEmpty, NewerBackup."""
+    contents = reader.contents
+    with _reading(address) as session:
+        known = {tuple(row) for row in session.execute(_MIGRATIONS).fetchall()}
+        columns = dict(session.execute(_TABLES).fetchall())
+        is_newer = any(
+            (component, version) not in known
+            for component, versions in contents.migrations.items()
+            # Views, and what is for TimescaleDB or for plain PostgreSQL alone, hold no rows.
+            for version in filter(_FILE.fullmatch, versions)
+        )
+        lacks = any(
+            set(names) - {*columns.get(table, ())} for table, names in contents.tables.items()
+        )
+        if is_newer or lacks:
+            raise NewerBackup(contents.made_by)
+        for table in contents.tables:
+            query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(table))
+            if session.execute(query).fetchone():
+                raise NotEmpty(f"rows in the table {table}")
+
+
+def load_database(address: str, reader: Reader) -> None:
+    """Write the rows of a backup into an empty, migrated database, in one transaction."""
+    with psycopg.connect(address) as session:
+        for table, columns in reader.contents.tables.items():
+            names = sql.SQL(", ").join(map(sql.Identifier, columns))
+            query = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
+            with session.cursor().copy(query) as copy:
+                for chunk in reader.chunks(_entry(table)):
+                    copy.write(chunk)
+
+
+def _entry(table: str) -> str:
+    return f"database/{table}.copy"
+
+
+@contextmanager
+def _reading(address: str) -> Iterator[psycopg.Connection[Any]]:
+    """Open a transaction that sees the database as of one moment and changes nothing."""
+    with psycopg.connect(address) as session:
+        session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        session.read_only = True
+        yield session

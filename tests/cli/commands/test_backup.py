@@ -1,0 +1,37 @@
+"""`mlscope backup` of a whole cluster that runs, and `mlscope restore` of it into a new folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from tests.cli.conftest import CommandLine
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "cluster.backup")
+    first = CommandLine(MLSCOPE_DATA=str(data_folder / "a"), MLSCOPE_GATEWAY_PORT="0")
+    second = CommandLine(MLSCOPE_DATA=str(data_folder / "b"), MLSCOPE_GATEWAY_PORT="0")
+    assert (await first("up", "--detach")).code == exits.OK
+    try:
+        ran = await first("run", "tiny-cnn", "--scenario", "online", "-o", "json")
+        assert ran.code == exits.OK, ran.err
+        (listed,) = (await first("ls", "evaluations", "-o", "json")).json()
+        evaluation = listed["evaluation"]
+        before = await first("analyze", evaluation, "latency", "-o", "json")
+        saved = await first("backup", file)
+        assert saved.code == exits.OK, saved.err
+    finally:
+        await first("down")
+    restored = await second("restore", file)
+    assert restored.code == exits.OK, restored.err
+    assert (await second("restore", file)).code == exits.FAILED
+    assert (await second("up", "--detach")).code == exits.OK
+    try:
+        after = await second("analyze", evaluation, "latency", "-o", "json")
+        assert json.loads(after.out) == json.loads(before.out) != []
+    finally:
+        await second("down")
