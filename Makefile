@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 # Tests start thousands of interpreters: without compiled files each compiles the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-compose test-gpu module-graph rights schemas clean
+.PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-fleet test-compose test-gpu module-graph rights schemas clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench: $(READY)  ## every performance claim beside its budget and its peer; a ta
 
 test-faults: $(READY)  ## 50 seeded SIGKILL trials
 	$(BIN)/python -m pytest -m "faults" --timeout 3600 tests/faults
+
+test-fleet: $(READY)  ## three machines in network namespaces, over TLS; needs root and iproute2
+	$(BIN)/python -m pytest -ra tests/fleet
 
 test-compose: $(READY)  ## the compose cluster in a real engine, on stand-in base images
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[compose]"
