@@ -11,6 +11,7 @@ from tools.reference.analyses import analyses_page
 from tools.reference.command_line import command_line_page
 from tools.reference.manifests import manifests_page
 from tools.reference.messages import messages_page
+from tools.reference.metrics import metrics_page
 from tools.reference.rest import rest_page
 from tools.reference.settings import settings_page
 
@@ -22,6 +23,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
         "manifests": manifests_page,
         "rest": rest_page,
         "analyses": analyses_page,
+        "metrics": metrics_page,
     }
 )
 """Each page of the reference by its file name, and the function that returns its Markdown."""
