@@ -3,6 +3,7 @@
 It uses the provisioner's key.
 """
 
+import logging
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,9 +18,16 @@ from mlscope.bus.streams import (
     UPLOADS,
 )
 
+_log = logging.getLogger(__name__)
+
 
 class ProvisionSettings(NatsSettings, Protocol):
     """The settings of provisioning: the server and the size limits."""
+
+    @property
+    def replicas(self) -> int | None:
+        """The servers that keep each stream; None: what the cluster allows, up to three."""
+        ...
 
     @property
     def lease_ttl_s(self) -> float:
@@ -55,11 +63,12 @@ class ProvisionSettings(NatsSettings, Protocol):
 async def provision(settings: ProvisionSettings) -> None:
     """Create or update streams, durables, buckets and object stores; repeated calls are safe.
 
-    Raises Unreachable, ServerTooOld, NotPermitted, ServerRefused.
+    Where the cluster has grown since, more of its servers keep them, and a line says so.
+    Raises Unreachable, ServerTooOld, NotPermitted, ServerRefused, TooFewServers.
     """
     stream_limits = {"TRACES": settings.traces_max_bytes, "QUERIES": settings.queries_max_bytes}
     store_limits = {ARTIFACTS: settings.artifacts_max_bytes, UPLOADS: settings.uploads_max_bytes}
-    admin = Admin(settings)
+    admin = Admin(settings, replicas=settings.replicas)
     await admin.open()
     try:
         for stream in STREAMS:
@@ -73,5 +82,9 @@ async def provision(settings: ProvisionSettings) -> None:
         for store in STORES:
             max_bytes = store_limits.get(store.name, settings.payloads_max_bytes)
             await admin.make_store(replace(store, max_bytes=max_bytes))
+        for before, now in sorted(set(admin.moved.values())):
+            moved = [name for name, counts in admin.moved.items() if counts == (before, now)]
+            line = "kept by %d servers from now on, by %d before: %s"
+            _log.warning(line, now, before, ", ".join(moved))
     finally:
         await admin.close()

@@ -71,8 +71,8 @@ class Certificate:
         }
 
 
-def ensure_certificate(folder: Path, address: str) -> Certificate:
-    """Return a certificate for `address` and this machine's names, kept in `folder`.
+def ensure_certificate(folder: Path, *addresses: str) -> Certificate:
+    """Return a certificate for `addresses` and this machine's names, kept in `folder`.
 
     Authority and certificate are made where they are missing or no longer fit.
     """
@@ -86,7 +86,7 @@ def ensure_certificate(folder: Path, address: str) -> Certificate:
         draft = _draft(name, name, key, _AUTHORITY_DAYS).add_extension(is_authority, critical=True)
         _sign(authority_file, draft, key)
         made.certificate.unlink(missing_ok=True)
-    names = {address, LOOPBACK, "localhost", socket.gethostname()}
+    names = {*addresses, LOOPBACK, "localhost", socket.gethostname()}
     if not _fits(made, names):
         _make_server_certificate(made, authority_file, authority_key_file, names)
     return made
@@ -106,7 +106,8 @@ def _make_server_certificate(
     for extension in (
         x509.SubjectAlternativeName(list(map(_alternative, sorted(names)))),
         x509.BasicConstraints(ca=False, path_length=None),
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        # A broker shows it to the others too, as the client of its routes.
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
         signer,
     ):
         draft = draft.add_extension(extension, critical=False)

@@ -14,6 +14,26 @@ MAX_COMMAND_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)
+class Routes:
+    """How a server of several reaches the others: its routes, authenticated by certificates.
+
+    A server takes and makes routes over TLS alone, both sides showing a certificate that
+    `authority_file` signed. Without `authority_file` anyone who reaches the address may join.
+    """
+
+    server: str
+    """The server's name, its own among the servers of the cluster."""
+    listen: str
+    others: tuple[str, ...]
+    """The addresses (`host:port`) on which the other servers take routes."""
+    certificate_file: str = ""
+    key_file: str = ""
+    authority_file: str = ""
+    advertised: str = ""
+    """The address (`host:port`) that clients are told of; default: those of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
 class NatsLayout:
     """Where a server listens, where it keeps its streams, and how large they may become."""
 
@@ -27,6 +47,8 @@ class NatsLayout:
     key_file: str = ""
     max_file_store_bytes: int = 32 * GIB
     max_memory_store_bytes: int = 256 * MIB
+    routes: Routes | None = None
+    """The routes of a server of several; None: it is the only one."""
 
 
 def nats_conf(
@@ -52,7 +74,7 @@ def nats_conf(
     files = {"cert_file": layout.certificate_file, "key_file": layout.key_file, "timeout": 5}
     tls = f"tls: {json.dumps(files)}\n" if layout.certificate_file else ""
     return f"""\
-server_name: mlscope
+server_name: {json.dumps(layout.routes.server) if layout.routes else "mlscope"}
 {tls}\
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
@@ -63,8 +85,30 @@ jetstream {{
   max_memory_store: {layout.max_memory_store_bytes}
   sync_interval: always
 }}
+{_routes(layout.routes) if layout.routes else ""}\
 accounts {{
 {account_texts}
+}}
+"""
+
+
+def _routes(routes: Routes) -> str:
+    files = {
+        "cert_file": routes.certificate_file,
+        "key_file": routes.key_file,
+        "ca_file": routes.authority_file,
+        "verify": True,
+        "timeout": 5,
+    }
+    tls = f"  tls: {json.dumps(files)}\n" if routes.authority_file else ""
+    advertised = f"client_advertise: {json.dumps(routes.advertised)}\n" if routes.advertised else ""
+    return f"""\
+{advertised}\
+cluster {{
+  name: mlscope
+  listen: {json.dumps(routes.listen)}
+  routes: {json.dumps([f"nats-route://{other}" for other in routes.others])}
+{tls}\
 }}
 """
 

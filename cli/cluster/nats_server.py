@@ -113,7 +113,11 @@ class NatsServer(Server):
         """Return the text of the configuration for the keys and members of now; may make keys."""
         server_keys = keys.ensure_keys(self.folder / "keys", self._names)
         public = {name: key.public for name, key in server_keys.items()}
-        layout = NatsLayout(
+        return nats_conf(self.layout(), {**public, **Members(self.folder).users()})
+
+    def layout(self) -> NatsLayout:
+        """Return where the server listens and keeps its streams."""
+        return NatsLayout(
             store=str((self.folder / "nats").resolve()),
             host=self.host,
             port=self.port,
@@ -122,7 +126,6 @@ class NatsServer(Server):
             certificate_file=str(self._certificate.certificate) if self._certificate else "",
             key_file=str(self._certificate.key) if self._certificate else "",
         )
-        return nats_conf(layout, {**public, **Members(self.folder).users()})
 
     def refresh(self) -> bool:
         """Write the configuration if it has changed, and return whether it had.

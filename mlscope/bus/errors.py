@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+_PASSING = frozenset({10004, 10008, 10009, 10118, 10119, 10158, 10163})
+"""JetStream's errors while servers of a cluster come, go or elect a leader: incomplete results, not
+available, not the leader, stream or consumer offline, the same message id or guard in process.
+https://github.com/nats-io/nats-server/blob/main/server/errors.json"""
+
 
 class BusError(Exception):
     """A call on the bus failed."""
@@ -117,6 +122,11 @@ class ServerRefused(BusError):
         self.subject, self.code, self.error, self.description = subject, code, error, description
         super().__init__(f"{subject}: {description} ({code}/{error})")
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same call may succeed soon: servers are electing a leader, or catching up."""
+        return self.error in _PASSING
+
     @classmethod
     def of(cls, subject: str, error: Mapping[str, Any]) -> Self:
         """Return the error in the field `error` of an answer on `subject`."""
@@ -125,6 +135,17 @@ class ServerRefused(BusError):
             int(error.get("code", 0)),
             int(error.get("err_code", 0)),
             str(error.get("description", "")),
+        )
+
+
+class TooFewServers(BusError):
+    """The cluster has fewer servers than a stream is to be kept by."""
+
+    def __init__(self, stream: str, replicas: int) -> None:
+        """Name the `stream`, and the number of `replicas` that it was to have."""
+        super().__init__(
+            f"{stream} cannot be kept by {replicas} servers: fewer are there; start the others or "
+            "lower MLSCOPE_REPLICAS"
         )
 
 

@@ -48,6 +48,13 @@ class Settings(Limits):
         "nats://127.0.0.1:4222",
         "URL of the NATS server; for a cluster, several URLs separated by commas",
     )
+    replicas: int | None = setting(
+        "REPLICAS",
+        integer(1, 5),
+        None,
+        "NATS servers that keep each stream, bucket and object store; default: 3 where the cluster "
+        "has three, else 1",
+    )
     nats_seed_file: Path | None = setting(
         "NATS_SEED_FILE", path_of, None, "file with the nkey seed of this service"
     )

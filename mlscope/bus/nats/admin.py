@@ -3,14 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mlscope.bus.errors import ServerRefused, ServerTooOld
+from mlscope.bus.errors import ServerRefused, ServerTooOld, TooFewServers
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.snapshots import restore_stream, snapshot_stream
 from mlscope.bus.streams import OBJECTS, REPUBLISHED, Bucket, Durable, Store, Stream
 
 LEAST_VERSION = (2, 12)
+MOST_REPLICAS = 3
+"""The servers that keep each stream where the cluster has as many, unless a setting says more."""
+
 _NOT_FOUND = 10059
+_TOO_FEW_SERVERS = (10005, 10074)
 _SECOND_NS = 1_000_000_000
 _MARKERS_S = 60
 
@@ -18,9 +22,18 @@ _MARKERS_S = 60
 class Admin:
     """Makes the streams, durables, buckets and stores that services use; updates existing ones."""
 
-    def __init__(self, settings: NatsSettings, name: str = "provisioner") -> None:
-        """Take the settings and the name of the key; `open` connects."""
+    def __init__(
+        self, settings: NatsSettings, name: str = "provisioner", *, replicas: int | None = None
+    ) -> None:
+        """Take the settings and the name of the key; `open` connects.
+
+        Each stream is kept by `replicas` servers; None: by three where the cluster has three, else
+        by one, and never by fewer than before.
+        """
         self._connection = Connection(settings, name, patience_s=30.0)
+        self._replicas = replicas
+        #: (before, now) for each stream that existed and is now kept by another number of servers
+        self.moved: dict[str, tuple[int, int]] = {}
 
     async def open(self, timeout_s: float = 30.0) -> None:
         """Connect. Raises Unreachable, ServerTooOld."""
@@ -136,16 +149,34 @@ class Admin:
     async def _make(self, config: Mapping[str, Any]) -> None:
         # Roll-up headers would let a writer of one subject purge the whole stream. The server
         # turns them on anyway where expired keys leave markers.
-        ours = {"storage": "file", "num_replicas": 1, "allow_direct": True}
-        full = {**ours, "allow_rollup_hdrs": False, **config}
+        full = {"storage": "file", "allow_direct": True, "allow_rollup_hdrs": False, **config}
+        name = str(full["name"])
+        before = await self._replicas_of(name)
+        # Update where it exists: a stream created again counts twice against the server's storage
+        # limit until the server finds that it exists.
+        api = f"$JS.API.STREAM.{'UPDATE' if before else 'CREATE'}.{name}"
+        counts = [self._replicas] if self._replicas else [max(before, MOST_REPLICAS), before or 1]
+        for count in counts:
+            try:
+                await self._call(api, {**full, "num_replicas": count})
+            except ServerRefused as error:
+                if error.error not in _TOO_FEW_SERVERS:
+                    raise
+            else:
+                if before and before != count:
+                    self.moved[name] = (before, count)
+                return
+        raise TooFewServers(name, counts[-1])
+
+    async def _replicas_of(self, stream: str) -> int:
+        """Return the number of servers that keep a stream; 0 if it does not exist."""
         try:
-            await self._call(f"$JS.API.STREAM.UPDATE.{full['name']}", full)
+            info = await self._call(f"$JS.API.STREAM.INFO.{stream}", {})
         except ServerRefused as error:
-            # Update before create: a stream created again counts twice against the server's
-            # storage limit until the server finds that it exists.
             if error.error != _NOT_FOUND:
                 raise
-            await self._call(f"$JS.API.STREAM.CREATE.{full['name']}", full)
+            return 0
+        return int(info["config"]["num_replicas"])
 
     async def _call(self, api: str, request: Mapping[str, Any]) -> Any:
         return await self._connection.call(api, request)

@@ -13,12 +13,30 @@ def is_answered(
 ) -> bool:
     """Ask on `subject` and tell whether an answer comes within `within_s` seconds.
 
-    `settings` say where the server is and which key is used; `name` is the connection's name. The
-    answer is heard below the subject `inbox`. Raises OSError without a server.
+    `settings` say where the servers are and which key is used; `name` is the connection's name. The
+    answer is heard below the subject `inbox`. Of several servers one may be cut off from the
+    others: each is asked in turn, for its share of the time. Raises OSError without a server.
     """
+    urls = settings.nats_url.split(",")
+    failures: list[OSError] = []
+    for url in urls:
+        try:
+            if _answers_over(url, settings, name, subject, inbox, within_s / len(urls)):
+                return True
+        except OSError as error:
+            failures.append(error)
+    if len(failures) == len(urls):
+        raise failures[-1]
+    return False
+
+
+def _answers_over(
+    url: str, settings: NatsSettings, name: str, subject: str, inbox: str, within_s: float
+) -> bool:
+    """Ask through the server at `url`; the rest is as in `is_answered`."""
     reply = f"{inbox}.{secrets.token_hex(8)}"
     connection, parser = dial(
-        settings.nats_url, settings.nats_seed(), f"{name}-health", settings.tls_authority_file
+        url, settings.nats_seed(), f"{name}-health", settings.tls_authority_file
     )
     deadline_s = time.monotonic() + within_s
     with connection:

@@ -34,6 +34,9 @@ from mlscope.redaction import redact
 _log = logging.getLogger(__name__)
 _ATTEMPT_S = 2.0
 _PING_S = 10
+_SILENT_S = 10.0
+"""How long a server of several may fail a call before another one is tried: the servers elect a
+leader in less."""
 _PENDING_BYTES = 16 * 1024 * 1024
 
 MAX_SUBJECTS = 3800
@@ -131,7 +134,7 @@ class Connection:
                 if self.client.is_connected:
                     await self.client.flush(timeout=1)
                 await self.client.close()
-        except (TimeoutError, NatsError) as error:
+        except (TimeoutError, NatsError, OSError) as error:
             _log.warning("closing %s: %s", self.name, error)
 
     def _end(self, error: Unreachable) -> None:
@@ -240,7 +243,8 @@ class Connection:
         async def once() -> Any:
             answer = json.loads((await self.request(subject, body)).data)
             if "error" in answer:
-                raise ServerRefused.of(subject, answer["error"])
+                refused = ServerRefused.of(subject, answer["error"])
+                raise Unreachable(str(refused)) if refused.is_passing else refused
             return answer
 
         return await self.patiently(once)
@@ -251,7 +255,8 @@ class Connection:
         Raises the last error of `attempt`.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.patience_s
+        failing_since_s = loop.time()
+        end = failing_since_s + self.patience_s
         pause_s = 0.02
         while True:
             try:
@@ -261,7 +266,23 @@ class Connection:
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 1.0)
+            failing_since_s = await self.leave_if_silent(failing_since_s)
             await self.wait_up(end - loop.time())
+
+    async def leave_if_silent(self, since_s: float) -> float:
+        """Connect to another server of the cluster when this one fails a call since `since_s`.
+
+        A server that is cut off from the others takes connections, and stores nothing.
+        Return the time since which the server of now fails the call.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if not self.is_up or now_s < since_s + _SILENT_S:
+            return since_s if self.is_up else now_s
+        if len(self.client.servers) > 1:
+            _log.warning("%s: no answer for %.0f s, trying another server", self.name, _SILENT_S)
+            self._up.clear()
+            await self.client.force_reconnect()
+        return now_s
 
     async def wait_up(self, timeout_s: float) -> None:
         """Return once a server is connected or the bus is closed.

@@ -115,6 +115,7 @@ class Puller:
         self._inbox = ""
         self._pulls = 0
         self._missing_since: float | None = None
+        self._failing_since: float | None = None
         self._api = f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}"
 
     async def deliveries(self, batch: int) -> AsyncGenerator[Sequence[Delivery], None]:
@@ -143,7 +144,7 @@ class Puller:
                 messages = await self._pull(1, {"expires": int(_LINGER_S * 1e9)})
                 if messages and batch > 1:
                     messages += await self._pull(batch - 1, {"no_wait": True})
-            self._missing_since = None
+            self._missing_since = self._failing_since = None
             decoded = [await self._decode_or_bury(message) for message in messages]
             return [delivery for delivery in decoded if delivery is not None]
         except (NotPermitted, NotProvisioned):
@@ -164,6 +165,7 @@ class Puller:
             raise NotProvisioned(self.durable.name) from error
         self._missing_since = missing_since if isinstance(error, NoAnswer) else None
         await asyncio.sleep(0.05)
+        self._failing_since = await self.connection.leave_if_silent(self._failing_since or now_s)
         with contextlib.suppress(Unreachable):
             await self.connection.wait_up(_LINGER_S)
 

@@ -35,7 +35,7 @@ _BATCH = 1000
 _BATCH_BYTES = 8 * 1024 * 1024
 _POLL_S = 1.0
 _SETTLE_S = (0.002, 0.01, 0.05, 0.25)
-_WRONG_LAST_SEQUENCE = 10071
+_WRONG_LAST_SEQUENCE = (10071, 10164)
 _STORE_FAILED = 10077
 _NO_RESOURCES = (10023, 10047)
 
@@ -92,7 +92,7 @@ async def store(
 
 def _translated(subject: str, error: Mapping[str, object], headers: Mapping[str, str]) -> BusError:
     refused = ServerRefused.of(subject, error)
-    if refused.error == _WRONG_LAST_SEQUENCE:
+    if refused.error in _WRONG_LAST_SEQUENCE:
         # "wrong last sequence: 17"; some servers leave the number out.
         last_word = refused.description.rpartition(" ")[2]
         actual = int(last_word) if last_word.isdecimal() else 0
@@ -100,7 +100,7 @@ def _translated(subject: str, error: Mapping[str, object], headers: Mapping[str,
     is_limit = refused.error == _STORE_FAILED and "maximum" in refused.description
     if is_limit or refused.error in _NO_RESOURCES:
         return StreamFull(subject)
-    if refused.code == 503:
+    if refused.code == 503 or refused.is_passing:
         return Unreachable(str(refused))
     return refused
 

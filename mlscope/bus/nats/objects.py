@@ -6,6 +6,7 @@ filter finds all objects of a run. Chunks are large: nearly every object is one 
 full store accepts or refuses as a whole.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -26,6 +27,9 @@ from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, store_of, without_ro
 
 _CHUNK_BYTES = MAX_MESSAGE_BYTES // 2
 _AGAIN = "~"
+_FOLLOW_S = (0.02, 0.08, 0.4)
+"""Pauses between the tries to read an object: of a cluster the nearest server answers, which may
+follow the one that stored the object, and the fact that refers to it, by some milliseconds."""
 _NUID = re.compile(r"[A-Za-z0-9_=~-]+(\.[A-Za-z0-9_=~-]+)*")
 
 MAX_OBJECT_BYTES = 512 * 1024 * 1024
@@ -98,6 +102,15 @@ class Objects:
 
         Raises NoSuchPayload, PayloadMismatch.
         """
+        for pause_s in _FOLLOW_S:
+            try:
+                return await self._get(subject, name, sha256)
+            except (NoSuchPayload, PayloadMismatch):
+                await asyncio.sleep(pause_s)
+        return await self._get(subject, name, sha256)
+
+    async def _get(self, subject: str, name: str, sha256: str) -> bytes:
+        """Read an object once. Raises NoSuchPayload, PayloadMismatch."""
         store_name = store_of(subject)
         described = await self._described(store_name, name)
         if described is None or described.get("deleted"):

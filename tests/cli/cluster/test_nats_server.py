@@ -1,11 +1,12 @@
 """The server's configuration gives every user limits; a server that refuses to store is noticed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli.cluster import nats_server
-from cli.cluster.nats_conf import NatsLayout, nats_conf
+from cli.cluster.nats_conf import NatsLayout, Routes, nats_conf
 from cli.cluster.nats_server import StorageWatch
 
 LAYOUT = NatsLayout("/data/na ts", "127.0.0.1", 4222, "127.0.0.1", 8222)
@@ -28,6 +29,18 @@ def test_every_user_has_permissions() -> None:
 def test_an_unknown_name_gets_no_user() -> None:
     with pytest.raises(KeyError):
         nats_conf(LAYOUT, {"stranger": "U"})
+
+
+def test_routes_ask_for_certificates_of_both_sides() -> None:
+    routes = Routes(
+        "b1", "10.0.0.1:6222", ("b2:6222", "b3:6222"), "c.pem", "c.key", "a.pem", "b1:1"
+    )
+    text = nats_conf(replace(LAYOUT, routes=routes), {"requester": "UREQ"})
+    assert 'routes: ["nats-route://b2:6222", "nats-route://b3:6222"]' in text
+    assert '"ca_file": "a.pem", "verify": true' in text
+    assert 'server_name: "b1"' in text
+    assert 'client_advertise: "b1:1"' in text
+    assert "cluster {" not in nats_conf(LAYOUT, {"requester": "UREQ"})
 
 
 def say(log: Path, text: bytes) -> None:

@@ -9,7 +9,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mlscope.bus.errors import NoAnswer, NoReply, NotPermitted, PayloadTooLarge, Unreachable
+from mlscope.bus.errors import (
+    NoAnswer,
+    NoReply,
+    NotPermitted,
+    PayloadTooLarge,
+    ServerRefused,
+    Unreachable,
+)
 from mlscope.bus.nats.connection import Connection
 from tests.contracts.worlds import OpenSettings
 
@@ -156,6 +163,36 @@ async def test_patience_ends_with_what_was_raised() -> None:
         with pytest.raises(NoAnswer):
             await connection.patiently(attempt)
     assert tries > 1
+
+
+async def test_a_call_is_repeated_while_the_servers_elect_a_leader() -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 20.0) as connection:
+        greeter.answer = {"error": {"code": 503, "err_code": 10008, "description": "not yet"}}
+        calling = asyncio.create_task(connection.call("a", {}))
+        await until(lambda: sum(line.startswith(b"PUB a") for line in greeter.said) > 1)
+        greeter.answer = {"error": {"code": 404, "err_code": 10059, "description": "none"}}
+        with pytest.raises(ServerRefused, match="10059"):
+            await calling
+
+
+async def test_a_server_that_is_cut_off_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlscope.bus.nats.connection._SILENT_S", 0.1)
+    async with greeting(GREETING) as (cut, one), greeting(GREETING) as (other, two):
+        cut.answer, other.answer = None, {"seq": 1}
+        async with connected(OpenSettings(one.nats_url), 20.0) as connection:
+            connection.client.set_server_pool([one.nats_url, two.nats_url])
+            assert await connection.call("a", {}) == {"seq": 1}
+    assert cut.greeted
+    assert other.greeted
+
+
+async def test_the_only_server_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlscope.bus.nats.connection._SILENT_S", 0.05)
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 0.5) as connection:
+        greeter.answer = None
+        with pytest.raises(NoAnswer):
+            await connection.call("a", {})
+    assert greeter.greeted == 1
 
 
 async def test_a_close_ends_every_wait() -> None:

@@ -1,6 +1,8 @@
 """The object stores over NATS: its own layout, and what a try that failed leaves."""
 
+import asyncio
 import base64
+import hashlib
 
 import nats
 import pytest
@@ -82,3 +84,15 @@ async def test_a_subject_that_the_server_would_not_take_is_not_sent(world: NatsW
         with pytest.raises(SubjectTooLong):
             await bus.get_object(subject_of(a_fact()), "x" * 3100, "0" * 64)
         await bus.put_object(subject_of(a_fact()), "after it", b"the connection is up")
+
+
+async def test_an_object_that_comes_late_is_waited_for(world: NatsWorld) -> None:
+    """A server of a cluster may know the fact before it knows the object that the fact names."""
+    subject, body = subject_of(a_fact()), b"late"
+    async with world.connect() as bus:
+        reading = asyncio.create_task(
+            bus.get_object(subject, "late", hashlib.sha256(body).hexdigest())
+        )
+        await asyncio.sleep(0.03)
+        await bus.put_object(subject, "late", body)
+        assert await reading == body
