@@ -142,5 +142,5 @@ class CommandQueue:
                 self._note_error(str(error))
                 reason = f"the answer is too large: {error.size_bytes} bytes; ask for less"
                 await respond(refusal("unavailable", reason, command.body))
-        except BusError:
-            _log.warning("the answer to %s is lost", command.subject, exc_info=True)
+        except BusError as error:
+            _log.warning("the answer to %s is lost: %s", command.subject, error)
