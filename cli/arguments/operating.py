@@ -149,7 +149,13 @@ def _add_deed(deeds: Parsers, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def add_keeping(commands: Parsers) -> None:
-    """Add `backup` and `restore`."""
+    """Add `backup`, `restore` and `dead`."""
+    dead = add_command(commands, "dead", "list the dead letters: messages that services gave up on")
+    dead.add_argument(
+        "sequence", nargs="?", type=int, metavar="N", help="show the letter with this number"
+    )
+    add_output(dead)
+    dead.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     backup = add_command(
         commands, "backup", "back up a running cluster into one file: log, catalog, files, rows"
     )

@@ -3,11 +3,15 @@
 import argparse
 import os
 from dataclasses import replace
+from pathlib import Path
 
+from cli.cluster.state import running_state
 from mlscope.bus.permissions import CURATOR
 from mlscope.client import AsyncClient
 from mlscope.client.connection import find_settings
 from mlscope.settings import Settings
+
+_PROVISIONER = "provisioner"
 
 
 def client_of(arguments: argparse.Namespace) -> AsyncClient:
@@ -28,3 +32,34 @@ def curator_settings(arguments: argparse.Namespace) -> Settings:
     if arguments.seed_file or not cluster_key.is_file():
         return settings
     return replace(settings, nats_seed_file=cluster_key)
+
+
+def provisioner_settings(data: str) -> Settings:
+    """Return the provisioner's settings of the cluster that runs from the folder `data`.
+
+    Without `data` it is the one that the environment names, else the local one. Raises NotUp.
+    """
+    settings = Settings.read(os.environ)
+    if is_broker_named(data):
+        return settings
+    folder = folder_of(data)
+    state = running_state(folder)
+    password = state.database_password_file
+    return replace(
+        settings,
+        nats_url=state.nats_url,
+        nats_seed_file=folder / "keys" / f"{_PROVISIONER}.nk",
+        tls_authority_file=Path(state.authority_file) if state.authority_file else None,
+        database_url=state.database_url,
+        database_password_file=Path(password) if password else settings.database_password_file,
+    )
+
+
+def is_broker_named(data: str) -> bool:
+    """Tell whether the environment names a broker, as in containers, and no folder is given."""
+    return not data and bool(os.environ.get("MLSCOPE_NATS_URL"))
+
+
+def folder_of(data: str) -> Path:
+    """Return the data folder `data`, or that of the settings."""
+    return (Path(data) if data else Settings.read(os.environ).data_folder).resolve()

@@ -1,0 +1,48 @@
+"""`mlscope dead`: what services gave up on is listed, and shown."""
+
+from cli import exits
+from cli.cluster.nats_server import NatsServer
+from mlscope.bus.nats import connect
+from mlscope.settings import Settings
+from schemas.dead import LetterBuried
+from tests.cli.conftest import CommandLine
+from tests.stories import StandIns
+
+LETTER = LetterBuried(
+    service="collector",
+    reason="2 texts for 1 names",
+    subject="mlscope.v1.trace.e1.r0.captured.a1",
+    stream="TRACES",
+    sequence=17,
+    deliveries=3,
+    body=b"\x93raw",
+)
+
+
+async def test_letters_are_listed_and_shown(nats_server: NatsServer, standing: StandIns) -> None:
+    settings = Settings(
+        nats_url=nats_server.url, nats_seed_file=nats_server.seed_files["collector"]
+    )
+    async with connect(settings, "collector") as bus:
+        number = await bus.publish(LETTER, id="letter-17")
+    line = CommandLine(
+        MLSCOPE_NATS_URL=nats_server.url,
+        MLSCOPE_NATS_SEED_FILE=str(nats_server.seed_files["provisioner"]),
+    )
+    listed = await line("dead", "-o", "json")
+    letter = next(one for one in listed.json() if one["number"] == number)
+    assert letter.pop("at")
+    assert letter == {
+        "number": number,
+        "service": "collector",
+        "subject": LETTER.subject,
+        "stream": "TRACES",
+        "sequence": 17,
+        "deliveries": 3,
+        "reason": LETTER.reason,
+    }
+    shown = await line("dead", str(number))
+    assert (shown.code, repr(LETTER.body) in shown.out) == (exits.OK, True)
+    none = await line("dead", "999999")
+    assert none.code == exits.USAGE
+    assert "no dead letter 999999" in none.err
