@@ -40,6 +40,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "predict": ("", "--calls 30 --rounds 3"),
         "observing": ("", "--turns 1"),
         "ingest": ("", "--spans 100000 --repeats 1"),
+        "connections": ("", "--spans 100000 --repeats 1"),
         "artifacts": ("", "--megabytes 32 --repeats 1"),
         "startup": ("", ""),
         "catalog": ("", ""),

@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
@@ -78,7 +78,13 @@ class Servers:
     def settings(self, name: str) -> Settings:
         """Return the settings of one connection."""
         seed = self.folder / "keys" / f"{name}.nk"
-        return Settings(nats_url=self.nats_url, nats_seed_file=seed, database_url=self.address)
+        authority = self.folder / "tls" / "authority.pem"
+        return Settings(
+            nats_url=self.nats_url,
+            nats_seed_file=seed,
+            database_url=self.address,
+            tls_authority_file=authority if authority.exists() else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -187,11 +193,16 @@ class World:
 
 
 @contextmanager
-def open_world(database_url: str) -> Iterator[World]:
-    """Run the servers and one collector; the evaluation they are told of is there."""
+def open_world(
+    database_url: str, broker: Callable[[Path], NatsServer] = NatsServer
+) -> Iterator[World]:
+    """Run the servers and one collector; the evaluation they are told of is there.
+
+    `broker` makes the broker of a folder.
+    """
     with ExitStack() as stack:
         folder = stack.enter_context(new_folder())
-        nats = stack.enter_context(NatsServer(folder))
+        nats = stack.enter_context(broker(folder))
         counted = [nats.pid]
         if database_url:
             address = stack.enter_context(_scratch(database_url))

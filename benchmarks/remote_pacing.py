@@ -35,15 +35,19 @@ RATE_HZ, QUERIES, REPEATS, AGENT = 1000.0, 5000, 3, "null"
 MOST_P99_US = 250.0
 
 
-def responder(url: str, seed_file: str) -> None:
-    """Answer every query at once, for ever."""
+def responder(url: str, seed_file: str, authority_file: str = "") -> None:
+    """Answer every query at once, for ever; `authority_file` is what a broker with TLS needs."""
 
     async def answer(command: ReceivedCommand) -> bytes:
         query = msgpack.unpackb(command.body)["query"]
         return bytes(msgpack.packb({"query": query, "status": 0, "service_ns": 0, "error": ""}))
 
     async def serve() -> None:
-        environ = {"MLSCOPE_NATS_URL": url, "MLSCOPE_NATS_SEED_FILE": seed_file}
+        environ = {
+            "MLSCOPE_NATS_URL": url,
+            "MLSCOPE_NATS_SEED_FILE": seed_file,
+            "MLSCOPE_TLS_AUTHORITY_FILE": authority_file,
+        }
         async with nats.connect(Settings.read(environ), "agent") as bus:
             await bus.answer(agent_command(AGENT, "query"), answer, queue=None)
             await asyncio.Event().wait()
