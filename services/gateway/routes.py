@@ -1,4 +1,4 @@
-"""Every path of the gateway, and its responses to errors."""
+"""The paths of the gateway: pages, `/api` (`rest/routes.py`), files; its responses to errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,20 +24,8 @@ from services.gateway.live.standing import StandingOfAll
 from services.gateway.readiness import Readiness
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
-from services.gateway.rest import (
-    catalog,
-    charts,
-    evaluations,
-    explorations,
-    exports,
-    files,
-    manifests,
-    metrics,
-    predictions,
-    reports,
-    tables,
-    trace,
-)
+from services.gateway.rest import catalog, metrics, reports
+from services.gateway.rest.routes import rest_routes
 from services.gateway.site import (
     agents,
     analysis,
@@ -77,7 +65,7 @@ def build_app(
         routes=[
             *pages,
             Route("/login", login.login, methods=["GET", "POST"]),
-            Mount("/api", routes=_rest()),
+            Mount("/api", routes=rest_routes()),
             Route("/healthz", catalog.healthy),
             Route("/metrics", metrics.metrics),
             Route("/static/{build}/{path:path}", static_file),
@@ -142,59 +130,6 @@ def _pages() -> list[Route]:
         Route("/status", status.status),
         Route("/models", models.models),
         Route("/models/{name:path}/{version}", models.model),
-    ]
-
-
-def _rest() -> list[Route]:
-    """Return the routes below `/api`."""
-    return [
-        Route("/openapi.json", catalog.openapi),
-        Route("/catalog", catalog.catalog),
-        Route("/status", metrics.status),
-        Route("/compare", tables.compare),
-        Route("/compare/tables/{table}", tables.compared_table),
-        Route("/explore", explorations.explore),
-        Route("/explore/tables/{table}", explorations.explored_table),
-        Route("/explore/charts/{chart}", explorations.explored_chart),
-        Route("/events", evaluations.all_events),
-        Route("/match", evaluations.match, methods=["POST"]),
-        Route("/predict", predictions.predict, methods=["POST"]),
-        Route("/equivalents", evaluations.equivalents, methods=["POST"]),
-        Route("/models", manifests.show_models),
-        Route("/models/{name:path}", manifests.show_model),
-        Route("/files", files.send, methods=["POST"]),
-        Route("/manifests", manifests.publish, methods=["POST"]),
-        Route("/manifests/check", manifests.check, methods=["POST"]),
-        Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),
-        Route("/evaluations", evaluations.list_evaluations, methods=["GET"]),
-        Route("/evaluations", evaluations.evaluate, methods=["POST"]),
-        Route("/evaluations/{evaluation}", evaluations.show, methods=["GET"]),
-        Route("/evaluations/{evaluation}", evaluations.cancel, methods=["DELETE"]),
-        Route("/evaluations/{evaluation}/events", evaluations.events),
-        Route("/evaluations/{evaluation}/report", reports.report),
-        Route("/evaluations/{evaluation}/report.zip", reports.report_archive),
-        Route("/evaluations/{evaluation}/analyses", tables.analyses),
-        Route("/evaluations/{evaluation}/charts/{chart}", charts.show_chart),
-        Route("/evaluations/{evaluation}/tables", tables.tables),
-        Route("/evaluations/{evaluation}/tables/{table}", tables.show_table),
-        *_traces(),
-    ]
-
-
-def _traces() -> list[Route]:
-    """Return the routes of traces and downloads."""
-    address = "/evaluations/{evaluation}"
-    run = f"{address}/runs/{{run}}"
-    return [
-        Route(f"{address}/trace", trace.trace),
-        Route(f"{address}/predictions", exports.predictions),
-        Route(f"{address}/exports/flow", exports.facts),
-        Route(f"{address}/exports/log", exports.reference_log),
-        Route(f"{run}/trace", trace.trace),
-        Route(f"{run}/spans", trace.spans),
-        Route(f"{run}/spans/{{span}}", trace.span),
-        Route(f"{run}/series", trace.series),
-        Route(f"{run}/exports/{{format}}", exports.spans_as),
     ]
 
 
