@@ -190,7 +190,7 @@ class Agent:
             try:
                 await self._do_order(order)
             except Exception:  # noqa: BLE001  # one order must not end the agent
-                _log.exception("an order broke", extra={"evaluation": order.evaluation})
+                _log.exception("an order broke", extra=_place_of(order))
                 await self._fail_order(order, WorkerDied("could not be used; see the agent's log"))
             await self._sessions.end_order()
             self.orders.apply(Ended(order))
@@ -278,9 +278,7 @@ class Agent:
         try:
             await publisher.fail_open_runs(error)
         except BusError:
-            _log.exception(
-                "an order's outcome is not published", extra={"evaluation": order.evaluation}
-            )
+            _log.exception("an order's outcome is not published", extra=_place_of(order))
 
 
 def is_own(subject: Subject, models: frozenset[str]) -> bool:
@@ -288,3 +286,9 @@ def is_own(subject: Subject, models: frozenset[str]) -> bool:
     options = {name: text for name, text in subject.options.items() if text != UNVERIFIED}
     is_verified = refused_in(subject.model.model, options) is None
     return is_verified and digest_of(subject.model) in models
+
+
+def _place_of(order: WorkOrder) -> dict[str, object]:
+    """Return what a line of the log says of an order beside its event."""
+    runs = ",".join(order.runs)
+    return {"evaluation": order.evaluation, "run": runs, "agent": order.agent}

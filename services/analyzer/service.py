@@ -142,6 +142,7 @@ class Analyzer:
         A failure is tried again; the last one is published as AnalysisFailed.
         """
         measured = cast("EvaluationMeasured", delivery.recorded.fact)
+        place = {"evaluation": measured.evaluation}
         outcome: Fact
         try:
             recorded = await self._bus.read(decisions_of(measured.evaluation))
@@ -159,11 +160,11 @@ class Analyzer:
             )
             self.analyzed += 1
         except BusError as error:
-            _log.warning("analysis of %s postponed, retrying later: %s", measured.evaluation, error)
+            _log.warning("analysis postponed, retrying later: %s", error, extra=place)
             await delivery.retry()
             return
         except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
-            _log.exception("analysis of %s failed, try %d", measured.evaluation, delivery.tries)
+            _log.exception("analysis failed, try %d", delivery.tries, extra=place)
             if delivery.tries < _MOST_TRIES:
                 await delivery.retry()
                 return

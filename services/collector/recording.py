@@ -144,6 +144,7 @@ class AttemptRecorder:
     async def _record(self, delivery: Delivery) -> None:
         recorded = delivery.recorded
         fact = cast("RunEnded", recorded.fact)
+        place = {"evaluation": fact.evaluation, "run": fact.run}
         try:
             decisions = await self._evaluations.decisions(fact.evaluation)
             if decisions.plan is None or decisions.requested_ns is None:
@@ -153,7 +154,7 @@ class AttemptRecorder:
             row = run_row(fact, decisions.plan, decisions.requested_ns, recorded.envelope.id)
             await patiently([delivery], self._ends.end_run, row)
         except (UnplannedRun, RefusedRows, ForeignFact) as error:
-            _log.error("attempt not recorded, buried: %s", error)
+            _log.error("attempt not recorded, buried: %s", error, extra=place)
             await delivery.bury(str(error))
         except UnstartedAttempt as error:
             if delivery.tries >= TRIES_FOR_UNKNOWN:
@@ -161,10 +162,10 @@ class AttemptRecorder:
             else:
                 await delivery.retry(1.0)
         except (UnknownEvaluation, BusError) as error:
-            _log.warning("attempt not recorded yet: %s", error)
+            _log.warning("attempt not recorded yet: %s", error, extra=place)
             await delivery.retry()
         except Exception as error:  # noqa: BLE001 (whatever an agent sends, the loop goes on)
-            _log.exception("attempt not recorded, try %d", delivery.tries)
+            _log.exception("attempt not recorded, try %d", delivery.tries, extra=place)
             if delivery.tries > 1:
                 await delivery.bury(f"{type(error).__name__}: {error}")
             else:
@@ -186,7 +187,8 @@ class AttemptRecorder:
                 settled = (waiting.run_key, state, waiting.batches)
                 await patiently((), self._store.settle, *settled)
         except (BusError, CollectorServiceError) as error:
-            _log.warning("%s/%s not announced yet: %s", waiting.evaluation, waiting.run, error)
+            place = {"evaluation": waiting.evaluation, "run": waiting.run}
+            _log.warning("not announced yet: %s", error, extra=place)
 
     async def _purge(self, settled: Purgeable) -> bool:
         """Drop a run's messages, unless another attempt of it may still be under way."""

@@ -137,6 +137,7 @@ class Saver:
 
     async def _prepare(self, delivery: Delivery) -> PreparedDelivery | None:
         batch = cast("Batch", delivery.recorded.fact)
+        place = {"evaluation": batch.evaluation, "run": batch.run, "agent": batch.agent}
         try:
             start_ns = await self._evaluations.start_of(batch.evaluation)
             await self._evaluations.check_speaker(batch)
@@ -149,10 +150,10 @@ class Saver:
             else:
                 await _retry_soon(delivery)
         except BusError as error:
-            _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error)
+            _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error, extra=place)
             await _retry_soon(delivery)
         except MemoryError:
-            _log.error("no memory for a batch of %s, it comes again", batch.evaluation)
+            _log.error("no memory for a batch of %s, it comes again", batch.evaluation, extra=place)
             await _retry_soon(delivery)
         except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
             await self._bury(delivery, f"{type(error).__name__}: {error}")

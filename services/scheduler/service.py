@@ -181,13 +181,14 @@ class Scheduler:
 
     async def _try(self, action: Callable[[str], Awaitable[None]], evaluation: str) -> bool:
         """Apply an action to an evaluation; False when it failed: that must not end the service."""
+        place = {"evaluation": evaluation}
         try:
             await action(evaluation)
         except (BusError, Undecided) as error:
-            _log.warning("could not advance %s: %s", evaluation, error)
+            _log.warning("could not advance %s: %s", evaluation, error, extra=place)
             return False
         except Exception:  # noqa: BLE001  one evaluation must not stop the others
-            _log.exception("could not advance %s", evaluation)
+            _log.exception("could not advance %s", evaluation, extra=place)
             return False
         return True
 

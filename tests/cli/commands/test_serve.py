@@ -1,13 +1,16 @@
 """`mlscope serve` and `provision`: what is wrong with their settings ends them with a sentence."""
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from cli import exits
 from cli.cluster.nats_server import NatsServer
+from cli.cluster.ports import free_port
 from mlscope.health import Announced
 from tests.cli.conftest import CommandLine, ended
 from tests.stories import StandIns
@@ -30,18 +33,29 @@ async def test_a_service_is_ready_once_it_is_announced_and_ends_when_told(
 ) -> None:
     ready = tmp_path / "ready"
     ready.write_text("of an earlier start")
+    port = free_port()
     serve = CommandLine(
         MLSCOPE_NATS_URL=nats_server.url,
         MLSCOPE_NATS_SEED_FILE=str(nats_server.seed_files["registry"]),
         MLSCOPE_READY_FILE=str(ready),
         MLSCOPE_UNHEARD_OF="1",
+        MLSCOPE_METRICS_PORT=str(port),
+        MLSCOPE_RESTARTS="2",
+        MLSCOPE_LOG_FORMAT="json",
     )
     process = await serve.start("serve", "registry")
     assert process.stderr is not None
     said = b""
     while b"MLSCOPE_UNHEARD_OF" not in said:
         said = await process.stderr.readline()
+    assert json.loads(said)["service"] == "registry"
     await _made_anew(ready)
+    async with httpx.AsyncClient() as web:
+        figures = (await web.get(f"http://127.0.0.1:{port}/metrics")).text
+    (restarts,) = [line for line in figures.splitlines() if line.startswith("mlscope_restarts")]
+    assert 'service="registry"' in restarts
+    assert restarts.endswith(" 2.0")
+    assert "mlscope_messages_sent_total{" in figures
     process.send_signal(signal.SIGTERM)
     assert (await ended(process)).code == exits.OK
 
