@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from cli import exits
 from cli.inputs.pages import TOKEN_FILE
-from mlscope.bus.bus import Bus, StatsSource
+from mlscope.bus.bus import Bus
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.errors import Unreachable
-from mlscope.bus.records import ServiceInfo
+from mlscope.bus.records import ServiceInfo, StatsSource
 from mlscope.health import Announced
 from mlscope.logs import set_up_logging
 from mlscope.metrics.process import process_figures

@@ -6,12 +6,20 @@ value of each key. Two implementations (`bus.nats`, `testing.memory_bus`) pass o
 contract tests.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from mlscope.bus.live import LiveMessages
-from mlscope.bus.records import Backlog, Entry, ReceivedCommand, Recorded, ServiceInfo, Traffic
+from mlscope.bus.records import (
+    Backlog,
+    Entry,
+    ReceivedCommand,
+    Recorded,
+    ServiceInfo,
+    StatsSource,
+    Traffic,
+)
 from schemas.message import Fact
 
 if TYPE_CHECKING:
@@ -50,9 +58,6 @@ class Delivery(Protocol):
         """Record the fact as a dead letter with the reason; it is not delivered again."""
         ...
 
-
-StatsSource = Callable[[], Mapping[str, object]]
-"""Returns the data a service adds to `$SRV.STATS`: sequences, state digest, queue lengths."""
 
 LIMIT_RUNNING = 64
 """Default number of commands on one subject that run at once."""

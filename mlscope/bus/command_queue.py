@@ -4,12 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus
 from mlscope.bus.envelopes import dead_letter, refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
-from mlscope.bus.records import ReceivedCommand
+from mlscope.bus.records import CommandCounts, ReceivedCommand
 
 _log = logging.getLogger(__name__)
 
@@ -24,18 +23,6 @@ async def bury_command(bus: Bus, command: ReceivedCommand, reason: str) -> None:
     """Publish over `bus` the dead letter of `command`, which its service refused for `reason`."""
     letter, letter_id = dead_letter(bus.name, reason, subject=command.subject, body=command.body)
     await bus.publish(letter, id=letter_id)
-
-
-@dataclass(slots=True)
-class CommandCounts:
-    """Counts of the commands on one subject since the service started."""
-
-    requests: int = 0
-    errors: int = 0
-    last_error: str = ""
-    processing_ns: int = 0
-    open: int = 0
-    """How many are being answered, or wait for it."""
 
 
 class CommandQueue:

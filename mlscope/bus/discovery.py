@@ -5,9 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from mlscope.bus.bus import StatsSource
-from mlscope.bus.command_queue import CommandCounts
-from mlscope.bus.records import ServiceInfo
+from mlscope.bus.records import CommandCounts, ServiceInfo, StatsSource
 
 CountsOf = Callable[[str], CommandCounts]
 """Returns the counts of the commands on a subject."""

@@ -1,9 +1,12 @@
 """Values that a bus returns: facts of the log, entries of buckets, commands, counts. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from schemas.message import Envelope, Fact
+
+StatsSource = Callable[[], Mapping[str, object]]
+"""Returns the data a service adds to `$SRV.STATS`: sequences, state digest, queue lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,15 @@ class Backlog:
     waiting: int
     unsettled: int
     redelivered: int
+
+
+@dataclass(slots=True)
+class CommandCounts:
+    """Counts of the commands on one subject since the service started."""
+
+    requests: int = 0
+    errors: int = 0
+    last_error: str = ""
+    processing_ns: int = 0
+    open: int = 0
+    """How many are being answered, or wait for it."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
-from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery, StatsSource
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery
 from mlscope.bus.command_queue import bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
@@ -36,7 +36,7 @@ from mlscope.bus.nats.log import (
 )
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.records import Backlog, Entry, Recorded, ServiceInfo, Traffic
+from mlscope.bus.records import Backlog, Entry, Recorded, ServiceInfo, StatsSource, Traffic
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.dead import LetterBuried
 from schemas.message import Fact

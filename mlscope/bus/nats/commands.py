@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mlscope.bus.bus import MOST_ANSWERS, Answerer
-from mlscope.bus.command_queue import Bury, CommandCounts, CommandQueue
+from mlscope.bus.command_queue import Bury, CommandQueue
 from mlscope.bus.errors import BusError, NoAnswer, NoReply
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
-from mlscope.bus.records import ReceivedCommand
+from mlscope.bus.records import CommandCounts, ReceivedCommand
 
 
 class Commands:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 
-from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery, StatsSource
-from mlscope.bus.command_queue import CommandCounts, CommandQueue, bury_command
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery
+from mlscope.bus.command_queue import CommandQueue, bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
     SkippingReader,
@@ -17,7 +17,16 @@ from mlscope.bus.envelopes import (
 )
 from mlscope.bus.errors import Conflict, NoAnswer, NotProvisioned, Unreachable
 from mlscope.bus.live import LiveMessages
-from mlscope.bus.records import Backlog, Entry, ReceivedCommand, Recorded, ServiceInfo, Traffic
+from mlscope.bus.records import (
+    Backlog,
+    CommandCounts,
+    Entry,
+    ReceivedCommand,
+    Recorded,
+    ServiceInfo,
+    StatsSource,
+    Traffic,
+)
 from mlscope.bus.streams import BATCHES, store_of, stream_of
 from mlscope.testing.memory_bus.bucket import BucketState
 from mlscope.testing.memory_bus.delivery import MemoryDelivery

@@ -1,8 +1,7 @@
 """What `nats micro` is told of a service."""
 
-from mlscope.bus.command_queue import CommandCounts
 from mlscope.bus.discovery import ServiceInstance
-from mlscope.bus.records import ServiceInfo
+from mlscope.bus.records import CommandCounts, ServiceInfo
 
 FACTS = ServiceInfo("registry", "1.2.3", "Knows.", {"catalog": "a.catalog", "publish": "a.publish"})
 COUNTS = {"a.catalog": CommandCounts(requests=4, errors=1, last_error="x", processing_ns=10)}

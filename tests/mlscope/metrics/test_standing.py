@@ -7,9 +7,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli.cluster.plan import SERVICES as STARTED
-from mlscope.bus.command_queue import CommandCounts
 from mlscope.bus.discovery import ServiceInstance
-from mlscope.bus.records import Backlog, ServiceInfo
+from mlscope.bus.records import Backlog, CommandCounts, ServiceInfo
 from mlscope.metrics.declared import BACKLOGS, METRICS, SERVICE_UP, SERVICES, labels_of
 from mlscope.metrics.exposition import exposition
 from mlscope.metrics.standing import ServiceFigures, Standing
