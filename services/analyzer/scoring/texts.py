@@ -50,7 +50,7 @@ def answers_to_questions(
 
 def transcripts(answered: Sequence[str], truths: Sequence[Sequence[str]]) -> list[Judgement]:
     """Return error rates of the texts `answered` by words and characters, against `truths`."""
-    right = [texts[0] if texts else None for texts in truths]
+    right = [accepted[0] if accepted else None for accepted in truths]
     rates = {
         "true words": word_error_rate(answered, right),
         "true characters": character_error_rate(answered, right),

@@ -229,11 +229,11 @@ def _constraints_of(
     )
 
 
-def _version_constraint(need: FrameworkNeed, field: str) -> SpecifierSet:
+def _version_constraint(need: FrameworkNeed, field_name: str) -> SpecifierSet:
     try:
         return constraint_of(need.version)
     except BadConstraint as error:
-        raise invalid(field, need.version, ">=1.12.0 <2.0, ==1.15.* or 1.15") from error
+        raise invalid(field_name, need.version, ">=1.12.0 <2.0, ==1.15.* or 1.15") from error
 
 
 def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | str:
