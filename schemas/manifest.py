@@ -87,6 +87,20 @@ class FrameworkNeed(Message):
     version: str = ""
 
 
+def framework_of(value: object) -> object:
+    """Return `name:constraint` as the fields of a FrameworkNeed."""
+    if isinstance(value, str):
+        name, _, version = value.partition(":")
+        return {"name": name, "version": version}
+    return value
+
+
+FrameworkField = Annotated[
+    FrameworkNeed | None,
+    BeforeValidator(framework_of, json_schema_input_type=str | FrameworkNeed | None),
+]
+
+
 class Assets(Message):
     """Origin of a model: files, each with a checksum (`sha256:…` or `md5:…`), or a builder.
 

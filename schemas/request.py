@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from schemas.encoding.faults import truncate
 from schemas.identity import Token
@@ -12,7 +12,7 @@ from schemas.json_values import JsonObject
 from schemas.level import Level, LevelField, level_of
 from schemas.manifest import (
     DatasetManifest,
-    FrameworkNeed,
+    FrameworkField,
     HardwareManifest,
     Manifest,
     ModelManifest,
@@ -21,20 +21,7 @@ from schemas.manifest import (
 from schemas.message import Command, Message
 from schemas.numbers import Count, Integer, Number
 
-
-def framework_of(value: object) -> object:
-    """Return `name:constraint` as the fields of a FrameworkNeed."""
-    if isinstance(value, str):
-        name, _, version = value.partition(":")
-        return {"name": name, "version": version}
-    return value
-
-
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
-FrameworkField = Annotated[
-    FrameworkNeed | None,
-    BeforeValidator(framework_of, json_schema_input_type=str | FrameworkNeed | None),
-]
 
 
 class ScenarioChoice(Command):

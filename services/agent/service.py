@@ -24,7 +24,7 @@ from services.agent.errors import (
     WorkerDied,
 )
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
-from services.agent.host.announcing import announcement
+from services.agent.host.announcing import announcement, limited_to
 from services.agent.host.clock_reading import read_cluster_clock
 from services.agent.host.commands import Commands
 from services.agent.host.execution import Execution
@@ -142,8 +142,8 @@ class Agent:
             labels=settings.agent_labels,
             predictors=settings.agent_predictors,
             allowances=self._allowances,
-            models=self._models,
         )
+        described = limited_to(described, self._models)
         described = await asyncio.to_thread(self._roofs.added_to, described)
         fact = AgentAnnounced(agent=self.id, announcement=described)
         fact_id = derived_id(self.incarnation, "announced", self._times_announced)

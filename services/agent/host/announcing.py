@@ -39,13 +39,11 @@ def announcement(
     labels: Mapping[str, str] | None = None,
     predictors: tuple[str, ...] = (),
     allowances: Allowances = DEFAULT_ALLOWANCES,
-    models: Collection[str] | None = None,
 ) -> Announcement:
     """Return the announcement of an `agent`'s start, its `incarnation`.
 
     `image` is the container image it runs in, `labels` are its owner's, `predictors` limits the
-    frameworks it offers, and `allowances` are what models may use. `models` are the digests of
-    those that it opens; None: any.
+    frameworks it offers, and `allowances` are what models may use.
     """
     hardware = this_machine()
     return Announcement(
@@ -57,12 +55,20 @@ def announcement(
         image=image,
         labels=dict(labels or {}),
         allows_inline_python=allowances.inline is not None,
-        models=None if models is None else tuple(sorted(name[:_DIGITS] for name in models)),
         builders=tuple(allowances.builders),
         remote_hosts=allowances.remote_hosts,
         mlscope_version=package_version("mlscope"),
         python_version=platform.python_version(),
     )
+
+
+def limited_to(described: Announcement, models: Collection[str] | None) -> Announcement:
+    """Return an announcement of an agent that opens the models with these digests alone; None: any.
+
+    The digests are shortened to the digits that matching compares.
+    """
+    names = None if models is None else tuple(sorted(name[:_DIGITS] for name in models))
+    return described.model_copy(update={"models": names})
 
 
 def known_collectors() -> Iterator[CollectorFacts]:
