@@ -99,7 +99,7 @@ def test_no_name_stands_in_the_way_of_scaling(program: str) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("    healthcheck: *healthy", "    healthchek: *healthy"),
+        ("    healthcheck:\n      <<: *healthy", "    healthchek:\n      <<: *healthy"),
         ("condition: service_completed_successfully", "condition: service_ended"),
         ("      - db-data:/var/lib/postgresql/data", "      - db-dat:/var/lib/postgresql/data"),
     ],
