@@ -217,7 +217,7 @@ def test_bytes_are_bytes_everywhere() -> None:
 
 #: times without an interval: noted once, least and most, a box, begins, totals, computed ones
 NO_ESTIMATES = {
-    "conditions": {"load_ns", "first_run_ns"},
+    "conditions": {"load_ns", "first_run_ns", "clock_offset_ns", "clock_bound_ns"},
     "latency": {"min", "max"},
     "lateness": {"max"},
     "layer_latency": {"min", "q1", "median", "q3", "max"},
