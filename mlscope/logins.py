@@ -14,6 +14,10 @@ PARAMETER = "login"
 TICKET_S = 24 * 3600
 """How long a ticket holds that is printed."""
 _DIGITS = 16
+# An address stands in one line of a terminal: the nonce must only differ from tickets of the same
+# second, and 128 bits of the signature are beyond guessing.
+_NONCE_BYTES = 6
+_SIGNATURE_DIGITS = 32
 
 
 def login_address(address: str, token: str, now_s: float, life_s: float = TICKET_S) -> str:
@@ -23,7 +27,7 @@ def login_address(address: str, token: str, now_s: float, life_s: float = TICKET
     """
     parts = urlsplit(address)
     query = [*parse_qsl(parts.query, keep_blank_values=True)]
-    query.append((PARAMETER, _ticket(token, int(now_s + life_s), secrets.token_hex(16))))
+    query.append((PARAMETER, _ticket(token, int(now_s + life_s), secrets.token_hex(_NONCE_BYTES))))
     return parts._replace(path=parts.path or "/", query=urlencode(query)).geturl()
 
 
@@ -39,4 +43,5 @@ def expiry_of(ticket: str, token: str) -> int:
 def _ticket(token: str, expires: int, nonce: str) -> str:
     text = f"{expires}.{nonce}"
     signed = f"mlscope ticket {text}".encode("utf-8", "replace")
-    return f"{text}.{hmac.new(token.encode(), signed, hashlib.sha256).hexdigest()}"
+    signature = hmac.new(token.encode(), signed, hashlib.sha256).hexdigest()
+    return f"{text}.{signature[:_SIGNATURE_DIGITS]}"
