@@ -1,6 +1,8 @@
 """The health check of `nats` in compose.yaml, run by a shell on a folder of the test's own."""
 
+import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +79,34 @@ def test_a_complaint_after_the_log_began_anew_counts(looks: Looks) -> None:
     assert looks.look()
 
 
-def test_each_service_is_asked_over_the_bus() -> None:
+@pytest.mark.parametrize(
+    "name", ["registry", "scheduler", "agent", "collector", "analyzer", "gateway"]
+)
+def test_each_service_is_asked_over_the_bus_when_its_answer_is_old(
+    name: str, tmp_path: Path
+) -> None:
     services: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    for name in ("registry", "scheduler", "agent", "collector", "analyzer", "gateway"):
-        check = services[name]["healthcheck"]
-        assert check["test"] == ["CMD", "mlscope", "health", name, "--end"]
-        assert check["timeout"] == "15s", "longer than a question takes"
+    check = services[name]["healthcheck"]
+    kind, script = check["test"]
+    assert (kind, check["timeout"]) == ("CMD-SHELL", "15s"), "longer than a question takes"
+    questions, ready, healthy = (tmp_path / file for file in ("questions", "ready", "healthy"))
+    asking = f'mlscope() {{ echo "$*" >> {questions}; test ! -e {tmp_path}/deaf; }}\n'
+    script = asking + script.replace("/tmp/healthy", str(healthy)).replace("/tmp/ready", str(ready))
+
+    def is_healthy() -> bool:
+        return subprocess.run(["sh", "-c", script], check=False).returncode == 0
+
+    os.utime(_touched(ready), (time.time() - 100,) * 2)
+    assert [is_healthy() for _ in range(3)] == [True] * 3
+    assert questions.read_text().splitlines() == [f"health {name} --end"]
+    os.utime(healthy, (time.time() - 31,) * 2)
+    (tmp_path / "deaf").touch()
+    assert not is_healthy(), "an old answer is asked again"
+    healthy.touch()
+    os.utime(ready, (time.time() + 1,) * 2)
+    assert not is_healthy(), "an answer from before a restart does not count"
+
+
+def _touched(path: Path) -> Path:
+    path.touch()
+    return path
