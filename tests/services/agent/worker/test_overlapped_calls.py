@@ -124,7 +124,7 @@ def test_streamed_calls_overlap_and_leave_what_calls_one_by_one_leave(
     pictures: Session, kinds: tuple[type[Changed], type[Slow]]
 ) -> None:
     run = a_run("r", scenario="batched", samples="streamed", queries=6, concurrency=4)
-    # What the model takes of the second good picture, for which one kind raises. Runs reuse the slot.
+    # What the model takes of the second good picture, for which one kind raises; runs reuse slots.
     prepared = pictures.slots[0].arrays[0][1].copy()
     recorded = []
     for kind in kinds:
