@@ -1,8 +1,9 @@
 """What services answered to `$SRV.STATS`, as the values of metrics. Pure."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlscope.bus.records import Backlog
@@ -11,6 +12,7 @@ from mlscope.metrics.declared import BACKLOGS, METRICS, SERVICE_UP, SERVICES, Me
 
 MOST_LABEL_CHARACTERS = 64
 _MOST_VALUES_OF_A_LABEL = 64
+_LEAST_TOO_LARGE = 2**63
 
 Samples = dict[tuple[str, ...], float]
 """The values of one metric, by those of its labels."""
@@ -28,7 +30,11 @@ class ServiceFigures:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> "ServiceFigures":
-        """Return the figures in an `answer` to `$SRV.STATS`. Raises KeyError, IndexError."""
+        """Return the figures in an `answer` to `$SRV.STATS`.
+
+        Whoever answers may have put anything there. Raises KeyError, IndexError, ValueError,
+        TypeError, AttributeError, RecursionError.
+        """
         endpoints = answer["endpoints"]
         data = dict(endpoints[0].get("data", {}))
         counted = {
@@ -42,11 +48,8 @@ class ServiceFigures:
             figure: {one["name"]: one.get(place, 0) for one in named}
             for figure, place in counted.items()
         }
-        host = str(data.get("process", {}).get("host", ""))
-        agent = str(data.get("agent", ""))
-        version, host, agent = (
-            text[:MOST_LABEL_CHARACTERS] for text in (answer["version"], host, agent)
-        )
+        host, agent = data.get("process", {}).get("host", ""), data.get("agent", "")
+        version, host, agent = (_label(value) for value in (answer["version"], host, agent))
         return cls(answer["name"], version, host, agent, {**data, "requests": requests})
 
     def at(self, source: str) -> Any:
@@ -61,19 +64,46 @@ class ServiceFigures:
     def number(self, source: str) -> float:
         """Return the number at a place; 0 if there is none."""
         value = self.at(source)
-        return float(value) if isinstance(value, int | float) else 0.0
+        return float(value) if _is_number(value) else 0.0
 
     def samples(self, metric: Metric) -> Iterator[tuple[tuple[str, ...], float]]:
         """Yield the values of a metric with those of its labels; nothing if it has none."""
         if metric.services and self.service not in metric.services:
             return
         value, own = self.at(metric.source), (self.service, self.host, self.agent)
-        if not metric.label and isinstance(value, int | float):
+        if not metric.label and _is_number(value):
             yield own, value * metric.scale
         if metric.label and isinstance(value, Mapping):
             for name, one in list(value.items())[:_MOST_VALUES_OF_A_LABEL]:
-                if isinstance(one, int | float):
-                    yield (*own, str(name)[:MOST_LABEL_CHARACTERS]), one * metric.scale
+                if _is_number(one):
+                    yield (*own, _label(name)), one * metric.scale
+
+
+def told_apart(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
+    """Return `figures` sorted, with a number after the host of a second with the same labels.
+
+    An instance claims its host and agent itself: without the number one replaces another.
+    """
+    counts: Counter[tuple[str, str, str]] = Counter()
+    apart = []
+    for one in sorted(figures, key=lambda one: (one.service, one.host, one.agent)):
+        labels = (one.service, one.host, one.agent)
+        counts[labels] += 1
+        ending = f" ({counts[labels]})" if counts[labels] > 1 else ""
+        host = one.host[: MOST_LABEL_CHARACTERS - len(ending)] + ending
+        apart.append(replace(one, host=host))
+    return apart
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a value can be shown and counted: finite, and no larger than 64 bits hold."""
+    is_number = isinstance(value, int | float)
+    return is_number and abs(value) < _LEAST_TOO_LARGE and math.isfinite(value)
+
+
+def _label(value: object) -> str:
+    """Return a value as a label: short, and of characters that UTF-8 has."""
+    return str(value)[:MOST_LABEL_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True, slots=True)

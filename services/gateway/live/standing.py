@@ -11,10 +11,11 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.records import Backlog
 from mlscope.bus.streams import DURABLES
 from mlscope.metrics.declared import SERVICES
-from mlscope.metrics.standing import ServiceFigures, Standing
+from mlscope.metrics.standing import ServiceFigures, Standing, told_apart
 
 _ANSWER_WITHIN_S = 1.0
 _FRESH_S = 1.0
+_MOST_BYTES = 256 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +52,7 @@ class StandingOfAll:
         except BusError as error:
             _log.info("no figures of %s: %s", service, error)
             return []
-        return sorted(_figures_in(texts, service), key=lambda one: (one.host, one.agent))
+        return told_apart(_figures_in(texts, service))
 
     async def _backlog(self, durable: str) -> tuple[str, Backlog | None]:
         try:
@@ -65,8 +66,8 @@ def _figures_in(texts: list[bytes], service: str) -> Iterator[ServiceFigures]:
     """Yield the figures in those answers that are what `service` answers."""
     for text in texts:
         try:
-            figures = ServiceFigures.of(json.loads(text))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            figures = ServiceFigures.of(json.loads(text if len(text) <= _MOST_BYTES else ""))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             _log.warning("an answer of %s is none", service)
             continue
         if figures.service == service:

@@ -40,7 +40,8 @@ class InstanceRow:
     @property
     def started_ns(self) -> int:
         """When it started, since the epoch; 0 if that is not known."""
-        return int((self._number("process.started_s") or 0) * 1e9)
+        started_ns = int((self._number("process.started_s") or 0) * 1e9)
+        return started_ns if 0 < started_ns < 2**63 else 0
 
     @property
     def restarts(self) -> int | None:

@@ -48,6 +48,43 @@ async def test_nobody_passes_for_another_service(bus: Bus) -> None:
     assert 'mlscope_service_up{service="agent"} 0.0' in text
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 100_000,
+        b'{"agent": %b1%b}' % (b"[" * 900, b"]" * 900),
+        b'{"process": {"restarts": %b}}' % (b"9" * 400),
+        b'{"process": {"restarts": Infinity, "started_s": NaN, "cpu_s": 1e300}}',
+        b'{"process": {"started_s": 9e17}, "rows_published": {"\\ud800": 1}}',
+        b'{"agent": "\\ud800"}',
+        b'{"agent": "%b"}' % (b"x" * 300_000),
+    ],
+)
+async def test_one_agents_answer_breaks_no_page(bus: Bus, data: bytes) -> None:
+    async def answers(subject: str, **_: object) -> list[bytes]:
+        endpoint = b'{"name": "x", "subject": "", "data": %b}'
+        named = b'{"name": "agent", "version": "1", "endpoints": [%b]}'
+        return [named % (endpoint % data), named % (endpoint % b'{"agent": "sound"}')]
+
+    bus.ask_all = answers  # type: ignore[method-assign]
+    async with web_over(bus) as web:
+        for path in ("/metrics", "/status", "/api/status"):
+            answer = await web.get(path)
+            assert answer.status_code == 200
+            assert "sound" in answer.text or path == "/metrics"
+
+
+async def test_no_instance_replaces_another_with_the_same_labels(bus: Bus) -> None:
+    for restarts in (3, 99):
+        figures = {"process": {"host": "here", "restarts": restarts}, "agent": "first"}
+        await bus.announce(ServiceInfo("agent", "1.0.0", "", {}), lambda figures=figures: figures)
+    async with web_over(bus) as web:
+        text = (await web.get("/metrics")).text
+    for host, restarts in (("here", 3), ("here (2)", 99)):
+        labels = f'agent="first",host="{host}",service="agent"'
+        assert f"mlscope_restarts_total{{{labels}}} {restarts}.0" in text
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/api/status"])
 async def test_they_need_the_token(bus: Bus, path: str) -> None:
     async with web_over(bus, token="secret") as web:
