@@ -5,7 +5,9 @@ resolves differently the second time leads elsewhere.
 """
 
 import http.client
+import math
 import socket
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ class Dialing:
         """Allow these hosts."""
         self._allowed = allowed
         self._open: list[socket.socket] = []
+        self._ends_s: list[float] = []  # of the blocks that run, on the monotonic clock
 
     def handlers(self) -> tuple[urllib.request.BaseHandler, ...]:
         """Return the handlers of `http:` and `https:` addresses for an opener of urllib."""
@@ -47,7 +50,7 @@ class Dialing:
         """Return what connects for a `request`. Raises HostNotAllowed.
 
         A proxy is the owner's choice. It resolves names itself, so that the host is checked by what
-        it resolves to here.
+        it resolves to here; a name that does not resolve here passes.
         """
         is_proxied = request.has_proxy() or bool(getattr(request, "_tunnel_host", None))
         if not is_proxied:
@@ -69,6 +72,8 @@ class Dialing:
         Raises TimeoutError.
         """
         is_late = Event()
+        end_s = time.monotonic() + limit_s
+        self._ends_s.append(end_s)
         timer = Timer(limit_s, self._end, (is_late,))
         timer.daemon = True
         timer.start()
@@ -76,7 +81,8 @@ class Dialing:
             yield
         finally:
             timer.cancel()
-            if is_late.is_set():
+            self._ends_s.remove(end_s)
+            if is_late.is_set() or time.monotonic() >= end_s:
                 raise TimeoutError(f"no complete answer within {limit_s:.3g} s")
 
     def close(self) -> None:
@@ -101,17 +107,27 @@ class Dialing:
             self._allowed.check(host, [str(address[0]) for _, address in resolved])
         failure = OSError("no address")
         for family, address in resolved:
+            remaining_s = self._remaining_s()
             dialed = socket.socket(family, socket.SOCK_STREAM)
             try:
-                dialed.settimeout(timeout_s)
+                dialed.settimeout(min(timeout_s, remaining_s))
+                self._open.append(dialed.dup())  # TLS takes the socket over, not what it refers to
                 dialed.connect(address)
+                self._remaining_s()
             except OSError as error:
                 dialed.close()
                 failure = error
             else:
-                self._open.append(dialed.dup())  # TLS takes the socket over, not what it refers to
+                dialed.settimeout(timeout_s)
                 return dialed
         raise failure
+
+    def _remaining_s(self) -> float:
+        """Return the time that the blocks of `within` leave. Raises TimeoutError."""
+        remaining_s = min(self._ends_s, default=math.inf) - time.monotonic()
+        if remaining_s <= 0:
+            raise TimeoutError("no time is left to connect")
+        return remaining_s
 
     def _dial_unchecked(
         self, place: tuple[str, int], timeout_s: float, *_: object

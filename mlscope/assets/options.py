@@ -10,6 +10,8 @@ from mlscope.assets.errors import HostNotAllowed
 
 PUBLIC, ANY = "public", "any"
 _NAT64 = ip_network("64:ff9b::/96")
+_LOCAL = (ip_network("fec0::/10"), ip_network("64:ff9b:1::/48"))
+"""Networks of one site (RFC 3879, RFC 8215) that Python counts as the internet's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         teredo = address.teredo[1] if address.teredo is not None else None
         inner = address.ipv4_mapped or address.sixtofour or teredo or low_bits
     checked = inner or address
-    return checked.is_global and not checked.is_multicast
+    is_local = any(address in network for network in _LOCAL)
+    return checked.is_global and not checked.is_multicast and not is_local
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def fetching(cache: Cache, root: Path, *names: str, retries: RetryPolicy = _QUIC
         "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1",
         "169.254.169.254", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1",
         "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::", "64:ff9b::a00:1", "ff02::1",
+        "fec0::1", "64:ff9b:1::a00:1",
     ],
 )  # fmt: skip
 def test_no_address_but_the_internets_is_public(address: str) -> None:
@@ -152,6 +153,38 @@ def test_a_server_that_sends_a_byte_at_a_time_is_given_up(
     with pytest.raises(DownloadFailed, match=reason):
         fetching(cache, root, "127.0.0.1", retries=retries).fetch(parse(dripping), ANYTHING)
     assert time.monotonic() - started_s < 20  # it never ends by itself
+
+
+@pytest.mark.parametrize(
+    ("retries", "reason"),
+    [
+        (RetryPolicy(1, 1, 0.0, 0.0, 0.3, 1024, 5.0), "no complete answer within 0.3 s"),
+        (RetryPolicy(9, 9, 0.0, 0.0, 1.0, 1, 0.4), "not complete after 0.4 s"),
+    ],
+)
+def test_no_address_is_dialed_after_the_end(
+    cache: Cache,
+    root: Path,
+    dripping: str,
+    monkeypatch: pytest.MonkeyPatch,
+    retries: RetryPolicy,
+    reason: str,
+) -> None:
+    """The first address takes all the time there is, so that the second is too late."""
+    port = int(dripping.rpartition(":")[2].partition("/")[0])
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as deaf,
+        socket.create_connection(deaf.getsockname()),
+    ):
+        places = [deaf.getsockname(), ("127.0.0.1", port)]
+        resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+        monkeypatch.setattr(
+            "mlscope.assets.dialing.socket.getaddrinfo", lambda *_, **__: list(resolved)
+        )
+        with pytest.raises(DownloadFailed, match=reason):
+            fetching(cache, root, "127.0.0.1", retries=retries).fetch(
+                parse(f"http://two.example:{port}/m"), ANYTHING
+            )
 
 
 def test_a_slow_download_ends_when_it_is_cancelled(cache: Cache, root: Path, dripping: str) -> None:
