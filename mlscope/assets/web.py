@@ -83,6 +83,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             reason = "redirected from https to http; give its checksum (sha256:…)"
             raise AssetMissing(self._remote.address, reason)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        fp.close()  # else urllib reads the whole body, however long it is
         if request is None or (old.scheme, old.netloc) != (new.scheme, new.netloc):
             return request
         for name, value in req.unredirected_hdrs.items():

@@ -1,6 +1,7 @@
 """Downloads against a real server that cuts, lies, redirects and changes its files."""
 
 import hashlib
+import io
 import secrets
 import urllib.request
 from http.client import HTTPMessage
@@ -204,6 +205,15 @@ def test_a_redirect_is_followed(assets: Assets, site: Site) -> None:
         assert held.sha256 == SUM.digest
 
 
+def test_a_redirects_body_is_not_read(assets: Assets, site: Site) -> None:
+    """An announced body that never comes is waited for by nobody."""
+    site.redirects["/old"] = site.put("/m", BODY)
+    site.redirect_bytes = 1 << 30
+    with assets.fetch(parse(f"{site.url}/old"), SUM) as held:
+        assert held.sha256 == SUM.digest
+    assert [path for path, _ in site.asked] == ["/old", "/m"]
+
+
 def test_a_redirect_to_a_file_is_refused(assets: Assets, site: Site) -> None:
     site.redirects["/old"] = "file:///etc/hostname"
     with pytest.raises((AssetMissing, DownloadFailed)):
@@ -270,8 +280,8 @@ def test_the_encrypted_way_is_left_with_a_checksum_only(is_checked: bool, follow
     request = urllib.request.Request("https://h/m")
 
     def redirected() -> object:
-        target = "http://h/m"
-        return _Redirects(remote).redirect_request(request, None, 302, "", HTTPMessage(), target)
+        target, body = "http://h/m", io.BytesIO()
+        return _Redirects(remote).redirect_request(request, body, 302, "", HTTPMessage(), target)
 
     if follows:
         assert redirected() is not None

@@ -26,6 +26,8 @@ class Site:
     statuses: list[int] = field(default_factory=list)
     takes_ranges: bool = True
     minds_if_range: bool = True
+    #: a redirect announces a body of so many bytes, of which none comes
+    redirect_bytes: int = 0
     #: waits so long in the middle of an answer
     rest_s: float = 0.0
     url: str = ""
@@ -57,7 +59,10 @@ class _Answering(BaseHTTPRequestHandler):
         if self.site.statuses:
             self._say(self.site.statuses.pop(0))
         elif self.path in self.site.redirects:
-            self._say(302, {"Location": self.site.redirects[self.path]})
+            self.send_response(302)
+            self.send_header("Location", self.site.redirects[self.path])
+            self.send_header("Content-Length", str(self.site.redirect_bytes))
+            self.end_headers()
         elif self.path not in self.site.files:
             self._say(404)
         elif (
