@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from mlscope.bus.records import Backlog
 from mlscope.bus.streams import durable_named
@@ -95,10 +95,11 @@ def told_apart(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
     return apart
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     """Tell whether a value can be shown and counted: finite, and no larger than 64 bits hold."""
-    is_number = isinstance(value, int | float)
-    return is_number and abs(value) < _LEAST_TOO_LARGE and math.isfinite(value)
+    if not isinstance(value, int | float):
+        return False
+    return abs(value) < _LEAST_TOO_LARGE and math.isfinite(value)
 
 
 def _label(value: object) -> str:

@@ -1,5 +1,7 @@
 """`/metrics` and `/status`: what answers over the bus, behind the token."""
 
+from functools import partial
+
 import pytest
 
 from mlscope.bus.bus import Bus
@@ -77,7 +79,7 @@ async def test_one_agents_answer_breaks_no_page(bus: Bus, data: bytes) -> None:
 async def test_no_instance_replaces_another_with_the_same_labels(bus: Bus) -> None:
     for restarts in (3, 99):
         figures = {"process": {"host": "here", "restarts": restarts}, "agent": "first"}
-        await bus.announce(ServiceInfo("agent", "1.0.0", "", {}), lambda figures=figures: figures)
+        await bus.announce(ServiceInfo("agent", "1.0.0", "", {}), partial(dict, figures))
     async with web_over(bus) as web:
         text = (await web.get("/metrics")).text
     for host, restarts in (("here", 3), ("here (2)", 99)):
