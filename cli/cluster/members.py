@@ -33,8 +33,11 @@ class Members:
     @property
     def keys(self) -> dict[str, str]:
         """The public keys of agents on other machines, by agent."""
-        files = (self.folder / "keys" / "members").glob("*.pub")
-        return {file.stem: file.read_text("ascii").strip() for file in sorted(files)}
+        public = {}
+        for file in sorted((self.folder / "keys" / "members").glob("*.pub")):
+            with suppress(FileNotFoundError):  # it was revoked meanwhile
+                public[file.stem] = file.read_text("ascii").strip()
+        return public
 
     def invitations(self, now_s: float) -> dict[str, tuple[str, float]]:
         """Return the public key and the end of each invitation that is open at `now_s` (epoch)."""

@@ -197,8 +197,13 @@ class Supervisor:
         if self._waker.is_news or now_s >= self._logs_due_s:
             self._waker.is_news = False
             self._logs_due_s = now_s + _LOG_CHECK_S
-            if self._servers[0].ready and self._plan.nats.refresh():
-                self._reloads_due_s = [now_s + delay_s for delay_s in _RELOADS_S]
+            try:
+                if self._servers[0].ready and self._plan.nats.refresh():
+                    self._reloads_due_s = [now_s + delay_s for delay_s in _RELOADS_S]
+            except (OSError, ValueError, KeyError) as error:
+                # A full disk, or a file of a member that is none, must not end what runs.
+                reason = f"{type(error).__name__}: {error}"
+                _log.warning("members not read; trying again", extra={"reason": reason})
             if self._storage.is_stuck():
                 _log.warning("nats refuses to store although the disk has room; restarting it")
                 self._servers[0].end()

@@ -179,6 +179,20 @@ def test_a_service_that_keeps_dying_takes_nobody_with_it(
     assert states["registry"].restarts == 0
 
 
+def test_a_member_that_cannot_be_read_ends_nothing(
+    cluster: StartCluster, data_folder: Path
+) -> None:
+    one = cluster("registry")
+    one.until("mlscope running")
+    before = one.identities()
+    stray = data_folder / "keys" / "members" / "not an agent.pub"
+    stray.parent.mkdir()
+    stray.touch()
+    one.process.send_signal(signal.SIGUSR1)
+    one.until("members not read")
+    assert one.identities() == before
+
+
 def test_ports_and_data_survive_a_restart(cluster: StartCluster, data_folder: Path) -> None:
     first = cluster()
     state = first.until("mlscope running")
