@@ -52,7 +52,8 @@ def hear(settings: Settings, service: str, *, within_s: float = ANSWER_WITHIN_S)
     inbox = health_inbox(agent_inbox(settings.agent_id) if service == "agent" else service)
     try:
         answers = is_answered(settings, service, subject, inbox=inbox, within_s=within_s)
-    except OSError:
+    except (OSError, ValueError, KeyError):
+        # Also where something else than a broker greets at its address, or the key is unreadable.
         return "no broker"
     return "answers" if answers else "silent"
 
@@ -66,6 +67,9 @@ def count_silence(ready_file: Path, hearing: Hearing) -> int:
     if hearing != "silent":
         file.unlink(missing_ok=True)
         return 0
-    count = (int(file.read_text()) if file.exists() else 0) + 1
-    file.write_text(str(count))
+    try:
+        count = int(file.read_text("ascii")) + 1
+    except (FileNotFoundError, ValueError):
+        count = 1  # the first, or a full disk has left the file empty
+    file.write_text(str(count), "ascii")
     return count

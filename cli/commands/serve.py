@@ -17,7 +17,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import ServiceInfo, StatsSource
-from mlscope.health import Announced
+from mlscope.health import Announced, count_silence
 from mlscope.logs import set_up_logging
 from mlscope.metrics.process import process_figures
 from mlscope.metrics.standing import ServiceFigures, Standing
@@ -39,7 +39,9 @@ def serve(arguments: argparse.Namespace) -> int:
     for variable in unknown_variables(os.environ):
         _log.warning("unknown setting", extra={"variable": variable})
     if settings.ready_file is not None:
-        settings.ready_file.unlink(missing_ok=True)  # left by an earlier start in this container
+        # Both are left by an earlier start in this container.
+        settings.ready_file.unlink(missing_ok=True)
+        count_silence(settings.ready_file, "starting")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve_until_stopped(arguments.service, settings))
     return exits.OK
