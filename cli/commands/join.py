@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -63,24 +64,38 @@ def member_environ(folder: Path) -> Mapping[str, str]:
 async def become_member(invitation: Invitation, folder: Path) -> None:
     """Have the cluster admit a key of this machine's own, unless it has already.
 
-    The membership is kept in `folder` before it is asked for: when the answer is lost, the same
-    `invitation` is accepted again, as the key is known by then.
+    The membership is kept in `folder.partial` until the key is admitted, so that a failure leaves
+    an older one as it is. When the answer is lost, the same `invitation` is accepted again, as the
+    key is known by then. Raises as `join` does.
     """
-    key = ensure_key(folder, "agent")
+    partial = folder.with_name(f"{folder.name}.partial")
+    for made in (folder, partial):
+        made.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if (folder / "agent.nk").exists():  # a machine keeps its key
+        write_secret(partial / "agent.nk", ensure_key(folder, "agent").seed)
+    key = ensure_key(partial, "agent")
+    (partial / "authority.pem").unlink(missing_ok=True)
     if invitation.authority:
-        write_secret(folder / "authority.pem", invitation.authority.strip())
+        write_secret(partial / "authority.pem", invitation.authority.strip())
     member = {"agent": invitation.agent, "url": invitation.url}
-    (folder / "member.json").write_text(json.dumps(member) + "\n", "utf-8")
-    settings = Settings.read(member_environ(folder))
-    agent = invitation.agent
+    (partial / "member.json").write_text(json.dumps(member) + "\n", "utf-8")
+    await _be_admitted(invitation, partial, key.public)
+    (folder / "authority.pem").unlink(missing_ok=True)
+    for file in ("agent.nk", "authority.pem", "member.json"):
+        if (partial / file).exists():
+            (partial / file).replace(folder / file)
+    shutil.rmtree(partial)
+
+
+async def _be_admitted(invitation: Invitation, folder: Path, public: str) -> None:
+    """Return once the cluster takes the `public` key of `folder`. Raises NotPermitted, Misused."""
+    settings, agent = Settings.read(member_environ(folder)), invitation.agent
     if _is_admitted(settings, agent):
         return
-    if time.time() >= invitation.ends_s:
-        raise Misused(f"the invitation of {agent} has ended: invite it again")
     seed_file = folder / "invitation.nk"
     write_secret(seed_file, invitation.seed)
     try:
-        await _ask(replace(settings, nats_seed_file=seed_file), agent, key.public)
+        await _ask(replace(settings, nats_seed_file=seed_file), agent, public)
     finally:
         seed_file.unlink()
     deadline = time.monotonic() + _WITHIN_S

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cli.cluster.keys import ensure_key
 from cli.cluster.members import Members
 from cli.cluster.state import ClusterState, running_state
 from cli.commands import agents, join
@@ -74,10 +75,17 @@ async def test_a_machine_joins_once_and_is_revoked(
         seed_file = data_folder / "keys" / "provisioner.nk"
         await provision(replace(operator, nats_seed_file=seed_file))
         invitation = await asyncio.to_thread(invited, data_folder, capsys)
+        # This machine's clock may be ahead: the cluster's says when an invitation ends.
+        invitation = replace(invitation, ends_s=0.0)
         assert invitation.seed not in (data_folder / "nats.conf").read_text()
         await join.become_member(invitation, tmp_path / "one")
+        older = tmp_path / "other"
+        seed = ensure_key(older, "agent").seed
+        (older / "member.json").write_text("{}")
+        membership = {"agent.nk": f"{seed}\n", "member.json": "{}"}
         with pytest.raises(Misused, match="was used or has ended"):
-            await join.become_member(invitation, tmp_path / "other")
+            await join.become_member(invitation, older)
+        assert {path.name: path.read_text() for path in older.iterdir()} == membership
         # The answer was lost: the same word is taken again from the machine that has joined.
         await join.become_member(invitation, tmp_path / "one")
         with pytest.raises(Misused, match="has joined already"):
