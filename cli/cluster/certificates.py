@@ -5,8 +5,9 @@
     keys/tls/server.key      secret: the key of broker and pages
     keys/tls/server.pem      their certificate, signed by the authority
 
-The server's certificate is made anew when the address changes or it is about to end; clients go on,
-as they trust the authority. Imported only by a cluster that listens for other machines.
+The server's certificate is made anew, at the start of the cluster, when the address changes or half
+of its life is over; clients go on, as they trust the authority. Imported only by a cluster that
+listens for other machines.
 """
 
 import datetime as dt
@@ -30,7 +31,8 @@ from mlscope.settings import Settings
 _AUTHORITY_DAYS = 3650
 _SERVER_DAYS = 397
 """The longest that browsers accept."""
-_RENEW_DAYS = 30
+_RENEW_BELOW = dt.timedelta(days=_SERVER_DAYS / 2)
+"""A cluster that runs does not renew it: it should outlast half a year without a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,12 @@ def _make_server_certificate(
 
 
 def _fits(made: Certificate, names: set[str]) -> bool:
-    """Tell whether the certificate is there, is for exactly these names and does not end soon."""
+    """Tell whether the certificate is there, is for these names alone, and half its life left."""
     if not (made.certificate.exists() and made.key.exists()):
         return False
     certificate = x509.load_pem_x509_certificate(made.certificate.read_bytes())
     extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    renew_at = certificate.not_valid_after_utc - dt.timedelta(days=_RENEW_DAYS)
-    is_fresh = dt.datetime.now(dt.UTC) < renew_at
+    is_fresh = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC) > _RENEW_BELOW
     return is_fresh and {str(general.value) for general in extension.value} == names
 
 

@@ -75,7 +75,7 @@ def test_a_new_address_and_a_near_end_renew_the_certificate_alone(
     authority, first = made.authority, made.certificate.read_bytes()
     assert authority is not None
     trusted = authority.read_bytes()
-    monkeypatch.setattr(certificates, "_SERVER_DAYS", 29)
+    monkeypatch.setattr(certificates, "_SERVER_DAYS", 190)
     ensure_certificate(tmp_path, "192.0.2.8")
     short = made.certificate.read_bytes()
     monkeypatch.undo()
