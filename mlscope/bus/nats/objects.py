@@ -102,19 +102,29 @@ class Objects:
 
         Raises NoSuchPayload, PayloadMismatch.
         """
-        for pause_s in _FOLLOW_S:
-            try:
-                return await self._get(subject, name, sha256)
-            except (NoSuchPayload, PayloadMismatch):
-                await asyncio.sleep(pause_s)
-        return await self._get(subject, name, sha256)
+        is_cluster = len(self._connection.client.servers) > 1
+        for pause_s in _FOLLOW_S if is_cluster else ():
+            size_bytes, body = await self._read(subject, name, sha256)
+            if size_bytes == len(body):
+                break
+            await asyncio.sleep(pause_s)
+        else:
+            size_bytes, body = await self._read(subject, name, sha256)
+        if size_bytes is None:
+            raise NoSuchPayload(name)
+        if (digest := hashlib.sha256(body).hexdigest()) != sha256:
+            raise PayloadMismatch(name, sha256, digest)
+        return body
 
-    async def _get(self, subject: str, name: str, sha256: str) -> bytes:
-        """Read an object once. Raises NoSuchPayload, PayloadMismatch."""
+    async def _read(self, subject: str, name: str, sha256: str) -> tuple[object, bytes]:
+        """Return the size that an object is to have, None without one, and what there is of it.
+
+        Raises PayloadMismatch for an object that is too large.
+        """
         store_name = store_of(subject)
         described = await self._described(store_name, name)
         if described is None or described.get("deleted"):
-            raise NoSuchPayload(name)
+            return None, b""
         parts: list[bytes] = []
         after, remaining, size_bytes = 0, 1, 0
         while remaining:
@@ -130,10 +140,7 @@ class Objects:
                 raise PayloadMismatch(name, sha256, f"of more than {MAX_OBJECT_BYTES} bytes")
             after = messages[-1].sequence if messages else after
             remaining = remaining if messages else 0
-        body = b"".join(parts)
-        if (digest := hashlib.sha256(body).hexdigest()) != sha256:
-            raise PayloadMismatch(name, sha256, digest)
-        return body
+        return described.get("size", size_bytes), b"".join(parts)
 
     async def chunks_by_name(self, filter_subject: str) -> Mapping[str, list[str]]:
         """Return the payloads of batches on a filter: the subjects of the chunks by name.

@@ -3,11 +3,13 @@
 import asyncio
 import base64
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import nats
 import pytest
 
-from mlscope.bus.errors import NoSuchPayload, SubjectTooLong
+from mlscope.bus.errors import NoSuchPayload, PayloadMismatch, SubjectTooLong
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.objects import Objects, nuid_of
 from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, OBJECTS
@@ -89,10 +91,34 @@ async def test_a_subject_that_the_server_would_not_take_is_not_sent(world: NatsW
 async def test_an_object_that_comes_late_is_waited_for(world: NatsWorld) -> None:
     """A server of a cluster may know the fact before it knows the object that the fact names."""
     subject, body = subject_of(a_fact()), b"late"
-    async with world.connect() as bus:
-        reading = asyncio.create_task(
-            bus.get_object(subject, "late", hashlib.sha256(body).hexdigest())
-        )
+    digest = hashlib.sha256(body).hexdigest()
+    async with objects_of(world, servers=2) as objects, world.connect() as bus:
+        reading = asyncio.create_task(objects.get(subject, "late", digest))
         await asyncio.sleep(0.03)
         await bus.put_object(subject, "late", body)
         assert await reading == body
+
+
+@pytest.mark.parametrize(("servers", "name"), [(1, "absent"), (1, "whole"), (2, "whole")])
+async def test_what_cannot_become_right_is_not_waited_for(
+    world: NatsWorld, monkeypatch: pytest.MonkeyPatch, servers: int, name: str
+) -> None:
+    """One server knows all that it stores, and a whole object with another hash stays so."""
+    monkeypatch.setattr("mlscope.bus.nats.objects._FOLLOW_S", (3600.0,))
+    subject = subject_of(a_fact())
+    async with world.connect() as bus:
+        await bus.put_object(subject, "whole", b"whole")
+    async with asyncio.timeout(10), objects_of(world, servers=servers) as objects:
+        with pytest.raises(NoSuchPayload if name == "absent" else PayloadMismatch):
+            await objects.get(subject, name, "0" * 64)
+
+
+@asynccontextmanager
+async def objects_of(world: NatsWorld, *, servers: int) -> AsyncIterator[Objects]:
+    """Lend the stores over a connection that knows this number of servers, all the same."""
+    places = [f"{world.server.url}/{number}" for number in range(servers)]
+    connection = Connection(OpenSettings(",".join(places)), "tester")
+    await connection.open(5.0)
+    assert len(connection.client.servers) == servers
+    yield Objects(connection)
+    await connection.close()
