@@ -35,10 +35,14 @@ def _answers_over(
 ) -> bool:
     """Ask through the server at `url`; the rest is as in `is_answered`."""
     reply = f"{inbox}.{secrets.token_hex(8)}"
-    connection, parser = dial(
-        url, settings.nats_seed(), f"{name}-health", settings.tls_authority_file
-    )
     deadline_s = time.monotonic() + within_s
+    connection, parser = dial(
+        url,
+        settings.nats_seed(),
+        f"{name}-health",
+        settings.tls_authority_file,
+        timeout_s=within_s,
+    )
     with connection:
         connection.sendall(subscription(reply) + publication(subject, reply, b""))
         while (left_s := deadline_s - time.monotonic()) > 0:

@@ -27,12 +27,17 @@ def trust(authority_file: Path | None) -> ssl.SSLContext:
 
 
 def dial(
-    urls: str, seed: str | None, name: str, authority_file: Path | None = None
+    urls: str,
+    seed: str | None,
+    name: str,
+    authority_file: Path | None = None,
+    *,
+    timeout_s: float = _TIMEOUT_S,
 ) -> tuple[socket.socket, Parser]:
     """Connect to one of the servers in `urls` (separated by commas), tried in order.
 
     `seed` is the nkey seed, None where users have no keys; `name` is the connection's name;
-    `authority_file` is as in `trust`.
+    `authority_file` is as in `trust`; `timeout_s` bounds each wait for a server.
     Returns the blocking socket and the parser of what is received on it. Raises
     ConnectionRefusedError with the reason for each server.
     """
@@ -40,17 +45,17 @@ def dial(
     for url in urls.split(","):
         address = urlsplit(url.strip())
         try:
-            return _dial_one(address, seed, name, authority_file)
+            return _dial_one(address, seed, name, authority_file, timeout_s)
         except OSError as error:
             reasons.append(f"{address.hostname}:{address.port or _PORT}: {error}")
     raise ConnectionRefusedError("; ".join(reasons))
 
 
 def _dial_one(
-    address: SplitResult, seed: str | None, name: str, authority_file: Path | None
+    address: SplitResult, seed: str | None, name: str, authority_file: Path | None, timeout_s: float
 ) -> tuple[socket.socket, Parser]:
     endpoint = (address.hostname or "127.0.0.1", address.port or _PORT)
-    connection = socket.create_connection(endpoint, timeout=_TIMEOUT_S)
+    connection = socket.create_connection(endpoint, timeout=timeout_s)
     with ExitStack() as undo:
         undo.callback(lambda: connection.close())  # TLS makes another of it
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
