@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from cli import exits
 from cli.cluster.restoring import move_data_aside, servers_of
 from cli.inputs.connection import folder_of, is_broker_named, provisioner_settings
-from mlscope.backup.archive import Contents
+from mlscope.backup.archive import Contents, reading
 from mlscope.settings import Settings
 
 
@@ -27,6 +27,8 @@ async def restore(arguments: argparse.Namespace) -> int:
     from services.analyzer.store import migrate as migrate_analyzer
     from services.collector.store import migrate as migrate_collector
 
+    with reading(arguments.file):
+        pass  # a file that is damaged must be refused before any data move aside
     with ExitStack() as running:
         if is_broker_named(arguments.data):
             settings = Settings.read(os.environ)

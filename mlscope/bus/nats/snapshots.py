@@ -8,6 +8,7 @@ JetStream API: https://docs.nats.io/reference/reference-protocols/nats_api_refer
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from mlscope.bus.errors import BusError, ServerRefused, Unreachable
@@ -70,7 +71,7 @@ async def restore_stream(
     api = f"$JS.API.STREAM.RESTORE.{stream}"
     answer = await connection.call(api, described)
     place = str(answer["deliver_subject"])
-    for chunk in (*chunks, b""):
+    for chunk in chain(chunks, (b"",)):
         reply = await connection.request(place, chunk, timeout_s=_CHUNK_WITHIN_S)
         if reply.data and "error" in (told := json.loads(reply.data)):
             raise ServerRefused.of(api, told["error"])

@@ -35,3 +35,13 @@ async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Pat
         assert json.loads(after.out) == json.loads(before.out) != []
     finally:
         await second("down")
+
+
+async def test_a_file_that_is_no_backup_moves_no_data(data_folder: Path, tmp_path: Path) -> None:
+    (data_folder / "nats").mkdir(parents=True)
+    broken = tmp_path / "cut.backup"
+    broken.write_bytes(b"PK not whole")
+    command = CommandLine(MLSCOPE_DATA=str(data_folder))
+    refused = await command("restore", str(broken), "--replace")
+    assert (refused.code, "not a whole backup" in refused.err) == (exits.FAILED, True)
+    assert (data_folder / "nats").is_dir()  # noqa: ASYNC240
