@@ -52,6 +52,10 @@ class ServiceFigures:
         version, host, agent = (_label(value) for value in (answer["version"], host, agent))
         return cls(answer["name"], version, host, agent, {**data, "requests": requests})
 
+    def labels(self) -> tuple[str, str, str]:
+        """Return service, host and agent, the labels of every figure."""
+        return (self.service, self.host, self.agent)
+
     def at(self, source: str) -> Any:
         """Return what is at a place with dots; None if nothing is."""
         place: Any = self.tree
@@ -70,13 +74,13 @@ class ServiceFigures:
         """Yield the values of a metric with those of its labels; nothing if it has none."""
         if metric.services and self.service not in metric.services:
             return
-        value, own = self.at(metric.source), (self.service, self.host, self.agent)
+        value, own = self.at(metric.source), self.labels()
         if not metric.label and _is_number(value):
             yield own, value * metric.scale
         if metric.label and isinstance(value, Mapping):
-            for name, one in list(value.items())[:_MOST_VALUES_OF_A_LABEL]:
-                if _is_number(one):
-                    yield (*own, _label(name)), one * metric.scale
+            for name, figure in list(value.items())[:_MOST_VALUES_OF_A_LABEL]:
+                if _is_number(figure):
+                    yield (*own, _label(name)), figure * metric.scale
 
 
 def told_apart(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
@@ -86,12 +90,12 @@ def told_apart(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     apart = []
-    for one in sorted(figures, key=lambda one: (one.service, one.host, one.agent)):
-        labels = (one.service, one.host, one.agent)
+    for instance in sorted(figures, key=ServiceFigures.labels):
+        labels = instance.labels()
         counts[labels] += 1
         ending = f" ({counts[labels]})" if counts[labels] > 1 else ""
-        host = one.host[: MOST_LABEL_CHARACTERS - len(ending)] + ending
-        apart.append(replace(one, host=host))
+        host = instance.host[: MOST_LABEL_CHARACTERS - len(ending)] + ending
+        apart.append(replace(instance, host=host))
     return apart
 
 

@@ -74,7 +74,7 @@ def in_wall_time(facts: Sequence[Fact], ahead_ns: int) -> list[Fact]:
     Nothing is decided by these times; they are shown.
     """
 
-    def told(fact: Fact) -> Fact:
+    def in_wall_clock(fact: Fact) -> Fact:
         match fact:
             case RunStarted():
                 return fact.model_copy(update={"started_ns": fact.started_ns + ahead_ns})
@@ -82,4 +82,4 @@ def in_wall_time(facts: Sequence[Fact], ahead_ns: int) -> list[Fact]:
                 return fact.model_copy(update={"until_ns": fact.until_ns + ahead_ns})
         return fact
 
-    return cast("list[Fact]", [told(fact) for fact in facts])
+    return cast("list[Fact]", [in_wall_clock(fact) for fact in facts])
