@@ -84,7 +84,7 @@ async def provision(settings: ProvisionSettings) -> None:
             await admin.make_store(replace(store, max_bytes=max_bytes))
         for before, now in sorted(set(admin.moved.values())):
             moved = [name for name, counts in admin.moved.items() if counts == (before, now)]
-            line = "kept by %d servers from now on, by %d before: %s"
-            _log.warning(line, now, before, ", ".join(moved))
+            line = "replicas changed from %d to %d: %s"
+            _log.warning(line, before, now, ", ".join(moved))
     finally:
         await admin.close()

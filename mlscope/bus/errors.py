@@ -144,8 +144,8 @@ class TooFewServers(BusError):
     def __init__(self, stream: str, replicas: int) -> None:
         """Name the `stream`, and the number of `replicas` that it was to have."""
         super().__init__(
-            f"{stream} cannot be kept by {replicas} servers: fewer are there; start the others or "
-            "lower MLSCOPE_REPLICAS"
+            f"{stream} cannot have {replicas} replicas: the cluster has fewer servers; start the "
+            "others or lower MLSCOPE_REPLICAS"
         )
 
 

@@ -1,5 +1,7 @@
 """Makes streams, durables, buckets and stores through JetStream's API, as the provisioner."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -9,12 +11,16 @@ from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.snapshots import restore_stream, snapshot_stream
 from mlscope.bus.streams import OBJECTS, REPUBLISHED, Bucket, Durable, Store, Stream
 
+_log = logging.getLogger(__name__)
+
 LEAST_VERSION = (2, 12)
 MOST_REPLICAS = 3
 """The servers that keep each stream where the cluster has as many, unless a setting says more."""
 
 _NOT_FOUND = 10059
-_TOO_FEW_SERVERS = (10005, 10074)
+_NO_PEERS, _NO_CLUSTER = 10005, 10074
+_STARTING_S, _STARTING_PAUSE_S = 10.0, 0.5
+"""How long, and in what steps, servers of a cluster that are still starting are waited for."""
 _SECOND_NS = 1_000_000_000
 _MARKERS_S = 60
 
@@ -32,6 +38,7 @@ class Admin:
         """
         self._connection = Connection(settings, name, patience_s=30.0)
         self._replicas = replicas
+        self._starting_until_s = 0.0
         #: (before, now) for each stream that existed and is now kept by another number of servers
         self.moved: dict[str, tuple[int, int]] = {}
 
@@ -155,18 +162,38 @@ class Admin:
         # Update where it exists: a stream created again counts twice against the server's storage
         # limit until the server finds that it exists.
         api = f"$JS.API.STREAM.{'UPDATE' if before else 'CREATE'}.{name}"
-        counts = [self._replicas] if self._replicas else [max(before, MOST_REPLICAS), before or 1]
-        for count in counts:
-            try:
-                await self._call(api, {**full, "num_replicas": count})
-            except ServerRefused as error:
-                if error.error not in _TOO_FEW_SERVERS:
-                    raise
-            else:
-                if before and before != count:
-                    self.moved[name] = (before, count)
-                return
-        raise TooFewServers(name, counts[-1])
+        count = self._replicas or max(before, MOST_REPLICAS)
+        refusal = await self._refusal(api, {**full, "num_replicas": count})
+        while refusal == _NO_PEERS and not self._replicas and await self._may_more_servers_come():
+            refusal = await self._refusal(api, {**full, "num_replicas": count})
+        if refusal and not self._replicas:
+            if refusal == _NO_PEERS and not before:
+                _log.warning("%s gets 1 replica: fewer than %d servers answer", name, count)
+            count = before or 1
+            refusal = await self._refusal(api, {**full, "num_replicas": count})
+        if refusal:
+            raise TooFewServers(name, count)
+        if before and before != count:
+            self.moved[name] = (before, count)
+
+    async def _refusal(self, api: str, config: Mapping[str, Any]) -> int:
+        """Make a stream; return the error if there are too few servers for it, 0 if it is made."""
+        try:
+            await self._call(api, config)
+        except ServerRefused as error:
+            if error.error not in (_NO_PEERS, _NO_CLUSTER):
+                raise
+            return error.error
+        return 0
+
+    async def _may_more_servers_come(self) -> bool:
+        """Pause for servers that may still be starting; False when they had time, or none is."""
+        now_s = asyncio.get_running_loop().time()
+        self._starting_until_s = self._starting_until_s or now_s + _STARTING_S
+        if len(self._connection.client.servers) < 2 or now_s >= self._starting_until_s:
+            return False
+        await asyncio.sleep(_STARTING_PAUSE_S)
+        return True
 
     async def _replicas_of(self, stream: str) -> int:
         """Return the number of servers that keep a stream; 0 if it does not exist."""

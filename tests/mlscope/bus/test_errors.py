@@ -16,7 +16,7 @@ EXAMPLES = [
     (errors.SubjectTooLong("a.b" * 1300), "a subject of 3900 characters: a.b"),
     (errors.NoSuchPayload("plan"), "plan"),
     (errors.PayloadMismatch("plan", "aa", "bb"), "sha256 bb, expected aa"),
-    (errors.TooFewServers("LOG", 3), "LOG cannot be kept by 3 servers"),
+    (errors.TooFewServers("LOG", 3), "LOG cannot have 3 replicas: the cluster has fewer servers"),
     (errors.ServerTooOld("2.9.1", "2.12"), "2.9.1 is too old; install 2.12"),
     (ServerRefused("a.b", 500, 10049, "no"), "no (500/10049)"),
 ]

@@ -1,7 +1,9 @@
 """Provisioning: what is made, what is changed, what nobody may do to it."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import nats
 import pytest
@@ -38,6 +40,37 @@ async def test_what_cannot_be_changed_is_refused(world: NatsWorld) -> None:
     taken = replace(STREAMS[0], name="OTHER")
     with pytest.raises(ServerRefused, match="overlap"):
         await admin.make_stream(taken)
+    await admin.close()
+
+
+@pytest.mark.parametrize(("refusals", "replicas"), [(2, 3), (99, 1)])
+async def test_a_server_that_still_starts_is_waited_for(
+    world: NatsWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    refusals: int,
+    replicas: int,
+) -> None:
+    """Two of three servers refuse three replicas, until the third one answers."""
+    monkeypatch.setattr("mlscope.bus.nats.admin._STARTING_PAUSE_S", 0.01)
+    monkeypatch.setattr("mlscope.bus.nats.admin._STARTING_S", 1.0 if refusals == 2 else 0.1)
+    admin = Admin(OpenSettings(f"{world.server.url},{world.server.url}/2"))
+    await admin.open()
+    asked: list[int] = []
+
+    async def call(api: str, request: Mapping[str, Any]) -> Any:
+        """Be the API of a cluster without the stream."""
+        if "STREAM.INFO" in api:
+            raise ServerRefused(api, 404, 10059, "none")
+        asked.append(request["num_replicas"])
+        if request["num_replicas"] > 1 and len(asked) <= refusals:
+            raise ServerRefused(api, 400, 10005, "no suitable peers")
+
+    monkeypatch.setattr(admin._connection, "call", call)
+    await admin.make_stream(STREAMS[0])
+    assert asked[-1] == replicas
+    assert len(asked) > 2
+    assert (f"{STREAMS[0].name} gets 1 replica" in caplog.text) == (replicas == 1)
     await admin.close()
 
 
