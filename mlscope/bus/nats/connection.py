@@ -75,6 +75,7 @@ class Connection:
         self._place = redact(settings.nats_url)
         self._replies = ReplySubjects(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
+        self._connected_s = 0.0
         self._sending: set[asyncio.Task[None]] = set()
         self._on_reconnect: set[Callable[[], None]] = set()
 
@@ -276,6 +277,8 @@ class Connection:
         Return the time since which the server of now fails the call.
         """
         now_s = asyncio.get_running_loop().time()
+        # Another caller may have left the server that failed this one.
+        since_s = max(since_s, self._connected_s)
         if not self.is_up or now_s < since_s + _SILENT_S:
             return since_s if self.is_up else now_s
         if len(self.client.servers) > 1:
@@ -371,6 +374,7 @@ class Connection:
     async def _reconnected(self) -> None:
         _log.info("%s: connected again", self.name)
         self._last_failure = ""
+        self._connected_s = asyncio.get_running_loop().time()
         self._up.set()
         for wake in list(self._on_reconnect):
             wake()

@@ -24,14 +24,20 @@ async def snapshot_stream(
     """Call `take` with each chunk of the snapshot of a `stream`, and return what restores it.
 
     It is read over `connection`. Returned are the stream's configuration and state. Raises
-    ServerRefused, Unreachable.
+    ServerRefused, NoAnswer, Unreachable.
     """
     api = f"$JS.API.STREAM.SNAPSHOT.{stream}"
     chunks: asyncio.Queue[Msg | BusError] = asyncio.Queue()
     token = connection.expect(api, chunks.put_nowait, chunks.put_nowait)
     try:
         request = {"deliver_subject": token, "chunk_size": _CHUNK_BYTES}
-        described = await connection.call(api, request)
+        # Asked once: a second request would send a second snapshot to the same subject.
+        answer = await connection.request(
+            api, json.dumps(request).encode(), timeout_s=_CHUNK_WITHIN_S
+        )
+        described = json.loads(answer.data)
+        if "error" in described:
+            raise ServerRefused.of(api, described["error"])
         while True:
             async with asyncio.timeout(_CHUNK_WITHIN_S):
                 chunk = await chunks.get()

@@ -18,6 +18,7 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.snapshots import snapshot_stream
 from tests.contracts.worlds import OpenSettings
 
 GREETING = b'INFO {"version":"2.12.0","max_payload":1024,"headers":true}\r\n'
@@ -184,6 +185,29 @@ async def test_a_server_that_is_cut_off_is_left(monkeypatch: pytest.MonkeyPatch)
             assert await connection.call("a", {}) == {"seq": 1}
     assert cut.greeted
     assert other.greeted
+
+
+async def test_a_server_just_connected_to_is_not_left_for_an_older_one() -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 20.0) as connection:
+        connection.client.set_server_pool([settings.nats_url, f"{settings.nats_url}/again"])
+        long_ago_s = asyncio.get_running_loop().time() - 3600
+        left_s = await connection.leave_if_silent(long_ago_s)
+        await until(lambda: greeter.greeted == 2 and connection.is_up)
+        assert left_s < await connection.leave_if_silent(long_ago_s)
+        assert connection.is_up
+        assert greeter.greeted == 2
+
+
+async def test_a_snapshot_is_asked_for_once() -> None:
+    """A second request would send a second snapshot between the chunks of the first."""
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 20.0) as connection:
+        connection.attempt_s = 0.05
+        taking = asyncio.create_task(snapshot_stream(connection, "LOG", bytes))
+        await asyncio.sleep(0.3)
+        asked = [line for line in greeter.said if line.startswith(b"PUB $JS.API.STREAM.SNAPSHOT")]
+        assert len(asked) == 1
+        taking.cancel()
+        await asyncio.wait([taking])
 
 
 async def test_the_only_server_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
