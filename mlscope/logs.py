@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import sys
 import time
@@ -64,12 +65,16 @@ class JsonFormatter(LineFormatter):
     """Formats a record as one JSON object with the same fields, one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the object; numbers and truth values stay such, all else is text."""
-        said = {
-            name: value if isinstance(value, int | float) else redact(str(value))
-            for name, value in self.pairs(record).items()
-        }
-        return json.dumps(said)
+        """Return the object; finite numbers and truth values stay such, all else is text."""
+
+        def of_json(value: object) -> object:
+            is_number = isinstance(value, int) or (
+                isinstance(value, float) and math.isfinite(value)
+            )
+            return value if is_number else redact(str(value))
+
+        said = {name: of_json(value) for name, value in self.pairs(record).items()}
+        return json.dumps(said, allow_nan=False)
 
 
 _FORMATTERS = {"text": LineFormatter, "json": JsonFormatter}

@@ -80,6 +80,7 @@ def test_passwords_of_libpq_and_session_cookies_are_hidden(text: str) -> None:
 
 
 def test_as_json_a_line_is_one_object_with_evaluation_and_run() -> None:
+    where = {"evaluation": "e1", "run": "r1"}
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter("agent"))
@@ -88,10 +89,11 @@ def test_as_json_a_line_is_one_object_with_evaluation_and_run() -> None:
     try:
         raise ValueError("first\nsecond")
     except ValueError:
-        logger.exception("%s", SEED, extra={"evaluation": "e1", "run": "r1", "tries": 3})
+        logger.exception("%s", SEED, extra={**where, "tries": 3, "rate": float("nan")})
     assert stream.getvalue().count("\n") == 1
     said = json.loads(stream.getvalue())
     assert (said["service"], said["level"]) == ("agent", "error")
     assert (said["evaluation"], said["run"], said["tries"]) == ("e1", "r1", 3)
+    assert said["rate"] == "nan"  # JSON has no such number
     assert "first\nsecond" in said["traceback"]
     assert SEED not in stream.getvalue()
