@@ -95,7 +95,7 @@ METRICS = (
     Metric(
         "mlscope_facts_redelivered_total",
         "counter",
-        "Those of them that were delivered before.",
+        "Facts delivered more than once.",
         "bus.redelivered",
     ),
     Metric(
@@ -214,7 +214,7 @@ METRICS = (
     Metric(
         "mlscope_batches_on_their_way",
         "gauge",
-        "Batches sent whose acknowledgement is due.",
+        "Batches sent and not yet acknowledged.",
         "pending_batches",
         services=("agent",),
     ),
@@ -266,7 +266,7 @@ BACKLOGS = (
     Metric(
         "mlscope_durable_redelivered",
         "gauge",
-        "Those of them that were delivered before.",
+        "Facts delivered more than once.",
         "redelivered",
     ),
 )

@@ -40,7 +40,7 @@ async def serve(
     watches = Watches(bus, feeds)
     token = settings.gateway_token()
     if token is None:
-        _log.warning("no token: every user of this machine may ask and look")
+        _log.warning("no token: every user of this machine can use the gateway")
     own_hosts = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
     app = build_app(
         bus,

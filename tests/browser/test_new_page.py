@@ -70,7 +70,7 @@ async def test_files_that_a_manifest_names_are_sent_from_here(
         await page.click("details[data-keep=manifest] summary")
         await page.fill("#field-manifest", "name: mine\nversio: 1.0.0")
         await page.set_input_files("[data-send]", graph)
-        await until(page, f"{status}.textContent.startsWith('Mend the manifest')")
+        await until(page, f"{status}.textContent.startsWith('Correct the manifest')")
         await page.fill("#field-manifest", MANIFEST)
         await page.set_input_files("[data-send]", graph)
         await until(page, f"{status}.textContent === '1 sent, kept for a day'")

@@ -48,8 +48,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     """Confine this thread, and all that it starts, to the files of the session that it opens.
 
     Does nothing where the settings want none, and for `auto` where the kernel has none, or where
-    `ncu` replays the session: CUDA starts in no process of a confined one's (`_THREADS`). Raises
-    OSError.
+    `ncu` replays the session: CUDA starts in no child process of a confined process
+    (`_THREADS`). Raises OSError.
     """
     allowances = message.allowances
     is_on_cpu = message.order.subject.device == "cpu"

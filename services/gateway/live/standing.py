@@ -68,7 +68,7 @@ def _figures_in(texts: list[bytes], service: str) -> Iterator[ServiceFigures]:
         try:
             figures = ServiceFigures.of(json.loads(text if len(text) <= _MOST_BYTES else ""))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-            _log.warning("an answer of %s is none", service)
+            _log.warning("%s sent an answer that cannot be read", service)
             continue
         if figures.service == service:
             yield figures

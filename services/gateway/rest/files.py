@@ -11,7 +11,7 @@ from services.gateway.responses import as_json
 from services.gateway.sent_files import SentFiles
 
 _MEDIA_TYPE = "application/octet-stream"
-_MOST_LETTERS = 255
+_MOST_CHARACTERS = 255
 
 
 async def send(request: Request) -> Response:
@@ -27,8 +27,8 @@ async def send(request: Request) -> Response:
         )
         raise CommandRefused(Refused(error="unavailable", message=message))
     name, content_type = request.query_params.get("name", ""), request.headers.get("content-type")
-    if not 0 < len(name) <= _MOST_LETTERS:
-        expected = f"the file's name, of up to {_MOST_LETTERS} letters"
+    if not 0 < len(name) <= _MOST_CHARACTERS:
+        expected = f"the file's name, of up to {_MOST_CHARACTERS} characters"
         raise MalformedMessage(field="name", found=repr(name)[:80], expected=expected)
     if content_type != _MEDIA_TYPE:
         raise WrongContentType(content_type or "", _MEDIA_TYPE)

@@ -27,7 +27,7 @@ async function checked(text, files) {
   const headers = { "Content-Type": "application/json" };
   const body = JSON.stringify({ text, kind: "model", files });
   const answer = await answerOf(await fetch("/api/manifests/check", { method: "POST", headers, body }));
-  if (answer.faults.length) throw new Error("Mend the manifest first, then choose its files.");
+  if (answer.faults.length) throw new Error("Correct the manifest first, then choose its files.");
   return answer;
 }
 
