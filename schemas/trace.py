@@ -36,7 +36,8 @@ QUERY_KIND = 7
 """The kind of spans that show the load; the other kinds are those of `SpanKind`."""
 
 ANSWERED = "answered"
-"""The name of the spans of answered queries."""
+QUERY_STATUSES = (ANSWERED, "failed", "lost")
+"""The names of the spans of queries: what became of each."""
 
 
 class ShowTrace(Command):

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mlscope.tracing.lanes import LOAD, Codes, LaneKey, code_of
-from schemas.trace import ANSWERED, QUERY_KIND
+from schemas.trace import QUERY_KIND, QUERY_STATUSES
 
 Ns = npt.NDArray[np.int64]
 
-STATUSES = (ANSWERED, "failed", "lost")
+STATUSES = QUERY_STATUSES
 LATE, QUEUED = "issued late", "queued"
 LOAD_NAMES = (*STATUSES, LATE, QUEUED)
 _QUERY, _LATE, _QUEUED = range(3)

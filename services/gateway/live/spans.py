@@ -19,6 +19,7 @@ from mlscope.tracing.depths import place_in
 from mlscope.tracing.lanes import COUNTER, key_of, lane_codes, lane_of
 from mlscope.tracing.load_spans import LOAD_NAMES, load_of
 from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
+from schemas.trace import QUERY_KIND
 
 MOST_ROWS = 5_000
 """Spans of one event: a burst becomes several."""
@@ -38,6 +39,8 @@ class Row(NamedTuple):
     id: int
     parent: int
     value: float | None
+    #: of a span that shows the load: the query's number
+    query: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +137,17 @@ class SpanRelay:
         attempt.came.add(~fact.sequence)  # numbers below 0 are those of queries
         load = load_of(columns_of(fact))
         names = [self._name(text) for text in LOAD_NAMES]
-        for code, start, end, name, id_ in zip(
+        for code, start, end, name, id_, query in zip(
             load.code.tolist(),
             load.start.tolist(),
             load.end.tolist(),
             load.name.tolist(),
             load.id.tolist(),
+            load.query.tolist(),
             strict=True,
         ):
-            attempt.rows.append(Row(code, start, max(end - start, 0), names[name], id_, -1, None))
+            duration = max(end - start, 0)
+            attempt.rows.append(Row(code, start, duration, names[name], id_, -1, None, query))
 
     def flush(self) -> list[SpanBatch]:
         """Return the spans that came since the last call as events, and forget them."""
@@ -189,6 +194,9 @@ class SpanRelay:
         }
         if any(row.value is not None for row in rows):
             columns["value"] = [row.value for row in rows]
+        if any(row.query >= 0 for row in rows):
+            columns["query"] = [row.query for row in rows]
+            columns["kind"] = [QUERY_KIND if row.query >= 0 else 0 for row in rows]
         lanes, names = self._announced
         self._announced = (len(self._lanes), len(self._names))
         self._sequence += 1

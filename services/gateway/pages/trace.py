@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from mlscope.evaluation.fold import ENDED
 from mlscope.exchange.formats import SPAN_FORMATS, SpanFormat
 from schemas.status import EvaluationStatus, RunStatus
-from schemas.trace import ANSWERED, QUERY_KIND, SpanColumn, TraceLane
+from schemas.trace import ANSWERED, QUERY_KIND, QUERY_STATUSES, SpanColumn, TraceLane
 
 LONG_COLUMNS: tuple[SpanColumn, ...] = (
     *("lane", "start", "duration", "name", "id", "count"),
@@ -91,8 +91,9 @@ def longest_by_level(
     rows = zip(*(columns[name] for name in LONG_COLUMNS), strict=True)
     for number, start, duration, name, id_, count, kind, query in rows:
         if count == 1 and (lane := by_number.get(number)):
-            is_query = kind == QUERY_KIND and name == ANSWERED
-            title = f"query {query}" if is_query else name
+            title = name
+            if kind == QUERY_KIND and name in QUERY_STATUSES:
+                title = f"query {query}" if name == ANSWERED else f"query {query}, {name}"
             levels[lane.level].append(LongSpan(id_, title, lane.title, start, duration))
     return [
         LevelSpans(level, sorted(spans, key=lambda span: -span.duration_ns)[:MOST_OF_A_LEVEL])

@@ -80,6 +80,8 @@ def test_lanes_have_the_keys_of_the_stored_trace() -> None:
         "counter/power/0",
     ]
     assert content["value"] == [None, None, None, None, 61.5]
+    assert content["query"] == [0, 0, 0, -1, -1], "a query is called by its number"
+    assert content["kind"] == [7, 7, 7, 0, 0]
 
 
 def test_a_batch_that_comes_twice_or_of_an_older_attempt_adds_nothing() -> None:

@@ -91,20 +91,20 @@ def test_the_longest_spans_of_each_level_are_listed_without_tiles_and_counters()
     assert trace_view(status(1), "").with_levels((), "no analyzer").note == "no analyzer"
 
 
-def test_an_answered_query_is_listed_by_its_number() -> None:
+def test_a_query_is_listed_as_the_timeline_calls_it() -> None:
     lanes = [TraceLane(lane=0, key="load/0", group="load", level="queries", title="queries")]
     columns: dict[str, list[Any]] = {
-        "lane": [0, 0],
-        "start": [0.0, 9.0],
-        "duration": [5.0, 4.0],
-        "id": [-1, -4],
-        "name": ["answered", "failed"],
-        "count": [1, 1],
-        "kind": [7, 7],
-        "query": [84, 85],
+        "lane": [0, 0, 0],
+        "start": [0.0, 9.0, 13.0],
+        "duration": [5.0, 4.0, 3.0],
+        "id": [-1, -4, -7],
+        "name": ["answered", "failed", "late"],
+        "count": [1, 1, 1],
+        "kind": [7, 7, 7],
+        "query": [84, 85, 86],
     }
     (level,) = longest_by_level(lanes, columns)
-    assert [span.name for span in level.spans] == ["query 84", "failed"]
+    assert [span.name for span in level.spans] == ["query 84", "query 85, failed", "late"]
 
 
 def test_a_run_that_is_measured_has_no_count_of_spans_yet() -> None:
