@@ -6,6 +6,7 @@ devices by stream, counters.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,37 @@ LOAD_TITLES = ("queries", "issued late", "queued")
 LEVELS: Mapping[int, str] = {
     level: level.name.lower() for level in Level if level != Level.FRAMEWORK
 } | {Level.FRAMEWORK: "layer"}
+COUNTER_TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "resource.rss": "resident memory",
+        "resource.cpu": "CPU time so far",
+        "resource.cpu_user": "user CPU time",
+        "resource.cpu_system": "system CPU time",
+        "resource.minor_faults": "minor page faults",
+        "resource.major_faults": "major page faults",
+        "resource.voluntary_switches": "voluntary switches",
+        "resource.involuntary_switches": "involuntary switches",
+        "resource.io_read": "bytes read",
+        "resource.io_write": "bytes written",
+        "nvml.power": "GPU power",
+        "nvml.energy": "GPU energy so far",
+        "nvml.clock_sm": "SM clock",
+        "nvml.clock_memory": "GPU memory clock",
+        "nvml.throttle_reasons": "throttle reasons",
+        "nvml.utilisation": "GPU use",
+        "nvml.utilisation_memory": "GPU memory use",
+        "nvml.temperature": "GPU temperature",
+        "nvml.memory_used": "GPU memory in use",
+        "nvml.gpm_sm_utilisation": "SM use",
+        "nvml.gpm_sm_occupancy": "SM occupancy",
+        "nvml.gpm_tensor_utilisation": "tensor core use",
+        "nvml.gpm_dram_bandwidth": "DRAM bandwidth use",
+        "energy.gpu": "GPU energy",
+        "energy.package": "CPU energy",
+        "energy.dram": "DRAM energy",
+    }
+)
+"""What sampled series are called on a screen; the others keep their names."""
 MOST_LANES = 1 << 16
 """Lanes are numbered in 16 bits; the spans of further lanes share the last one."""
 
@@ -106,5 +138,6 @@ def lane_of(number: int, key: LaneKey, series: str = "", unit: str = "") -> Trac
             lane=number, key=path, group="device", level="kernel", title=title, **place
         )
     path = f"{group}/{series}/{device}"
-    title = f"{series} · device {device}" if device else series
+    title = COUNTER_TITLES.get(series, series.removeprefix("perf."))
+    title = f"{title} · device {device}" if device else title
     return TraceLane(lane=number, key=path, group="counter", level=unit, title=title, device=device)

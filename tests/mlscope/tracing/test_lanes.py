@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mlscope.tracing.lanes import (
     COUNTER,
+    COUNTER_TITLES,
     DEVICE,
     HOST,
     LOAD,
@@ -17,6 +18,9 @@ from mlscope.tracing.lanes import (
 )
 from schemas.batch import SpanKind
 from schemas.level import Level
+from services.agent.collectors import resource
+from services.agent.collectors.energy import DRAM, GPU, PACKAGE
+from services.agent.collectors.nvml.series import UNITS
 
 _KEYS = st.builds(
     LaneKey,
@@ -60,5 +64,12 @@ def test_lanes_say_what_their_spans_share() -> None:
     stream = lane_of(5, LaneKey(DEVICE, 0, 1, 7))
     assert (stream.title, stream.device, stream.stream) == ("device 1 · stream 7", 1, 7)
     power = lane_of(6, LaneKey(COUNTER, 0, 1, 12), "power", "W")
-    assert (power.key, power.level) == ("counter/power/1", "W")
+    assert (power.key, power.level, power.title) == ("counter/power/1", "W", "power · device 1")
+    memory = lane_of(7, LaneKey(COUNTER, 0, 0, 13), "resource.rss", "By")
+    assert (memory.key, memory.title) == ("counter/resource.rss/0", "resident memory")
     assert lane_of(0, LaneKey(LOAD, 1, 0, 0)).key == "load/late"
+
+
+def test_every_series_of_our_collectors_has_words() -> None:
+    own = {f"resource.{name}" for name in ("rss", "cpu", *resource.totals())}
+    assert own | set(UNITS) | {GPU, PACKAGE, DRAM} == set(COUNTER_TITLES)

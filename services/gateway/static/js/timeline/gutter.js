@@ -31,12 +31,19 @@ function itemOf(block, onFold, onPin) {
   const sign = Object.assign(document.createElement("span"), { className: "sign", textContent: FOLD[block.isFolded] });
   sign.setAttribute("aria-hidden", "true");
   fold.append(sign, name);
-  const title = block.lane?.group === "counter" ? block.lane.title : block.title;
-  fold.title = `${title}: ${count(block.lanes.reduce((sum, lane) => sum + lane.spans, 0))} spans`;
+  const isCounter = block.lane?.group === "counter";
+  const number = count(block.lanes.reduce((sum, lane) => sum + lane.spans, 0));
+  fold.title = isCounter ? `${block.lane.title}${unitOf(block.lane)}: ${number} samples` : `${block.title}: ${number} spans`;
   fold.addEventListener("click", () => onFold(block.key));
   item.append(fold);
   if (block.kind === "lane") item.append(pinOf(block, onPin));
   return item;
+}
+
+/** The unit of a counter behind its name: counts have none. */
+function unitOf(lane) {
+  const name = { By: "bytes", 1: "", Cel: "°C" }[lane.level] ?? lane.level;
+  return name ? ` (${name})` : "";
 }
 
 function pinOf(block, onPin) {

@@ -43,7 +43,6 @@ export function inOrder(lanes) {
 /** The title of a lane below the heading of its group, which it need not repeat. */
 export function shortTitle(lane, isOnlyThread) {
   if (lane.group === "device") return lane.title.replace(/^device \d+ · /, "");
-  if (lane.group === "counter") return lane.title.replace(/^resource\./, "").replaceAll("_", " ");
   return lane.group === "host" && isOnlyThread ? lane.level : lane.title;
 }
 
