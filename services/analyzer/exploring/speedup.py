@@ -61,12 +61,16 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     add_subjects(cells)
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
+    larger = [row for row in cells if row["batch_size"] != row["base_batch_size"]]
     # A wide interval may hold any gain: what is certain of it counts.
-    most = max(cells, key=lambda row: float(row["speedup_low"] or 0.0))
+    most = max(larger, key=lambda row: float(row["speedup_low"] or 0.0))
+    gains = f"{most['subject']} certainly gains the most"
+    if (most["speedup_low"] or 0.0) <= 1:
+        most = max(larger, key=lambda row: float(row["speedup"]))
+        gains = f"No larger batch certainly gains; {most['subject']} by the estimates"
     verdict = (
-        f"{most['subject']} certainly gains the most: batch {most['batch_size']} has "
-        f"{estimate_text(most, 'speedup', '')} times the throughput of batch "
-        f"{most['base_batch_size']}."
+        f"{gains}: batch {most['batch_size']} has {estimate_text(most, 'speedup', '')} times the "
+        f"throughput of batch {most['base_batch_size']}."
     )
     return make_table(EXPLORATION, cells, verdict)
 

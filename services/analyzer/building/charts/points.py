@@ -287,6 +287,8 @@ def heat(x: tuple[str, str], y: tuple[str, str], color: Axis) -> Chart:
         "type": "quantitative",
         "title": color.title,
         "scale": {"scheme": _PALE},
+        # On a logarithmic scale its labels are the ends, with all their digits.
+        "legend": {"format": ".3~r"},
     }
     return view(
         layer=[
