@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from mlscope.counts import many
@@ -28,6 +29,14 @@ _WORD = re.compile(r"\w+")
 _CHARACTER_PX = 6.2
 _LONGEST_LABEL_PX = 280
 _LEGEND_PX = 40
+_DAY_S = 86400
+_TIME_FORMATS = (
+    (500 * _DAY_S, "%b %Y"),
+    (10 * _DAY_S, "%d %b"),
+    (600, "%d %b %H:%M"),
+    (0, "%H:%M:%S"),
+)
+"""How times are labelled that lie at least so many seconds apart, with about five marks."""
 _VEGA_TEST = re.compile(
     r"(isValid\(datum\.(\w+)\)|datum\.(\w+) (>|==|!=|===) ('[^']*'|true|[\d.]+))"
 )
@@ -183,6 +192,9 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     named = next((y for y in columns if y.get("type") in ("nominal", "ordinal")), None)
     labels_px = _label_px(rows, named, size) if named else 62
     _tick_batches(inner, rows)
+    _date_times(inner, rows)
+    if not is_split:
+        _widen_one_value(inner, rows)
     if named:
         _join_offsets(inner, rows, facet)
         for y in columns:
@@ -221,6 +233,29 @@ def _tick_batches(plot: Spec, rows: Sequence[Row]) -> None:
         if along.get("scale", {}).get("base") == 2:
             values = sorted({row[along["field"]] for row in rows if row.get(along["field"])})
             along["axis"] = {**along["axis"], "values": values, "labelOverlap": True}
+
+
+def _date_times(plot: Spec, rows: Sequence[Row]) -> None:
+    """Have an axis of times labelled as finely as its marks stand, so that no label repeats."""
+    for encoding in encodings_of(plot):
+        along = encoding.get("x", {})
+        if along.get("type") == "temporal":
+            times = [datetime.fromisoformat(str(row[along["field"]])) for row in rows]
+            extent_s = (max(times) - min(times)).total_seconds()
+            format_ = next(text for least_s, text in _TIME_FORMATS if extent_s >= least_s)
+            along["axis"] = {**along["axis"], "format": format_}
+
+
+def _widen_one_value(plot: Spec, rows: Sequence[Row]) -> None:
+    """Give an axis that need not begin at zero a range of 10 % where all its values are equal."""
+    encodings = [encoding.get("y", {}) for encoding in encodings_of(plot)]
+    upward = [y for y in encodings if y.get("scale", {}).get("zero") is False]
+    fields = {y["field"] for y in upward} | {f"{y['field']}_high" for y in upward}
+    values = {row[field] for row in rows for field in fields if row.get(field) is not None}
+    if len(values) == 1 and (value := float(values.pop())):
+        for y in upward:
+            ends = sorted((0.95 * value, 1.05 * value))
+            y["scale"] = {**y["scale"], "domain": ends, "nice": True}
 
 
 def _join_offsets(plot: Spec, rows: Sequence[Row], facet: str) -> None:
