@@ -66,7 +66,7 @@ def best_figures(headlines: Sequence[Headline]) -> BestFigures:
     most = max(rated, key=lambda pair: pair[0].value, default=None)
     return BestFigures(
         latency=_best_latency(fastest[1]) if fastest else None,
-        throughput=figure_of(most[0], "1/s", load_of(most[1])) if most else None,
+        throughput=_best_throughput(most[1]) if most else None,
     )
 
 
@@ -74,6 +74,13 @@ def _best_latency(headline: Headline) -> Figure | None:
     p90 = figure_of(headline.p90_ns, "ns", "p90")
     figure = p90 or latency_figure(headline)
     return figure and Figure(figure.text, f"{figure.note}, {figure.interval}", load_of(headline))
+
+
+def _best_throughput(headline: Headline) -> Figure | None:
+    """Return the throughput of a load, which may be higher at another batch size: it says which."""
+    figure = figure_of(headline.samples_per_s, "1/s")
+    batch = f"batch {headline.batch_size}, "
+    return figure and Figure(figure.text, f"{batch}{figure.interval}", load_of(headline))
 
 
 def load_of(headline: Headline) -> str:
