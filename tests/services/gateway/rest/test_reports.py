@@ -97,3 +97,18 @@ async def test_a_report_begins_with_its_figures_and_ends_with_its_caveats(
     ]
     places += [text.index(part) for part in ('id="contents"', "It is fast", 'id="caveats"')]
     assert places == sorted(places)
+
+
+async def test_a_table_beside_its_chart_or_of_many_rows_is_folded(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    plain = CHARTED.model_copy(update={"name": "short", "title": "Short", "chart": None})
+    rows = tuple((f"r{number}", 5.0) for number in range(13))
+    long = plain.model_copy(update={"name": "long", "title": "Long", "rows": rows})
+    standing.held = [CHARTED, plain, long]
+    text = (await web.get(f"/evaluations/{E}/report")).text
+    folds = re.findall(r'id="(\w+)">\n<h3>.*?<details class="table"( open)?>', text, re.DOTALL)
+    assert folds == [("throughput", ""), ("short", " open"), ("long", "")]
+    assert "Table, 13 rows" in text, "the summary says how much is folded"
+    assert text.count("<td>r12</td>") == 1
