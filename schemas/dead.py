@@ -15,5 +15,7 @@ class LetterBuried(Fact):
     stream: str = ""
     sequence: int = 0
     deliveries: int = 0
+    #: how often an operator had the message handled again, in vain, before this letter
+    retries: int = 0
     #: the first 64 KiB of the message
     body: bytes = b""

@@ -7,6 +7,7 @@
     mlscope.v1.request.agent.<agent>.<verb>      commands of the scheduler to one agent
     mlscope.v1.request.clock                     what an agent asks to compare its clock
     mlscope.v1.request.join.<agent>              the question of an invited machine
+    mlscope.v1.request.retry.<durable>           an operator's order to handle a message again
 
 Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluation)`.
 """
@@ -73,6 +74,11 @@ def agent_command(agent: str, verb: str) -> str:
 def join_subject(agent: str) -> str:
     """Return the subject on which a machine asks to join as `agent`, by its invitation's key."""
     return f"{REQUEST}.join.{agent}"
+
+
+def retry_subject(durable: str) -> str:
+    """Return the subject on which an operator has a message of a `durable` handled again."""
+    return f"{REQUEST}.retry.{durable}"
 
 
 def watch_subject(evaluation: str, event: str) -> str:

@@ -150,9 +150,20 @@ def _add_deed(deeds: Parsers, name: str, text: str) -> argparse.ArgumentParser:
 
 def add_keeping(commands: Parsers) -> None:
     """Add `backup`, `restore` and `dead`."""
-    dead = add_command(commands, "dead", "list the dead letters: messages that services gave up on")
+    dead = add_command(
+        commands,
+        "dead",
+        "list, show, retry or drop dead letters: messages that services gave up on",
+    )
     dead.add_argument(
-        "sequence", nargs="?", type=int, metavar="N", help="show the letter with this number"
+        "deed",
+        nargs="?",
+        default="",
+        metavar="N|retry|drop",
+        help="show letter N; have messages handled again; remove letters",
+    )
+    dead.add_argument(
+        "which", nargs="?", default="", metavar="N|all", help="the letters to retry or drop"
     )
     add_output(dead)
     dead.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)

@@ -1,44 +1,85 @@
-"""`mlscope dead`: the messages that services could not process, and why."""
+"""`mlscope dead`: the messages that services could not process, and why; again, or never again."""
 
 import argparse
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 from cli import exits
 from cli.failures import Misused
-from cli.inputs.connection import provisioner_settings
+from cli.inputs.connection import operator_settings
 from cli.printing.output import Rows, write_rows
+from mlscope.bus.permissions import OPERATOR
 from mlscope.bus.records import Recorded
+from mlscope.settings import Settings
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
 
-_COLUMNS = ("number", "at", "service", "subject", "stream", "sequence", "deliveries", "reason")
+_PLACE = ("service", "subject", "stream", "sequence", "deliveries", "retries")
+_COLUMNS = ("number", "at", *_PLACE, "reason")
 _SHOWN_BYTES = 4096
+_RETRY, _DROP, _ALL = "retry", "drop", "all"
 
 
 async def dead(arguments: argparse.Namespace) -> int:
-    """List the dead letters, oldest first, or show one. Raises Misused for one there is not."""
+    """List the dead letters, oldest first, show one, or settle some.
+
+    Raises Misused for a letter there is not, and for words that are no command.
+    """
     from mlscope.bus.nats import connect
 
-    settings = provisioner_settings(arguments.data)
-    async with connect(settings, "provisioner") as bus:
+    deed, which = arguments.deed, arguments.which
+    is_settling = deed in (_RETRY, _DROP)
+    number = which if is_settling else deed
+    if (is_settling and not which) or (which and not is_settling):
+        raise Misused("write `mlscope dead`, `dead N`, `dead retry N|all` or `dead drop N|all`")
+    if number and not (number.isdecimal() or (is_settling and number == _ALL)):
+        raise Misused(f"{number!r} is no number of a letter; `mlscope dead` lists those there are")
+    settings = operator_settings(arguments.data)
+    async with connect(settings, OPERATOR) as bus:
         letters = await bus.read(facts_of(LetterBuried))
-    if arguments.sequence is None:
-        write_rows(Rows(_COLUMNS, tuple(map(_row, letters))), arguments.output)
-        return exits.OK
-    chosen = [letter for letter in letters if letter.sequence == arguments.sequence]
-    if not chosen:
-        raise Misused(f"no dead letter {arguments.sequence}; `mlscope dead` lists those there are")
-    fact = chosen[0].fact
-    assert isinstance(fact, LetterBuried)
-    write_rows(Rows(_COLUMNS, (_row(chosen[0]),)), arguments.output)
-    if arguments.output == "table":
-        print(f"\n{fact.body[:_SHOWN_BYTES]!r}")
+    if number.isdecimal():
+        letters = [letter for letter in letters if letter.sequence == int(number)]
+        if not letters:
+            raise Misused(f"no dead letter {number}; `mlscope dead` lists those there are")
+    if is_settling:
+        return await _settle(settings, deed, letters)
+    write_rows(Rows(_COLUMNS, tuple(map(_row, letters))), arguments.output)
+    if number and arguments.output == "table":
+        print(f"\n{cast('LetterBuried', letters[0].fact).body[:_SHOWN_BYTES]!r}")
     return exits.OK
+
+
+async def _settle(settings: Settings, deed: str, letters: Sequence[Recorded]) -> int:
+    """Retry or drop `letters`, oldest first; FAILED when a message was not handled."""
+    from mlscope.bus.errors import BusError
+    from mlscope.bus.nats.connection import Connection
+    from mlscope.bus.nats.letters import Letters, NotRetried
+
+    connection = Connection(settings, OPERATOR, patience_s=30.0)
+    await connection.open(30.0)
+    failed = 0
+    try:
+        for letter in letters:
+            number, fact = letter.sequence, cast("LetterBuried", letter.fact)
+            try:
+                if deed == _DROP:
+                    await Letters(connection).drop(number)
+                else:
+                    await Letters(connection).retry(number, fact)
+                done = "dropped" if deed == _DROP else f"handled by {fact.service}"
+                print(f"{number}: {done}, {fact.subject}")
+            except (BusError, NotRetried) as error:
+                failed += 1
+                print(f"{number}: {error}", file=sys.stderr)
+    finally:
+        await connection.close()
+    return exits.FAILED if failed else exits.OK
 
 
 def _row(letter: Recorded) -> tuple[object, ...]:
     fact = letter.fact
-    assert isinstance(fact, LetterBuried)
     at = datetime.fromtimestamp(letter.envelope.time_ns / 1e9, UTC).isoformat(timespec="seconds")
-    place = (fact.service, fact.subject, fact.stream, fact.sequence, fact.deliveries)
-    return letter.sequence, at, *place, fact.reason
+    place = (getattr(fact, name) for name in _PLACE)
+    return letter.sequence, at, *place, cast("LetterBuried", fact).reason

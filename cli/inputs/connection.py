@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli.cluster.state import running_state
-from mlscope.bus.permissions import CURATOR
+from mlscope.bus.permissions import CURATOR, OPERATOR
 from mlscope.client import AsyncClient
 from mlscope.client.connection import find_settings
 from mlscope.settings import Settings
@@ -39,6 +39,15 @@ def provisioner_settings(data: str) -> Settings:
 
     Without `data` it is the one that the environment names, else the local one. Raises NotUp.
     """
+    return _settings_with_key(data, _PROVISIONER)
+
+
+def operator_settings(data: str) -> Settings:
+    """Return the operator's settings of the cluster `data`, as `provisioner_settings` does."""
+    return _settings_with_key(data, OPERATOR)
+
+
+def _settings_with_key(data: str, name: str) -> Settings:
     settings = Settings.read(os.environ)
     if is_broker_named(data):
         return settings
@@ -48,7 +57,7 @@ def provisioner_settings(data: str) -> Settings:
     return replace(
         settings,
         nats_url=state.nats_url,
-        nats_seed_file=folder / "keys" / f"{_PROVISIONER}.nk",
+        nats_seed_file=folder / "keys" / f"{name}.nk",
         tls_authority_file=Path(state.authority_file) if state.authority_file else None,
         database_url=state.database_url,
         database_password_file=Path(password) if password else settings.database_password_file,

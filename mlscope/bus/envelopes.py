@@ -149,8 +149,9 @@ def dead_letter(
     """Return the dead letter of a message and the letter's id.
 
     `service` gave up on the message for `reason`; `subject` and `body` are the message's, `stream`
-    the stream that stores it ('' for a command), and `place` its `sequence` and `deliveries`.
-    The letter of a stored message always has the same id, that of a command a new one.
+    the stream that stores it ('' for a command), and `place` its `sequence`, `deliveries` and
+    `retries`. The letter of a stored message always has the same id, but for its retries; that of
+    a command has a new one.
     """
     letter = LetterBuried(
         service=token_of(service),
@@ -161,6 +162,7 @@ def dead_letter(
         **place,
     )
     cause = f"{stream} {place['sequence']}" if stream else f"{subject} {time.time_ns()}"
+    cause += f" {letter.retries}" if letter.retries else ""
     return letter, derived_id(cause, letter.schema_name(), service)
 
 

@@ -27,7 +27,9 @@ requester may fill it for a day, or overwrite another's file, which agents notic
 The store refuses files when it is full, and holds nothing else.
 
 A machine that is invited has a key for one question: to join as one agent with a key of its own.
-The operator's key answers it, once an invitation.
+The operator's key answers it, once an invitation. The operator also reads and drops dead letters,
+and has services handle their messages again: it names a stored message of a durable, and the
+service itself reads it, so this lets nobody publish a fact.
 
 Watchers (and requesters) see the live spans of every evaluation (times, names of layers and
 kernels) and how far it is, on subjects that only the gateway publishes on. A watcher can't read the
@@ -58,6 +60,7 @@ from mlscope.bus.rights import (
     consume,
     fact_subject,
     fetch_payloads,
+    handle_again,
     inboxes,
     look_for_payload,
     purge,
@@ -67,6 +70,7 @@ from mlscope.bus.rights import (
     read_progress,
     read_stream,
     requests,
+    settle_letters,
     store_batches,
     store_facts,
 )
@@ -202,7 +206,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 bury_letters("registry"),
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
-                *inboxes("gateway"),
+                *inboxes("gateway", OPERATOR),
                 *check_health("registry"),
                 ANSWERS,
             ),
@@ -212,6 +216,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 CLOCK_SUBJECT,
                 *all_facts("agent", "manifest"),
                 *changes_of_keys("catalog", "leases"),
+                *handle_again("registry"),
                 *be_discovered("registry"),
             ),
         ),
@@ -228,7 +233,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
                 *store_batches("scheduler"),
-                *inboxes("gateway"),
+                *inboxes("gateway", OPERATOR),
                 *check_health("scheduler"),
                 ANSWERS,
             ),
@@ -237,6 +242,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *requests("evaluate", "match", "cancel", "evaluations", "evaluation"),
                 *all_facts("evaluation", "run", "analysis"),
                 *changes_of_keys("catalog", "leases"),
+                *handle_again("scheduler"),
                 *be_discovered("scheduler"),
             ),
         ),
@@ -256,11 +262,15 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
                 bury_letters("collector"),
                 *fetch_payloads(OBJECTS, BATCHES),
-                *inboxes("gateway"),
+                *inboxes("gateway", OPERATOR),
                 *check_health("collector"),
                 ANSWERS,
             ),
-            subscribe=(*inboxes("collector"), *be_discovered("collector")),
+            subscribe=(
+                *inboxes("collector"),
+                *handle_again("recorder", "spans", "queries"),
+                *be_discovered("collector"),
+            ),
         ),
         "analyzer": Permission(
             publish=(
@@ -269,7 +279,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *consume("analyzer"),
                 bury_letters("analyzer"),
                 *fetch_payloads(OBJECTS),
-                *inboxes("gateway"),
+                *inboxes("gateway", OPERATOR),
                 *check_health("analyzer"),
                 ANSWERS,
             ),
@@ -277,6 +287,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *inboxes("analyzer"),
                 *requests("tables", "predictions", "compare", "explore", "spans", "flow"),
                 *requests("trace", "trace_window", "trace_span"),
+                *handle_again("analyzer"),
                 *be_discovered("analyzer"),
             ),
         ),
@@ -331,6 +342,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *map(fact_subject, (AgentDrained, AgentResumed, AgentRevoked)),
                 # The lease of an agent that is revoked ends at once.
                 "$KV.leases.*",
+                *settle_letters(),
                 *check_health(OPERATOR),
                 ANSWERS,
             ),
@@ -352,7 +364,6 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                     f"$JS.API.CONSUMER.DURABLE.CREATE.{durable.stream}.{durable.name}"
                     for durable in DURABLES
                 ),
-                *read_stream("DEAD"),
                 # Back up streams, and restore those that do not exist.
                 "$JS.API.STREAM.NAMES",
                 "$JS.API.STREAM.SNAPSHOT.*",

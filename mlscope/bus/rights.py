@@ -3,10 +3,10 @@
 from typing import Any
 
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, UPLOADS, durable_named
+from mlscope.bus.streams import ARTIFACTS, BATCHES, DURABLES, OBJECTS, UPLOADS, durable_named
 from schemas.dead import LetterBuried
 from schemas.message import Fact
-from schemas.subjects import REQUEST, ROOT, subject_of
+from schemas.subjects import REQUEST, ROOT, retry_subject, subject_of
 
 _ANY = "*"
 
@@ -110,6 +110,17 @@ def look_for_payload(store: str) -> str:
 def bury_letters(service: str) -> str:
     """Write the dead letters of a `service`."""
     return fact_subject(LetterBuried, service=service)
+
+
+def handle_again(*durables: str) -> tuple[str, ...]:
+    """Receive the operator's orders to handle messages of `durables` again."""
+    return tuple(map(retry_subject, durables))
+
+
+def settle_letters() -> tuple[str, ...]:
+    """Read and remove dead letters, and have the messages of all durables handled again."""
+    orders = handle_again(*(durable.name for durable in DURABLES))
+    return (*read_stream("DEAD"), "$JS.API.STREAM.MSG.DELETE.DEAD", *orders)
 
 
 def ping(service: str, instance: str = _ANY) -> str:

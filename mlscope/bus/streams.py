@@ -34,11 +34,12 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """One shared consumer: all instances of a service pull from it."""
+    """One shared consumer: all instances of a `service` ('': that of its name) pull from it."""
 
     name: str
     stream: str
     filters: tuple[str, ...]
+    service: str = ""
     ack_wait_s: float = 30.0
     max_deliver: int = 8
     backoff_s: tuple[float, ...] = (0.2, 1.0, 5.0, 15.0)
@@ -92,6 +93,7 @@ DURABLES: tuple[Durable, ...] = (
             f"{ROOT}.run.*.*.failed.*",
             f"{ROOT}.evaluation.*.*.interrupted",
         ),
+        service="collector",
         max_deliver=1000,
     ),
     Durable(
@@ -101,8 +103,14 @@ DURABLES: tuple[Durable, ...] = (
         ack_wait_s=60.0,
         max_deliver=1000,
     ),
-    Durable("spans", "TRACES", (f"{ROOT}.trace.>",), max_deliver=1000),
-    Durable("queries", "QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_deliver=1000),
+    Durable("spans", "TRACES", (f"{ROOT}.trace.>",), service="collector", max_deliver=1000),
+    Durable(
+        "queries",
+        "QUERIES",
+        (f"{ROOT}.query.>", f"{ROOT}.output.>"),
+        service="collector",
+        max_deliver=1000,
+    ),
     Durable("registry", "FLEET", (f"{ROOT}.agent.>",)),
 )
 
@@ -198,3 +206,24 @@ def live_filters(filter_subject: str) -> tuple[str, ...]:
 def durable_named(name: str) -> Durable:
     """Return the durable of `DURABLES` with this name. Raises KeyError."""
     return {durable.name: durable for durable in DURABLES}[name]
+
+
+def durable_of(service: str, stream: str) -> Durable | None:
+    """Return the durable of `stream` that a `service` pulls from; None where it has none."""
+    for durable in DURABLES:
+        if (durable.service or durable.name, durable.stream) == (service, stream):
+            return durable
+    return None
+
+
+def matches(filter_subject: str, subject: str) -> bool:
+    """Tell whether a literal `subject` is on a filter (`*` is one token, a final `>` the rest)."""
+    wanted, tokens = filter_subject.split("."), subject.split(".")
+    if wanted[-1] == ">":
+        wanted = wanted[:-1]
+        if len(tokens) <= len(wanted):
+            return False
+        tokens = tokens[: len(wanted)]
+    return len(wanted) == len(tokens) and all(
+        expected in ("*", token) for expected, token in zip(wanted, tokens, strict=True)
+    )

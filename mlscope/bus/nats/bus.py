@@ -320,5 +320,6 @@ class NatsBus:
             stream=place.stream,
             sequence=place.sequence,
             deliveries=place.tries,
+            retries=place.retries,
         )
         await self.publish(letter, id=letter_id)

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from mlscope.bus.bus import Delivery
 from mlscope.bus.envelopes import UNDECODABLE, FetchPayload, decode_recorded
 from mlscope.bus.errors import BusError, NoAnswer, NotPermitted, NotProvisioned, Unreachable
+from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.nats.connection import Connection, Msg
+from mlscope.bus.nats.letters import FAILED, RetryOrder, stored_message
 from mlscope.bus.records import Recorded
-from mlscope.bus.streams import Durable
+from mlscope.bus.streams import Durable, matches
+from schemas.subjects import retry_subject
 
 _log = logging.getLogger(__name__)
 _LINGER_S = 2.0
@@ -33,6 +36,8 @@ class DeliveryMetadata:
     stream: str
     sequence: int
     tries: int
+    #: how often an operator had the message handled again, this time included
+    retries: int = 0
 
 
 def metadata_of(reply: str) -> DeliveryMetadata:
@@ -114,6 +119,8 @@ class Puller:
         self._replies: asyncio.Queue[Msg | BusError] = asyncio.Queue()
         self._inbox = ""
         self._pulls = 0
+        #: messages that an operator had handled again, by the subject that hears how it ended
+        self._given_again: dict[str, DeliveryMetadata] = {}
         self._missing_since: float | None = None
         self._failing_since: float | None = None
         self._api = f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}"
@@ -123,6 +130,8 @@ class Puller:
         # Pulled messages arrive by the subscription below, so nothing comes on the inbox itself.
         self._inbox = self.connection.expect(self._api, lambda _: None, self._replies.put_nowait)
         subscription = await self.connection.subscribe(f"{self._inbox}.*", self._replies.put_nowait)
+        name = self.durable.name
+        orders = await self.connection.subscribe(retry_subject(name), self._give_again, queue=name)
         try:
             while not self.connection.closed.is_set():
                 usable = await self._next(batch)
@@ -131,6 +140,7 @@ class Puller:
         finally:
             self.connection.forget(self._inbox)
             await self.connection.unsubscribe(subscription)
+            await self.connection.unsubscribe(orders)
             # Messages that arrived after the cancellation go back at once, for other instances.
             while not self._replies.empty():
                 late = self._replies.get_nowait()
@@ -177,6 +187,29 @@ class Puller:
         await self._buried(reason, message, metadata)
         await self.connection.send(message.reply, b"+TERM " + reason.encode()[:200])
 
+    async def _give_again(self, request: Msg) -> None:
+        """Read the message of an operator's order, and deliver it as if the server had.
+
+        Its acknowledgement goes to the operator, who keeps the letter without one.
+        """
+        if not is_inbox(request.reply):
+            return
+        try:
+            order = RetryOrder.decode(bytes(request.data))
+            stored = await stored_message(self.connection, self.durable.stream, order.sequence)
+            if stored is None:
+                raise ValueError(f"{self.durable.stream} no longer has message {order.sequence}")
+            if not any(matches(wanted, stored.subject) for wanted in self.durable.filters):
+                raise ValueError(f"{stored.subject} is not for the durable {self.durable.name}")
+        except (BusError, ValueError) as error:
+            self.connection.send_soon(request.reply, FAILED + str(error).encode())
+            return
+        place = (self.durable.stream, order.sequence, order.tries, order.retries)
+        self._given_again[request.reply] = DeliveryMetadata(*place)
+        self._replies.put_nowait(
+            Msg(self.connection.client, stored.subject, request.reply, stored.body)
+        )
+
     async def _pull(self, batch: int, options: Mapping[str, object]) -> list[Msg]:
         """Return up to `batch` messages of one request.
 
@@ -214,7 +247,7 @@ class Puller:
         return status != "100"
 
     async def _decode_or_bury(self, message: Msg) -> Delivery | None:
-        metadata = metadata_of(message.reply)
+        metadata = self._given_again.pop(message.reply, None) or metadata_of(message.reply)
         try:
             recorded = await decode_recorded(
                 message.subject, metadata.sequence, bytes(message.data), self._fetch

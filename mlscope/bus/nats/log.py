@@ -114,7 +114,7 @@ async def last_on(connection: Connection, stream: str, subject: str) -> StoredMe
     async def once() -> StoredMessage | None:
         message = await connection.request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"")
         status = (message.headers or {}).get("Status")
-        return None if status == "404" else _stored(message)
+        return None if status == "404" else as_stored(message)
 
     return await _read_patiently(connection, stream, once)
 
@@ -170,14 +170,15 @@ async def _read_batch(
                 return messages, int(headers.get("Nats-Num-Pending", 0))
             if messages and int(headers["Nats-Last-Sequence"]) != messages[-1].sequence:
                 raise Unreachable(f"{subject}: a reply was lost")
-            messages.append(_stored(reply))
+            messages.append(as_stored(reply))
     except TimeoutError as error:
         raise Unreachable(subject) from error
     finally:
         connection.forget(token)
 
 
-def _stored(message: Msg) -> StoredMessage:
+def as_stored(message: Msg) -> StoredMessage:
+    """Return what Direct Get answered as a stored message."""
     headers = message.headers or {}
     return StoredMessage(
         headers["Nats-Subject"], int(headers["Nats-Sequence"]), headers, bytes(message.data)

@@ -5,22 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlscope.bus.errors import Conflict, StreamFull
-from mlscope.bus.streams import Stream
+from mlscope.bus.streams import Stream, matches
 
 Clock = Callable[[], float]
 """Returns seconds that never decrease."""
-
-
-def matches(filter_subject: str, subject: str) -> bool:
-    """Tell whether a filter (`*` is one token, a final `>` one or more) matches a subject."""
-    filter_tokens, tokens = filter_subject.split("."), subject.split(".")
-    if filter_tokens[-1] == ">":
-        if len(tokens) < len(filter_tokens):
-            return False
-        filter_tokens, tokens = filter_tokens[:-1], tokens[: len(filter_tokens) - 1]
-    return len(filter_tokens) == len(tokens) and all(
-        want in ("*", token) for want, token in zip(filter_tokens, tokens, strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True)

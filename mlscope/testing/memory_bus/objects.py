@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Iterable
 
 from mlscope.bus.errors import Conflict, NoSuchPayload, PayloadMismatch, PayloadsFull
-from mlscope.bus.streams import Store
-from mlscope.testing.memory_bus.log import matches
+from mlscope.bus.streams import Store, matches
 
 
 class ObjectState:

@@ -18,10 +18,11 @@ from mlscope.bus.streams import (
     Durable,
     Store,
     Stream,
+    matches,
 )
 from mlscope.testing.memory_bus.bucket import BucketState
 from mlscope.testing.memory_bus.durable import DurableState
-from mlscope.testing.memory_bus.log import Clock, Log, matches
+from mlscope.testing.memory_bus.log import Clock, Log
 from mlscope.testing.memory_bus.objects import ObjectState
 
 Receive = Callable[[str, bytes, str], None]

@@ -19,7 +19,14 @@ from mlscope.bus.rights import fact_subject
 from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS
 from schemas.dead import LetterBuried
 from schemas.encoding.message_index import COMMANDS, FACTS
-from schemas.subjects import REQUEST, ROOT, agent_command, command_subject, join_subject
+from schemas.subjects import (
+    REQUEST,
+    ROOT,
+    agent_command,
+    command_subject,
+    join_subject,
+    retry_subject,
+)
 
 OWN, OTHER = "a1", "a2"
 KEYS = (*PERMISSIONS, agent_key(OWN), invitation_key(OWN))
@@ -116,6 +123,7 @@ def _server_rows() -> Iterator[Row]:
         verbs = ("DURABLE.CREATE", "INFO", "MSG.NEXT", "DELETE")
         for verb in verbs:
             yield Row(f"`{durable.name}` {verb.lower()}", (f"$JS.API.CONSUMER.{verb}.{place}",))
+        yield Row(f"retries of `{durable.name}`", (retry_subject(durable.name),))
         yield Row(f"`{durable.name}` acknowledge", (f"$JS.ACK.{place}.1.1.1.1.1",))
 
 

@@ -27,7 +27,7 @@ async def test_letters_are_listed_and_shown(nats_server: NatsServer, standing: S
         number = await bus.publish(LETTER, id="letter-17")
     line = CommandLine(
         MLSCOPE_NATS_URL=nats_server.url,
-        MLSCOPE_NATS_SEED_FILE=str(nats_server.seed_files["provisioner"]),
+        MLSCOPE_NATS_SEED_FILE=str(nats_server.seed_files["operator"]),
     )
     listed = await line("dead", "-o", "json")
     letter = next(one for one in listed.json() if one["number"] == number)
@@ -39,6 +39,7 @@ async def test_letters_are_listed_and_shown(nats_server: NatsServer, standing: S
         "stream": "TRACES",
         "sequence": 17,
         "deliveries": 3,
+        "retries": 0,
         "reason": LETTER.reason,
     }
     shown = await line("dead", str(number))
@@ -46,3 +47,11 @@ async def test_letters_are_listed_and_shown(nats_server: NatsServer, standing: S
     none = await line("dead", "999999")
     assert none.code == exits.USAGE
     assert "no dead letter 999999" in none.err
+    for words in (("retry",), ("drop", "some"), (str(number), "all"), ("retry", "x")):
+        assert (await line("dead", *words)).code == exits.USAGE
+    away = await line("dead", "retry", str(number))
+    assert (away.code, f"{number}: " in away.err) == (exits.FAILED, True)
+    dropped = await line("dead", "drop", str(number))
+    assert (dropped.code, dropped.out) == (exits.OK, f"{number}: dropped, {LETTER.subject}\n")
+    again = await line("dead", "drop", str(number))
+    assert again.code == exits.USAGE

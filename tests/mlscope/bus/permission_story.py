@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -22,6 +22,8 @@ from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.letters import Letters, NotRetried
 from mlscope.bus.permissions import (
     CURATOR,
     OPERATOR,
@@ -30,7 +32,8 @@ from mlscope.bus.permissions import (
     agent_key,
     invitation_key,
 )
-from mlscope.bus.records import ReceivedCommand, ServiceInfo
+from mlscope.bus.records import ReceivedCommand, Recorded, ServiceInfo
+from mlscope.bus.streams import DURABLES
 from mlscope.client import AsyncClient
 from mlscope.client.asking import ask_for
 from mlscope.client.asynchronous import request_of
@@ -375,13 +378,34 @@ async def send_nonsense(story: Story, requester: Bus) -> None:
         await bus.publish_live(f"{ROOT}.evaluation.e0.measured", b"{")
     async with story.bus("agent") as bus:
         await bus.publish_live(f"{ROOT}.trace.e0.r0.captured.first", b"{")
-    async with story.bus("provisioner") as reader:
+    async with story.bus(OPERATOR) as reader:
         buried: set[str] = set()
         while len(buried) < len(BURYING):
             letters = [each.fact for each in await reader.read(f"{ROOT}.dead.>")]
             buried = {each.service for each in letters if isinstance(each, LetterBuried)}
             await asyncio.sleep(0.05)
-    assert buried == BURYING
+        assert buried == BURYING
+        await settle_letters(story, await reader.read(f"{ROOT}.dead.>"))
+
+
+async def settle_letters(story: Story, letters: Sequence[Recorded]) -> None:
+    """Have each durable handle a message again that its stream does not have, and drop a letter."""
+    connection = Connection(story.settings(OPERATOR), OPERATOR, patience_s=30.0)
+    await connection.open(30.0)
+    try:
+        for durable in DURABLES:
+            letter = LetterBuried(
+                service=durable.service or durable.name,
+                reason="",
+                subject="",
+                stream=durable.stream,
+                sequence=1 << 40,
+            )
+            with suppress(NotRetried):
+                await Letters(connection).retry(1 << 40, letter)
+        await Letters(connection).drop(letters[0].sequence)
+    finally:
+        await connection.close()
 
 
 async def watch_live(story: Story, client: AsyncClient) -> None:

@@ -11,12 +11,12 @@ from mlscope.bus.streams import (
     Durable,
     durable_named,
     live_filters,
+    matches,
     store_of,
     stream_of,
     without_root,
 )
 from mlscope.settings import InvalidSetting, Settings
-from mlscope.testing.memory_bus.log import matches
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.export.documents import address_of
 from schemas.subjects import command_subject, story_of

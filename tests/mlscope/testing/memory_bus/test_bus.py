@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.bus.errors import NotProvisioned
+from mlscope.bus.streams import matches
 from mlscope.testing.memory_bus import MemoryServer, connect
-from mlscope.testing.memory_bus.log import matches
 from schemas.subjects import decisions_of
 from tests.contracts.facts import E, a_fact
 
