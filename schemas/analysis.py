@@ -96,6 +96,8 @@ class TracedRun(Message):
     level: int = 0
     spans: int = 0
     epoch_ns: int = 0
+    #: the most by which the cluster's time of that origin is wrong; None not measured
+    clock_bound_ns: int | None = None
 
 
 class SpanRow(NamedTuple):

@@ -155,7 +155,12 @@ class TraceOverview(Message):
     batch_size: int = 1
     #: the names of all runs of the evaluation that have spans
     runs: tuple[str, ...] = ()
+    #: by the cluster's clock where the agent's was measured to differ
     origin_epoch_ns: int = 0
+    #: by how much the agent's clock was behind the cluster's, as measured, and the most by which
+    #: that is wrong; None not measured
+    clock_offset_ns: int | None = None
+    clock_bound_ns: int | None = None
     range_ns: tuple[int, int] = (0, 0)
     spans: int = 0
     #: spans that are stored but were not read, because the trace is too long

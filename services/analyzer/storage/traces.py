@@ -8,6 +8,7 @@ from typing import Any
 from mlscope.counts import many
 from schemas.batch import SpanKind
 from schemas.trace import TraceGap, TraceOverview
+from services.analyzer.building.table import format_time
 from services.analyzer.errors import NoSuchRun
 from services.analyzer.storage.session import Session, Sessions
 from services.analyzer.traces.columns import (
@@ -26,6 +27,8 @@ MOST_SPANS = 16_000_000
 _PAGE_SPANS = 250_000
 _MOST_QUERIES = 1_000_000
 _LEAST_NS = -(2**63)
+_CLOCKS_DIFFER_NS = 1_000_000
+_MINUTE_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class TraceReader:
         """Return the description of a prepared run. Raises DatabaseAway."""
         row = traced.row
         unread = max(row["stored"] - MOST_SPANS, 0)
-        caveats = [*row["caveats"]]
+        caveats = [*row["caveats"], *_clock_caveats(row)]
         if unread:
             caveats.append(f"{many(unread, 'span')} are not drawn: only the first {MOST_SPANS}")
         if row["stored"] > MOST_CORRELATED:
@@ -105,6 +108,8 @@ class TraceReader:
             **{name: row[name] for name in fields},
             runs=traced.runs,
             origin_epoch_ns=row["epoch_ns"],
+            clock_offset_ns=row["clock_offset_ns"],
+            clock_bound_ns=row["clock_bound_ns"],
             range_ns=trace.range_ns,
             spans=trace.spans,
             unread=unread,
@@ -168,6 +173,21 @@ class TraceReader:
 
 def _key(traced: TracedRun) -> dict[str, Any]:
     return {"run_key": traced.row["run_key"], "ts": traced.row["ts"]}
+
+
+def _clock_caveats(row: Mapping[str, Any]) -> list[str]:
+    """Return what to know of times of day, where the agent's clock differs from the cluster's."""
+    offset_ns, bound_ns = row["clock_offset_ns"], row["clock_bound_ns"]
+    if offset_ns is None or bound_ns is None or abs(offset_ns) <= max(bound_ns, _CLOCKS_DIFFER_NS):
+        return []
+    side = "behind" if offset_ns > 0 else "ahead of"
+    size_ns = abs(offset_ns)
+    size = f"{size_ns / 1e9:,.0f} s" if size_ns >= _MINUTE_NS else format_time(size_ns)
+    text = (
+        f"times of day are the cluster's: the agent's clock was {size} {side} it, "
+        f"to within {format_time(bound_ns)}"
+    )
+    return [text]
 
 
 def _spans(session: Session, key: Mapping[str, Any], on_read: Callable[[int], None]) -> Columns:

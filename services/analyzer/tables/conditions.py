@@ -83,7 +83,7 @@ def _notes(run: Run) -> list[str]:
         bound = format_time(row.conditions["clock_bound_ns"])
         notes.append(
             f"its agent's clock was {abs(offset_ns) / 1e9:,.0f} s {side} the cluster's, to within "
-            f"{bound}: times of day are the agent's"
+            f"{bound}: times of day are the agent's, in traces the cluster's"
         )
     return [*notes, *noise_of(run)]
 

@@ -11,17 +11,22 @@ import psycopg
 import pytest
 
 from mlscope.bus.records import ReceivedCommand
+from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.tracing.batches import trace_batch
 from schemas.encoding.codec import encode_body, unpack
 from schemas.message import Command
-from schemas.request import Refused
+from schemas.request import Refused, ShowSpans
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow
 from services.analyzer.answering import timelines
 from services.analyzer.answering.timelines import Timelines
+from services.analyzer.answering.traces import Traces
 from services.collector import store as collector
 from services.collector.saving import prepared_of
 from tests.services.collector.builders import REQUESTED_NS, an_attempt
 from tests.traced import store_traced_run
+
+EPOCH_NS = 2
+"""When the run's clock began, by its agent's wall clock."""
 
 
 @pytest.fixture
@@ -210,3 +215,34 @@ async def test_old_timelines_are_deleted(answering: Timelines, database_url: str
     with psycopg.connect(database_url) as session:
         rows = session.execute("SELECT run_key FROM timeline").fetchall()
         assert rows == [(held[0].version[0],)]
+
+
+@pytest.mark.parametrize(
+    ("offset_ns", "bound_ns", "moved_ns", "caveat"),
+    [
+        (3_600_000_000_000, 200_000, 3_600_000_000_000, "3,600 s behind it, to within 200 µs"),
+        (-5_000_000, 1_000_000, -5_000_000, "5 ms ahead of it, to within 1 ms"),
+        (200_000, 100_000, 200_000, ""),
+        (900_000, 1_000_000, 0, ""),
+    ],
+)
+async def test_times_of_day_are_the_clusters_where_clocks_are_known_to_differ(
+    database_url: str, offset_ns: int, bound_ns: int, moved_ns: int, caveat: str
+) -> None:
+    store_traced_run(database_url, clock_offset_ns=offset_ns, clock_bound_ns=bound_ns)
+    with closing(Timelines(database_url)) as answering:
+        trace = unpack(await answering.trace(_command(ShowTrace(evaluation="e1"))))
+    assert trace["origin_epoch_ns"] == EPOCH_NS + moved_ns
+    assert (trace["clock_offset_ns"], trace["clock_bound_ns"]) == (offset_ns, bound_ns)
+    assert [note for note in trace["caveats"] if "times of day" in note] == (
+        [f"times of day are the cluster's: the agent's clock was {caveat}"] if caveat else []
+    )
+    async with connect(MemoryServer(), "analyzer") as bus:
+        with closing(Traces(bus, database_url)) as traces:
+            (run,) = traces.read(ShowSpans(evaluation="e1")).runs
+    assert (run.epoch_ns, run.clock_bound_ns) == (EPOCH_NS + moved_ns, bound_ns)
+
+
+async def test_without_a_measured_offset_times_of_day_are_the_agents(answering: Timelines) -> None:
+    trace = unpack(await answering.trace(_command(ShowTrace(evaluation="e1"))))
+    assert (trace["origin_epoch_ns"], trace["clock_bound_ns"]) == (EPOCH_NS, None)
