@@ -13,14 +13,14 @@ from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys import ensure_key
-from cli.cluster.members import Members
+from cli.cluster.members import Members, is_agent
 from cli.cluster.state import ClusterState, running_state
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.invitation import Invitation
 from cli.printing.output import rows_of, write_rows
 from mlscope.bus.errors import BusError
-from mlscope.bus.permissions import OPERATOR, agent_key, permission_of
+from mlscope.bus.permissions import OPERATOR
 from mlscope.client.connection import find_settings
 from mlscope.client.errors import NotAnswering
 from mlscope.settings import Settings
@@ -88,11 +88,9 @@ def invite(arguments: argparse.Namespace) -> int:
     state = running_state(members.folder)
     if not state.nats_url.startswith("tls:"):
         raise Misused("other machines cannot reach this cluster: mlscope up --listen ADDRESS")
-    try:
-        permission_of(agent_key(agent))
-    except KeyError:
+    if not is_agent(agent):
         allowed = "allowed: 1 to 64 of A-Z a-z 0-9 _ -, except `scheduler`"
-        raise Misused(f"{agent!r}: not an agent's name; {allowed}") from None
+        raise Misused(f"{agent!r}: not an agent's name; {allowed}")
     if agent in members.keys:
         raise Misused(f"{agent} has joined already: `mlscope agents revoke {agent}` comes first")
     with tempfile.TemporaryDirectory() as folder:
@@ -108,21 +106,34 @@ def invite(arguments: argparse.Namespace) -> int:
 
 
 async def drain(arguments: argparse.Namespace) -> int:
-    """Give an agent no new evaluations."""
+    """Give an agent no new evaluations. Raises Misused for a name that no agent has."""
+    await _check_name(arguments)
     await _record(arguments, AgentDrained(agent=arguments.name))
     print(f"{arguments.name} ends the evaluations that it has, and gets no others")
     return exits.OK
 
 
 async def resume(arguments: argparse.Namespace) -> int:
-    """Give a drained agent evaluations again."""
+    """Give a drained agent evaluations again. Raises Misused for a name that no agent has."""
+    await _check_name(arguments)
     await _record(arguments, AgentResumed(agent=arguments.name))
     print(f"{arguments.name} gets evaluations again")
     return exits.OK
 
 
+async def _check_name(arguments: argparse.Namespace) -> None:
+    async with client_of(arguments) as client:
+        catalog = await client.catalog(kind="agent")
+    names = {status.announcement.agent for status in catalog.agents}
+    if arguments.name not in names:
+        present = ", ".join(sorted(names)) or "none"
+        raise Misused(f"no agent has the name {arguments.name}; there are: {present}")
+
+
 async def revoke(arguments: argparse.Namespace) -> int:
     """Take back an agent's key: its connection closes, and its runs are repeated elsewhere.
+
+    A revocation that failed after the key was gone is completed by the next one.
 
     Raises NotUp, and Misused for an agent without a key of its own.
     """
@@ -135,6 +146,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
     if members.users() != before:  # else only an invitation that had ended was removed
         _tell_broker(members, state)
     await _record(arguments, AgentRevoked(agent=agent))
+    members.end_removal(agent)
     print(f"the key of {agent} opens no connection any more")
     return exits.OK
 

@@ -71,20 +71,27 @@ async def become_member(invitation: Invitation, folder: Path) -> None:
     partial = folder.with_name(f"{folder.name}.partial")
     for made in (folder, partial):
         made.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if (folder / "agent.nk").exists():  # a machine keeps its key
+    member = json.dumps({"agent": invitation.agent, "url": invitation.url}) + "\n"
+    # A key says who the machine is: as another agent, or to another cluster, it has another key.
+    if _text_of(folder / "member.json") == member:
         write_secret(partial / "agent.nk", ensure_key(folder, "agent").seed)
+    elif _text_of(partial / "member.json") != member:
+        (partial / "agent.nk").unlink(missing_ok=True)
     key = ensure_key(partial, "agent")
     (partial / "authority.pem").unlink(missing_ok=True)
     if invitation.authority:
         write_secret(partial / "authority.pem", invitation.authority.strip())
-    member = {"agent": invitation.agent, "url": invitation.url}
-    (partial / "member.json").write_text(json.dumps(member) + "\n", "utf-8")
+    (partial / "member.json").write_text(member, "utf-8")
     await _be_admitted(invitation, partial, key.public)
     (folder / "authority.pem").unlink(missing_ok=True)
     for file in ("agent.nk", "authority.pem", "member.json"):
         if (partial / file).exists():
             (partial / file).replace(folder / file)
     shutil.rmtree(partial)
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text("utf-8") if file.exists() else ""
 
 
 async def _be_admitted(invitation: Invitation, folder: Path, public: str) -> None:
@@ -130,7 +137,9 @@ def _is_admitted(settings: Settings, agent: str) -> bool:
             settings.nats_url, settings.nats_seed(), agent_key(agent), settings.tls_authority_file
         )
     except ConnectionRefusedError as error:
-        if "authorization violation" in str(error).lower():
+        # A server that is reading who its users are may close a new connection without a word.
+        refusals = ("authorization violation", "server closed the connection")
+        if any(refusal in str(error).lower() for refusal in refusals):
             return False
         raise
     connection.close()

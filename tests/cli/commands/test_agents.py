@@ -3,10 +3,11 @@
 import argparse
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from cli.cluster.state import ClusterState, running_state
 from cli.commands import agents, join
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
-from mlscope.bus.errors import BusError, NotPermitted
+from mlscope.bus.errors import BusError, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.permissions import agent_inbox, agent_key
 from mlscope.client.connection import find_settings
 from mlscope.provision import provision
 from mlscope.settings import Settings
+from schemas.status import AgentStatus, Catalog
 from tests.cli.cluster.test_supervisor import STUB
+from tests.services.registry.samples import an_announcement
 
 
 @contextmanager
@@ -48,15 +51,15 @@ def listening(folder: Path) -> Iterator[ClusterState]:
             process.wait(30)
 
 
-def arguments(folder: Path, **more: Any) -> argparse.Namespace:
+def arguments(folder: Path, name: str = "gpu1", **more: Any) -> argparse.Namespace:
     """Return the arguments of a command about agents."""
-    own = {"data": str(folder), "url": "", "seed_file": "", "name": "gpu1", "hours": 1.0}
+    own = {"data": str(folder), "url": "", "seed_file": "", "name": name, "hours": 1.0}
     return argparse.Namespace(**own, **more)
 
 
-def invited(folder: Path, capsys: pytest.CaptureFixture[str]) -> Invitation:
+def invited(folder: Path, capsys: pytest.CaptureFixture[str], name: str = "gpu1") -> Invitation:
     """Invite a machine and return what it is given."""
-    assert agents.invite(arguments(folder)) == 0
+    assert agents.invite(arguments(folder, name)) == 0
     return invitation_in(capsys.readouterr().out.split()[-1])
 
 
@@ -67,8 +70,16 @@ async def lease_of(settings: Settings, agent: str) -> object:
         return await bus.get("leases", f"agent-{agent}")
 
 
+async def unreachable(*_: object) -> None:
+    """Be a command that meets no broker."""
+    raise Unreachable("away")
+
+
 async def test_a_machine_joins_once_and_is_revoked(
-    data_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with listening(data_folder):
         operator = find_settings({}, data=str(data_folder))
@@ -97,8 +108,20 @@ async def test_a_machine_joins_once_and_is_revoked(
             await lease_of(member, "gpu2")
         assert Members(data_folder).keys.keys() == {"gpu1"}
 
+        # The same machine as another agent has another key, with that one's rights.
+        second = await asyncio.to_thread(invited, data_folder, capsys, "gpu2")
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        await join.become_member(second, tmp_path / "two")
+        renamed = Settings.read(join.member_environ(tmp_path / "two"))
+        assert await lease_of(renamed, "gpu2") is None
+
         key = agent_key("gpu1")
         async with connect(member, key, inbox=agent_inbox("gpu1")) as bus:
+            with monkeypatch.context() as patch:
+                patch.setattr(agents, "_record", unreachable)
+                with pytest.raises(Unreachable):
+                    await agents.revoke(arguments(data_folder))
+            # Half of it was done; the rest is done when it is asked for again.
             assert await agents.revoke(arguments(data_folder)) == 0
             with pytest.raises(BusError):
                 await bus.get("leases", "agent-gpu1")
@@ -116,3 +139,35 @@ def test_a_cluster_on_loopback_invites_nobody(
     )
     with pytest.raises(Misused, match="mlscope up --listen ADDRESS"):
         agents.invite(arguments(data_folder))
+
+
+class _Client:
+    """A cluster whose catalog has one agent."""
+
+    async def catalog(self, *, kind: str) -> Catalog:
+        """Return the catalog."""
+        assert kind == "agent"
+        return Catalog(agents=(AgentStatus(announcement=an_announcement("box"), state="live"),))
+
+
+@pytest.mark.parametrize("command", [agents.drain, agents.resume])
+async def test_only_an_agent_that_exists_is_drained_or_resumed(
+    data_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[[argparse.Namespace], Awaitable[int]],
+) -> None:
+    @asynccontextmanager
+    async def client_of(_: argparse.Namespace) -> AsyncIterator[_Client]:
+        yield _Client()
+
+    recorded: list[str] = []
+
+    async def record(arguments: argparse.Namespace, _: object) -> None:
+        recorded.append(arguments.name)
+
+    monkeypatch.setattr(agents, "client_of", client_of)
+    monkeypatch.setattr(agents, "_record", record)
+    with pytest.raises(Misused, match="no agent has the name gpu1; there are: box"):
+        await command(arguments(data_folder))
+    assert await command(arguments(data_folder, "box")) == 0
+    assert recorded == ["box"]
