@@ -59,6 +59,7 @@ class Registry:
         """Start empty; the loops of `serve` fill it."""
         forget_after_ns = int(settings.forget_agents_after_s * 1e9)
         self.state = RegistryState(memory=Memory(forget_after_ns, settings.max_gone_agents))
+        self._digested = (self.state, digest(self.state))
         self.bucket = CatalogBucket(bus, 2 * settings.heartbeat_s)
         self._texts = CatalogTexts()
         self.fleet_known = asyncio.Event()
@@ -123,13 +124,19 @@ class Registry:
     def stats(self) -> dict[str, object]:
         """Return the data for `$SRV.STATS`: the digest of the catalog and the sequences folded."""
         return {
-            "digest": digest(self.state),
+            "digest": self._digest(),
             "sequence": {
                 "FLEET": self.state.fleet_sequence,
                 "CATALOG": self.state.catalog_sequence,
             },
             "agents": sum(status.state == "live" for status in self.state.agents.values()),
         }
+
+    def _digest(self) -> str:
+        """Return the digest of the catalog, computed once for each state: it takes all texts."""
+        if self._digested[0] is not self.state:
+            self._digested = (self.state, digest(self.state))
+        return self._digested[1]
 
     async def _publish_shipped(self) -> None:
         free = asyncio.Semaphore(_CONCURRENT_PUBLICATIONS)

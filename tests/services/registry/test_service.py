@@ -25,7 +25,7 @@ from schemas.subjects import REQUEST
 from services.agent.host import clock_reading
 from services.agent.host.clock_reading import read_cluster_clock
 from services.registry.service import Registry, serve
-from services.registry.state import digest, fold
+from services.registry.state import RegistryState, digest, fold
 from tests.services.registry.samples import a_model, an_announcement
 
 SHIPPED = Path(__file__).resolve().parents[3] / "manifests"
@@ -294,8 +294,20 @@ async def test_a_bucket_that_can_t_be_written_at_the_start_is_written_later(
             await asyncio.sleep(0.01)
 
 
-async def test_stats_tell_the_digest_of_the_log(server: MemoryServer, client: Bus) -> None:
+async def test_stats_tell_the_digest_of_the_log(
+    server: MemoryServer, client: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[RegistryState] = []
+
+    def noted(state: RegistryState) -> str:
+        computed.append(state)
+        return digest(state)
+
+    monkeypatch.setattr("services.registry.service.digest", noted)
     async with serving(server, SHIPPED):
         told = json.loads(await client.ask("$SRV.STATS.registry", b""))
         log = await client.read("mlscope.v1.manifest.>")
+        again = json.loads(await client.ask("$SRV.STATS.registry", b""))
+    assert len(computed) == len(set(map(id, computed)))  # for each state once
+    assert again["endpoints"][0]["data"] == told["endpoints"][0]["data"]
     assert told["endpoints"][0]["data"]["digest"] == digest(fold(log))
