@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from mlscope.tracing.batches import ANSWERED
 from services.agent.link.allowances import Allowances
 from services.agent.predictors import COPY_IN, Pending, Tensors
 from services.agent.predictors.page_locking import LOCKED
@@ -162,3 +163,52 @@ def test_inputs_on_the_device_are_copied_before_the_clock(tmp_path: Path) -> Non
             spent_ns[place] = {part.name: part.duration_ns for part in parts}[COPY_IN]
     print(spent_ns)  # noqa: T201
     assert spent_ns["device"] < spent_ns["host"]
+
+
+@pytest.mark.parametrize("samples", ["ahead", "streamed"])
+@pytest.mark.parametrize("normalize", ["host", "device"])
+def test_pictures_decoded_on_the_gpu_are_those_of_the_host(
+    tmp_path: Path, samples: str, normalize: str
+) -> None:
+    pytest.importorskip("torchvision")
+    answers: dict[str, Any] = {}
+    expected = as_it_is if normalize == "host" else normalised
+    for place in ("host", "device"):
+        with opened(tmp_path / place, normalize, {"decode": place}) as session:
+            assert isinstance(session.predictor, GpuPredictor)
+            answers[place] = np.array(session.predictor.predict(session.slots[0].inputs)["y"])
+            compared = Compared(session.predictor, expected)
+            run = a_run(
+                "r", scenario="batched", samples=samples, queries=QUERIES, concurrency=IN_FLIGHT
+            )
+            again = replace(session, predictor=compared)
+            recorded = Recorded(again, run, batch_size=BATCH).perform()
+            conditions = recorded.completed("r").conditions
+            assert recorded.errors("r") == []
+            assert (conditions.samples, conditions.options["decode"]) == (samples, place)
+            assert ("nvJPEG" in conditions.prepared_by) is (place == "device")
+            assert place == "host" or conditions.prepare_processes == 0
+            notes = [note for note in session.notes if "nvJPEG" in note]
+            print(*notes)  # noqa: T201
+            assert len(notes) == (place == "device")
+    distances = np.abs(answers["device"] - answers["host"]) * SCALE
+    print(distances.mean(), distances.max())  # noqa: T201
+    assert (answers["host"] * SCALE).std() > 20
+    assert distances.mean() < 1
+    assert distances.max() < 16
+
+
+def test_a_file_that_nvjpeg_cannot_read_fails_alone(tmp_path: Path) -> None:
+    pytest.importorskip("torchvision")
+    with opened(tmp_path, "device", {"decode": "device"}) as session:
+        good = session.supply.samples[0]
+        middle = len(good) // 2
+        samples = [good, b"\x89PNG\r\n", good[:-500], good[:20] + bytes(middle) + good[-2:]]
+        supply = replace(session.supply, samples=samples)
+        run = a_run("r", samples="streamed", queries=2)
+        recorded = Recorded(replace(session, supply=supply), run, batch_size=BATCH).perform()
+        (errors, *_) = recorded.errors("r")
+        print(errors)  # noqa: T201
+        for reason in ("not a JPEG file", "truncated", "not a readable JPEG picture"):
+            assert reason in errors
+        assert recorded.queries("r")[0][3:] == (ANSWERED, 3)

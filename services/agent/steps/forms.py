@@ -17,6 +17,37 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
+Sides = tuple[int, int]
+"""Height and width of a picture, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeForm:
+    """A file becomes red, green and blue bytes; `is_reversed`: blue, green and red."""
+
+    is_reversed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeForm:
+    """A picture gets the sides that `sides_of` returns, filtered by `method` when it shrinks."""
+
+    sides_of: Callable[[Sides], Sides]
+    #: bilinear or bicubic
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class CropForm:
+    """A picture keeps its window: `window_of` returns top, left, bottom and right."""
+
+    window_of: Callable[[Sides], tuple[int, int, int, int]]
+
+
+DeviceForm = DecodeForm | ResizeForm | CropForm
+"""What a device can carry out in a step's place; its pixels may differ from the step's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Forms:
     """The forms that a step has; None where it has not got one."""
@@ -34,6 +65,8 @@ class Forms:
     #: the order of its dimensions that the step gives to a value, if it changes nothing else;
     #: () for the order that it has
     order: tuple[int, ...] | None = None
+    #: what a device can carry out in its place, for pictures of three channels
+    on_device: DeviceForm | None = None
 
 
 NO_FORMS = Forms()

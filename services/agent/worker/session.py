@@ -28,6 +28,7 @@ from services.agent.predictors import (
     Predictor,
     predictor_named,
 )
+from services.agent.predictors.decoding import OPTION as DECODE
 from services.agent.predictors.options import usable_cores
 from services.agent.predictors.verified import unverified_caveat
 from services.agent.worker.answers.outputs import check_outputs
@@ -49,6 +50,7 @@ from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_
 from services.agent.worker.queries.prepared import PreparedBatches, kept_output_bytes, no_batches
 from services.agent.worker.queries.query import Slot
 from services.agent.worker.queries.streaming import workers_for
+from services.agent.worker.queries.together import decoded_on_device
 from services.agent.worker.warming_up import bind_further, warm_up
 
 
@@ -252,7 +254,9 @@ def _open(
         if dataset.synthetic is not None:
             require_shapes(dataset, pipeline)
             samples = load_samples(dataset, folder, inputs.supplied)
-        require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
+        first_sample = first_readable(dataset.name, samples)
+        require_fitting(dataset, first_sample, inputs.supplied, pipeline)
+        pipeline = decoded_on_device(pipeline, predictor, first_sample, files.labels)
         predicting = opened.threads if opened.device == "cpu" else 0
         steps = steps_in(pipeline.before)
         slots = (
@@ -262,6 +266,8 @@ def _open(
         )
         workers = workers_for(steps, batch_size, usable_cores(), max(predicting, 1))
         has_work = steps > 0 and dataset.synthetic is None and not inline.before
+        if pipeline.together is not None:
+            workers, has_work = 1, False
         supply = Supply(
             pipeline,
             samples,
@@ -326,11 +332,14 @@ def _begun_pool(
 ) -> SessionPool | None:
     """Begin the processes that prepare samples; None where they would gain nothing.
 
-    Inline code has a process of its own, and tensors without steps are only copied.
+    Inline code has a process of its own, tensors without steps are only copied, and what a device
+    decodes needs no cores.
     """
     plan, limits = steps_of(subject.model), environment.allowances.preparation
     has_work = steps_in(plan.before) and not plan.code_before and subject.dataset.synthetic is None
-    if not (environment.in_flight and has_work and limits.processes):
+    if subject.options.get(DECODE) == "device" or not (
+        environment.in_flight and has_work and limits.processes
+    ):
         return None
     scratch = environment.scratch / "preparation"
     manifests, fetched = folder.manifests_folder, folder.fetched

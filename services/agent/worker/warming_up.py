@@ -1,5 +1,6 @@
 """Warm a session up: queries that leave nothing behind but bound arrays, and what they cost."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,9 +27,10 @@ class WarmUp:
 
     #: that the predictor keeps for a batch's outputs; None unknown
     output_bytes: int | None = None
-    #: the least times of a batch after the first one, prepared by one thread, predicted, finished
+    #: the least times of a batch after the first one, prepared by one thread and predicted
     prepare_ns: int = 0
     predict_ns: int = 0
+    #: the least time of the processor for finishing one; see `is_quick_finish`
     finish_ns: int = 0
 
 
@@ -56,11 +58,10 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
             query.outputs = predictor.predict(slot.inputs)
         else:
             stages.predict(query)
-        predicted_ns = now_ns()
+        predicted_ns, began_finish_ns = now_ns(), time.thread_time_ns()
         stages.finish(query)
-        times_ns.append(
-            (prepared_ns - began_ns, predicted_ns - prepared_ns, now_ns() - predicted_ns)
-        )
+        finish_ns = time.thread_time_ns() - began_finish_ns
+        times_ns.append((prepared_ns - began_ns, predicted_ns - prepared_ns, finish_ns))
         if query.outputs is not None:
             output_bytes = max(output_bytes or 0, kept_output_bytes(predictor, query.outputs))
         failed += query.outputs is None

@@ -9,7 +9,9 @@ import torch
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Tensors
 from services.agent.predictors.boundary import PREDICTING
+from services.agent.predictors.pytorch.decoding import DevicePictures, nvjpeg_on
 from services.agent.predictors.pytorch.opened import PyTorchPredictor
+from services.agent.steps.forms import DeviceForm
 
 
 class GpuPredictor(PyTorchPredictor):
@@ -64,6 +66,15 @@ class GpuPredictor(PyTorchPredictor):
     def _reuses_outputs(self) -> bool:
         """Whether a call's outputs lie where those of the call before lay, as a CUDA graph's do."""
         return self.options.graphs or self.options.compile != "none"
+
+    @property
+    def decodes_pictures(self) -> bool:
+        """Whether the GPU decodes pictures."""
+        return self.options.decode == "device"
+
+    def picture_steps(self, forms: Sequence[DeviceForm]) -> DevicePictures:
+        """Return the steps of these `forms` on the GPU. Raises PackageMissing."""
+        return DevicePictures(forms, self.device, nvjpeg_on(self.device))
 
     @property
     def holds_inputs(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from services.agent.errors import BadOption
+from services.agent.predictors import decoding
 from services.agent.predictors.normalization import OPTION, PLACES
 from services.agent.predictors.options import check_known, choice, count, flag, usable_cores
 
@@ -14,7 +15,7 @@ INPUTS = ("host", "device")
 CALLS = ("auto", "positional", "keyword", "list")
 OPTION_NAMES = (
     "threads", "inter_threads", "precision", "compile", "allow_tf32", "channels_last", "graphs",
-    "call", "weights", "inputs", "normalize",
+    "call", "weights", "inputs", "normalize", "decode",
 )  # fmt: skip
 
 
@@ -42,6 +43,8 @@ class Options:
     inputs: str = "host"
     #: where pictures' bytes become numbers
     normalize: str = "host"
+    #: where files become pictures, which are resized and cropped
+    decode: str = "host"
 
     def by_name(self) -> dict[str, Any]:
         """Return the effective options by name."""
@@ -71,9 +74,12 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
         weights=choice(requested, "weights", ("", "random"), ""),
         inputs=choice(requested, "inputs", INPUTS, "host"),
         normalize=choice(requested, OPTION, PLACES, "host"),
+        decode=choice(requested, decoding.OPTION, decoding.PLACES, "host"),
     )
     if options.graphs and not on_gpu:
         raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")
     if options.inputs == "device" and not on_gpu:
         raise BadOption("inputs", "device", "host on a CPU, whose memory is the host's")
+    if options.decode == "device" and not on_gpu:
+        raise BadOption(decoding.OPTION, "device", "host on a CPU: nvJPEG decodes on a GPU")
     return options

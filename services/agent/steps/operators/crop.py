@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from mlscope.image_geometry import cut_before, share
 from services.agent.errors import BadParameter
-from services.agent.steps.forms import Forms
+from services.agent.steps.forms import CropForm, Forms
 from services.agent.steps.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ def crop(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         top, left, bottom, right = window_of((picture.height, picture.width))
         return picture.crop((left, top, right, bottom))
 
-    parameters.declare_forms(Forms(edit_picture=edit_picture))
+    parameters.declare_forms(Forms(edit_picture=edit_picture, on_device=CropForm(window_of)))
     return apply

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.steps.forms import Forms, pixels_of
+from services.agent.steps.forms import DecodeForm, Forms, pixels_of
 from services.agent.steps.parameters import Parameters, require_pillow
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ def decode(parameters: Parameters) -> Callable[[bytes], Pixels]:
         return np.ascontiguousarray(pixels.transpose(2, 0, 1) if channels_first else pixels)
 
     if not channels_first:
-        parameters.declare_forms(Forms(open_picture=open_picture, is_reversed=is_reversed))
+        on_device = DecodeForm(is_reversed) if mode in ("RGB", "BGR") else None
+        parameters.declare_forms(
+            Forms(open_picture=open_picture, is_reversed=is_reversed, on_device=on_device)
+        )
     return apply
 
 

@@ -1,6 +1,6 @@
 """resize: pixels to another height and width."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,15 @@ import numpy.typing as npt
 from mlscope.image_geometry import covering, inside, within
 from services.agent.errors import BadParameter
 from services.agent.steps.fast_resize import FILTERS, FastResizer
-from services.agent.steps.forms import Forms
+from services.agent.steps.forms import Forms, ResizeForm
 from services.agent.steps.parameters import Parameters, require_pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _METHODS = ("bilinear", "bicubic", "nearest", "area", "box", "hamming", "lanczos")
+_ON_DEVICE = ("BILINEAR", "BICUBIC")
+"""Methods that a device has, too."""
 Pixels = npt.NDArray[Any]
 Resample = Callable[["Image", tuple[int, int]], "Image"]
 """Returns a picture in a size (width, height)."""
@@ -55,7 +57,7 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     scaled = inside if fit == "inside" else covering
     resample = _resampler(parameters, method, is_filtered=is_filtered)
 
-    def size_of(sides: Sequence[int]) -> tuple[int, int]:
+    def size_of(sides: tuple[int, ...]) -> tuple[int, int]:
         if size is None:
             return within(sides, longer_side)
         return scaled(sides, size) if keeps_ratio else size
@@ -71,7 +73,9 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         return resample(picture, (new_width, new_height))
 
     if is_filtered or method == "NEAREST":
-        parameters.declare_forms(Forms(edit_picture=edit_picture))
+        is_plain = method in _ON_DEVICE and is_filtered and isinstance(resample, PillowResizer)
+        on_device = ResizeForm(size_of, method.lower()) if is_plain else None
+        parameters.declare_forms(Forms(edit_picture=edit_picture, on_device=on_device))
     return apply
 
 

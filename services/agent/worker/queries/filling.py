@@ -140,7 +140,8 @@ class ThreadFilling:
             self._stages.begin(query, slot)
             count = len(query.samples)
             preparation = _Preparation(query, count)
-            size = max(1, count // ((self._stages.workers + 1) * _SHARES_PER_THREAD))
+            shares = (self._stages.workers + 1) * _SHARES_PER_THREAD
+            size = count if self._stages.fills_whole_batches else max(1, count // shares)
             positions = range(count)
             self._shares.extend(
                 (preparation, positions[first : first + size]) for first in positions[::size]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mlscope.manifests.ports import is_constant
 from schemas.level import Level
 from schemas.manifest import CODE_FIELDS, ModelManifest, Port, Step
+from services.agent.predictors.decoding import PictureSteps
 from services.agent.steps import Operator, operator_of
 from services.agent.steps.linking import linked
 from services.agent.steps.parameters import LabelReader
@@ -45,11 +46,23 @@ class StepPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """The first `steps` of an input, carried out by the model's `device` for a batch at once."""
+
+    device: PictureSteps
+    steps: int
+    #: the orders that the last of them give to a picture of bytes; None: further steps follow
+    orders: tuple[tuple[int, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class PortOperators:
     """The operators of a `PortPlan`."""
 
     name: str
     steps: tuple[Operator, ...] = ()
+    #: what carries out the first of them; None: each is applied to one sample
+    together: Together | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,11 @@ class Pipeline:
         for port in (*self.before, *self.after):
             for step in port.steps:
                 yield from step.notes
+
+    @property
+    def together(self) -> Together | None:
+        """What the model's device carries out of the steps before the model; None: nothing."""
+        return self.before[0].together if self.before else None
 
     def libraries(self) -> tuple[str, ...]:
         """Return the libraries that prepare pictures, with their versions, each once."""

@@ -28,7 +28,8 @@ class SampleSteps:
     ) -> tuple[str, Exception] | None:
         """Put what the steps make of a sample into a `position` of a batch.
 
-        `read` returns the sample, `arrays` are the slot's, `apply` carries out one operator.
+        `read` returns the sample, behind the steps that a device has carried out; `arrays` are
+        the slot's, `apply` carries out one operator.
         Returns the name of what failed and its error; None when all went well.
         """
         name, number = "read", 0
@@ -41,7 +42,9 @@ class SampleSteps:
                 number += 1
             for port, array in zip(self._ports, arrays, strict=True):
                 value = sample[port.name] if isinstance(sample, dict) else sample
-                for operator in port.steps:
+                skipped = port.together.steps if port.together else 0
+                number += skipped
+                for operator in port.steps[skipped:]:
                     name = operator.name
                     place = (array[position],) if operator.takes_place else ()
                     value = apply(number, operator, (value, *place))

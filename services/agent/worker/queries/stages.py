@@ -53,6 +53,7 @@ from services.agent.worker.queries.prepared import checksum_of
 from services.agent.worker.queries.prepared_spans import PreparedBy, PreparedSteps, prepared_rows
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
+from services.agent.worker.queries.together import TogetherFilling
 from services.agent.worker.recorder import RunRecorder
 
 MOST_DEFERRED = 64
@@ -114,6 +115,12 @@ class Stages:
         self.predict_with, self.attach_layers = self._calls.predict_with, self._calls.attach_layers
         self.trace_parts, self.end_calls = self._calls.trace_parts, self._calls.end_all
         self._post_processing = PostProcessing(pipeline, self._runner)
+        self._together = None
+        if pipeline.together is not None:
+            names = self._sample_steps.names
+            self._together = TogetherFilling(
+                pipeline.together, names, self._runner, self._prepare_sample
+            )
         self._spans_per_query = spans_per_query(pipeline, supply.batch_size, Level.MODEL)
 
     @property
@@ -145,11 +152,15 @@ class Stages:
     def fill(self, query: Query, positions: Iterable[int]) -> None:
         """Prepare the samples at some positions of a batch; several threads may share a batch."""
         assert query.slot is not None
+        if self._together is not None:
+            self._together.fill(query, query.slot, list(positions))
+            return
         for position in positions:
             if self._copies_samples:
                 query.slot.arrays[0][position] = self._runner.sample(query, position)
             else:
-                self._prepare_sample(query, query.slot, position)
+                read = partial(self._runner.sample, query, position)
+                self._prepare_sample(query, query.slot, position, read)
 
     def record_prepared(self, prepared: PreparedSteps) -> None:
         """Record the spans of a query whose samples processes `prepared`."""
@@ -203,12 +214,21 @@ class Stages:
             self._recorder.query(query.row(), query.failed_samples)
 
     @property
+    def fills_whole_batches(self) -> bool:
+        """Whether all samples of a batch are prepared at once, by the model's device."""
+        return self._together is not None
+
+    @property
     def traces_steps(self) -> bool:
         """Whether a span is recorded around every operator."""
         return self._runner.traces_steps
 
     def fill_untraced(self, query: Query, positions: Iterable[int]) -> None:
         """Prepare the samples at some positions of a batch by threads, without recording spans."""
+        if self._together is not None:
+            with self._untraced():
+                self.fill(query, positions)
+            return
         with self._untraced(), ThreadPoolExecutor(self.workers) as threads:
             for done in [threads.submit(self.fill, query, [position]) for position in positions]:
                 done.result()
@@ -346,13 +366,14 @@ class Stages:
                 answers = (("", next(iter(query.outputs.values()))),)
             self.kept_outputs.keep(self._recorder, query, answers)
 
-    def _prepare_sample(self, query: Query, slot: Slot, position: int) -> None:
+    def _prepare_sample(
+        self, query: Query, slot: Slot, position: int, read: Callable[[], Any]
+    ) -> None:
         first = query.first_span + 1 + position * self._steps_before
 
         def apply(number: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
             return self._runner.apply(query, first + number, operator, arguments)
 
-        read = partial(self._runner.sample, query, position)
         if fault := self._sample_steps.prepare(read, slot.arrays, position, apply):
             name, error = fault
             query.unusable[position] = self._runner.failure(query, position, name, error)

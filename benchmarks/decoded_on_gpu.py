@@ -1,0 +1,93 @@
+"""A fed GPU whose pictures the GPU itself decodes, beside processes that decode them.
+
+`python -m benchmarks.decoded_on_gpu [--only NAME ...] [--keep]`, on a GPU with torchvision. Each
+case is a session as an agent opens it, on the dataset photos: with `normalize: device` in both, and
+`decode: host` and `decode: device` in turn. Printed are samples a second of preparation alone, with
+a model that answers at once; of the model alone, prepared ahead; of both together, streamed; and
+the last over the least of the two before: medians of the blocks.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks.feeding_gpu import AHEAD, CASES, STREAMED, Case, Instant, measured, order_of
+from benchmarks.survey.measuring import ALLOWED
+from benchmarks.timing import keeping
+from schemas.plan import WorkOrder
+from services.agent.host.offline import SHIPPED_MANIFESTS
+from services.agent.link.messages import PerformOrder
+from services.agent.machine.roofline.ceilings import NO_ROOF
+from services.agent.worker.session import Session
+from services.agent.worker.session_opener import SessionOpener
+
+WANTED = (
+    "resnet50 float32 256",
+    "resnet50 bfloat16 32",
+    "resnet50 bfloat16 256",
+    "convnext-tiny 32",
+)
+
+
+def rates(case: Case, place: str) -> tuple[float, float, float, list[str]]:
+    """Return the rates of preparation, of the model and of both, and the session's notes."""
+    options = {**case.options, "normalize": "device", "decode": place}
+    case = replace(case, options=options)
+    subject = case.subject()
+    order = order_of(case, subject, 0.02)
+    message = PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, NO_ROOF)
+    with TemporaryDirectory(prefix="mlscope-") as folder:
+        opener = SessionOpener(message, Path(folder))
+        session = opener.open()
+        try:
+            outputs = session.predictor.predict(session.slots[0].inputs)
+            copies = {name: array.copy() for name, array in outputs.items()}
+            instant = replace(session, predictor=Instant(session.predictor, copies))
+            alone = rate(instant, order, opener, STREAMED)
+            ahead, streamed = (rate(session, order, opener, run) for run in (AHEAD, STREAMED))
+            return alone, ahead, streamed, [note for note in session.notes if "device" in note]
+        finally:
+            session.close()
+
+
+def rate(session: Session, order: WorkOrder, opener: SessionOpener, run: str) -> float:
+    """Return the median rate of one run of an order."""
+    plans = tuple(plan for plan in order.session.runs if plan.run == run)
+    plan = order.session.model_copy(update={"runs": plans})
+    one = order.model_copy(update={"session": plan, "runs": (run,)})
+    blocks, _ = measured(session, one, lambda: (0.0, 0.0), opener)
+    return median(blocks.samples_per_s[run])
+
+
+def main() -> int:
+    """Print the rates of each case, decoded on the host and on the GPU."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=WANTED)
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    import torch
+
+    if not torch.cuda.is_available():
+        print("PyTorch sees no GPU here: nothing was measured")
+        return 0
+    with keeping("decoded_on_gpu", is_wanted=options.keep):
+        print(torch.cuda.get_device_name(), "samples/s; the last is streamed / least of the others")
+        for case in CASES:
+            if case.name not in options.only:
+                continue
+            for place in ("host", "device", "host", "device"):
+                alone, ahead, streamed, notes = rates(case, place)
+                print(
+                    f"{case.name:24} decode: {place:6} prepared {alone:7.0f}, ahead {ahead:7.0f},"
+                    f" streamed {streamed:7.0f}, {streamed / min(alone, ahead):.3f}",
+                    flush=True,
+                )
+            print(*notes, sep="\n", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What a predictor's device carries out of the first steps of pictures, a whole batch at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from services.agent.steps.forms import Array, DeviceForm
+
+OPTION = "decode"
+"""The option of a request: `host`, the default, or `device`."""
+PLACES = ("host", "device")
+NEEDED_BY = "option decode: device"
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFault:
+    """Why a device can't prepare a sample, and the number of the step that failed."""
+
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPictures:
+    """Pictures on the host, (height, width, 3) of bytes, or why there is none.
+
+    `stamps_ns` has when the first step began, when each ended, and when the pixels were on the host
+    (CLOCK_MONOTONIC).
+    """
+
+    pictures: Sequence[Array | PictureFault]
+    stamps_ns: Sequence[int]
+
+
+class PictureSteps(Protocol):
+    """The first steps of pictures on a device."""
+
+    #: what decodes and resizes, with its version
+    library: str
+
+    def apply(self, bodies: Sequence[bytes], batch: Array | None = None) -> PreparedPictures:
+        """Return what the steps make of the files' `bodies`.
+
+        With a `batch`, (samples, height, width, 3) of bytes, the pictures lie in it.
+        """
+        ...
+
+
+@runtime_checkable
+class PictureDecoder(Protocol):
+    """A predictor whose device can decode pictures."""
+
+    @property
+    def decodes_pictures(self) -> bool:
+        """Whether the request asks for that."""
+        ...
+
+    def picture_steps(self, forms: Sequence[DeviceForm]) -> PictureSteps:
+        """Return the steps of these `forms`, of which the first decodes. Raises PackageMissing."""
+        ...
+
+
+def why_not_jpeg(body: bytes) -> str:
+    """Return why a file is no complete JPEG, '' where it may be one.
+
+    nvJPEG fills what a truncated file lacks with grey, where Pillow refuses it.
+    """
+    if not body.startswith(b"\xff\xd8\xff"):
+        return "not a JPEG file, which decode: device needs"
+    return "" if body.rfind(b"\xff\xd9") > 0 else "the JPEG file is truncated: it has no end"

@@ -1,0 +1,165 @@
+"""The first steps of pictures carried out by the model's device, for a whole batch at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from services.agent.errors import BadOption
+from services.agent.predictors import Predictor
+from services.agent.predictors.decoding import (
+    OPTION,
+    PictureDecoder,
+    PictureFault,
+    PictureSteps,
+)
+from services.agent.steps import Operator, operator_of
+from services.agent.steps.forms import Array, DecodeForm, DeviceForm
+from services.agent.steps.linking import linked
+from services.agent.steps.parameters import LabelReader
+from services.agent.worker.answers.isolate_samples import UNUSABLE
+from services.agent.worker.queries.operator_runner import OperatorRunner
+from services.agent.worker.queries.pipeline import Pipeline, Together
+from services.agent.worker.queries.query import Query, Slot
+
+PrepareRest = Callable[[Query, Slot, int, Callable[[], Any]], None]
+"""Takes what a function returns, for a place in a batch, through the steps that are left."""
+
+
+def decoded_on_device(
+    pipeline: Pipeline, predictor: Predictor, sample: Any, labels: LabelReader
+) -> Pipeline:
+    """Return a pipeline whose first steps the device of a `predictor` carries out, if asked for it.
+
+    The first `sample` tells how far its pixels are from those of the steps on the host; `labels`
+    reads label files. Raises BadOption, PackageMissing.
+    """
+    if not (isinstance(predictor, PictureDecoder) and predictor.decodes_pictures):
+        return pipeline
+    ports = pipeline.before
+    if pipeline.code_before or len(ports) != 1 or not isinstance(sample, bytes):
+        raise BadOption(OPTION, "device", "host: it needs one input whose samples are files")
+    operators = [operator_of(step.step, labels) for step in ports[0].steps if step.step]
+    forms = _forms_on_device(operators)
+    if not forms:
+        raise BadOption(OPTION, "device", "host: the first step is no decode to RGB or BGR")
+    head, rest = operators[: len(forms)], operators[len(forms) :]
+    steps = predictor.picture_steps(forms)
+    note = _difference_note(steps, head, sample)
+    decode = replace(head[0], library=steps.library, notes=(note,))
+    others = [replace(operator, library="") for operator in head[1:]]
+    orders = _orders_of(rest)
+    count = len(head) if orders is None else len(operators)
+    together = Together(steps, count, orders)
+    port = replace(ports[0], steps=(decode, *others, *linked(rest)), together=together)
+    return replace(pipeline, before=(port,))
+
+
+def _forms_on_device(operators: Sequence[Operator]) -> list[DeviceForm]:
+    """Return the forms of the first operators that a device can carry out."""
+    forms: list[DeviceForm] = []
+    for operator in operators:
+        form = operator.forms.on_device
+        if form is None or isinstance(form, DecodeForm) is bool(forms):
+            break
+        forms.append(form)
+    return forms
+
+
+def _orders_of(rest: Sequence[Operator]) -> tuple[tuple[int, ...], ...] | None:
+    """Return the orders that the `rest` of the steps give to a picture of bytes.
+
+    None where they do more than that.
+    """
+    bytes_types = (None, np.dtype(np.uint8))
+    forms = [operator.forms for operator in rest]
+    if any(form.order is None or form.element_type not in bytes_types for form in forms):
+        return None
+    return tuple(form.order for form in forms if form.order)
+
+
+def _difference_note(steps: PictureSteps, head: Sequence[Operator], body: bytes) -> str:
+    """Return how far a device's pixels of a file's `body` are from those of the host's steps."""
+    (picture,) = steps.apply([body]).pictures
+    if isinstance(picture, PictureFault):
+        raise BadOption(OPTION, "device", f"host: the first sample is {picture.reason}")
+    expected: Any = body
+    for operator in head:
+        expected = operator.apply(expected)
+    distances = np.abs(picture.astype(np.int16) - expected.astype(np.int16))
+    differing = np.count_nonzero(distances) / distances.size
+    names = ", ".join(operator.name for operator in head)
+    return (
+        f"{names} run on the device by {steps.library}: of the dataset's first picture its pixels"
+        f" are up to {distances.max()} of 255 from those of the steps on the host,"
+        f" {distances.mean():.2g} on average, and {differing:.0%}"
+        " of them differ"
+    )
+
+
+def _as_it_is(picture: Array) -> Array:
+    return picture
+
+
+@dataclass(frozen=True, slots=True)
+class TogetherFilling:
+    """Fills places of slots with samples whose first steps `together` carries out."""
+
+    together: Together
+    #: of one sample
+    names: Sequence[str]
+    runner: OperatorRunner
+    prepare_rest: PrepareRest
+
+    def fill(self, query: Query, slot: Slot, positions: Sequence[int]) -> None:
+        """Prepare the samples at some `positions` of a `query`, whose batch is in a `slot`."""
+        bodies = {}
+        for position in positions:
+            try:
+                bodies[position] = self.runner.sample(query, position)
+            except UNUSABLE as error:
+                query.unusable[position] = self.runner.failure(query, position, "read", error)
+        places = self._places(slot, list(bodies))
+        prepared = self.together.device.apply(list(bodies.values()), places)
+        for position, picture in zip(bodies, prepared.pictures, strict=True):
+            if isinstance(picture, PictureFault):
+                name = self.names[picture.step]
+                reason = self.runner.failure(query, position, name, picture.reason)
+                query.unusable[position] = reason
+            elif self.together.orders is None:
+                self.prepare_rest(query, slot, position, partial(_as_it_is, picture))
+        if self.runner.traces_steps and bodies:
+            self._record(query, list(bodies), prepared.stamps_ns)
+
+    def _places(self, slot: Slot, positions: Sequence[int]) -> Array | None:
+        """Return the places of a batch as pictures; None where they can't be written together."""
+        is_row = len(positions) == (positions[-1] - positions[0] + 1 if positions else 0)
+        if self.together.orders is None or not is_row or not positions:
+            return None
+        places = slot.arrays[0][positions[0] : positions[-1] + 1]
+        for order in reversed(self.together.orders):
+            places = places.transpose(0, *(int(axis) + 1 for axis in np.argsort(order)))
+        return places
+
+    def _record(self, query: Query, positions: Sequence[int], stamps_ns: Sequence[int]) -> None:
+        """Record each sample's equal share of the steps as its spans.
+
+        The copy to the host is in the last step on the device, or in the one after it where the
+        steps that are left only order bytes.
+        """
+        steps = self.together.steps
+        ends = [*stamps_ns[1:-2], *[stamps_ns[-1]] * (steps - len(stamps_ns) + 3)]
+        count, first_span = len(positions), query.first_span + 1
+        for number, (began_ns, ended_ns) in enumerate(
+            zip([stamps_ns[0], *ends], ends, strict=False)
+        ):
+            share_ns = (ended_ns - began_ns) / count
+            for place, position in enumerate(positions):
+                span = first_span + position * len(self.names) + number
+                times_ns = (
+                    began_ns + round(place * share_ns),
+                    began_ns + round((place + 1) * share_ns),
+                )
+                self.runner.record_span_until(query, span, self.names[number], times_ns)
