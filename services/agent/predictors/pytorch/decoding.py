@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from services.agent.steps.forms import Array, CropForm, DecodeForm, DeviceForm, 
 
 Decode = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 """Returns (3, height, width) of bytes on the device for the bytes of each JPEG file."""
+_MOST_RESIZED = 32
+"""Pictures resized at once: as numbers they take four times their memory."""
 Picture = Any
 """A tensor of (3, height, width) bytes, or a PictureFault."""
 
@@ -55,7 +58,9 @@ class DevicePictures:
         self._forms = forms
         self._decode, self.library = decoder
         self._device, is_on_gpu = device, device.type == "cuda"
-        self._stream = torch.cuda.Stream(device) if is_on_gpu else None
+        # Ahead of the model's kernels, each of which fills the GPU: these are small and wait for
+        # each other.
+        self._stream = torch.cuda.Stream(device, priority=-1) if is_on_gpu else None
         # torchvision decodes on a stream of its own, which does not wait for this one: memory that
         # another batch has freed, yet still reads, could be decoded into.
         self._lock = threading.Lock()
@@ -69,10 +74,13 @@ class DevicePictures:
             stamps_ns = [now_ns()]
             pictures: list[Picture] = []
             for number, form in enumerate(self._forms):
-                if isinstance(form, DecodeForm):
-                    pictures = self._decoded(bodies, is_reversed=form.is_reversed)
-                else:
-                    pictures = [edited(picture, form, number) for picture in pictures]
+                match form:
+                    case DecodeForm():
+                        pictures = self._decoded(bodies, is_reversed=form.is_reversed)
+                    case ResizeForm():
+                        pictures = resized(pictures, form)
+                    case CropForm():
+                        pictures = [cropped(picture, form, number) for picture in pictures]
                 self._synchronize()
                 stamps_ns.append(now_ns())
             arrays = self._fetched(pictures, batch)
@@ -112,21 +120,20 @@ class DevicePictures:
                 for p in pictures
             ]
         count, height, width, channels = batch.shape
-        size, last = (count, channels, height, width), len(self._forms) - 1
-        pixels = torch.zeros(size, dtype=torch.uint8, device=self._device)
-        arrays: list[Array | PictureFault] = []
-        for place, row, picture in zip(batch, pixels, pictures, strict=True):
+        nothing = torch.zeros((channels, height, width), dtype=torch.uint8, device=self._device)
+        rows, arrays, last = [nothing] * count, list[Array | PictureFault](), len(self._forms) - 1
+        for number, picture in enumerate(pictures):
             if isinstance(picture, PictureFault):
                 arrays.append(picture)
-            elif picture.shape != row.shape:
-                actual, wanted = (tuple(tensor.shape[1:]) for tensor in (picture, row))
-                arrays.append(
-                    PictureFault(last, f"the picture is {actual}, the model takes {wanted}")
-                )
+            elif picture.shape != nothing.shape:
+                actual, wanted = (tuple(tensor.shape[1:]) for tensor in (picture, nothing))
+                reason = f"the picture is {actual}, the model takes {wanted}"
+                arrays.append(PictureFault(last, reason))
             else:
-                row.copy_(picture)
-                arrays.append(place)
-        torch.from_numpy(batch).copy_(pixels.permute(0, 2, 3, 1), non_blocking=True)
+                rows[number] = picture
+                arrays.append(batch[number])
+        pixels = torch.stack(rows).permute(0, 2, 3, 1)
+        torch.from_numpy(batch).copy_(pixels, non_blocking=True)
         self._synchronize()
         return arrays
 
@@ -135,20 +142,32 @@ class DevicePictures:
             self._stream.synchronize()
 
 
-def edited(picture: Picture, form: DeviceForm, number: int) -> Picture:
-    """Return a picture after the step of a `form`, the steps' `number`-th."""
+def resized(pictures: Sequence[Picture], form: ResizeForm) -> list[Picture]:
+    """Return pictures after a resize, those of equal sides together: most time is in launches."""
+    places_of: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for place, picture in enumerate(pictures):
+        if not isinstance(picture, PictureFault):
+            places_of[tuple(picture.shape[1:])].append(place)
+    after = list(pictures)
+    for sides, places in places_of.items():
+        new_sides = form.sides_of((sides[0], sides[1]))
+        for first in range(0, len(places), _MOST_RESIZED):
+            group = places[first : first + _MOST_RESIZED]
+            values = torch.stack([pictures[place] for place in group]).float()
+            values = interpolate(values, size=new_sides, mode=form.method, antialias=True)
+            pixels = values.round_().clamp_(0, 255).to(torch.uint8)
+            for place, picture in zip(group, pixels.unbind(), strict=True):
+                after[place] = picture
+    return after
+
+
+def cropped(picture: Picture, form: CropForm, number: int) -> Picture:
+    """Return a picture after a crop, the steps' `number`-th."""
     if isinstance(picture, PictureFault):
         return picture
     height, width = picture.shape[1:]
     try:
-        if isinstance(form, CropForm):
-            top, left, bottom, right = form.window_of((height, width))
-            return picture[:, top:bottom, left:right]
-        if isinstance(form, ResizeForm) and (sides := form.sides_of((height, width))):
-            values = interpolate(
-                picture[None].float(), size=sides, mode=form.method, antialias=True
-            )
-            return values[0].round_().clamp_(0, 255).to(torch.uint8)
+        top, left, bottom, right = form.window_of((height, width))
     except ValueError as error:
         return PictureFault(number, str(error))
-    return picture
+    return picture[:, top:bottom, left:right]
