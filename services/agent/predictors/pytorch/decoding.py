@@ -143,7 +143,10 @@ class DevicePictures:
 
 
 def resized(pictures: Sequence[Picture], form: ResizeForm) -> list[Picture]:
-    """Return pictures after a resize, those of equal sides together: most time is in launches."""
+    """Return `pictures` after a `form` of resize, those of equal sides together.
+
+    Most of the time goes into launches.
+    """
     places_of: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, picture in enumerate(pictures):
         if not isinstance(picture, PictureFault):
@@ -162,7 +165,7 @@ def resized(pictures: Sequence[Picture], form: ResizeForm) -> list[Picture]:
 
 
 def cropped(picture: Picture, form: CropForm, number: int) -> Picture:
-    """Return a picture after a crop, the steps' `number`-th."""
+    """Return a `picture` after a `form` of crop, the steps' `number`-th."""
     if isinstance(picture, PictureFault):
         return picture
     height, width = picture.shape[1:]
