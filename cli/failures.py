@@ -26,6 +26,7 @@ _REFUSAL_CODES = {
     "invalid": exits.USAGE,
     "unknown": exits.USAGE,
     "unsatisfiable": exits.NO_AGENT,
+    "forbidden": exits.AUTH,
 }
 """Exit codes by the kind of a refusal, where they are not FAILED."""
 

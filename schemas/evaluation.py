@@ -22,6 +22,8 @@ class EvaluationRequested(Fact):
     evaluation: Token
     request: Evaluate
     requested_ns: int
+    #: the person who asked, as the NATS server or the gateway's login says; '' the cluster's user
+    requested_by: str = ""
 
 
 class EvaluationPostponed(Fact):
@@ -133,3 +135,5 @@ class EvaluationCancelled(Fact):
     happened = "cancelled"
     evaluation: Token
     reason: str = ""
+    #: the person who cancelled it; '' the cluster's user
+    cancelled_by: str = ""

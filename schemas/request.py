@@ -217,7 +217,10 @@ class ListEvaluations(Command):
     agents: tuple[Token, ...] = Field(default=(), max_length=64)
     #: all of these labels in the request
     labels: dict[str, str] = Field(default_factory=dict)
-    #: words that all occur, in any case, in model, framework, device, agents, labels, state or id
+    #: asked for by this person
+    requested_by: str = Field(default="", max_length=64)
+    #: words that all occur, in any case, in model, framework, device, agents, labels, state, id or
+    #: the name of who asked
     search: str = Field(default="", max_length=400)
     #: how many matching evaluations to leave out, for the pages of a list
     offset: int = Field(default=0, ge=0)
@@ -377,7 +380,8 @@ _LENGTH_LIMITS: Mapping[str, int] = MappingProxyType(
 class Refused(Message):
     """The request is refused: the wrong field, or every agent's reason.
 
-    `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable.
+    `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable,
+    forbidden (the asker's role), exhausted (the asker's limits).
     Texts that quote the request are truncated.
     """
 

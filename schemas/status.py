@@ -84,6 +84,8 @@ class EvaluationStatus(Message):
     #: the request's model, `name:version` once it is planned
     model: str
     requested_ns: int
+    #: the person who asked for it; '' is the cluster's user
+    requested_by: str = ""
     request: Evaluate | None = None
     #: None in lists, and before planning. A dataset from the request has its name alone
     subject: Subject | None = None

@@ -3,11 +3,15 @@
     mlscope.v1.<entity>.<evaluation>[.<run>].<happened>[.<agent>]
     mlscope.v1.watch.<evaluation>.<event>        live events relayed to NATS clients, not stored
     mlscope.v1.resources.<evaluation>.<run>.used.<agent>    what a run uses now, not stored
-    mlscope.v1.request.<verb>                    commands anyone may send
+    mlscope.v1.request.<verb>                    commands of the cluster's own user
+    mlscope.v1.asked.<person>.<role>.<at most>.<per day>.<verb>    commands of a person
     mlscope.v1.request.agent.<agent>.<verb>      commands of the scheduler to one agent
     mlscope.v1.request.clock                     what an agent asks to compare its clock
     mlscope.v1.request.join.<agent>              the question of an invited machine
     mlscope.v1.request.retry.<durable>           an operator's order to handle a message again
+
+A person sends `mlscope.v1.request.<verb>` too. The NATS server writes who it was into the subject
+on the way to the services, so that nobody can claim to be another.
 
 Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluation)`.
 """
@@ -17,15 +21,18 @@ from schemas.evaluation import RunStarted
 from schemas.identity import token_of
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
+from schemas.people import ROLES, THE_USER, Asker
 from schemas.resources import ResourcesUsed
 from schemas.run import RunCompleted, RunFailed, RunReady
 
 ROOT = "mlscope.v1"
 REQUEST = f"{ROOT}.request"
+ASKED = f"{ROOT}.asked"
 RESOURCES = "resources"
 """The entity of messages about what a run uses, which are not stored."""
 
 
+_OTHERS = ("agent", "service", "person")
 _AGENT_LAST = (
     RunStarted,
     RunReady,
@@ -45,7 +52,7 @@ def subject_of(fact: Fact) -> str:
     elif isinstance(fact, ManifestWithdrawn):
         identity = [manifest_key(fact.kind, fact.name, fact.version)]
     else:
-        fields = ("evaluation", "run") if hasattr(fact, "evaluation") else ("agent", "service")
+        fields = ("evaluation", "run") if hasattr(fact, "evaluation") else _OTHERS
         identity = [getattr(fact, name) for name in fields if hasattr(fact, name)]
     tokens = [ROOT, fact.entity, *identity, fact.happened]
     if isinstance(fact, _AGENT_LAST):
@@ -64,6 +71,28 @@ def manifest_key(kind: str, name: str, version: str) -> str:
 def command_subject(command: type[Command]) -> str:
     """Return the subject of a command."""
     return f"{REQUEST}.{command.verb}"
+
+
+def asked_subject(asker: Asker, verb: str) -> str:
+    """Return the subject on which a command with this `verb` of a named `asker` arrives."""
+    return f"{ASKED}.{asker.name}.{asker.role}.{asker.at_most}.{asker.per_day}.{verb}"
+
+
+def asked_by_people(verb: str) -> str:
+    """Return the filter of the commands with this `verb` of all people."""
+    return f"{ASKED}.*.*.*.*.{verb}"
+
+
+def asker_of(subject: str) -> Asker:
+    """Return who sent a command that arrived on `subject`, as the NATS server says.
+
+    Raises ValueError for a subject of people that `asked_subject` did not write.
+    """
+    if not subject.startswith(f"{ASKED}."):
+        return THE_USER
+    name, role, at_most, per_day, _ = subject.removeprefix(f"{ASKED}.").split(".")
+    (known,) = [known for known in ROLES if known == role]
+    return Asker(name, known, int(at_most), int(per_day))
 
 
 def agent_command(agent: str, verb: str) -> str:

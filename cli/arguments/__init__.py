@@ -9,6 +9,7 @@ from cli.arguments.operating import (
     add_keeping,
     add_keys,
     add_offline,
+    add_people,
     add_services,
 )
 from cli.arguments.publishing import add_assets, add_manifest
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_offline(commands)
     add_repeating(commands)
     add_agents(commands)
+    add_people(commands)
     add_keeping(commands)
     add_keys(commands)
     topics = ", ".join(_TOPICS)

@@ -14,6 +14,7 @@ from cli.arguments.parts import (
     add_output,
 )
 
+_ROLES = ("viewer", "requester", "owner")
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 
 
@@ -146,6 +147,53 @@ def _add_deed(deeds: Parsers, name: str, text: str) -> argparse.ArgumentParser:
     # Not given here, they are those given to `agents`.
     add_connection(parser, default=argparse.SUPPRESS)
     return parser
+
+
+def add_people(commands: Parsers) -> None:
+    """Add `people` with its own commands, and `audit`."""
+    audit = add_command(commands, "audit", "list who did what and when")
+    audit.add_argument("--by", default="", metavar="NAME", help="only what this person did")
+    audit.add_argument(
+        "--limit", type=int, default=200, metavar="N", help="the newest N (default: 200)"
+    )
+    add_output(audit)
+    audit.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
+    people = add_command(commands, "people", "list the people who may use a cluster; add, remove")
+    add_connection(people)
+    add_output(people)
+    deeds = people.add_subparsers(dest="deed", metavar="COMMAND")
+    add = add_command(
+        deeds, "add", "let a person in, or change role and limits", function="people:add"
+    )
+    add.add_argument("name", metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ -")
+    add.add_argument(
+        "--role",
+        choices=_ROLES,
+        default="requester",
+        help="a viewer looks, a requester also asks and cancels what is its own, an owner may do "
+        "all (default: requester)",
+    )
+    add.add_argument(
+        "--at-most", type=_limit, default=0, metavar="N", help="evaluations waiting or running"
+    )
+    add.add_argument(
+        "--per-day", type=_limit, default=0, metavar="N", help="evaluations within 24 hours"
+    )
+    remove = add_command(
+        deeds, "remove", "take a person's key and token back at once", function="people:remove"
+    )
+    remove.add_argument("name", metavar="NAME", help="the person")
+    for deed in (add, remove):
+        # Not given here, they are those given to `people`.
+        add_connection(deed, default=argparse.SUPPRESS)
+
+
+def _limit(text: str) -> int:
+    """Return a limit; 0 is none."""
+    limit = int(text)
+    if not 0 <= limit < 2**31:
+        raise argparse.ArgumentTypeError(f"{text}: from 0 (no limit) on")
+    return limit
 
 
 def add_keeping(commands: Parsers) -> None:

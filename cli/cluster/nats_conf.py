@@ -1,12 +1,20 @@
 """The text of a nats-server's configuration file: accounts, users, permissions, limits."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlscope.bus.accounts import LOG, Crossing, account_of, crossing
-from mlscope.bus.permissions import Permission, permission_of
+from mlscope.bus.permissions import (
+    Permission,
+    permission_of,
+    permission_of_person,
+    person_key,
+)
+
+if TYPE_CHECKING:
+    from mlscope.people import Person
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -55,14 +63,19 @@ def nats_conf(
     layout: NatsLayout,
     public_keys: Mapping[str, str],
     permission: Callable[[str], Permission] = permission_of,
+    people: "Sequence[Person]" = (),
 ) -> str:
     """Return the configuration file's text for `layout`, with one user for each public key.
 
-    `public_keys` maps names to nkeys. Raises `KeyError` for a name without a `permission`: no user
-    is ever written without restrictions.
+    `public_keys` maps names to nkeys; `people` have keys of their own. Raises `KeyError` for a name
+    without a `permission`: no user is ever written without restrictions.
     """
+    askers = {person_key(person.asker.name): person.asker for person in people}
     permissions = {name: permission(name) for name in public_keys}
-    crossed = crossing(permissions)
+    permissions |= {name: permission_of_person(asker) for name, asker in askers.items()}
+    keys_of_people = {person_key(person.asker.name): person.public_key for person in people}
+    public_keys = {**public_keys, **keys_of_people}
+    crossed = crossing(permissions, askers)
     accounts = sorted({LOG, *map(account_of, public_keys)})
     account_texts = "\n".join(
         _account(account, _users(account, permissions, public_keys), crossed)
@@ -162,7 +175,10 @@ def _exports(account: str, crossed: Crossing) -> list[dict[str, Any]]:
 
 def _imports(account: str, crossed: Crossing) -> list[dict[str, Any]]:
     services = (
-        {"service": {"account": service.provider, "subject": service.subject}}
+        {
+            "service": {"account": service.provider, "subject": service.subject},
+            **({"to": service.asked_on} if service.asked_on else {}),
+        }
         for service in crossed.services
         if service.user == account
     )

@@ -18,6 +18,7 @@ from cli.cluster.members import Members
 from cli.cluster.nats_conf import MIB, NatsLayout, nats_conf
 from cli.cluster.processes import Command, Server
 from mlscope.bus.permissions import PERMISSIONS
+from mlscope.people import People, people_folder
 
 if TYPE_CHECKING:
     from cli.cluster.certificates import Certificate
@@ -113,7 +114,9 @@ class NatsServer(Server):
         """Return the text of the configuration for the keys and members of now; may make keys."""
         server_keys = keys.ensure_keys(self.folder / "keys", self._names)
         public = {name: key.public for name, key in server_keys.items()}
-        return nats_conf(self.layout(), {**public, **Members(self.folder).users()})
+        users = {**public, **Members(self.folder).users()}
+        people = People(people_folder(self.folder)).all()
+        return nats_conf(self.layout(), users, people=people)
 
     def layout(self) -> NatsLayout:
         """Return where the server listens and keeps its streams."""

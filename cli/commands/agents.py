@@ -2,34 +2,24 @@
 
 import argparse
 import datetime as dt
-import json
 import os
-import secrets
 import tempfile
 import time
-import urllib.request
-from dataclasses import replace
 from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys import ensure_key
 from cli.cluster.members import Members, is_agent
-from cli.cluster.state import ClusterState, running_state
+from cli.cluster.state import running_state
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.invitation import Invitation
+from cli.inputs.operator import record_decision, tell_broker
 from cli.printing.output import rows_of, write_rows
-from mlscope.bus.errors import BusError
-from mlscope.bus.permissions import OPERATOR
-from mlscope.client.connection import find_settings
-from mlscope.client.errors import NotAnswering
 from mlscope.settings import Settings
 from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
-from schemas.message import Fact
 from schemas.status import AgentStatus
 
-_WITHIN_S = 15.0
-_LOADS = 2
 _OTHER_KEYS = {"revoked": ""}
 _COLUMNS = ("agent", "host", "state", "since", "version", "key")
 
@@ -98,7 +88,7 @@ def invite(arguments: argparse.Namespace) -> int:
         seed = key.seed
     ends_s = time.time() + arguments.hours * 3600
     members.invite(agent, key.public, ends_s)
-    _tell_broker(members, state)
+    tell_broker(members, state)
     authority = Path(state.authority_file).read_text("ascii") if state.authority_file else ""
     invitation = Invitation(agent, state.nats_url, seed, authority, ends_s)
     print(f"mlscope join {invitation.word()}")
@@ -108,7 +98,7 @@ def invite(arguments: argparse.Namespace) -> int:
 async def drain(arguments: argparse.Namespace) -> int:
     """Give an agent no new evaluations. Raises Misused for a name that no agent has."""
     await _check_name(arguments)
-    await _record(arguments, AgentDrained(agent=arguments.name))
+    await record_decision(arguments, AgentDrained(agent=arguments.name))
     print(f"{arguments.name} ends the evaluations that it has, and gets no others")
     return exits.OK
 
@@ -116,7 +106,7 @@ async def drain(arguments: argparse.Namespace) -> int:
 async def resume(arguments: argparse.Namespace) -> int:
     """Give a drained agent evaluations again. Raises Misused for a name that no agent has."""
     await _check_name(arguments)
-    await _record(arguments, AgentResumed(agent=arguments.name))
+    await record_decision(arguments, AgentResumed(agent=arguments.name))
     print(f"{arguments.name} gets evaluations again")
     return exits.OK
 
@@ -144,48 +134,13 @@ async def revoke(arguments: argparse.Namespace) -> int:
         own = ", ".join(members.keys) or "none"
         raise Misused(f"no machine joined or was invited as {agent}; there are: {own}")
     if members.users() != before:  # else only an invitation that had ended was removed
-        _tell_broker(members, state)
-    await _record(arguments, AgentRevoked(agent=agent))
+        tell_broker(members, state)
+    await record_decision(arguments, AgentRevoked(agent=agent))
     members.end_removal(agent)
     print(f"the key of {agent} opens no connection any more")
     return exits.OK
 
 
-async def _record(arguments: argparse.Namespace, fact: Fact) -> None:
-    """Record what the operator decided. Raises NotAnswering, NoCluster."""
-    from mlscope.bus.nats import connect
-
-    settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
-    seed_file = arguments.seed_file or settings.data_folder / "keys" / f"{OPERATOR}.nk"
-    try:
-        async with connect(replace(settings, nats_seed_file=Path(seed_file)), OPERATOR) as bus:
-            await bus.publish(fact, id=secrets.token_hex(16))
-            if isinstance(fact, AgentRevoked):
-                await bus.delete("leases", f"agent-{fact.agent}")
-    except BusError as error:
-        raise NotAnswering("connect", str(error)) from error
-
-
 def _members(arguments: argparse.Namespace) -> Members:
     folder = Path(arguments.data) if arguments.data else Settings.read(os.environ).data_folder
     return Members(folder.resolve())
-
-
-def _tell_broker(members: Members, state: ClusterState) -> None:
-    """Return once the broker has read who the members are, twice, as a new one needs.
-
-    Raises Misused after a time.
-    """
-    loads: list[str] = []
-    deadline = time.monotonic() + _WITHIN_S
-    while time.monotonic() < deadline:
-        with urllib.request.urlopen(f"{state.monitor_url}/varz", timeout=5) as answer:  # noqa: S310
-            newest = json.load(answer)["config_load_time"]
-        if not loads:
-            members.notify()
-        if newest not in loads:
-            loads.append(newest)
-        if len(loads) > _LOADS:
-            return
-        time.sleep(0.05)
-    raise Misused("the broker has not read its new configuration: see logs/nats.log")

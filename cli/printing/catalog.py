@@ -34,6 +34,7 @@ _EVALUATION_COLUMNS = (
     "framework",
     "device",
     "requested",
+    "requested_by",
     "agents",
     "labels",
     "address",
@@ -61,6 +62,7 @@ def evaluation_rows(evaluations: Sequence[EvaluationStatus]) -> Rows:
             "framework": evaluation.framework,
             "device": evaluation.device,
             "requested": time_text(evaluation.requested_ns),
+            "requested_by": evaluation.requested_by,
             "agents": ",".join(evaluation.agents),
             "labels": labels_text(evaluation.labels),
             "address": evaluation.address,
@@ -75,7 +77,10 @@ def evaluation_terminal_rows(rows: Rows) -> Rows:
     records = _records_in(rows)
     for record in records:
         record["requested"] = record["requested"].replace("T", " ").rstrip("Z")
-    return replace(rows_of(records, _EVALUATION_TERMINAL_COLUMNS), folds=True)
+    columns = list(_EVALUATION_TERMINAL_COLUMNS)
+    if any(record["requested_by"] for record in records):
+        columns.insert(columns.index("requested") + 1, "requested_by")
+    return replace(rows_of(records, columns), folds=True)
 
 
 def agent_terminal_rows(rows: Rows) -> Rows:

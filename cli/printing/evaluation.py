@@ -46,6 +46,7 @@ def write_evaluation(
         ("framework", f"{status.framework} {status.device}".strip()),
         ("labels", labels_text(status.labels)),
         ("requested", time_text(status.requested_ns)),
+        ("requested by", status.requested_by),
         ("cause", status.cause),
         ("result", result),
         ("tables", " ".join(status.tables)),

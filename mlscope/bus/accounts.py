@@ -11,6 +11,9 @@ for its key alone. What crosses is what the table of permissions grants, and not
   answer reaches the reply subject that was named in the outsider's account only.
 - A fact that an outsider may hear is exported as the stream republished it (`REPUBLISHED`), after
   it was stored.
+- A command of a person arrives on a subject that says whose it is: the account of the person's key
+  imports that subject under the plain name of the command, and nothing else. Owners hear facts like
+  requesters; what others may see differs from evaluation to evaluation, so they hear none.
 - Commands to agents, and the questions of service discovery, are services of the agents' accounts.
 
 Accounts: https://docs.nats.io/running-a-nats-service/configuration/securing_nats/accounts
@@ -23,7 +26,8 @@ from mlscope.bus.inboxes import ANSWERS, is_inbox
 from mlscope.bus.permissions import CURATOR, OPERATOR, Permission
 from mlscope.bus.rights import ping
 from mlscope.bus.streams import republished
-from schemas.subjects import REQUEST
+from schemas.people import Asker
+from schemas.subjects import REQUEST, asked_subject
 
 LOG = "MLSCOPE"
 """The account of the streams and of the services that keep them."""
@@ -48,6 +52,8 @@ class Service:
     provider: str
     user: str
     subject: str
+    #: the subject on which the user asks, '' for the same
+    asked_on: str = ""
 
     @property
     def response_type(self) -> str:
@@ -84,15 +90,21 @@ def account_of(name: str) -> str:
     return LOG if name in INSIDE else name
 
 
-def crossing(permissions: Mapping[str, Permission]) -> Crossing:
-    """Return what crosses between the accounts of connections with these `permissions`, by name."""
+def crossing(
+    permissions: Mapping[str, Permission], people: Mapping[str, Asker] | None = None
+) -> Crossing:
+    """Return what crosses between the accounts of connections with these `permissions`, by name.
+
+    `people` are those of them that belong to people, by name.
+    """
+    people = people or {}
     services: list[Service] = []
     feeds: list[Feed] = []
     for name, permission in permissions.items():
         if name in INSIDE:
             continue
         services += [
-            Service(LOG, name, subject)
+            _service_of(name, subject, people.get(name))
             for subject in permission.publish
             # An agent asks itself whether it answers, within its own account.
             if subject != ANSWERS and subject != ping("agent") and not is_inbox(subject)
@@ -100,6 +112,14 @@ def crossing(permissions: Mapping[str, Permission]) -> Crossing:
         for subject in permission.subscribe:
             if subject.startswith((f"{REQUEST}.", _DISCOVERY)):
                 services.append(Service(name, LOG, subject))
-            elif not is_inbox(subject):
+            elif not is_inbox(subject) and (name not in people or people[name].is_owner):
                 feeds.append(Feed(name, republished(subject), subject))
     return Crossing(tuple(services), tuple(feeds))
+
+
+def _service_of(user: str, subject: str, person: Asker | None) -> Service:
+    """Return the service by which a `user` publishes on `subject`; a `person` is named in it."""
+    if person is None or not subject.startswith(f"{REQUEST}."):
+        return Service(LOG, user, subject)
+    verb = subject.removeprefix(f"{REQUEST}.")
+    return Service(LOG, user, asked_subject(person, verb), asked_on=subject)

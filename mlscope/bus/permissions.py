@@ -70,6 +70,7 @@ from mlscope.bus.rights import (
     read_progress,
     read_stream,
     requests,
+    requests_of_all,
     settle_letters,
     store_batches,
     store_facts,
@@ -95,6 +96,7 @@ from schemas.agent import (
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.clock import CLOCK_SUBJECT
 from schemas.encoding.message_index import COMMANDS
+from schemas.people import VERBS, Asker, PersonAdded, PersonRefused, PersonRemoved
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject
 from schemas.trace import Watch
@@ -159,6 +161,28 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
     )
 
 
+def person_key(person: str) -> str:
+    """Return the name of the key, and of the NATS account, of a person."""
+    return f"person-{person}"
+
+
+def permission_of_person(person: Asker) -> Permission:
+    """Return the permissions of a person within the account of the person's key alone.
+
+    There the inbox is the one that every client uses. The names of live facts are free in it: who
+    asks only for what the account imports hears that and nothing else.
+    """
+    may_ask = person.role != "viewer"
+    return Permission(
+        publish=(*requests(*VERBS[person.role]), *(add_uploads() if may_ask else ())),
+        subscribe=(
+            *inboxes("requester"),
+            *all_facts("evaluation", "run", "analysis", "query"),
+            watch_subject(_ANY, _ANY),
+        ),
+    )
+
+
 def agent_key(agent: str) -> str:
     """Return the name of the key of one agent alone."""
     return f"{_AGENT}-{agent}"
@@ -212,7 +236,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *inboxes("registry"),
-                *requests("publish", "withdraw", "catalog"),
+                *requests_of_all("publish", "withdraw", "catalog"),
                 CLOCK_SUBJECT,
                 *all_facts("agent", "manifest"),
                 *changes_of_keys("catalog", "leases"),
@@ -224,6 +248,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             publish=(
                 *all_facts("evaluation"),
                 fact_subject(QueriesAnswered, agent="scheduler"),
+                fact_subject(PersonRefused),
                 agent_command(_ANY, _ANY),
                 "$KV.leases.*",
                 *read_stream("EVALUATIONS", "FLEET", "KV_catalog", "KV_leases"),
@@ -239,7 +264,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *inboxes("scheduler"),
-                *requests("evaluate", "match", "cancel", "evaluations", "evaluation"),
+                *requests_of_all("evaluate", "match", "cancel", "evaluations", "evaluation"),
                 *all_facts("evaluation", "run", "analysis"),
                 *changes_of_keys("catalog", "leases"),
                 *handle_again("scheduler"),
@@ -285,15 +310,15 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *inboxes("analyzer"),
-                *requests("tables", "predictions", "compare", "explore", "spans", "flow"),
-                *requests("trace", "trace_window", "trace_span"),
+                *requests_of_all("tables", "predictions", "compare", "explore", "spans", "flow"),
+                *requests_of_all("trace", "trace_window", "trace_span"),
                 *handle_again("analyzer"),
                 *be_discovered("analyzer"),
             ),
         ),
         "gateway": Permission(
             publish=(
-                *requests(*(verb for verb in COMMANDS if verb != Watch.verb)),
+                *requests_of_all(*(verb for verb in COMMANDS if verb != Watch.verb)),
                 *read_stream("EVALUATIONS"),
                 *fetch_payloads(OBJECTS),
                 *add_uploads(),
@@ -306,7 +331,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *inboxes("gateway"),
-                *requests(Watch.verb),
+                *requests_of_all(Watch.verb),
                 *all_facts("evaluation", "run", "analysis", "query", "trace", RESOURCES),
                 *be_discovered("gateway"),
             ),
@@ -340,6 +365,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         OPERATOR: Permission(
             publish=(
                 *map(fact_subject, (AgentDrained, AgentResumed, AgentRevoked)),
+                fact_subject(PersonAdded),
+                fact_subject(PersonRemoved),
                 # The lease of an agent that is revoked ends at once.
                 "$KV.leases.*",
                 *settle_letters(),
@@ -364,6 +391,9 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                     f"$JS.API.CONSUMER.DURABLE.CREATE.{durable.stream}.{durable.name}"
                     for durable in DURABLES
                 ),
+                # For people who ask who did what, and what could not be done.
+                *read_stream("EVALUATIONS", "FLEET", "CATALOG", "PEOPLE"),
+                *fetch_payloads(OBJECTS),
                 # Back up streams, and restore those that do not exist.
                 "$JS.API.STREAM.NAMES",
                 "$JS.API.STREAM.SNAPSHOT.*",

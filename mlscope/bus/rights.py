@@ -6,7 +6,7 @@ from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.streams import ARTIFACTS, BATCHES, DURABLES, OBJECTS, UPLOADS, durable_named
 from schemas.dead import LetterBuried
 from schemas.message import Fact
-from schemas.subjects import REQUEST, ROOT, retry_subject, subject_of
+from schemas.subjects import REQUEST, ROOT, asked_by_people, retry_subject, subject_of
 
 _ANY = "*"
 
@@ -17,8 +17,13 @@ def inboxes(*names: str) -> tuple[str, ...]:
 
 
 def requests(*verbs: str) -> tuple[str, ...]:
-    """Make, or serve, requests with one of `verbs`."""
+    """Make requests with one of `verbs`."""
     return tuple(f"{REQUEST}.{verb}" for verb in verbs)
+
+
+def requests_of_all(*verbs: str) -> tuple[str, ...]:
+    """Answer requests with one of `verbs` of the cluster's user and of people, or pass them on."""
+    return (*requests(*verbs), *map(asked_by_people, verbs))
 
 
 def all_facts(*entities: str) -> tuple[str, ...]:
@@ -28,7 +33,7 @@ def all_facts(*entities: str) -> tuple[str, ...]:
 
 def fact_subject(fact: type[Fact], **fixed: str) -> str:
     """Publish one type of `fact`; tokens of its subject that are not in `fixed` are `*`."""
-    names = {"evaluation", "run", "agent", "service"} & set(fact.model_fields)
+    names = {"evaluation", "run", "agent", "service", "person"} & set(fact.model_fields)
     identity: dict[str, Any] = {name: fixed.get(name, _ANY) for name in names}
     return subject_of(fact.model_construct(**identity))
 

@@ -78,6 +78,7 @@ STREAMS: tuple[Stream, ...] = (
     Stream("CATALOG", (f"{ROOT}.manifest.>",)),
     Stream("TRACES", (f"{ROOT}.trace.>",), max_bytes=4 * GIB),
     Stream("QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_bytes=2 * GIB, republishes=True),
+    Stream("PEOPLE", (f"{ROOT}.person.>",), max_bytes=GIB // 16, forgets=True),
     Stream("DEAD", (f"{ROOT}.dead.>",), max_bytes=GIB // 4, forgets=True),
 )
 

@@ -78,7 +78,7 @@ class CommandRefused(ClientError):
 
     @property
     def error(self) -> str:
-        """One of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable."""
+        """What was wrong: one of the words of `Refused.error`."""
         return self.refused.error
 
     @property

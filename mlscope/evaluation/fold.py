@@ -53,6 +53,8 @@ class EvaluationRecord:
     state: State = "requested"
     request: Evaluate | None = None
     requested_ns: int = 0
+    #: the person who asked for it; '' is the cluster's user
+    requested_by: str = ""
     #: what was planned; a dataset that was sent with the request is only named
     subject: Subject | None = None
     runs: Mapping[str, RunRecord] = field(default_factory=lambda: MappingProxyType({}))
@@ -104,6 +106,7 @@ def request_evaluation(record: E, fact: EvaluationRequested) -> E:
         evaluation=fact.evaluation,
         request=fact.request,
         requested_ns=fact.requested_ns,
+        requested_by=fact.requested_by,
     )
 
 

@@ -29,6 +29,7 @@ from schemas.evaluation import (
 from schemas.exploration import Explore
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
+from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.request import (
     Cancel,
     Compare,
@@ -77,6 +78,9 @@ _FACTS: tuple[type[Fact], ...] = (
     ManifestPublished,
     ManifestWithdrawn,
     LetterBuried,
+    PersonAdded,
+    PersonRemoved,
+    PersonRefused,
 )
 
 FACTS: Mapping[str, type[Fact]] = MappingProxyType({f.schema_name(): f for f in _FACTS})

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import ParamSpec, Protocol, TypeVar, cast
 
+from mlscope.bus.asked import answer_all, endpoints_of
 from mlscope.bus.bus import Answerer, Bus, Delivery
 from mlscope.bus.errors import BusError
 from mlscope.bus.progress import reporting_progress
@@ -21,7 +22,7 @@ from schemas.evaluation import EvaluationMeasured
 from schemas.exploration import Explore
 from schemas.message import Command, Fact, derived_id
 from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpans, ShowTables
-from schemas.subjects import command_subject, decisions_of
+from schemas.subjects import decisions_of
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow
 from services.analyzer.analysis import analyze, model_of, samples_of, scoring_context_of
 from services.analyzer.answering.explorations import Explorations
@@ -207,8 +208,8 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         ShowSpan: timelines.span,
     }
     for command, answerer in answerers.items():
-        await bus.answer(command_subject(command), answerer, queue="analyzer")
-    endpoints = {command.verb: command_subject(command) for command in answerers}
+        await answer_all(bus, command, answerer, queue="analyzer")
+    endpoints = endpoints_of(answerers)
     await bus.announce(
         ServiceInfo("analyzer", version("mlscope"), "Computes tables from rows.", endpoints),
         lambda: {"analyzed": analyzer.analyzed, "failed": analyzer.failed},

@@ -32,6 +32,7 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "price": "dollars an hour of an agent, `agent=dollars`; may be repeated",
         "run": "a run's name in its evaluation",
         "scenario": "only loads of this scenario",
+        "requested_by": "only evaluations that this person requested",
         "search": "words that all occur, as parts and in any case, in any field or label",
         "software": "the name of a software manifest that the agents satisfy",
         "sort": "newest, oldest, model, state, throughput, latency or noise",

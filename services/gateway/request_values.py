@@ -1,19 +1,30 @@
 """What handlers read from a request: the gateway's bus, and what stands in the path."""
 
+from typing import cast
+
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
 from mlscope.bus.bus import Bus
 from schemas.encoding.errors import MalformedMessage
 from schemas.identity import Token
+from schemas.people import THE_USER, Asker
+from services.gateway.access.personal_bus import PersonalBus
 
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 
 
 def bus_of(request: Request) -> Bus:
-    """Return the gateway's bus."""
+    """Return the gateway's bus, on which commands say who made the `request`."""
     bus: Bus = request.app.state.bus
-    return bus
+    asker = who_asks(request)
+    return cast("Bus", PersonalBus(bus, asker)) if asker.name else bus
+
+
+def who_asks(request: Request) -> Asker:
+    """Return who made a request, by the login; where nobody has to log in, the cluster's user."""
+    asker: Asker = getattr(request.state, "asker", THE_USER)
+    return asker
 
 
 def evaluation_of(request: Request) -> str:

@@ -19,9 +19,11 @@ _STATUS_CODES: Mapping[str, int] = MappingProxyType(
     {
         "malformed": 400,
         "invalid": 400,
+        "forbidden": 403,
         "unknown": 404,
         "unsatisfiable": 409,
         "conflict": 409,
+        "exhausted": 429,
         "busy": 503,
         "unavailable": 503,
     }

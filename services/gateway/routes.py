@@ -1,6 +1,7 @@
 """The paths of the gateway: pages, `/api` (`rest/routes.py`), files; its responses to errors."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,6 +14,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.client.errors import ClientError, CommandRefused
+from mlscope.people import People
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
 from services.gateway.access.failures import Failures
@@ -54,12 +56,15 @@ def build_app(
     most_bytes: int,
     token: str | None = None,
     own_hosts: frozenset[str] = frozenset(),
+    people: People | None = None,
 ) -> Starlette:
     """Return the gateway's application.
 
     `bus`: where its requests go; `feeds`: the live streams; `most_bytes`: maximum size of a body;
-    `token`: required by everything but the login, if set; `own_hosts`: further accepted host names.
+    `token`: required by everything but the login, if set; `own_hosts`: further accepted host names;
+    `people`: those who may log in with tokens of their own.
     """
+    people = people or People(Path("nobody"))
     pages = _pages()
     app = Starlette(
         routes=[
@@ -72,7 +77,7 @@ def build_app(
             Route("/perfetto/{path:path}", perfetto.file),
         ],
         middleware=[
-            Middleware(Guard, token=token, own_hosts=own_hosts),
+            Middleware(Guard, token=token, own_hosts=own_hosts, people=people),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
         ],
         exception_handlers={
@@ -96,6 +101,7 @@ def build_app(
     app.state.most_bytes = most_bytes
     app.state.sent_files = None
     app.state.token = token
+    app.state.people = people
     app.state.failed_logins = Failures()
     app.state.pictures = Pictures()
     app.state.home_page = None

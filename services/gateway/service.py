@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from mlscope.assets.uploads import connect_uploads
+from mlscope.bus.asked import answer_all
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
+from mlscope.people import People, people_folder
 from mlscope.settings import Settings
-from schemas.subjects import command_subject
 from schemas.trace import Watch
 from services.gateway.access.connections import BoundedProtocol
 from services.gateway.live.feeds import Feeds
@@ -48,6 +49,7 @@ async def serve(
         most_bytes=settings.max_request_bytes,
         token=token,
         own_hosts=frozenset(name for name in own_hosts if name),
+        people=People(people_folder(settings.data_folder)),
     )
     connect = partial(connect_uploads, settings, "gateway", timeout_s=10.0)
     app.state.sent_files = sent_files or SentFiles(connect, settings.max_upload_bytes)
@@ -69,7 +71,7 @@ async def serve(
     with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         facts = ServiceInfo("gateway", version("mlscope"), "pages, REST and live events", {})
-        await bus.answer(command_subject(Watch), watches.answer, queue="gateway")
+        await answer_all(bus, Watch, watches.answer, queue="gateway")
         announced = await bus.announce(facts, lambda: {"viewers": feeds.viewers})
         app.state.readiness.instance = announced.instance
         _log.info("listening", extra={"address": settings.gateway_address})

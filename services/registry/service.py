@@ -7,6 +7,7 @@ import time
 from importlib.metadata import version
 from typing import Any
 
+from mlscope.bus.asked import answer_all, endpoints_of
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import dead_letter
 from mlscope.bus.errors import BusError
@@ -21,7 +22,7 @@ from schemas.encoding.codec import encode_body
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
-from schemas.subjects import command_subject, facts_of
+from schemas.subjects import facts_of
 from services.registry.bucket import CatalogBucket
 from services.registry.commands import RegistryCommands
 from services.registry.decide import decide_back, decide_lost
@@ -105,17 +106,16 @@ class Registry:
         await self._publish_shipped()
         self._is_publishing = False
         await self._write_bucket()
-        endpoints = {c.verb: c for c in (ShowCatalog, PublishManifest, WithdrawManifest)}
-        for command in endpoints.values():
-            subject = command_subject(command)
-            await self._bus.answer(subject, self._answers.answer, queue="registry")
+        commands = (ShowCatalog, PublishManifest, WithdrawManifest)
+        for command in commands:
+            await answer_all(self._bus, command, self._answers.answer, queue="registry")
         await self._bus.answer(CLOCK_SUBJECT, read_clock, queue="registry")
         await self._bus.announce(
             ServiceInfo(
                 "registry",
                 version("mlscope"),
                 "Knows what can run where.",
-                {verb: command_subject(command) for verb, command in endpoints.items()},
+                endpoints_of(commands),
             ),
             self.stats,
         )

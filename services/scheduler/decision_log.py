@@ -4,6 +4,7 @@ Each decision is guarded: it is recorded only if no other decision came first. A
 the evaluation is read again.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
@@ -63,6 +64,10 @@ class DecisionLog:
                 return state
             position = await self.record(state, facts, position)
         raise Undecided(evaluation)
+
+    async def note(self, fact: Fact) -> None:
+        """Record a `fact` that decides nothing. Raises BusError."""
+        await self._bus.publish(fact, id=secrets.token_hex(16))
 
     async def record(self, state: EvaluationState, facts: Sequence[Fact], position: int = 0) -> int:
         """Record `facts`, decisions on a `state`, unless another decision comes first.

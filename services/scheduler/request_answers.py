@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
@@ -18,6 +19,7 @@ from schemas.encoding.errors import MalformedMessage
 from schemas.evaluation import EvaluationRequested
 from schemas.identity import keyed_evaluation_id, new_evaluation_id
 from schemas.message import Fact, Message
+from schemas.people import Asker, PersonRefused
 from schemas.request import (
     Accepted,
     Cancel,
@@ -27,6 +29,7 @@ from schemas.request import (
     Refused,
     ShowEvaluation,
 )
+from schemas.subjects import asker_of
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import RequestRefused, Undecided, unsatisfiable
 from services.scheduler.evaluation.decide import decide_cancel
@@ -40,6 +43,10 @@ from services.scheduler.placement.resolving import check_collectors
 
 _TIMEOUT_S = 4.0
 """A requester gives up after some seconds, the bus on a server that stores nothing only later."""
+
+
+_NOTED = ("forbidden", "exhausted")
+"""Refusals that say something about who asks."""
 
 
 class FleetSource(Protocol):
@@ -77,9 +84,9 @@ class RequestAnswers:
         self._fleet_source = fleet_source
         self._on_end = on_end
         self._max_bytes, self._budget_s = max_bytes, budget_s
-        #: requests that are being checked, and are not open yet
-        self._checking = 0
-        self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
+        #: requests that are being checked and are not open yet, by who asks
+        self._checking: Counter[str] = Counter()
+        self._verbs: Mapping[str, Callable[[bytes, Asker], Awaitable[Message]]] = MappingProxyType(
             {
                 Evaluate.verb: self._evaluate,
                 Match.verb: self._match,
@@ -94,7 +101,7 @@ class RequestAnswers:
         verb = self._verbs[command.subject.rsplit(".", 1)[-1]]
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                answer = await verb(command.body)
+                answer = await verb(command.body, asker_of(command.subject))
         except TimeoutError:
             message = f"the log accepted nothing for {_TIMEOUT_S:g} s; repeat it with the same key"
             answer = Refused(error="unavailable", message=message)
@@ -114,30 +121,48 @@ class RequestAnswers:
             )
         except BusError as error:
             answer = Refused(error="unavailable", message=str(error) or "the log is unavailable")
+        await self._note_refusal(command, answer)
         return encode_body(answer, json_text=is_json(command.body))
 
-    async def _evaluate(self, body: bytes) -> Message:
+    async def _note_refusal(self, command: ReceivedCommand, answer: Message) -> None:
+        """Record that a person may not do what a command asks for."""
+        asker = asker_of(command.subject)
+        if asker.name and isinstance(answer, Refused) and answer.error in _NOTED:
+            verb = command.subject.rsplit(".", 1)[-1]
+            refused = PersonRefused(person=asker.name, verb=verb, reason=answer.message)
+            with contextlib.suppress(BusError):
+                await self._log.note(refused)
+
+    async def _evaluate(self, body: bytes, asker: Asker) -> Message:
         if len(body) > self._max_bytes:
             raise await asyncio.to_thread(too_large, body, self._max_bytes)
         request = with_stop_rule(decode_body(Evaluate, body), self._budget_s)
-        evaluation = keyed_evaluation_id(request.key) if request.key else new_evaluation_id()
+        # A key is its person's own: nobody meets another's evaluation by it.
+        key = f"{asker.name}\n{request.key}" if asker.name else request.key
+        evaluation = keyed_evaluation_id(key) if request.key else new_evaluation_id()
         if request.key:
             state = await self._log.current(evaluation)
             if state.is_known:
                 return self._accepted(state, request, is_repeat=True)
-        if len(self._index.open) + self._checking >= self._index.max_open:
+        if len(self._index.open) + self._checking.total() >= self._index.max_open:
             message = f"{self._index.max_open} evaluations are open; try again later"
             return Refused(error="busy", message=message)
-        self._checking += 1
+        checking = self._checking[asker.name]
+        if refused := self._index.quotas.refusal(asker, checking, time.time_ns()):
+            return refused
+        self._checking[asker.name] += 1
         try:
             await self._check(request)
             fact = EvaluationRequested(
-                evaluation=evaluation, request=request, requested_ns=time.time_ns()
+                evaluation=evaluation,
+                request=request,
+                requested_ns=time.time_ns(),
+                requested_by=asker.name,
             )
             await self._log.record(EvaluationState(), [fact])
             state = await self._log.current(evaluation)
         finally:
-            self._checking -= 1
+            self._checking[asker.name] -= 1
         return self._accepted(state, request, is_repeat=False)
 
     async def _check(self, request: Evaluate) -> None:
@@ -170,24 +195,26 @@ class RequestAnswers:
             allowed="a key of its own, or the request as it was first sent",
         )
 
-    async def _match(self, body: bytes) -> Message:
+    async def _match(self, body: bytes, _: Asker) -> Message:
         if len(body) > self._max_bytes:
             raise await asyncio.to_thread(too_large, body, self._max_bytes)
         request = with_stop_rule(decode_body(Match, body), self._budget_s)
         fleet = self._fleet_source.fleet()
         return await asyncio.to_thread(preview, request, fleet, time.time_ns())
 
-    async def _cancel(self, body: bytes) -> Message:
+    async def _cancel(self, body: bytes, asker: Asker) -> Message:
         command = decode_body(Cancel, body)
         address = f"{self._index.pages}{command.evaluation}"
         before = await self._existing(command.evaluation)
+        if not asker.may_change(before.requested_by):
+            raise _is_of_another(command.evaluation, before.requested_by)
         if before.state == "cancelled":
             return Accepted(evaluation=command.evaluation, address=address, repeated=True)
         if before.is_ended:
             raise _has_ended(before)
 
         async def cancel(state: EvaluationState) -> list[Fact]:
-            return [] if state.is_ended else decide_cancel(state, command.reason)
+            return [] if state.is_ended else decide_cancel(state, command.reason, asker.name)
 
         state = await self._log.settle(command.evaluation, cancel)
         self._on_end(state)
@@ -195,11 +222,11 @@ class RequestAnswers:
             raise _has_ended(state)
         return Accepted(evaluation=command.evaluation, address=address)
 
-    async def _list(self, body: bytes) -> Message:
+    async def _list(self, body: bytes, _: Asker) -> Message:
         command = decode_body(ListEvaluations, body)
         return self._index.listed(command, self._fleet_source.fleet().catalog)
 
-    async def _show(self, body: bytes) -> Message:
+    async def _show(self, body: bytes, _: Asker) -> Message:
         command = decode_body(ShowEvaluation, body)
         state = await self._existing(command.evaluation)
         return status_of(state, f"{self._index.pages}{command.evaluation}")
@@ -257,3 +284,9 @@ def _has_ended(state: EvaluationState) -> RequestRefused:
     return RequestRefused(
         Refused(error="conflict", message=message, field="evaluation", found=state.state)
     )
+
+
+def _is_of_another(evaluation: str, requested_by: str) -> RequestRefused:
+    whose = requested_by or "the cluster's user"
+    message = f"{whose} requested {evaluation}: only they and owners may cancel it"
+    return RequestRefused(Refused(error="forbidden", message=message, field="evaluation"))

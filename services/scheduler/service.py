@@ -14,6 +14,7 @@ from contextlib import aclosing
 from importlib.metadata import version
 from weakref import WeakValueDictionary
 
+from mlscope.bus.asked import answer_all, endpoints_of
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
 from mlscope.bus.inboxes import inbox_prefix
@@ -22,7 +23,7 @@ from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.message import Fact
 from schemas.request import Cancel, Evaluate, ListEvaluations, Match, ShowEvaluation
-from schemas.subjects import ROOT, command_subject
+from schemas.subjects import ROOT
 from services.scheduler.agent_commands import AgentCommands
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import Undecided
@@ -153,8 +154,8 @@ class Scheduler:
         )
         commands = (Evaluate, Match, Cancel, ListEvaluations, ShowEvaluation)
         for command in commands:
-            await self._bus.answer(command_subject(command), answers.answer, queue="scheduler")
-        endpoints = {command.verb: command_subject(command) for command in commands}
+            await answer_all(self._bus, command, answers.answer, queue="scheduler")
+        endpoints = endpoints_of(commands)
         await self._bus.announce(
             ServiceInfo("scheduler", version("mlscope"), "Decides who runs what.", endpoints),
             self.stats,

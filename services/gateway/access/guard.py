@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -13,7 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlscope.logins import PARAMETER
+from mlscope.people import People
 from mlscope.settings import is_loopback
+from schemas.people import THE_USER, Asker
 from schemas.request import Refused
 from services.gateway.access.tickets import Tickets
 from services.gateway.responses import refusal
@@ -52,10 +54,16 @@ _HEADERS = {
 class Guard:
     """Middleware that refuses unauthorised requests and adds headers to every response."""
 
-    def __init__(self, app: ASGIApp, token: str | None, own_hosts: frozenset[str]) -> None:
-        """Wrap `app`; without `token`, only loopback and `own_hosts` are accepted as host names."""
+    def __init__(
+        self, app: ASGIApp, token: str | None, own_hosts: frozenset[str], people: People
+    ) -> None:
+        """Wrap `app`; without `token`, only loopback and `own_hosts` are accepted as host names.
+
+        With a `token`, each of `people` may log in with a token of their own.
+        """
         self._app = app
         self._token = token
+        self._people = people
         self._own_hosts = own_hosts
         self._tickets = Tickets()
 
@@ -89,10 +97,19 @@ class Guard:
         path = request.scope["path"]
         if self._token is None or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return None
-        is_known = is_authorised(request.headers, request.cookies, self._token)
+        tokens = tokens_of(self._token, self._people)
+        asker = next(
+            (
+                asker
+                for token, asker in tokens.items()
+                if is_authorised(request.headers, request.cookies, token)
+            ),
+            None,
+        )
         if PARAMETER in request.query_params and request.method == "GET":
-            return self._login(request, self._token, is_known=is_known)
-        if is_known:
+            return self._login(request, tokens, is_known=asker is not None)
+        if asker is not None:
+            request.state.asker = asker
             return None
         if not path.startswith("/api/") and path != "/metrics":
             return RedirectResponse("/login", 303)
@@ -101,11 +118,15 @@ class Guard:
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
-    def _login(self, request: Request, token: str, *, is_known: bool) -> Response:
+    def _login(self, request: Request, tokens: Iterable[str], *, is_known: bool) -> Response:
         """Exchange the ticket of an address for a cookie, and lead to the address without it."""
         tickets = request.query_params.getlist(PARAMETER)
-        is_good = len(tickets) == 1 and self._tickets.take(tickets[0], token, time.time())
-        if not is_good and not is_known:
+        good = [
+            token
+            for token in tokens
+            if len(tickets) == 1 and self._tickets.take(tickets[0], token, time.time())
+        ]
+        if not good and not is_known:
             return RedirectResponse("/login", 303)
         query = urlencode(
             [pair for pair in request.query_params.multi_items() if pair[0] != PARAMETER]
@@ -113,9 +134,14 @@ class Guard:
         # With two slashes at its beginning a path would be another host's address.
         path = "/" + quote(request.scope["path"].lstrip("/"))
         response = RedirectResponse(f"{path}?{query}" if query else path, 303)
-        if is_good:
+        for token in good:
             set_session(response, request, token)
         return response
+
+
+def tokens_of(token: str, people: People) -> dict[str, Asker]:
+    """Return whom each token logs in: the gateway's own `token`, and those of `people`."""
+    return {token: THE_USER, **{person.token: person.asker for person in people.all()}}
 
 
 def set_session(response: Response, request: Request, token: str) -> None:

@@ -3,10 +3,13 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mlscope.bus.asked import not_allowed
 from mlscope.client.errors import CommandRefused
 from schemas.encoding.errors import MalformedMessage
-from schemas.request import Refused
+from schemas.people import VERBS
+from schemas.request import Evaluate, Refused
 from services.gateway.errors import FileTooLarge, WrongContentType
+from services.gateway.request_values import who_asks
 from services.gateway.responses import as_json
 from services.gateway.sent_files import SentFiles
 
@@ -26,6 +29,10 @@ async def send(request: Request) -> Response:
             "this gateway keeps no files; give files on the web, or use `mlscope run FILE.yml`"
         )
         raise CommandRefused(Refused(error="unavailable", message=message))
+    asker = who_asks(request)
+    if Evaluate.verb not in VERBS[asker.role]:
+        message = not_allowed(asker, Evaluate.verb)
+        raise CommandRefused(Refused(error="forbidden", message=message))
     name, content_type = request.query_params.get("name", ""), request.headers.get("content-type")
     if not 0 < len(name) <= _MOST_CHARACTERS:
         expected = f"the file's name, of up to {_MOST_CHARACTERS} characters"

@@ -50,15 +50,21 @@ def is_slow(state: EvaluationState) -> bool:
     return state.is_known and not state.is_ended and state.plan is None
 
 
-def decide_cancel(state: EvaluationState, reason: str) -> list[Fact]:
-    """Return the facts that end an evaluation on request."""
+def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -> list[Fact]:
+    """Return the facts that end an evaluation in `state` on request.
+
+    `reason` is why, `cancelled_by` the person who cancels it, '' for the cluster's user.
+    """
     cause = f"cancelled: {reason}" if reason else "cancelled"
     interruptions: list[Fact] = [
         interruption(state, run, cause, final=True)
         for run in state.runs.values()
         if run.is_under_way
     ]
-    return [*interruptions, EvaluationCancelled(evaluation=state.evaluation, reason=reason)]
+    cancelled = EvaluationCancelled(
+        evaluation=state.evaluation, reason=reason, cancelled_by=cancelled_by
+    )
+    return [*interruptions, cancelled]
 
 
 def _plan_or_postpone(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:

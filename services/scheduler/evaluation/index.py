@@ -17,6 +17,7 @@ from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.list_filters import filters_of, row_of
 from services.scheduler.evaluation.listing import Listing
+from services.scheduler.evaluation.quotas import Quotas
 from services.scheduler.evaluation.state import EvaluationState, evolve
 from services.scheduler.placement.queues import QueuePosition, Queues
 
@@ -41,6 +42,7 @@ class EvaluationIndex:
     _unfinished: dict[str, Counter[str]] = field(default_factory=dict)
     _loads: Counter[str] = field(default_factory=Counter)
     _listing: Listing = field(default_factory=Listing)
+    quotas: Quotas = field(default_factory=Quotas)
 
     def take(self, recorded: Recorded) -> EvaluationState | None:
         """Fold a fact; return its evaluation's state when the fact was new to it."""
@@ -55,7 +57,10 @@ class EvaluationIndex:
             return None
         self._digests.pop(name, None)
         self._listing.put(name, row_of(after))
+        if after.requested_by and not before.is_known:
+            self.quotas.request(after.requested_by, name, after.requested_ns)
         if after.is_ended:
+            self.quotas.end(after.requested_by, name)
             self.open.pop(name, None)
             self.ended[name] = status_of(after, f"{self.pages}{name}", runs=False)
             self._ended_digest = combined(self._ended_digest, digest_of_state(after))

@@ -32,6 +32,7 @@ def row_of(state: EvaluationState) -> Row:
         state=state.state,
         agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
         labels=frozenset(request.labels.items()) if request else frozenset(),
+        requested_by=state.requested_by,
         samples_per_s=_best(max, (headline.samples_per_s for headline in state.headlines)),
         # The list shows the p90, which headlines of release 0.1 lack.
         latency_ns=_best(
@@ -55,7 +56,7 @@ def _with_text(row: Row, evaluation: str) -> Row:
     """Return the row with the text that a search looks at."""
     labels = (f"{name}={value}" for name, value in sorted(row.labels))
     parts = (evaluation, row.model, row.version, row.framework, row.framework_version)
-    searched = (*parts, row.device, row.state, *sorted(row.agents), *labels)
+    searched = (*parts, row.device, row.state, row.requested_by, *sorted(row.agents), *labels)
     return replace(row, text=" ".join(searched).lower())
 
 
@@ -87,6 +88,8 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     if framework_version:
         filters.append(lambda row: _meets(row.framework_version, framework_version))
     filters += _system_filters(described_system(command.system, catalog), catalog)
+    if command.requested_by:
+        filters.append(lambda row: row.requested_by == command.requested_by)
     if command.agents:
         filters.append(_runs_on(frozenset(command.agents)))
     if command.labels:

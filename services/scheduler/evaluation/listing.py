@@ -33,6 +33,7 @@ class Row:
     device: str = ""
     agents: frozenset[str] = frozenset()
     labels: frozenset[tuple[str, str]] = frozenset()
+    requested_by: str = ""
     #: the best of all loads, None before the analysis
     samples_per_s: float | None = None
     latency_ns: float | None = None

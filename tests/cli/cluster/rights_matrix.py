@@ -19,10 +19,12 @@ from mlscope.bus.rights import fact_subject
 from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS
 from schemas.dead import LetterBuried
 from schemas.encoding.message_index import COMMANDS, FACTS
+from schemas.people import Asker
 from schemas.subjects import (
     REQUEST,
     ROOT,
     agent_command,
+    asked_subject,
     command_subject,
     join_subject,
     retry_subject,
@@ -79,6 +81,9 @@ def rows() -> Iterator[Row]:
     yield Row("everything (`>`)", (">", f"{ROOT}.>"))
     for command in COMMANDS.values():
         yield Row(f"request {command.verb}", (command_subject(command),))
+    asker = Asker("ada", "owner")
+    asked = tuple(asked_subject(asker, verb) for verb in COMMANDS)
+    yield Row("commands that say who asks (`asked`)", asked)
     for agent in (OWN, OTHER):
         orders = tuple(agent_command(agent, verb) for verb in _AGENT_VERBS)
         yield Row(f"commands to {agent}", orders)

@@ -118,7 +118,7 @@ async def test_a_machine_joins_once_and_is_revoked(
         key = agent_key("gpu1")
         async with connect(member, key, inbox=agent_inbox("gpu1")) as bus:
             with monkeypatch.context() as patch:
-                patch.setattr(agents, "_record", unreachable)
+                patch.setattr(agents, "record_decision", unreachable)
                 with pytest.raises(Unreachable):
                     await agents.revoke(arguments(data_folder))
             # Half of it was done; the rest is done when it is asked for again.
@@ -166,7 +166,7 @@ async def test_only_an_agent_that_exists_is_drained_or_resumed(
         recorded.append(arguments.name)
 
     monkeypatch.setattr(agents, "client_of", client_of)
-    monkeypatch.setattr(agents, "_record", record)
+    monkeypatch.setattr(agents, "record_decision", record)
     with pytest.raises(Misused, match="no agent has the name gpu1; there are: box"):
         await command(arguments(data_folder))
     assert await command(arguments(data_folder, "box")) == 0

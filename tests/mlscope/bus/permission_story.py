@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
+from cli.cluster.keys import ensure_key
 from cli.cluster.members import Members
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
@@ -46,10 +47,12 @@ from schemas.agent import AgentAnnounced, AgentDrained, AgentResumed, AgentRevok
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import decode_body, encode_body
+from schemas.encoding.message_index import COMMANDS
 from schemas.message import Fact
+from schemas.people import Asker, PersonAdded, PersonRemoved
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
-from schemas.subjects import agent_command, join_subject
+from schemas.subjects import agent_command, asked_subject, join_subject
 from schemas.trace import ShowWindow, Watch, Watching
 from services.agent.host.announcing import announcement
 from services.analyzer.store import migrate as migrate_analyzer
@@ -60,7 +63,6 @@ F = TypeVar("F", bound=Fact)
 
 AGENT = "first"
 INVITED = "invited"
-PUBLIC = f"U{'A' * 55}"
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 ROOT = "mlscope.v1"
 LARGE = "x" * 600_000
@@ -426,7 +428,8 @@ async def watch_live(story: Story, client: AsyncClient) -> None:
 async def decide_who_may_be_an_agent(story: Story, client: AsyncClient) -> None:
     """Admit a machine that was invited, then drain, resume and revoke it."""
     invited = Members(story.server.folder)
-    invited.invite(INVITED, PUBLIC, time.time() + 60)
+    public = ensure_key(story.server.folder / "elsewhere", INVITED).public
+    invited.invite(INVITED, public, time.time() + 60)
     asking = invitation_key(INVITED)
     async with story.bus(OPERATOR) as operator, connect(story.settings(asking), asking) as machine:
 
@@ -435,7 +438,7 @@ async def decide_who_may_be_an_agent(story: Story, client: AsyncClient) -> None:
             return str(invited.admit(agent, command.body.decode())).encode()
 
         await operator.answer(join_subject("*"), admit, queue="admission")
-        answers = [await machine.ask(join_subject(INVITED), PUBLIC.encode()) for _ in range(2)]
+        answers = [await machine.ask(join_subject(INVITED), public.encode()) for _ in range(2)]
         assert answers == [b"True", b"False"]
         announced = await operator.announce(ServiceInfo(OPERATOR, "1.0.0", "", {}), dict)
         for subject in ("$SRV.PING", f"$SRV.PING.{OPERATOR}"):
@@ -445,12 +448,30 @@ async def decide_who_may_be_an_agent(story: Story, client: AsyncClient) -> None:
             Announced(announced.instance, 0).write(file)
             settings = replace(story.settings(OPERATOR), ready_file=file)
             assert await asyncio.to_thread(hear, settings, OPERATOR) == "answers"
+        await operator.publish(PersonAdded(person="ada", role="owner"), id="ada added")
+        await operator.publish(PersonRemoved(person="ada"), id="ada removed")
         for fact in (AgentDrained, AgentResumed, AgentRevoked):
             await operator.publish(fact(agent=INVITED), id=f"{fact.happened} {INVITED}")
         await operator.delete("leases", f"agent-{INVITED}")
 
 
+async def ask_for_people(story: Story, _: AsyncClient) -> None:
+    """Ask in a person's name, as the gateway does; what is no command is refused."""
+    ada = Asker("ada", "owner")
+    async with story.bus("gateway") as gateway:
+        for verb in COMMANDS.keys() - {Watch.verb}:
+            await answered(gateway, asked_subject(ada, verb), b"{}")
+        eve = Asker("eve", "requester", at_most=1)
+        waiting = encode_body(request_of("identity", {"agents": ["nobody"], "wait_s": 60}))
+        for error in (b"", b"exhausted"):
+            assert error in await gateway.ask(asked_subject(eve, "evaluate"), waiting)
+    async with story.bus("provisioner") as reader:
+        for entity in ("person", "evaluation", "agent", "manifest"):
+            assert await reader.read(f"{ROOT}.{entity}.>")
+
+
 PARTS = (
+    ask_for_people,
     decide_who_may_be_an_agent,
     watch_live,
     evaluate,

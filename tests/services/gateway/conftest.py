@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.people import People
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from services.gateway.live.feeds import Feeds
@@ -29,10 +30,12 @@ async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
 
 
 @asynccontextmanager
-async def web_over(bus: Bus, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
+async def web_over(
+    bus: Bus, token: str | None = None, people: People | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
     """Lend a client of a gateway in this process."""
     most_bytes = Settings().max_request_bytes
-    app = build_app(bus, Feeds(bus, limit=8), most_bytes=most_bytes, token=token)
+    app = build_app(bus, Feeds(bus, limit=8), most_bytes=most_bytes, token=token, people=people)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
         yield web

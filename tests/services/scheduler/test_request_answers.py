@@ -16,9 +16,10 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import CollectorFacts
 from schemas.encoding.codec import encode_body, unpack
 from schemas.message import Command
+from schemas.people import Asker, PersonRefused
 from schemas.request import Cancel, Evaluate, ListEvaluations, Match, Refused, ShowEvaluation
 from schemas.status import AgentStatus, Catalog
-from schemas.subjects import command_subject
+from schemas.subjects import asked_subject, command_subject
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import RequestRefused, Undecided
 from services.scheduler.evaluation.index import EvaluationIndex
@@ -269,3 +270,48 @@ async def test_what_is_not_there_is_refused_though_nobody_knows_more(
     world.fault = fault
     refused = await asked(answers_over(bus, world=world), a_request())
     assert (refused["error"], world.times) == ("unsatisfiable", 1)
+
+
+async def asked_by(asker: Asker, answers: RequestAnswers, command: Command) -> dict[str, Any]:
+    """Return the answer to a command of a person."""
+    subject = asked_subject(asker, command.verb)
+    received = ReceivedCommand(subject, encode_body(command), wants_answer=True)
+    return dict(unpack(await answers.answer(received)))
+
+
+async def test_the_record_says_who_asked_and_only_they_or_owners_cancel(bus: Bus) -> None:
+    answers = answers_over(bus)
+    ada, bob, olga = Asker("ada", "requester"), Asker("bob", "requester"), Asker("olga", "owner")
+    request = a_request(key="mine")
+    names = [
+        (await asked_by(asker, answers, request))["evaluation"] for asker in (ada, bob, olga, ada)
+    ]
+    assert len(set(names)) == 3, "the key of one person is no other's"
+    assert names[0] == names[3]
+    shown = await asked(answers, ShowEvaluation(evaluation=names[0]))
+    assert shown["requested_by"] == "ada"
+    for listing in (ListEvaluations(requested_by="ada"), ListEvaluations(search="ada")):
+        listed = await asked(answers, listing)
+        assert [status["evaluation"] for status in listed["evaluations"]] == [names[0]]
+    refused = await asked_by(bob, answers, Cancel(evaluation=names[0]))
+    assert (refused["accepted"], refused["error"]) == (False, "forbidden")
+    assert (await asked_by(ada, answers, Cancel(evaluation=names[0])))["accepted"]
+    assert (await asked_by(olga, answers, Cancel(evaluation=names[1])))["accepted"]
+    facts = [recorded.fact for recorded in await bus.read("mlscope.v1.evaluation.*.cancelled")]
+    assert [getattr(fact, "cancelled_by", "") for fact in facts] == ["ada", "olga"]
+
+
+async def test_limits_are_judged_by_the_log(bus: Bus) -> None:
+    ada = Asker("ada", "requester", at_most=1)
+    first = answers_over(bus)
+    accepted = await asked_by(ada, first, a_request())
+    assert (await asked_by(ada, first, a_request()))["error"] == "exhausted"
+    (refused,) = [recorded.fact for recorded in await bus.read("mlscope.v1.person.>")]
+    assert isinstance(refused, PersonRefused)
+    assert (refused.person, refused.verb) == ("ada", "evaluate")
+    restarted = answers_over(bus)
+    for recorded in await bus.read("mlscope.v1.*.>"):
+        restarted._index.follow(recorded)
+    assert (await asked_by(ada, restarted, a_request()))["error"] == "exhausted"
+    assert (await asked_by(ada, restarted, Cancel(evaluation=accepted["evaluation"])))["accepted"]
+    assert (await asked_by(ada, restarted, a_request()))["accepted"]

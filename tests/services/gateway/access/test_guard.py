@@ -3,13 +3,20 @@
 import logging
 import time
 from http.cookies import SimpleCookie
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from mlscope.bus.asked import answer_all
 from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
 from mlscope.logins import TICKET_S, login_address
+from mlscope.people import People, Person
+from schemas.people import THE_USER, Asker
+from schemas.request import ListEvaluations
+from schemas.subjects import asker_of
 from services.gateway.access.failures import MAX_FAILURES, WITHIN_S, Failures
 from services.gateway.access.guard import SESSION_S, cookie_of, session_of
 from tests.services.gateway.conftest import web_over
@@ -155,3 +162,33 @@ def test_failures_are_forgotten_and_each_address_has_its_own() -> None:
     assert failures.wait_s("a", MAX_FAILURES) == WITHIN_S - MAX_FAILURES
     assert failures.wait_s("b", MAX_FAILURES) == 0
     assert failures.wait_s("a", WITHIN_S) == 0
+
+
+async def test_a_person_asks_in_the_own_name_until_the_token_is_taken_back(
+    tmp_path: Path, bus: Bus
+) -> None:
+    asker = Asker("ada", "viewer", 1, 2)
+    file = tmp_path / "ada.json"
+    file.write_text(Person(asker, "U", "ada's token").text())
+    heard: list[Asker] = []
+
+    async def answer(command: ReceivedCommand) -> bytes:
+        heard.append(asker_of(command.subject))
+        return b'{"evaluations": [], "total": 0}'
+
+    await answer_all(bus, ListEvaluations, answer, queue="scheduler")
+    async with web_over(bus, TOKEN, people=People(tmp_path)) as web:
+        own = {"Authorization": "Bearer ada's token"}
+        assert (await web.get("/api/evaluations", headers=own)).status_code == 200
+        owner = {"Authorization": f"Bearer {TOKEN}"}
+        assert (await web.get("/api/evaluations", headers=owner)).status_code == 200
+        octets = {**own, "Content-Type": "application/octet-stream"}
+        sent = await web.post("/api/files?name=m.onnx", content=b"x", headers=octets)
+        assert sent.status_code in (403, 503)
+        login = await web.post("/login", data={"token": "ada's token"})
+        assert login.status_code == 303
+        assert (await web.get("/api/evaluations")).status_code == 200
+        assert heard == [asker, THE_USER, asker]
+        file.unlink()
+        assert (await web.get("/api/evaluations")).status_code == 401
+        assert (await web.get("/api/evaluations", headers=own)).status_code == 401

@@ -1,0 +1,91 @@
+"""`mlscope people`: who may use a cluster, in which role and within which limits."""
+
+import argparse
+import datetime as dt
+import re
+import secrets
+import time
+from pathlib import Path
+
+from cli import exits
+from cli.cluster.keys import ensure_key, write_secret
+from cli.cluster.members import Members
+from cli.cluster.state import running_state
+from cli.failures import Misused
+from cli.inputs.connection import folder_of
+from cli.inputs.operator import record_decision, tell_broker
+from cli.printing.output import Rows, write_rows
+from mlscope.people import People, Person, people_folder
+from schemas.identity import ALLOWED
+from schemas.people import Asker, PersonAdded, PersonRemoved
+
+_COLUMNS = ("name", "role", "at_most", "per_day", "since")
+
+
+async def people(arguments: argparse.Namespace) -> int:
+    """List the people, by name."""
+    everybody = People(people_folder(folder_of(arguments.data))).all()
+    write_rows(Rows(_COLUMNS, tuple(map(_row, everybody))), arguments.output)
+    return exits.OK
+
+
+def _row(person: Person) -> tuple[object, ...]:
+    asker = person.asker
+    since = dt.datetime.fromtimestamp(person.since_s).astimezone().isoformat(" ", "seconds")
+    return asker.name, asker.role, asker.at_most or None, asker.per_day or None, since
+
+
+async def add(arguments: argparse.Namespace) -> int:
+    """Let a person in, or change the role and limits of one who is in already.
+
+    Raises NotUp, and Misused for a name that nobody can have.
+    """
+    if not re.fullmatch(ALLOWED, arguments.name):
+        raise Misused(
+            f"{arguments.name!r}: not a person's name; allowed: 1 to 64 of A-Z a-z 0-9 _ -"
+        )
+    data = folder_of(arguments.data)
+    state, folder = running_state(data), people_folder(data)
+    asker = Asker(arguments.name, arguments.role, arguments.at_most, arguments.per_day)
+    before = {person.asker.name: person for person in People(folder).all()}.get(asker.name)
+    if before is None:
+        public_key, token = ensure_key(folder, asker.name).public, secrets.token_urlsafe(32)
+        write_secret(folder / f"{asker.name}.token", token)
+        person = Person(asker, public_key, token, time.time())
+    else:
+        person = Person(asker, before.public_key, before.token, before.since_s)
+    write_secret(folder / f"{asker.name}.json", person.text())
+    tell_broker(Members(data), state)
+    limits = {"at_most": asker.at_most, "per_day": asker.per_day}
+    await record_decision(arguments, PersonAdded(person=asker.name, role=asker.role, **limits))
+    if before is None:
+        print(
+            f"{asker.name} is a {asker.role}; hand these two over, then delete them here:\n"
+            f"  key for commands and programs (--seed-file): {folder / f'{asker.name}.nk'}\n"
+            f"  token for the pages at {state.gateway_url}: {folder / f'{asker.name}.token'}"
+        )
+    else:
+        print(f"{asker.name} is a {asker.role} now; key and token stay")
+    return exits.OK
+
+
+def _forget(folder: Path, name: str) -> None:
+    for suffix in ("json", "nk", "token"):
+        (folder / f"{name}.{suffix}").unlink(missing_ok=True)
+
+
+async def remove(arguments: argparse.Namespace) -> int:
+    """Take back a person's key and token: connections close, and logins end.
+
+    Raises NotUp, and Misused for a name of nobody.
+    """
+    data = folder_of(arguments.data)
+    state, folder = running_state(data), people_folder(data)
+    names = [person.asker.name for person in People(folder).all()]
+    if arguments.name not in names:
+        raise Misused(f"nobody is called {arguments.name}; there are: {', '.join(names) or 'none'}")
+    _forget(folder, arguments.name)
+    tell_broker(Members(data), state)
+    await record_decision(arguments, PersonRemoved(person=arguments.name))
+    print(f"the key and the token of {arguments.name} open nothing any more")
+    return exits.OK

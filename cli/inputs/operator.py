@@ -1,0 +1,61 @@
+"""What the operator of a local cluster decides: told to the broker, and recorded as facts."""
+
+import argparse
+import json
+import os
+import secrets
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+from cli.cluster.members import Members
+from cli.cluster.state import ClusterState
+from cli.failures import Misused
+from mlscope.bus.errors import BusError
+from mlscope.bus.permissions import OPERATOR
+from mlscope.client.connection import find_settings
+from mlscope.client.errors import NotAnswering
+from schemas.agent import AgentRevoked
+from schemas.message import Fact
+
+_WITHIN_S = 15.0
+_LOADS = 2
+
+
+async def record_decision(arguments: argparse.Namespace, fact: Fact) -> None:
+    """Record a `fact` with the operator's key; the `arguments` name the cluster.
+
+    Raises NotAnswering, NoCluster.
+    """
+    from mlscope.bus.nats import connect
+
+    settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
+    seed_file = arguments.seed_file or settings.data_folder / "keys" / f"{OPERATOR}.nk"
+    try:
+        async with connect(replace(settings, nats_seed_file=Path(seed_file)), OPERATOR) as bus:
+            await bus.publish(fact, id=secrets.token_hex(16))
+            if isinstance(fact, AgentRevoked):
+                await bus.delete("leases", f"agent-{fact.agent}")
+    except BusError as error:
+        raise NotAnswering("connect", str(error)) from error
+
+
+def tell_broker(members: Members, state: ClusterState) -> None:
+    """Return once the broker of `state` has read who may connect, twice, as a new one needs.
+
+    `members` are those of its folder. Raises Misused after a time.
+    """
+    loads: list[str] = []
+    deadline = time.monotonic() + _WITHIN_S
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"{state.monitor_url}/varz", timeout=5) as answer:  # noqa: S310
+            newest = json.load(answer)["config_load_time"]
+        if not loads:
+            members.notify()
+        if newest not in loads:
+            loads.append(newest)
+        if len(loads) > _LOADS:
+            return
+        time.sleep(0.05)
+    raise Misused("the broker has not read its new configuration: see logs/nats.log")

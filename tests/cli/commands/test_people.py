@@ -1,0 +1,114 @@
+"""People with real keys: each asks in the own name, within a role, until they are removed."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.commands import audit, people
+from cli.failures import Misused
+from mlscope.bus.asked import answer_all
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError, NotPermitted
+from mlscope.bus.nats import connect
+from mlscope.bus.records import ReceivedCommand
+from mlscope.client.connection import find_settings, open_bus
+from mlscope.client.errors import NotAnswering
+from mlscope.people import People, people_folder
+from mlscope.provision import provision
+from mlscope.settings import Settings
+from schemas.people import Asker, PersonAdded, PersonRemoved
+from schemas.request import Evaluate, ListEvaluations, WithdrawManifest
+from schemas.subjects import asked_subject, asker_of, command_subject
+from tests.cli.commands.test_agents import listening
+
+
+def arguments(folder: Path, name: str = "ada", **more: Any) -> argparse.Namespace:
+    """Return the arguments of a command about people."""
+    own = {"data": str(folder), "url": "", "seed_file": "", "name": name, "output": "json"}
+    limits = {"role": "requester", "at_most": 0, "per_day": 0}
+    return argparse.Namespace(**{**own, **limits, **more})
+
+
+def settings_of(folder: Path, name: str) -> Settings:
+    """Return the settings of the connection `name` of the cluster in a `folder`."""
+    return find_settings({}, data=str(folder), seed_file=str(folder / "keys" / f"{name}.nk"))
+
+
+async def answer_who_asks(bus: Bus) -> None:
+    """Answer commands with who asked, as the subject says."""
+
+    async def answer(command: ReceivedCommand) -> bytes:
+        return repr(asker_of(command.subject)).encode()
+
+    for command in (Evaluate, ListEvaluations):
+        await answer_all(bus, command, answer, queue="scheduler")
+
+
+async def test_a_person_asks_in_no_other_name_until_removed(
+    data_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = data_folder / "keys" / "people" / "ada.nk"
+    with listening(data_folder):
+        await provision(settings_of(data_folder, "provisioner"))
+        assert await people.add(arguments(data_folder, at_most=2, per_day=9)) == 0
+        assert str(own) in capsys.readouterr().out
+        async with connect(settings_of(data_folder, "scheduler"), "scheduler") as scheduler:
+            await answer_who_asks(scheduler)
+            async with open_bus(data=str(data_folder), seed_file=str(own)) as ada:
+                asker = Asker("ada", "requester", 2, 9)
+                answer = await ada.ask(command_subject(Evaluate), b"{}")
+                assert answer.decode() == repr(asker)
+                for claimed in (asker, Asker("olga", "owner")):
+                    with pytest.raises(NotPermitted):
+                        await ada.ask(asked_subject(claimed, "evaluate"), b"{}", timeout_s=1)
+                with pytest.raises(NotPermitted):
+                    await ada.ask(command_subject(WithdrawManifest), b"{}", timeout_s=1)
+            assert await people.add(arguments(data_folder, role="viewer")) == 0
+            async with open_bus(data=str(data_folder), seed_file=str(own)) as ada:
+                with pytest.raises(NotPermitted):
+                    await ada.ask(command_subject(Evaluate), b"{}", timeout_s=1)
+                answer = await ada.ask(command_subject(ListEvaluations), b"{}")
+                assert answer.decode() == repr(Asker("ada", "viewer"))
+                seed_text = own.read_text()
+                assert await people.remove(arguments(data_folder)) == 0
+                with pytest.raises(BusError):
+                    await ada.ask(command_subject(ListEvaluations), b"{}", timeout_s=1)
+        (data_folder / "kept.nk").write_text(seed_text)
+        with pytest.raises(NotAnswering, match="not permitted"):
+            async with open_bus(
+                data=str(data_folder), seed_file=str(data_folder / "kept.nk"), timeout_s=3
+            ):
+                pass
+        assert list(people_folder(data_folder).iterdir()) == []
+        capsys.readouterr()
+        listed = argparse.Namespace(data=str(data_folder), by="", limit=2, output="json")
+        assert await audit.audit(listed) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert [(row["did"], row["what"], row["details"]) for row in rows] == [
+            ("person.added", "ada", "viewer"),
+            ("person.removed", "ada", ""),
+        ]
+        async with connect(settings_of(data_folder, "provisioner"), "provisioner") as log:
+            facts = [recorded.fact for recorded in await log.read("mlscope.v1.person.>")]
+    assert facts == [
+        PersonAdded(person="ada", role="requester", at_most=2, per_day=9),
+        PersonAdded(person="ada", role="viewer"),
+        PersonRemoved(person="ada"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "ada lovelace", "x" * 65, "*", ">"])
+async def test_a_name_is_one_token_of_a_subject(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Misused, match="not a person's name"):
+        await people.add(arguments(tmp_path, name))
+
+
+async def test_a_file_that_holds_no_person_is_left_out(tmp_path: Path) -> None:
+    folder = people_folder(tmp_path)
+    assert People(folder).all() == ()
+    folder.mkdir(parents=True)
+    (folder / "ada.json").write_text('{"role": "king"}')
+    assert People(folder).all() == ()

@@ -1,0 +1,39 @@
+"""How many evaluations a person may have open, and request within a day."""
+
+from schemas.people import Asker
+from services.scheduler.evaluation.quotas import DAY_NS, Quotas
+
+NOW_NS = 1_800_000_000_000_000_000
+
+
+def test_at_most_so_many_are_open_at_once() -> None:
+    quotas, ada = Quotas(), Asker("ada", "requester", at_most=2)
+    for evaluation in ("e1", "e2"):
+        assert quotas.refusal(ada, 0, NOW_NS) is None
+        quotas.request("ada", evaluation, NOW_NS)
+    refused = quotas.refusal(ada, 0, NOW_NS)
+    assert refused is not None
+    assert (refused.error, refused.allowed) == ("exhausted", "at most 2 at once")
+    assert quotas.refusal(Asker("bob", "requester", at_most=2), 0, NOW_NS) is None
+    quotas.end("ada", "e1")
+    assert quotas.refusal(ada, 0, NOW_NS) is None
+    assert quotas.refusal(ada, 1, NOW_NS) is not None, "one more is being checked"
+
+
+def test_a_refusal_names_the_time_when_the_day_has_room_again() -> None:
+    quotas, ada = Quotas(), Asker("ada", "requester", per_day=2)
+    for index in range(3):  # three: the limit was higher once
+        quotas.request("ada", f"e{index}", NOW_NS + index * 1_000_000_000)
+        quotas.end("ada", f"e{index}")
+    refused = quotas.refusal(ada, 0, NOW_NS + DAY_NS // 2)
+    assert refused is not None
+    assert "allowed at 2027-01-16 08:00:01+00:00" in refused.message
+    assert quotas.refusal(ada, 0, NOW_NS + DAY_NS + 500_000_000) is not None
+    assert quotas.refusal(ada, 0, NOW_NS + DAY_NS + 1_000_000_000) is None
+
+
+def test_without_limits_nobody_is_refused() -> None:
+    quotas = Quotas()
+    for index in range(100):
+        quotas.request("ada", f"e{index}", NOW_NS)
+    assert quotas.refusal(Asker("ada", "owner"), 0, NOW_NS) is None
