@@ -101,6 +101,8 @@ class EvaluationStatus(Message):
     extent: Extent | None = None
     #: main figures of each load; empty before the analysis and for evaluations of release 0.1
     headlines: tuple[Headline, ...] = ()
+    #: facts that this cluster could not read: of a newer mlscope, or damaged; 0 in lists
+    unread_facts: int = 0
     cause: str = ""
     address: str = ""
 

@@ -160,7 +160,7 @@ class Bus(Protocol):
         """Return every fact on a filter with a sequence above `after`, in order.
 
         A filter with the entity `*` (`subjects.story_of`) reads the stream of decisions and
-        outcomes. Messages that can't be decoded are logged and skipped.
+        outcomes. Messages that can't be decoded are logged, counted (`unread`) and skipped.
         """
         ...
 
@@ -170,6 +170,13 @@ class Bus(Protocol):
         """Yield every fact on a filter with a sequence above `after`, in order, without end.
 
         Yields None once, when all facts recorded so far were yielded.
+        """
+        ...
+
+    def unread(self, evaluation: str) -> int:
+        """Return how many facts of an `evaluation` were read here and could not be decoded.
+
+        A newer mlscope wrote them, or they are damaged.
         """
         ...
 

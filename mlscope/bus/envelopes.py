@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
-from mlscope.bus.records import Recorded
+from mlscope.bus.records import Recorded, Traffic
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import (
@@ -107,14 +107,15 @@ def check_subject(subject: str, fact: Fact) -> None:
 
 
 class SkippingReader:
-    """Decodes what is read of a log, and logs each fact that can't be decoded once.
+    """Decodes what is read of a log; logs and counts each fact that can't be decoded once.
 
     Who reads on from the last fact that was readable gets the others again and again.
     """
 
-    def __init__(self, fetch_payload: FetchPayload) -> None:
-        """Get large payloads by `fetch_payload`."""
+    def __init__(self, fetch_payload: FetchPayload, traffic: Traffic) -> None:
+        """Get large payloads by `fetch_payload`; count what is skipped in `traffic`."""
         self._fetch_payload = fetch_payload
+        self._traffic = traffic
         self._skipped: OrderedDict[tuple[str, int], None] = OrderedDict()
 
     async def decode(self, subject: str, sequence: int, body: bytes) -> Recorded | None:
@@ -128,9 +129,14 @@ class SkippingReader:
             if (subject, sequence) not in self._skipped:
                 _log.warning("skipped %s at %d: %s", subject, sequence, error)
                 self._skipped[subject, sequence] = None
+                self._traffic.unread += 1
             if len(self._skipped) > _MOST_SKIPPED:
                 self._skipped.popitem(last=False)
             return None
+
+    def unread(self, evaluation: str) -> int:
+        """Return how many facts of an `evaluation` were skipped, of the last 1024."""
+        return sum(evaluation in subject.split(".") for subject, _ in self._skipped)
 
 
 def payload_name(body: bytes) -> str:

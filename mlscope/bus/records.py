@@ -56,6 +56,8 @@ class Traffic:
     delivered: int = 0
     redelivered: int = 0
     buried: int = 0
+    #: stored facts that could not be read: of a newer version, or damaged; each once
+    unread: int = 0
     sent: int = 0
     received: int = 0
     reconnects: int = 0

@@ -105,6 +105,12 @@ METRICS = (
         "bus.buried",
     ),
     Metric(
+        "mlscope_facts_unread_total",
+        "counter",
+        "Facts of the log that the service could not read: of a newer version, or damaged.",
+        "bus.unread",
+    ),
+    Metric(
         "mlscope_requests_total",
         "counter",
         "Requests received, by endpoint.",

@@ -41,7 +41,8 @@ async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
     if not story:
         message = f"no evaluation {evaluation}; GET /api/evaluations lists all"
         raise CommandRefused(Refused(error="unknown", message=message, field="evaluation"))
-    return status_of_record(fold(recorded.fact for recorded in story))
+    status = status_of_record(fold(recorded.fact for recorded in story))
+    return status.model_copy(update={"unread_facts": bus.unread(evaluation)})
 
 
 async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:

@@ -43,6 +43,10 @@ class DecisionLog:
             return await self._read_on(evaluation, 0)
         return state
 
+    def unread(self, evaluation: str) -> int:
+        """Return how many facts of an `evaluation` could not be read here."""
+        return self._bus.unread(evaluation)
+
     async def _read_on(self, evaluation: str, after: int) -> EvaluationState:
         state = self._index.open.get(evaluation, EvaluationState())
         for recorded in await self._bus.read(story_of(evaluation), after=after):

@@ -229,7 +229,8 @@ class RequestAnswers:
     async def _show(self, body: bytes, _: Asker) -> Message:
         command = decode_body(ShowEvaluation, body)
         state = await self._existing(command.evaluation)
-        return status_of(state, f"{self._index.pages}{command.evaluation}")
+        status = status_of(state, f"{self._index.pages}{command.evaluation}")
+        return status.model_copy(update={"unread_facts": self._log.unread(command.evaluation)})
 
     async def _existing(self, evaluation: str) -> EvaluationState:
         state = await self._log.current(evaluation)

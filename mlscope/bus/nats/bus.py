@@ -79,7 +79,7 @@ class NatsBus:
         self._connection = connection
         self._buckets = Buckets(connection)
         self._objects = Objects(connection)
-        self._reader = SkippingReader(self._objects.get)
+        self._reader = SkippingReader(self._objects.get, connection.traffic)
         self._commands = Commands(connection, partial(bury_command, self))
 
     @property
@@ -207,6 +207,10 @@ class NatsBus:
 
     async def _readable(self, stored: StoredMessage) -> Recorded | None:
         return await self._reader.decode(stored.subject, stored.sequence, stored.body)
+
+    def unread(self, evaluation: str) -> int:
+        """Return how many facts of an `evaluation` were read here and could not be decoded."""
+        return self._reader.unread(evaluation)
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
         """Set `key` in `bucket` to `value`, at `revision` if given. Raises Conflict."""

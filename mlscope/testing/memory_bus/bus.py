@@ -55,9 +55,9 @@ class MemoryBus:
         `max_pending_requests` bounds the commands that wait for their answer; `patience_s` bounds
         the wait of a call while the server is stopped.
         """
-        self._reader = SkippingReader(self.get_object)
         self.name = name
         self.traffic = Traffic()
+        self._reader = SkippingReader(self.get_object, self.traffic)
         self._server = server
         self._limit_pending = max_pending_requests
         self._patience_s = patience_s
@@ -249,6 +249,10 @@ class MemoryBus:
             else:
                 is_caught_up = True
                 yield None
+
+    def unread(self, evaluation: str) -> int:
+        """Return how many facts of an `evaluation` were read here and could not be decoded."""
+        return self._reader.unread(evaluation)
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
         """Set `key` in `bucket` to `value`, at `revision` if given. Raises Conflict."""

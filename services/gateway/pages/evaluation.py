@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mlscope.client.brief import caveat_lines
+from mlscope.counts import many
 from mlscope.evaluation.fold import ENDED
 from schemas.analysis import Tables
 from schemas.status import EvaluationStatus
@@ -156,6 +157,9 @@ def evaluation_view(
         if total > len(table.rows):
             cut = f"The first {len(table.rows)} of {total} rows of {table.title or table.name}"
             note = f"{note} {cut}; its page has all.".strip()
+    if status.unread_facts:
+        unread = f"{many(status.unread_facts, 'fact')} of it could not be read: a newer mlscope"
+        note = f"{unread} wrote them, or they are damaged; this page lacks them. {note}".strip()
     trace = f"/evaluations/{status.evaluation}/trace" if _TRACE in pages else ""
     return EvaluationView(
         status=status,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mlscope.bus.streams import DURABLES
+from mlscope.counts import many
 from mlscope.metrics.declared import SERVICES
 from mlscope.metrics.standing import ServiceFigures, Standing
 
@@ -72,6 +73,12 @@ class InstanceRow:
         buried = self._number("bus.buried")
         return None if buried is None else int(buried)
 
+    @property
+    def unread(self) -> int | None:
+        """How many facts of the log it could not read."""
+        unread = self._number("bus.unread")
+        return None if unread is None else int(unread)
+
 
 @dataclass(frozen=True, slots=True)
 class BacklogRow:
@@ -108,6 +115,12 @@ class StatusView:
         return [row.service for row in self.instances if row.figures is None]
 
     @property
+    def unread(self) -> str:
+        """Which services could not read how many facts, '' if every one reads all."""
+        counts = [(row.service, row.unread) for row in self.instances if row.unread]
+        return ", ".join(f"{service} {many(count, 'fact')}" for service, count in counts)
+
+    @property
     def backlogs(self) -> Sequence[BacklogRow]:
         """The durables that the log tells of."""
         read = self.standing.backlogs or {}
@@ -127,7 +140,7 @@ class StatusView:
     def as_data(self) -> dict[str, Any]:
         """Return what the page shows, for programs."""
         shown = ("service", "state", "name", "version", "started_ns", "restarts", "reconnects")
-        also = ("memory_bytes", "cpu_ns", "buried")
+        also = ("memory_bytes", "cpu_ns", "buried", "unread")
         return {
             "instances": [
                 {field: getattr(row, field) for field in (*shown, *also)} for row in self.instances

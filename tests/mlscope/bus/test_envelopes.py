@@ -17,6 +17,7 @@ from mlscope.bus.envelopes import (
     refusal_reason,
 )
 from mlscope.bus.errors import NoSuchPayload
+from mlscope.bus.records import Traffic
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.encoding.codec import unpack
 from schemas.encoding.errors import SchemaError
@@ -83,7 +84,8 @@ async def test_a_reader_goes_on_over_what_nobody_can_read(
         DECISION, in_envelope(a_fact("x" * MAX_PAYLOAD_BYTES), id="a"), shelf.keep
     )
     shelf.bodies.clear()
-    reader = SkippingReader(shelf.fetch)
+    traffic = Traffic()
+    reader = SkippingReader(shelf.fetch, traffic)
     for _ in range(5):
         assert await reader.decode(DECISION, 1, lost) is None
         assert await reader.decode(DECISION, 2, b"nonsense") is None
@@ -91,6 +93,8 @@ async def test_a_reader_goes_on_over_what_nobody_can_read(
         f"skipped {DECISION} at 1",
         f"skipped {DECISION} at 2",
     ]
+    evaluation = DECISION.split(".")[3]
+    assert (traffic.unread, reader.unread(evaluation), reader.unread("other")) == (2, 2, 0)
     with pytest.raises(SchemaError):
         await decode_recorded(DECISION, 1, b"nonsense", shelf.fetch)
 

@@ -109,6 +109,7 @@ async def test_a_decision_nobody_here_can_read_is_passed_over(
 
     assert (await recorder.settle(E, counted)).state == "cancelled"
     assert turns == 3, "refused once by the guard, taken, nothing left to decide"
+    assert (recorder.unread(E), recorder.unread("e2")) == (1, 0), "and counted"
 
 
 async def test_who_is_always_late_stays_undecided(server: MemoryServer, bus: Bus) -> None:

@@ -41,6 +41,15 @@ def test_it_is_live_until_it_has_ended() -> None:
     assert 'id="strip-throughput"' not in _page()
 
 
+def test_facts_that_could_not_be_read_are_said() -> None:
+    none = Tables(evaluation=E, tables=(), total_rows={})
+    status = _status().model_copy(update={"unread_facts": 2})
+    shown = html_of(evaluation_view(status, none, none, note="No analyzer."))
+    assert "2 facts of it could not be read: a newer mlscope wrote them" in shown
+    assert "No analyzer.</p>" in shown
+    assert "could not be read" not in _page()
+
+
 def test_results_come_first_with_their_intervals() -> None:
     shown = _page(LATENCY, _table("conditions", "run", row=("r0",), verdict="All quiet."))
     assert "<small>4.00 … 6.00</small>" in shown

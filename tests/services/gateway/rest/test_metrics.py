@@ -38,6 +38,19 @@ async def test_the_page_names_who_is_silent_and_what_waits(bus: Bus) -> None:
     assert told["backlogs"][0]["durable"] == "scheduler"
 
 
+async def test_facts_that_a_service_could_not_read_are_said(bus: Bus) -> None:
+    await bus.announce(ServiceInfo("scheduler", "1.2.3", "", {}), lambda: {"bus": {"unread": 2}})
+    await bus.announce(ServiceInfo("analyzer", "1.2.3", "", {}), lambda: {"bus": {"unread": 0}})
+    async with web_over(bus) as web:
+        page = (await web.get("/status")).text
+        told = (await web.get("/api/status")).json()
+        metrics = (await web.get("/metrics")).text
+    assert "Not read of the log: scheduler 2 facts. A newer mlscope wrote them" in page
+    counts = {row["service"]: row["unread"] for row in told["instances"]}
+    assert (counts["scheduler"], counts["analyzer"], counts["registry"]) == (2, 0, None)
+    assert 'mlscope_facts_unread_total{agent="",host="",service="scheduler"} 2.0' in metrics
+
+
 async def test_nobody_passes_for_another_service(bus: Bus) -> None:
     async def forged(subject: str, **_: object) -> list[bytes]:
         endpoint = b'{"name": "x", "subject": "", "data": {"agents": 99}}'
