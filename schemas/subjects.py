@@ -23,7 +23,7 @@ from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.people import ROLES, THE_USER, Asker
 from schemas.resources import ResourcesUsed
-from schemas.run import RunCompleted, RunFailed, RunReady
+from schemas.run import RunCompleted, RunFailed, RunReady, RunRecorded
 
 ROOT = "mlscope.v1"
 REQUEST = f"{ROOT}.request"
@@ -137,6 +137,11 @@ def story_of(evaluation: str) -> str:
 def facts_of(fact: type[Fact]) -> str:
     """Return the filter of all facts of an entity."""
     return f"{ROOT}.{fact.entity}.>"
+
+
+def recorded_runs() -> str:
+    """Return the filter of the facts that say that a run's rows are in the database."""
+    return f"{ROOT}.run.*.*.{RunRecorded.happened}"
 
 
 def attempt_batches(entity: str, evaluation: str, run: str) -> str:

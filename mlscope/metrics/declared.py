@@ -155,6 +155,13 @@ METRICS = (
         services=("collector",),
     ),
     Metric(
+        "mlscope_evaluations_lost",
+        "gauge",
+        "Evaluations of which the log says that rows are stored, and the database lacks them.",
+        "lost_evaluations",
+        services=("collector",),
+    ),
+    Metric(
         "mlscope_evaluations_open",
         "gauge",
         "Evaluations that have not ended.",

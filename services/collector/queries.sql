@@ -121,6 +121,11 @@ WHERE run.purged_at IS NULL
 GROUP BY run.run_key
 ORDER BY run.ended_at;
 
+-- missing_runs --
+-- Those of some attempts that are not here.
+SELECT run_key FROM unnest(%(run_keys)s::int8[]) AS expected (run_key)
+WHERE NOT EXISTS (SELECT FROM run WHERE run.run_key = expected.run_key);
+
 -- failed_queries --
 -- Count the stored queries of an attempt that did not succeed.
 SELECT count(*) AS failed FROM query WHERE run_key = %(run_key)s AND status <> 0;

@@ -8,6 +8,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.serving import run_until_stopped
 from services.collector.evaluations import Evaluations
+from services.collector.holdings import Holdings
 from services.collector.recording import AttemptRecorder
 from services.collector.saving import Saver
 from services.collector.store import Store
@@ -40,6 +41,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     recorder = AttemptRecorder(bus, address, evaluations)
     spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.note_stored_rows)
     queries = Saver(bus, [Store(address)], evaluations, recorder.note_stored_rows)
+    holdings = Holdings(bus, address)
     await bus.announce(
         ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {
@@ -47,6 +49,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             "rows_by_durable": {"spans": spans.rows, "queries": queries.rows},
             "buried": spans.buried + queries.buried,
             "waiting_runs": recorder.waiting,
+            "lost_evaluations": len(holdings.lost),
         },
     )
     try:
@@ -61,7 +64,8 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             ),
             recorder.purge(settings.purge_after_s),
             recorder.make_room(settings.purge_after_s),
+            holdings.watch(),
         )
     finally:
-        for closing in (spans, queries, recorder):
+        for closing in (spans, queries, recorder, holdings):
             closing.close()

@@ -114,6 +114,11 @@ class Store:
             for row in self._rows("waiting_runs", {})
         ]
 
+    def missing_runs(self, run_keys: Sequence[int]) -> list[int]:
+        """Return those of `run_keys` of which there is no row."""
+        rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
+        return [row["run_key"] for row in rows]
+
     def failed_queries(self, run_key: int) -> int:
         """Return the number of stored queries of an attempt that failed."""
         return int(self._rows("failed_queries", {"run_key": run_key})[0]["failed"])

@@ -121,6 +121,12 @@ class StatusView:
         return ", ".join(f"{service} {many(count, 'fact')}" for service, count in counts)
 
     @property
+    def lost_evaluations(self) -> int:
+        """How many evaluations lack rows in the database that the log says are stored."""
+        collectors = [one for one in self.standing.figures if one.service == "collector"]
+        return int(max((one.number("lost_evaluations") for one in collectors), default=0))
+
+    @property
     def backlogs(self) -> Sequence[BacklogRow]:
         """The durables that the log tells of."""
         read = self.standing.backlogs or {}
@@ -142,6 +148,7 @@ class StatusView:
         shown = ("service", "state", "name", "version", "started_ns", "restarts", "reconnects")
         also = ("memory_bytes", "cpu_ns", "buried", "unread")
         return {
+            "lost_evaluations": self.lost_evaluations,
             "instances": [
                 {field: getattr(row, field) for field in (*shown, *also)} for row in self.instances
             ],

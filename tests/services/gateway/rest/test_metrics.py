@@ -51,6 +51,19 @@ async def test_facts_that_a_service_could_not_read_are_said(bus: Bus) -> None:
     assert 'mlscope_facts_unread_total{agent="",host="",service="scheduler"} 2.0' in metrics
 
 
+async def test_rows_that_the_database_lost_are_said(bus: Bus) -> None:
+    await bus.announce(ServiceInfo("agent", "1.0.0", "", {}), lambda: {"lost_evaluations": 99})
+    async with web_over(bus) as web:
+        assert (await web.get("/api/status")).json()["lost_evaluations"] == 0
+        assert "lacks rows" not in (await web.get("/status")).text
+    await bus.announce(ServiceInfo("collector", "1.0.0", "", {}), lambda: {"lost_evaluations": 2})
+    async with web_over(bus) as web:
+        assert (await web.get("/api/status")).json()["lost_evaluations"] == 2
+        assert "lacks rows of 2 evaluations" in (await web.get("/status")).text
+        labels = 'agent="",host="",service="collector"'
+        assert f"mlscope_evaluations_lost{{{labels}}} 2.0" in (await web.get("/metrics")).text
+
+
 async def test_nobody_passes_for_another_service(bus: Bus) -> None:
     async def forged(subject: str, **_: object) -> list[bytes]:
         endpoint = b'{"name": "x", "subject": "", "data": {"agents": 99}}'

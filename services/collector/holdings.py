@@ -1,0 +1,67 @@
+"""I/O: which runs the log says are stored, and the database does not have.
+
+A database that was dropped, emptied, exchanged, or restored from an older backup lacks runs whose
+`RunRecorded` is in the log. Comparing what it holds notices all of these; an identity in the
+database would notice none of them but the exchange.
+"""
+
+import asyncio
+import logging
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
+from schemas.identity import run_key
+from schemas.run import RunRecorded
+from schemas.subjects import recorded_runs
+from services.collector.errors import CollectorServiceError
+from services.collector.saving import patiently
+from services.collector.store import Store
+
+_log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 60.0
+
+
+class Holdings:
+    """Compares the log with the database, again and again."""
+
+    def __init__(self, bus: Bus, address: str) -> None:
+        """Read the log on `bus`, and open a connection to the database at `address`."""
+        self._bus = bus
+        self._store = Store(address)
+        self._sequence = 0
+        #: the evaluation of each run that is in the log as stored, by run key
+        self._recorded: dict[int, str] = {}
+        self.lost: frozenset[str] = frozenset()
+        """The evaluations of which the database lacks a run that was stored."""
+
+    async def look(self) -> None:
+        """Compare once. Raises BusError, CollectorServiceError."""
+        for recorded in await self._bus.read(recorded_runs(), after=self._sequence):
+            fact = recorded.fact
+            self._sequence = recorded.sequence
+            if isinstance(fact, RunRecorded):
+                key = run_key(fact.evaluation, fact.run, fact.attempt)
+                self._recorded[key] = fact.evaluation
+        missing = await patiently((), self._store.missing_runs, list(self._recorded))
+        lost = frozenset(self._recorded[key] for key in missing)
+        if new := lost - self.lost:
+            _log.error(
+                "the database has lost rows of %d evaluations, %s among them: it was emptied, "
+                "exchanged, or restored from an older backup; restore a newer one",
+                len(lost),
+                min(new),
+            )
+        self.lost = lost
+
+    async def watch(self) -> None:
+        """Compare now and then, without end."""
+        while True:
+            try:
+                await self.look()
+            except (BusError, CollectorServiceError) as error:
+                _log.warning("log and database are not compared for now: %s", error)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._store.close()

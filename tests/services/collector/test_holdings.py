@@ -1,0 +1,68 @@
+"""What the log says is stored, and the database lacks, is noticed; and that it is back."""
+
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.run import RunRecorded
+from services.collector.holdings import Holdings
+from services.collector.runs import run_row
+from services.collector.store import Store, migrate
+from tests.services.collector.builders import REQUESTED_NS, a_completion, a_plan
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    """Return a bus whose log says that e1 and e2 are stored."""
+    async with connect(MemoryServer(), "collector") as bus:
+        for evaluation in ("e1", "e2"):
+            fact = RunRecorded(
+                evaluation=evaluation, run="r0", attempt=1, spans=0, queries=0, outputs=0
+            )
+            await bus.publish(fact, id=evaluation)
+        yield bus
+
+
+def store_run(database_url: str, evaluation: str) -> None:
+    """Store the run of an evaluation."""
+    with closing(Store(database_url)) as store:
+        ended = a_completion(evaluation=evaluation)
+        store.end_run(run_row(ended, a_plan().plan, REQUESTED_NS, f"c {evaluation}"))
+
+
+async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(
+    bus: Bus, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    migrate(database_url)
+    store_run(database_url, "e1")
+    store_run(database_url, "e2")
+    with closing(Holdings(bus, database_url)) as holdings:
+        await holdings.look()
+        assert holdings.lost == frozenset()
+        with psycopg.connect(database_url) as session:
+            session.execute("DELETE FROM run WHERE evaluation = 'e2'")
+        await holdings.look()
+        assert holdings.lost == {"e2"}
+        assert "lost rows of 1 evaluations, e2 among them" in caplog.text
+        with psycopg.connect(database_url) as session:
+            session.execute("DELETE FROM run")
+        await holdings.look()
+        assert holdings.lost == {"e1", "e2"}
+        store_run(database_url, "e1")
+        store_run(database_url, "e2")
+        await holdings.look()
+        assert holdings.lost == frozenset()
+
+
+async def test_what_is_not_stored_yet_is_not_lost(bus: Bus, database_url: str) -> None:
+    migrate(database_url)
+    store_run(database_url, "e1")
+    store_run(database_url, "e2")
+    store_run(database_url, "e3")
+    with closing(Holdings(bus, database_url)) as holdings:
+        await holdings.look()
+    assert holdings.lost == frozenset()
