@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from mlscope.bus.errors import ServerRefused, ServerTooOld, TooFewServers
@@ -145,9 +145,17 @@ class Admin:
     ) -> None:
         """Make the stream `name` from a snapshot's `chunks`, as `described` by its making.
 
-        Raises ServerRefused, Unreachable.
+        It gets the replicas that this cluster allows, not those of the cluster it comes from.
+        Raises ServerRefused, TooFewServers, Unreachable.
         """
-        await restore_stream(self._connection, name, described, chunks)
+        # A server on its own refuses more replicas only after it has read the whole stream.
+        config = {**described["config"], "num_replicas": 1}
+        await restore_stream(self._connection, name, {**described, "config": config}, chunks)
+
+        async def update(count: int) -> None:
+            await self._call(f"$JS.API.STREAM.UPDATE.{name}", {**config, "num_replicas": count})
+
+        await self._replicate(name, 1, update)
 
     async def delete_stream(self, name: str) -> None:
         """Delete a stream with its messages and durables."""
@@ -162,29 +170,39 @@ class Admin:
         # Update where it exists: a stream created again counts twice against the server's storage
         # limit until the server finds that it exists.
         api = f"$JS.API.STREAM.{'UPDATE' if before else 'CREATE'}.{name}"
-        count = self._replicas or max(before, MOST_REPLICAS)
-        refusal = await self._refusal(api, {**full, "num_replicas": count})
-        while refusal == _NO_PEERS and not self._replicas and await self._may_more_servers_come():
-            refusal = await self._refusal(api, {**full, "num_replicas": count})
-        if refusal and not self._replicas:
-            if refusal == _NO_PEERS and not before:
-                _log.warning("%s gets 1 replica: fewer than %d servers answer", name, count)
-            count = before or 1
-            refusal = await self._refusal(api, {**full, "num_replicas": count})
-        if refusal:
-            raise TooFewServers(name, count)
+
+        async def make(count: int) -> None:
+            await self._call(api, {**full, "num_replicas": count})
+
+        count = await self._replicate(name, before, make)
         if before and before != count:
             self.moved[name] = (before, count)
 
-    async def _refusal(self, api: str, config: Mapping[str, Any]) -> int:
-        """Make a stream; return the error if there are too few servers for it, 0 if it is made."""
-        try:
-            await self._call(api, config)
-        except ServerRefused as error:
-            if error.error not in (_NO_PEERS, _NO_CLUSTER):
-                raise
-            return error.error
-        return 0
+    async def _replicate(
+        self, name: str, before: int, make: Callable[[int], Awaitable[None]]
+    ) -> int:
+        """Call `make` with the replicas that the stream `name` gets, and return them.
+
+        It has `before` now, 0 if it does not exist. Raises TooFewServers.
+        """
+        count = self._replicas or max(before, MOST_REPLICAS)
+        least = self._replicas or before or 1
+        while True:
+            try:
+                await make(count)
+            except ServerRefused as error:
+                if error.error not in (_NO_PEERS, _NO_CLUSTER):
+                    raise
+                is_short = error.error == _NO_PEERS
+                if is_short and count > least and await self._may_more_servers_come():
+                    continue
+                if count == least:
+                    raise TooFewServers(name, count) from error
+                if is_short and not before:
+                    _log.warning("%s gets 1 replica: fewer than %d servers answer", name, count)
+                count = least
+            else:
+                return count
 
     async def _may_more_servers_come(self) -> bool:
         """Pause for servers that may still be starting; False when they had time, or none is."""

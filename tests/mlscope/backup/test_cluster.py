@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -22,6 +23,7 @@ from services.analyzer.store import migrate as migrate_analyzer
 from services.collector.runs import run_row
 from services.collector.saving import prepared_of
 from services.collector.store import Store, migrate
+from tests.brokers import three_brokers
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_completion,
@@ -127,6 +129,28 @@ async def test_a_restored_cluster_is_as_it_was(
             assert (large.sequence, large.fact.reason) == (3, LARGE)
         with pytest.raises(NotEmpty, match="rows in the table"):
             await restore(other("provisioner"), file)
+
+
+async def test_a_backup_of_three_brokers_is_restored_into_one(
+    data_folder: Path, tmp_path: Path, database_url: str, other_database: str
+) -> None:
+    file = tmp_path / "three.backup"
+    with three_brokers() as brokers:
+        three = replace(brokers.settings("provisioner"), database_url=database_url)
+        await provision(three)
+        migrate(database_url)
+        migrate_analyzer(database_url)
+        async with connect(brokers.settings("scheduler"), "scheduler") as scheduler:
+            await scheduler.publish(a_request(), id="f0")
+        await back_up(three, file)
+    with NatsServer(data_folder) as server:
+        one = settings_in(server, other_database)
+        migrate(other_database)
+        migrate_analyzer(other_database)
+        await restore(one("provisioner"), file)
+        await provision(one("provisioner"))
+        async with connect(one("scheduler"), "scheduler") as scheduler:
+            assert len(await scheduler.read("mlscope.v1.evaluation.>")) == 1
 
 
 async def test_a_restore_into_what_has_streams_is_refused(
