@@ -47,6 +47,7 @@ from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
 
 _POLL_S = 0.2
+_LEAVE_WITHIN_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -154,10 +155,15 @@ class Agent:
         """End the workers, publish that the agent left, and release its lease and folder."""
         await self._sessions.close_all()
         await self._sink.close()
-        with contextlib.suppress(BusError):
-            fact = AgentLeft(agent=self.id, incarnation=self.incarnation)
-            await self._bus.publish(fact, id=derived_id(self.incarnation, "left"))
-            await self._lease.release()
+        try:
+            # A bus repeats both for a minute; an agent that is ended must not wait so long for it.
+            async with asyncio.timeout(_LEAVE_WITHIN_S):
+                fact = AgentLeft(agent=self.id, incarnation=self.incarnation)
+                await self._bus.publish(fact, id=derived_id(self.incarnation, "left"))
+                await self._lease.release()
+        except (BusError, TimeoutError) as error:
+            # Its lease ends by itself.
+            _log.warning("left without a word", extra={"cause": str(error) or "no answer"})
         if self._folder is not None:
             await asyncio.to_thread(self._folder.release)
 

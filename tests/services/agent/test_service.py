@@ -561,3 +561,21 @@ async def test_a_server_that_was_away_gets_everything(tmp_path: Path) -> None:
         (outcome,) = await scheduler.facts(RunCompleted)
         queries = await scheduler.facts(QueriesAnswered)
     assert sum(fact.count for fact in queries) == outcome.tally.queries == 60
+
+
+async def test_an_agent_without_its_broker_ends_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish = MemoryBus.publish
+
+    async def cut_off(bus: MemoryBus, fact: Fact, **more: Any) -> int:
+        if isinstance(fact, AgentLeft):
+            await asyncio.Event().wait()
+        return await publish(bus, fact, **more)
+
+    monkeypatch.setattr(MemoryBus, "publish", cut_off)
+    monkeypatch.setattr("services.agent.service._LEAVE_WITHIN_S", 0.1)
+    async with asyncio.timeout(30):
+        async with serving(MemoryServer(), tmp_path):
+            pass
+    assert "left without a word" in caplog.text
