@@ -40,6 +40,18 @@ class FileTooLarge(BodyTooLarge):
     fix = "give it by an address on the web, use `mlscope run`, or raise MLSCOPE_MAX_UPLOAD_BYTES"
 
 
+class FileTooSlow(GatewayError):
+    """A file takes too long to arrive, and others wait for its turn."""
+
+    def __init__(self, received_bytes: int, within_s: float) -> None:
+        """Name what was received, and in how long."""
+        self.received_bytes, self.within_s = received_bytes, within_s
+        super().__init__(
+            f"body: found {received_bytes} bytes within {within_s:.0f} s, which is too slow; give "
+            "the file by an address on the web"
+        )
+
+
 class WrongContentType(GatewayError):
     """A request's media type is not the one that is accepted."""
 

@@ -20,7 +20,13 @@ from schemas.request import Refused
 from services.gateway.access.failures import Failures
 from services.gateway.access.guard import Guard
 from services.gateway.charts.drawing import Pictures
-from services.gateway.errors import BodyTooLarge, CannotDraw, TooManyViewers, WrongContentType
+from services.gateway.errors import (
+    BodyTooLarge,
+    CannotDraw,
+    FileTooSlow,
+    TooManyViewers,
+    WrongContentType,
+)
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.standing import StandingOfAll
 from services.gateway.readiness import Readiness
@@ -28,6 +34,7 @@ from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, metrics, reports
 from services.gateway.rest.routes import rest_routes
+from services.gateway.sent_files import LEAST_BYTES_PER_S
 from services.gateway.site import (
     agents,
     analysis,
@@ -88,6 +95,7 @@ def build_app(
             CannotDraw: _explain_gateway_error,
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
+            FileTooSlow: _explain_gateway_error,
             WrongContentType: _explain_gateway_error,
             404: _not_found,
             405: _wrong_method,
@@ -168,6 +176,15 @@ async def _explain_gateway_error(_: Request, error: Exception) -> Response:
                 allowed=f"{error.most_bytes} bytes",
             )
             return refusal(refused, 413)
+        case FileTooSlow():
+            refused = Refused(
+                error="invalid",
+                message=str(error),
+                field="body",
+                found=f"{error.received_bytes} bytes within {error.within_s:.0f} s",
+                allowed=f"{LEAST_BYTES_PER_S} bytes a second",
+            )
+            return refusal(refused, 408)
         case CannotDraw():
             return refusal(Refused(error="unavailable", message=str(error)))
         case WrongContentType():

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from mlscope.assets.artifacts import UPLOADED, Artifact
-from services.gateway.errors import FileTooLarge
+from services.gateway.errors import FileTooLarge, FileTooSlow
 
 MOST_AT_ONCE = 2
 """Files that are received at a time; each takes its size on the gateway's disk until it is kept."""
+GRACE_S = 60.0
+LEAST_BYTES_PER_S = 64 * 1024
+"""A file that comes more slowly, after its grace, is refused: two of them hold all turns."""
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,16}\Z")
 
 
@@ -36,15 +40,19 @@ class SentFiles:
     async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> Artifact:
         """Keep a file and return where: under its digest and the ending of its `name`.
 
-        `chunks` are its bytes. Raises FileTooLarge, BusError, OSError.
+        `chunks` are its bytes. Raises FileTooLarge, FileTooSlow, BusError, OSError.
         """
         async with self._turns:
+            began_s = time.monotonic()
             with tempfile.NamedTemporaryFile(prefix="mlscope-sent-") as file:
                 digest, size_bytes = hashlib.sha256(), 0
                 async for chunk in chunks:
                     size_bytes += len(chunk)
                     if size_bytes > self.most_bytes:
                         raise FileTooLarge(size_bytes, self.most_bytes)
+                    elapsed_s = time.monotonic() - began_s
+                    if elapsed_s > GRACE_S + size_bytes / LEAST_BYTES_PER_S:
+                        raise FileTooSlow(size_bytes, elapsed_s)
                     digest.update(chunk)
                     await asyncio.to_thread(file.write, chunk)
                 file.flush()

@@ -18,7 +18,7 @@ from mlscope.bus.records import ServiceInfo
 from mlscope.people import People, people_folder
 from mlscope.settings import Settings
 from schemas.trace import Watch
-from services.gateway.access.connections import BoundedProtocol
+from services.gateway.access import connections
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
@@ -37,6 +37,7 @@ async def serve(
     `sent_files` keeps files for requests; by default in the object store for uploads. Raises
     OSError when the port is in use.
     """
+    connections.raise_file_limit()
     feeds = Feeds(bus, limit=settings.max_live_clients)
     watches = Watches(bus, feeds)
     token = settings.gateway_token()
@@ -56,7 +57,7 @@ async def serve(
     server = _Server(
         uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=connections.BoundedProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -86,7 +87,28 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the caller of `serve` handles signals."""
+    """uvicorn without its signal handlers, and with a bound for the handshake of TLS.
+
+    The caller of `serve` handles signals.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on `sockets`; uvicorn itself leaves a handshake a minute."""
+        await super().startup([])
+
+        def protocol() -> connections.BoundedProtocol:
+            return connections.BoundedProtocol(self.config, self.server_state, self.lifespan.state)
+
+        handshake_s = connections.HANDSHAKE_S if self.config.ssl else None
+        for listener in sockets or ():
+            server = await asyncio.get_running_loop().create_server(
+                protocol,
+                sock=listener,
+                ssl=self.config.ssl,
+                backlog=_BACKLOG,
+                ssl_handshake_timeout=handshake_s,
+            )
+            self.servers.append(server)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

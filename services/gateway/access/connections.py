@@ -17,6 +17,9 @@ HEAD_S = 10.0
 BODY_IDLE_S = 30.0
 """The longest pause within a request's body."""
 
+HANDSHAKE_S = 10.0
+"""The longest a handshake of TLS may take; its connection counts only afterwards."""
+
 _MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)
 _BUSY = b"too many connections; try again later\n"
@@ -30,6 +33,14 @@ def max_connections() -> int:
     """Return how many connections may be open: half of what the process may open as files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(_MAX_CONNECTIONS, soft // 2) if soft > 0 else _MAX_CONNECTIONS
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as the most connections need, if the system does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * _MAX_CONNECTIONS if hard < 0 else min(2 * _MAX_CONNECTIONS, hard)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class BoundedProtocol(H11Protocol):

@@ -1,5 +1,6 @@
 """Files over HTTP: kept under their digest, bounded in size, refused with a named error."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
+from services.gateway import sent_files
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 from tests.services.gateway.sent_files import kept_in
@@ -77,6 +79,22 @@ async def test_what_is_too_large_is_refused_with_or_without_a_declared_length(
         assert "MLSCOPE_MAX_UPLOAD_BYTES" in refused.json()["message"]
     kept = (await send(web, b"x" * 100)).json()
     assert names_in(tmp_path) == [Path(kept["address"]).name]
+
+
+async def test_a_file_that_trickles_is_refused(
+    web: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_files, "GRACE_S", 0.05)
+    monkeypatch.setattr(sent_files, "LEAST_BYTES_PER_S", 1000)
+
+    async def trickle() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b"x"
+            await asyncio.sleep(0.02)
+
+    refused = await send(web, trickle())
+    assert (refused.status_code, refused.json()["field"]) == (408, "body")
+    assert names_in(tmp_path) == []
 
 
 @pytest.mark.parametrize(
