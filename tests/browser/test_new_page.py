@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from mlscope.bus.bus import Bus
 from tests.browser.accessibility import assert_accessible
@@ -77,7 +77,30 @@ async def test_files_that_a_manifest_names_are_sent_from_here(
         text = await page.input_value("#field-manifest")
         await until(page, "document.querySelector('#manifest-check').innerText.includes('right')")
     (name,) = names_in(kept)
-    assert f"net.onnx: artifact://uploads/{name}" in text
+    assert f"net.onnx: 'artifact://uploads/{name}'" in text
+
+
+async def test_what_is_typed_while_a_file_is_sent_stays(
+    page: Page, bus: Bus, tmp_path: Path
+) -> None:
+    graph = tmp_path / "net.onnx"
+    graph.write_bytes(b"graph")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+
+    async def typed_meanwhile(route: Route) -> None:
+        await page.fill("#field-manifest", f"{MANIFEST}description: Typed meanwhile.  # and why\n")
+        await route.continue_()
+
+    async with serving_gateway(bus, kept_in(kept)) as running:
+        await page.goto(f"{running.url}/new")
+        await page.click("details[data-keep=manifest] summary")
+        await page.fill("#field-manifest", MANIFEST)
+        await page.route("**/api/files*", typed_meanwhile)
+        await page.set_input_files("[data-send]", graph)
+        await until(page, "document.querySelector('#field-manifest').value.includes('artifact:')")
+        text = await page.input_value("#field-manifest")
+    assert text.endswith("description: Typed meanwhile.  # and why\n")
 
 
 async def test_it_starts_without_a_script(browser: Browsing, running: Running) -> None:

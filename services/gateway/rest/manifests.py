@@ -21,7 +21,7 @@ from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawMa
 from schemas.status import Catalog
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import models
-from services.gateway.pages.starting.request_form import yaml_of
+from services.gateway.manifest_texts import placed_in
 from services.gateway.request_values import bus_of
 from services.gateway.responses import as_json
 
@@ -82,7 +82,8 @@ async def check(request: Request) -> Response:
     }
     if manifest.kind == "model":
         placed = with_sent_files(manifest.model_dump(mode="json", exclude_unset=True), files)
-        answer |= {"manifest": placed.manifest, "text": yaml_of(placed.manifest)}
+        placed_text = await asyncio.to_thread(placed_in, text, kind, placed.manifest)
+        answer |= {"manifest": placed.manifest, "text": placed_text}
         answer |= {"unused": placed.unused, "lacking": placed.lacking}
     return as_json({"faults": [], **answer})
 

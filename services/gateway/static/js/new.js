@@ -99,9 +99,9 @@ async function readFiles(input) {
   const into = document.getElementById(text ?? samples ?? send);
   const status = input.closest("p")?.querySelector("[role=status]");
   try {
-    const done = send ? await sendFiles(into.value, files, (note) => { status.textContent = note; }) : null;
-    into.value = done?.text ?? (text ? await files[0].text() : await datasetOf(files));
-    if (status) status.textContent = done?.note ?? `${files.length} read`;
+    const note = send ? await sendFiles(into, files, (doing) => { status.textContent = doing; }) : `${files.length} read`;
+    if (!send) into.value = text ? await files[0].text() : await datasetOf(files);
+    if (status) status.textContent = note;
     checkSoon();
   } catch (error) {
     if (status) status.textContent = error.message;

@@ -1,26 +1,34 @@
 // Files of this machine that a model's manifest names, sent to where agents find them.
 
 /**
- * Send files, and return the manifest's text with their addresses, and a note of what is left over.
- * @param {string} text the manifest as it is typed
+ * Send files, put their addresses into the manifest's field, and return a note of what is left over.
+ *
+ * What is typed while they are sent stays: the addresses go into the text as it is then.
+ * @param {HTMLTextAreaElement} field the manifest as it is typed
  * @param {Iterable<File>} files
  * @param {(note: string) => void} say what is being done
- * @returns {Promise<{text: string, note: string}>}
+ * @returns {Promise<string>}
  * @throws {Error} when the manifest has faults, or a file is refused
  */
-export async function sendFiles(text, files, say) {
-  await checked(text, {});
+export async function sendFiles(field, files, say) {
+  await checked(field.value, {});
   const sent = {};
   for (const file of files) {
     say(`sending ${file.name} …`);
     const headers = { "Content-Type": "application/octet-stream" };
     sent[file.name] = await answerOf(await fetch(`/api/files?name=${encodeURIComponent(file.name)}`, { method: "POST", headers, body: file }));
   }
-  const { text: placed, unused, lacking } = await checked(text, sent);
+  let text, answer;
+  do {
+    text = field.value;
+    answer = await checked(text, sent);
+  } while (field.value !== text);
+  field.value = answer.text;
+  const { unused, lacking } = answer;
   const notes = [`${Object.keys(sent).length} sent, kept for a day`];
   if (unused.length) notes.push(`not named in the manifest: ${unused.join(", ")}`);
   if (lacking.length) notes.push(`still to send: ${lacking.join(", ")}`);
-  return { text: placed, note: notes.join("; ") };
+  return notes.join("; ");
 }
 
 async function checked(text, files) {

@@ -63,6 +63,20 @@ async def test_a_file_is_kept_under_its_digest_and_named_in_the_manifest(
     assert (checked["unused"], checked["lacking"]) == ([], [])
 
 
+async def test_comments_and_layout_of_the_manifest_stay(web: httpx.AsyncClient) -> None:
+    kept = (await send(web, b"graph")).json()
+    commented = "# mine\n" + MANIFEST.replace("net.onnx}", "net.onnx} # exported on Monday")
+    asked = {"text": commented, "kind": "model", "files": {"net.onnx": kept}}
+    text = (await web.post("/api/manifests/check", json=asked)).json()["text"]
+    assert text.startswith("# mine\nname: mine\n")
+    assert text.endswith("} # exported on Monday\n")
+    again = (await web.post("/api/manifests/check", json={**asked, "text": text})).json()
+    assert again["text"] == text
+    merged = MANIFEST.replace("model: {", "model: &own {") + "description: *own\n"
+    faulty = (await web.post("/api/manifests/check", json={**asked, "text": merged})).json()
+    assert faulty["faults"], "what is no manifest is still refused"
+
+
 async def chunks(size: int) -> AsyncIterator[bytes]:
     """Yield a body whose length no header declares."""
     for _ in range(size):

@@ -1,0 +1,73 @@
+"""Values put into a YAML text, which keeps its comments, order and layout. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+Path = tuple[str | int, ...]
+
+
+def differences(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield path and value of what `after` has and `before` has not, or has otherwise.
+
+    Both are maps, lists and scalars, as of JSON; `path` is where they are. A list of another length
+    is one value.
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name, value in after.items():
+            if name in before:
+                yield from differences(before[name], value, (*path, name))
+            else:
+                yield (*path, name), value
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for place, (own, other) in enumerate(zip(before, after, strict=True)):
+            yield from differences(own, other, (*path, place))
+    elif before != after:
+        yield path, after
+
+
+def spliced(text: str, changes: Iterator[tuple[Path, Any]]) -> str:
+    """Return a YAML `text` with values set: `changes` are their paths and the values.
+
+    Values are written on one line each. A new key stands before the first one of its
+    map. Raises LookupError where a path has no map, yaml.YAMLError.
+    """
+    root = yaml.compose(text, yaml.SafeLoader)
+    edits: list[tuple[int, int, str]] = []
+    for path, value in changes:
+        *above, name = path
+        parent: Any = root
+        for step in above:
+            parent = _entry(parent, step)
+            if parent is None:
+                raise LookupError(path)
+        node = _entry(parent, name)
+        if node is not None:
+            edits.append((node.start_mark.index, node.end_mark.index, _in_flow(value)))
+            continue
+        if not isinstance(parent, yaml.MappingNode) or not parent.value:
+            raise LookupError(path)
+        first = parent.value[0][0].start_mark
+        between = ", " if parent.flow_style else "\n" + " " * first.column
+        entry = f"{_in_flow(name)}: {_in_flow(value)}{between}"
+        edits.append((first.index, first.index, entry))
+    for begin, end, written in sorted(edits, reverse=True):
+        text = text[:begin] + written + text[end:]
+    return text
+
+
+def _in_flow(value: Any) -> str:
+    """Return a value as YAML on one line, which may stand between braces."""
+    listed: str = yaml.safe_dump(
+        [value], default_flow_style=True, allow_unicode=True, width=1 << 30
+    )
+    return listed.strip()[1:-1]
+
+
+def _entry(node: Any, step: str | int) -> Any:
+    """Return the node at a step of a path, None if there is none."""
+    if isinstance(node, yaml.SequenceNode):
+        return node.value[step]
+    entries = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for key, value in entries if key.value == step), None)
