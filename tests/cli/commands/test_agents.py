@@ -116,7 +116,7 @@ async def test_a_machine_joins_once_and_is_revoked(
         assert await lease_of(renamed, "gpu2") is None
 
         key = agent_key("gpu1")
-        async with connect(member, key, inbox=agent_inbox("gpu1")) as bus:
+        async with connect(member, key, inbox=agent_inbox("gpu1"), patience_s=3.0) as bus:
             with monkeypatch.context() as patch:
                 patch.setattr(agents, "record_decision", unreachable)
                 with pytest.raises(Unreachable):
