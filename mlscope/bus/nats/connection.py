@@ -298,10 +298,12 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(self._place) from error
 
-    async def subscribe(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
+    async def subscribe(
+        self, subject: str, receive: Receive, *, queue: str = "", at_most: int = 0
+    ) -> Subscription:
         """Call `receive` with each message on `subject`, as a member of the `queue` group if given.
 
-        Raises Unreachable.
+        The subscription ends after `at_most` messages; 0: it does not. Raises Unreachable.
         """
 
         async def received(message: Msg) -> None:
@@ -309,7 +311,10 @@ class Connection:
                 await handling
 
         try:
-            return await self.client.subscribe(subject, queue, cb=received)
+            subscription = await self.client.subscribe(subject, queue, cb=received)
+            if at_most:
+                await subscription.unsubscribe(limit=at_most)
+            return subscription
         except NatsError as error:
             raise Unreachable(f"{subject}: {error}") from error
 

@@ -30,6 +30,9 @@ async def snapshot_stream(
     chunks: asyncio.Queue[Msg | BusError] = asyncio.Queue()
     token = connection.expect(api, chunks.put_nowait, chunks.put_nowait)
     try:
+        # A server waits 2 s for a subscription to this very subject; a wildcard does not count.
+        # It ends by the first chunk, which comes over the connection's wildcard, too.
+        await connection.subscribe(token, lambda _: None, at_most=1)
         request = {"deliver_subject": token, "chunk_size": _CHUNK_BYTES}
         # Asked once: a second request would send a second snapshot to the same subject.
         answer = await connection.request(
