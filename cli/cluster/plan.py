@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.cluster import ports
-from cli.cluster.health import HealthWatch
+from cli.cluster.health import ASK_EVERY_S, HealthWatch
 from cli.cluster.keys import ensure_password
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import DATABASE_SETTINGS, Database, Postgres
 from cli.cluster.processes import Command
 from cli.cluster.supervised import Program
 from mlscope.bus.permissions import OPERATOR
-from mlscope.health import hear
+from mlscope.health import ANSWER_WITHIN_S, hear
 from mlscope.settings import Settings
 
 if TYPE_CHECKING:
@@ -137,7 +137,10 @@ class ClusterPlan:
             )
 
         settings = Settings.read(self.environ(key) | {"MLSCOPE_READY_FILE": str(ready_file)})
-        watch = HealthWatch(partial(hear, settings, key), settings.health_wait_s)
+        # Who gives a service less time than one question has asks shorter questions more often.
+        wait_s = settings.health_wait_s
+        ask = partial(hear, settings, key, within_s=min(ANSWER_WITHIN_S, wait_s))
+        watch = HealthWatch(ask, wait_s, min(ASK_EVERY_S, wait_s))
         return Program(name, command, lambda: watch.health == "ready", watch=watch)
 
     def provision(self) -> Command:

@@ -189,7 +189,7 @@ def test_a_member_that_cannot_be_read_ends_nothing(
     stray.parent.mkdir()
     stray.touch()
     one.process.send_signal(signal.SIGUSR1)
-    one.until("members not read")
+    one.until("no member")
     assert one.identities() == before
 
 
