@@ -20,6 +20,8 @@ from mlscope.bus.streams import (
 
 _log = logging.getLogger(__name__)
 
+_COPIES_WITHIN_S = 60.0
+
 
 class ProvisionSettings(NatsSettings, Protocol):
     """The settings of provisioning: the server and the size limits."""
@@ -86,5 +88,8 @@ async def provision(settings: ProvisionSettings) -> None:
             moved = [name for name, counts in admin.moved.items() if counts == (before, now)]
             line = "replicas changed from %d to %d: %s"
             _log.warning(line, before, now, ", ".join(moved))
+        raised = [name for name, (before, now) in admin.moved.items() if now > before]
+        if behind := await admin.await_copies(raised, _COPIES_WITHIN_S):
+            _log.warning("still being copied to the other servers: %s", ", ".join(behind))
     finally:
         await admin.close()

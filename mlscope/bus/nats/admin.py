@@ -21,6 +21,7 @@ _NOT_FOUND = 10059
 _NO_PEERS, _NO_CLUSTER = 10005, 10074
 _STARTING_S, _STARTING_PAUSE_S = 10.0, 0.5
 """How long, and in what steps, servers of a cluster that are still starting are waited for."""
+_COPYING_PAUSE_S = 0.2
 _SECOND_NS = 1_000_000_000
 _MARKERS_S = 60
 
@@ -212,6 +213,25 @@ class Admin:
             return False
         await asyncio.sleep(_STARTING_PAUSE_S)
         return True
+
+    async def await_copies(self, names: Iterable[str], within_s: float) -> list[str]:
+        """Return once every server that keeps one of the streams `names` has all of its messages.
+
+        Until then the death of the server that kept it alone takes the stream away. Returned are
+        those that are not copied after `within_s`.
+        """
+        waiting = list(names)
+        deadline_s = asyncio.get_running_loop().time() + within_s
+        while waiting and asyncio.get_running_loop().time() < deadline_s:
+            info = await self._call(f"$JS.API.STREAM.INFO.{waiting[0]}", {})
+            servers = info.get("cluster") or {}
+            others = servers.get("replicas") or []
+            is_whole = len(others) == info["config"]["num_replicas"] - 1
+            if is_whole and servers.get("leader") and all(one["current"] for one in others):
+                waiting.pop(0)
+            else:
+                await asyncio.sleep(_COPYING_PAUSE_S)
+        return waiting
 
     async def _replicas_of(self, stream: str) -> int:
         """Return the number of servers that keep a stream; 0 if it does not exist."""
