@@ -14,13 +14,15 @@ _PREFIX = "agent-"
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """The current leases by agent, and the last revision of every lease."""
+    """The current leases by agent, and the last revision and renewal of every lease."""
 
     by_agent: Mapping[str, Lease] = field(default_factory=lambda: MappingProxyType({}))
     revisions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    #: when this process saw it, on the monotonic clock
+    renewed_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
-    def after(self, entry: Entry) -> "Leases":
-        """Return the leases after an entry of the bucket."""
+    def after(self, entry: Entry, now_s: float) -> "Leases":
+        """Return the leases after an `entry` of the bucket that arrives at `now_s` (monotonic)."""
         if not entry.key.startswith(_PREFIX):
             return self
         agent = entry.key.removeprefix(_PREFIX)
@@ -29,7 +31,19 @@ class Leases:
             by_agent = {name: lease for name, lease in self.by_agent.items() if name != agent}
             return replace(self, by_agent=by_agent)
         revisions = {**self.revisions, agent: entry.revision}
-        return Leases({**self.by_agent, agent: lease}, revisions)
+        renewed_s = {**self.renewed_s, agent: now_s}
+        return Leases({**self.by_agent, agent: lease}, revisions, renewed_s)
+
+    def renewed_since(self, least_s: float) -> Mapping[str, Lease]:
+        """Return the leases that were renewed at `least_s` or later.
+
+        A broker whose clock was set back keeps a lease for as long as its clock was.
+        """
+        return {
+            agent: lease
+            for agent, lease in self.by_agent.items()
+            if self.renewed_s[agent] >= least_s
+        }
 
 
 def lease_key(agent: str) -> str:

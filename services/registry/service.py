@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -16,7 +17,7 @@ from mlscope.manifests.errors import ManifestFaulty
 from mlscope.manifests.folders import read_manifests
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
-from schemas.agent import AgentAnnounced, AgentLost
+from schemas.agent import AgentAnnounced, AgentLost, Lease
 from schemas.clock import CLOCK_SUBJECT, ClockRead
 from schemas.encoding.codec import encode_body
 from schemas.manifest import ManifestPublished
@@ -176,7 +177,7 @@ class Registry:
             if entry is None:
                 self._leases_known.set()
             else:
-                self._leases = self._leases.after(entry)
+                self._leases = self._leases.after(entry, time.monotonic())
 
     async def record_lost_and_returned(self) -> None:
         """At every heartbeat, record lost and returned agents and write the bucket."""
@@ -187,7 +188,7 @@ class Registry:
                 continue
             try:
                 await self._record_lost()
-                for fact in list(decide_back(self.state, self._leases.by_agent)):
+                for fact in list(decide_back(self.state, self._held(time.monotonic()))):
                     since_ns = self.state.agents[fact.agent].since_ns
                     cause = f"{fact.agent} {fact.announcement.incarnation} back"
                     fact_id = derived_id(cause, fact.schema_name(), since_ns)
@@ -196,21 +197,28 @@ class Registry:
             except BusError as error:
                 _log.warning("lost and returned agents not recorded for now: %s", error)
 
+    def _held(self, now_s: float) -> Mapping[str, Lease]:
+        """Return the leases that their holders renew at `now_s` (monotonic)."""
+        settings = self._settings
+        return self._leases.renewed_since(now_s - settings.lease_ttl_s - settings.heartbeat_s)
+
     async def _record_lost(self) -> None:
         """Record agents whose lease is missing for two heartbeats.
 
         A server that was away loses all leases at once, which agents renew soon. A lease of another
-        incarnation of the agent counts as missing.
+        incarnation of the agent counts as missing, and one that is not renewed.
         """
-        now_s = time.monotonic()
-        missing = decide_lost(self.state, self._leases.by_agent, self._leases.revisions)
+        now_s, revisions = time.monotonic(), self._leases.revisions
+        missing = decide_lost(self.state, self._held(now_s), revisions)
         lost = {(fact.agent, fact.incarnation): fact for fact in missing}
         since = {who: self._missing_since.get(who, now_s) for who in lost}
         self._missing_since = since
         for who, fact in lost.items():
             if now_s - since[who] < 2 * self._settings.heartbeat_s:
                 continue
-            if not is_held(await self._bus.get(LEASES, lease_key(fact.agent)), fact.incarnation):
+            entry = await self._bus.get(LEASES, lease_key(fact.agent))
+            is_renewed = entry is not None and entry.revision > revisions.get(fact.agent, 0)
+            if not is_renewed or not is_held(entry, fact.incarnation):
                 await self._bus.publish(fact, id=lost_id(fact))
 
     async def acknowledge_agent_facts(self) -> None:

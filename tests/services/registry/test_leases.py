@@ -28,20 +28,24 @@ def test_what_is_held_is_what_each_agents_last_entry_says(
 ) -> None:
     leases = Leases()
     for revision, (agent, incarnation) in enumerate(told, 1):
-        leases = leases.after(entry(agent, incarnation, revision))
+        leases = leases.after(entry(agent, incarnation, revision), float(revision))
     last = dict(told)
     held = {agent: lease.incarnation for agent, lease in leases.by_agent.items()}
     assert held == {agent: each for agent, each in last.items() if each}
     revisions = {agent: n for n, (agent, incarnation) in enumerate(told, 1) if incarnation}
     assert leases.revisions == revisions
+    for least in range(len(told) + 2):
+        assert set(leases.renewed_since(least)) == {
+            agent for agent in held if revisions[agent] >= least
+        }
 
 
 def test_other_holders_leases_and_nonsense_are_none() -> None:
-    leases = Leases().after(entry("a1", "i1"))
+    leases = Leases().after(entry("a1", "i1"), 0.0)
     issuer = Entry("leases", "issuer-s1", b"{}", 2)
-    assert leases.after(issuer) is leases
+    assert leases.after(issuer, 1.0) is leases
     for body in (b"", b"{", b"[]", b"\xc1", b'{"holder": "a1"}'):
-        assert leases.after(Entry("leases", "agent-a1", body, 3)).by_agent == {}
+        assert leases.after(Entry("leases", "agent-a1", body, 3), 1.0).by_agent == {}
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,24 @@ async def test_an_agent_is_lost_once_by_two_registries_and_comes_back(
         await agents_become(client, "live")
 
 
+async def test_a_lease_that_nobody_renews_is_none_though_the_broker_keeps_it(
+    tmp_path: Path,
+) -> None:
+    """The clock of a broker was set back by an hour: leases end an hour late."""
+    server = MemoryServer(
+        buckets=[replace(each, ttl_s=3600.0) if each.ttl_s else each for each in BUCKETS]
+    )
+    lease = encode_body(Lease(holder="a1", incarnation="i1"), json_text=True)
+    async with connect(server, "requester") as client, serving(server, tmp_path):
+        await client.put("leases", "agent-a1", lease)
+        fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+        await client.publish(fact, id="announced")
+        await agents_become(client, "live")
+        await agents_become(client, "lost")
+        await client.put("leases", "agent-a1", lease)
+        await agents_become(client, "live")
+
+
 async def test_a_lease_gone_for_less_than_two_heartbeats_loses_nobody(
     client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
