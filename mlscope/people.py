@@ -7,12 +7,14 @@ keys/people/NAME.token    the token for the pages: hand it over
 
 import json
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from schemas.identity import ALLOWED
 from schemas.people import ROLES, Asker
 
 _TICK_NS = 1_000_000_000
@@ -78,6 +80,8 @@ def _person_in(file: Path) -> Person | None:
     """Return the person in a `file`, None where it holds none."""
     try:
         fields: Mapping[str, Any] = json.loads(file.read_text("utf-8"))
+        if not re.fullmatch(ALLOWED, file.stem):
+            raise ValueError("the file's name is no person's name")
         (role,) = [role for role in ROLES if role == fields["role"]]
         asker = Asker(file.stem, role, int(fields["at_most"]), int(fields["per_day"]))
         public_key, token = str(fields["public_key"]), str(fields["token"])

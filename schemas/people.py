@@ -77,6 +77,10 @@ class Asker:
         """Tell whether an evaluation that `requested_by` asked for is theirs to cancel."""
         return self.is_owner or (bool(self.name) and self.name == requested_by)
 
+    def may_see(self, requested_by: str, *, is_private: bool) -> bool:
+        """Tell whether an evaluation that `requested_by` asked for is theirs to look at."""
+        return not is_private or self.may_change(requested_by)
+
 
 THE_USER = Asker()
 """The cluster's own user: whoever has the key `requester` or the gateway's own token."""

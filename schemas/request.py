@@ -24,6 +24,9 @@ from schemas.numbers import Count, Integer, Number
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 
 
+Visibility = Literal["cluster", "private"]
+
+
 class ScenarioChoice(Command):
     """A scenario by name, with parameters other than its defaults."""
 
@@ -132,6 +135,8 @@ class Evaluate(Command):
     wait_s: Number = Field(default=0.0, ge=0, le=86_400)
     #: same key, same evaluation
     key: str = Field(default="", max_length=256)
+    #: who sees it: everybody, or who asks and owners alone
+    visibility: Visibility = "cluster"
     labels: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("scenarios", mode="before", json_schema_input_type=_ScenariosAsSent)

@@ -18,7 +18,7 @@ from schemas.manifest import (
 )
 from schemas.message import Message
 from schemas.plan import Subject
-from schemas.request import AgentReason, Evaluate
+from schemas.request import AgentReason, Evaluate, Visibility
 
 State = Literal[
     "requested", "postponed", "planned", "running", "measured", "analyzed", "failed", "cancelled"
@@ -86,6 +86,7 @@ class EvaluationStatus(Message):
     requested_ns: int
     #: the person who asked for it; '' is the cluster's user
     requested_by: str = ""
+    visibility: Visibility = "cluster"
     request: Evaluate | None = None
     #: None in lists, and before planning. A dataset from the request has its name alone
     subject: Subject | None = None

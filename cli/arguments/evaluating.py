@@ -111,6 +111,12 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         metavar="k=v",
         help="label of the evaluation; repeatable",
     )
+    add(
+        "--visibility",
+        choices=("cluster", "private"),
+        default="",
+        help="private: only you and owners see it (default: cluster)",
+    )
     add = parser.add_argument_group("where to run it").add_argument
     add("--framework", default="", metavar="NAME[:CONSTRAINT]", help="e.g. 'onnxruntime:>=1.16'")
     add(

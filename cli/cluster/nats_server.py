@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cli.cluster import keys, ports
 from cli.cluster.errors import ProgramMissing
-from cli.cluster.members import Members
+from cli.cluster.members import Members, is_public_key
 from cli.cluster.nats_conf import MIB, NatsLayout, nats_conf
 from cli.cluster.processes import Command, Server
 from mlscope.bus.permissions import PERMISSIONS
@@ -115,7 +115,9 @@ class NatsServer(Server):
         server_keys = keys.ensure_keys(self.folder / "keys", self._names)
         public = {name: key.public for name, key in server_keys.items()}
         users = {**public, **Members(self.folder).users()}
-        people = People(people_folder(self.folder)).all()
+        everybody = People(people_folder(self.folder)).all()
+        # The broker starts with no configuration that has a broken key.
+        people = [person for person in everybody if is_public_key(person.public_key)]
         return nats_conf(self.layout(), users, people=people)
 
     def layout(self) -> NatsLayout:

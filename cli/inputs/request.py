@@ -35,6 +35,7 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "run_timeout_s": arguments.run_timeout,
         "wait_s": arguments.wait,
         "key": arguments.key,
+        "visibility": arguments.visibility,
         "labels": texts_of("--label", arguments.label),
     }
     non_empty = {name: value for name, value in fields.items() if value not in (None, "", [], {})}

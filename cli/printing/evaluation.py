@@ -47,6 +47,7 @@ def write_evaluation(
         ("labels", labels_text(status.labels)),
         ("requested", time_text(status.requested_ns)),
         ("requested by", status.requested_by),
+        ("visibility", status.visibility if status.visibility == "private" else ""),
         ("cause", status.cause),
         ("result", result),
         ("tables", " ".join(status.tables)),

@@ -90,6 +90,7 @@ _TEXTS = {
     "--run-timeout": "run_timeout_s",
     "--wait": "wait_s",
     "--framework": "framework",
+    "--visibility": "visibility",
 }
 """Options with one value, and their fields."""
 

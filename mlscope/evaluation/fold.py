@@ -64,6 +64,11 @@ class EvaluationRecord:
     cause: str = ""
 
     @property
+    def is_private(self) -> bool:
+        """Whether only who asked for it and owners see it."""
+        return self.request is not None and self.request.visibility == "private"
+
+    @property
     def is_known(self) -> bool:
         """Whether it was ever requested."""
         return bool(self.evaluation)

@@ -32,6 +32,7 @@ def status_of(
         model=_name_of(subject.model) if subject else model_name(record.request),
         requested_ns=record.requested_ns,
         requested_by=record.requested_by,
+        visibility=record.request.visibility if record.request else "cluster",
         request=visible.request,
         subject=visible.subject,
         framework=framework_name(subject) if subject else "",

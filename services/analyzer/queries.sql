@@ -352,6 +352,7 @@ WHERE (%(task)s::text = '' OR task = %(task)s)
     AND (%(agent)s::text = '' OR agent = %(agent)s)
     AND (%(device)s::text = '' OR device = %(device)s)
     AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
+    AND evaluation <> ALL(%(hidden)s::text[])
 ORDER BY requested_at DESC, evaluation, batch_size
 LIMIT %(most)s;
 
@@ -370,6 +371,7 @@ WITH newest AS (
         AND (%(agent)s::text = '' OR agent = %(agent)s)
         AND (%(device)s::text = '' OR device = %(device)s)
         AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
+        AND evaluation <> ALL(%(hidden)s::text[])
     GROUP BY
         model, framework, device, agent, scenario, batch_size, parameters, "precision"
 ),
@@ -387,6 +389,7 @@ INNER JOIN chosen USING (
     requested_at
 )
 CROSS JOIN total
+WHERE headline.evaluation <> ALL(%(hidden)s::text[])
 ORDER BY
     requested_at DESC,
     model, framework, device, agent, scenario, batch_size, parameters, "precision";
@@ -395,6 +398,7 @@ ORDER BY
 -- The values of each constraint over all evaluations, of their distinct combinations.
 WITH combination AS MATERIALIZED (
     SELECT DISTINCT task, model, framework, agent, device, scenario FROM headline
+    WHERE evaluation <> ALL(%(hidden)s::text[])
 )
 SELECT
     array_agg(DISTINCT task ORDER BY task) AS task,

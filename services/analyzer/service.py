@@ -31,6 +31,7 @@ from services.analyzer.answering.refusals import answer_or_refusal, no_tables
 from services.analyzer.answering.tables import answer_of
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
+from services.analyzer.answering.visibility import Visibility
 from services.analyzer.errors import DatabaseAway
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import Store
@@ -128,9 +129,12 @@ class Analyzer:
         """Return the answerer of requests about models' answers."""
         return Questions(self._bus, self._answers, self._turn)
 
-    def explorations(self) -> Explorations:
-        """Return the answerer of requests about many evaluations."""
-        return Explorations(self._answers, self._turn)
+    def explorations(self, visibility: Visibility) -> Explorations:
+        """Return the answerer of requests about many evaluations, of which some are private.
+
+        `visibility` says which.
+        """
+        return Explorations(self._answers, self._turn, visibility)
 
     def close(self) -> None:
         """Close the connections."""
@@ -195,12 +199,13 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     bounds = Bounds(spans=settings.analysis_max_spans)
     timelines = Timelines(settings.database_conninfo())
     analyzer = Analyzer(bus, settings.database_conninfo(), bounds, timelines.prepare)
+    visibility = Visibility(bus)
     questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,
         Compare: questions.compare,
-        Explore: analyzer.explorations().explore,
+        Explore: analyzer.explorations(visibility).explore,
         ShowSpans: traces.spans,
         ShowFlow: traces.flow,
         ShowTrace: timelines.trace,
@@ -208,7 +213,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         ShowSpan: timelines.span,
     }
     for command, answerer in answerers.items():
-        await answer_all(bus, command, answerer, queue="analyzer")
+        await answer_all(bus, command, visibility.guarded(answerer), queue="analyzer")
     endpoints = endpoints_of(answerers)
     await bus.announce(
         ServiceInfo("analyzer", version("mlscope"), "Computes tables from rows.", endpoints),

@@ -3,7 +3,7 @@
 Reading is bounded; the frames' caveats name what was left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,10 +163,13 @@ class Store:
 
         return self._sessions.read(read)
 
-    def loads(self, request: Explore, *, is_history: bool, most: int) -> tuple[list[Cells], int]:
+    def loads(
+        self, request: Explore, *, is_history: bool, most: int, hidden: Collection[str] = ()
+    ) -> tuple[list[Cells], int]:
         """Return the `most` newest headlines that a request allows, and how many there are.
 
-        With `is_history` these are all measurements of each load, else the newest alone.
+        Those of the evaluations `hidden` are left out. With `is_history` these are all
+        measurements of each load, else the newest alone.
         """
         model, _, version = request.model.partition(":")
         values = {
@@ -174,14 +177,19 @@ class Store:
             "model": model,
             "version": version,
             "most": most,
+            "hidden": list(hidden),
         }
         name = "headlines" if is_history else "newest_headlines"
         rows = self._sessions.read(lambda session: session.maps(name, values))
         return rows, int(rows[0]["total"]) if rows else 0
 
-    def choices(self) -> dict[str, tuple[str, ...]]:
-        """Return the values that each constraint of `explore` has in any evaluation."""
-        (row,) = self._sessions.read(lambda session: session.maps("choices", {}))
+    def choices(self, hidden: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+        """Return the values that each constraint of `explore` has in any evaluation.
+
+        Those `hidden` are left out.
+        """
+        values = {"hidden": list(hidden)}
+        (row,) = self._sessions.read(lambda session: session.maps("choices", values))
         return {name: tuple(filter(None, row[name] or ())) for name in _CONSTRAINTS}
 
     def predictions(self, request: ShowPredictions, max_answers: int) -> Predictions:

@@ -20,6 +20,7 @@ from schemas.request import (
 )
 from schemas.status import AgentStatus, Catalog, EvaluationList, EvaluationStatus, State
 from schemas.subjects import story_of
+from services.gateway.access.personal_bus import asker_on
 from services.gateway.pages.home import MOST_SHOWN, Overview
 
 _OPEN_STATES: tuple[State, ...] = ("running", "measured", "planned", "postponed", "requested")
@@ -38,10 +39,12 @@ async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
         raise
     except NotAnswering:
         story = await bus.read(story_of(evaluation))
-    if not story:
+    record = fold(recorded.fact for recorded in story)
+    is_visible = asker_on(bus).may_see(record.requested_by, is_private=record.is_private)
+    if not (record.is_known and is_visible):
         message = f"no evaluation {evaluation}; GET /api/evaluations lists all"
         raise CommandRefused(Refused(error="unknown", message=message, field="evaluation"))
-    status = status_of_record(fold(recorded.fact for recorded in story))
+    status = status_of_record(record)
     return status.model_copy(update={"unread_facts": bus.unread(evaluation)})
 
 

@@ -1,7 +1,5 @@
 """What handlers read from a request: the gateway's bus, and what stands in the path."""
 
-from typing import cast
-
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
@@ -9,7 +7,7 @@ from mlscope.bus.bus import Bus
 from schemas.encoding.errors import MalformedMessage
 from schemas.identity import Token
 from schemas.people import THE_USER, Asker
-from services.gateway.access.personal_bus import PersonalBus
+from services.gateway.access.personal_bus import as_asked_by
 
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 
@@ -18,7 +16,7 @@ def bus_of(request: Request) -> Bus:
     """Return the gateway's bus, on which commands say who made the `request`."""
     bus: Bus = request.app.state.bus
     asker = who_asks(request)
-    return cast("Bus", PersonalBus(bus, asker)) if asker.name else bus
+    return as_asked_by(asker, bus)
 
 
 def who_asks(request: Request) -> Asker:

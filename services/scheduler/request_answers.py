@@ -205,7 +205,7 @@ class RequestAnswers:
     async def _cancel(self, body: bytes, asker: Asker) -> Message:
         command = decode_body(Cancel, body)
         address = f"{self._index.pages}{command.evaluation}"
-        before = await self._existing(command.evaluation)
+        before = await self._existing(command.evaluation, asker)
         if not asker.may_change(before.requested_by):
             raise _is_of_another(command.evaluation, before.requested_by)
         if before.state == "cancelled":
@@ -222,19 +222,21 @@ class RequestAnswers:
             raise _has_ended(state)
         return Accepted(evaluation=command.evaluation, address=address)
 
-    async def _list(self, body: bytes, _: Asker) -> Message:
+    async def _list(self, body: bytes, asker: Asker) -> Message:
         command = decode_body(ListEvaluations, body)
-        return self._index.listed(command, self._fleet_source.fleet().catalog)
+        return self._index.listed(command, self._fleet_source.fleet().catalog, asker)
 
-    async def _show(self, body: bytes, _: Asker) -> Message:
+    async def _show(self, body: bytes, asker: Asker) -> Message:
         command = decode_body(ShowEvaluation, body)
-        state = await self._existing(command.evaluation)
+        state = await self._existing(command.evaluation, asker)
         status = status_of(state, f"{self._index.pages}{command.evaluation}")
         return status.model_copy(update={"unread_facts": self._log.unread(command.evaluation)})
 
-    async def _existing(self, evaluation: str) -> EvaluationState:
+    async def _existing(self, evaluation: str, asker: Asker) -> EvaluationState:
+        """Return the state of an `evaluation`; one that `asker` may not see is unknown."""
         state = await self._log.current(evaluation)
-        if not state.is_known:
+        is_visible = asker.may_see(state.requested_by, is_private=state.is_private)
+        if not (state.is_known and is_visible):
             raise RequestRefused(
                 Refused(
                     error="unknown",

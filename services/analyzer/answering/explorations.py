@@ -1,6 +1,7 @@
 """Answers to `explore`: a table over the newest figures of many evaluations."""
 
 import asyncio
+from collections.abc import Collection
 
 from mlscope.bus.records import ReceivedCommand
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
@@ -8,7 +9,9 @@ from mlscope.counts import many
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.exploration import Explore, Explored
 from schemas.request import Refused
+from schemas.subjects import asker_of
 from services.analyzer.answering.refusals import answer_or_refusal
+from services.analyzer.answering.visibility import Visibility
 from services.analyzer.exploring import EXPLORATIONS
 from services.analyzer.store import Store
 
@@ -20,9 +23,12 @@ _BY_NAME = {exploration.name: exploration for exploration in EXPLORATIONS}
 class Explorations:
     """Answers requests from a store; one request reads at a time."""
 
-    def __init__(self, store: Store, turn: asyncio.Lock) -> None:
-        """Answer with rows of `store`, which all who take `turn` share."""
-        self._store, self._turn = store, turn
+    def __init__(self, store: Store, turn: asyncio.Lock, visibility: Visibility) -> None:
+        """Answer with rows of `store`, which all who take `turn` share.
+
+        `visibility` says which evaluations count for whom.
+        """
+        self._store, self._turn, self._visibility = store, turn, visibility
 
     async def explore(self, command: ReceivedCommand) -> bytes:
         """Answer `explore` with one table, or with what there is to choose from."""
@@ -37,8 +43,9 @@ class Explorations:
                     found=request.table,
                     allowed=", ".join(_BY_NAME),
                 )
+            hidden = await self._visibility.hidden_from(asker_of(command.subject))
             async with self._turn:
-                return await asyncio.to_thread(self._explored, request)
+                return await asyncio.to_thread(self._explored, request, hidden)
 
         json_text = is_json(command.body)
         answer = await answer_or_refusal(read())
@@ -46,15 +53,15 @@ class Explorations:
             return await asyncio.to_thread(fitting, answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
 
-    def _explored(self, request: Explore) -> Explored:
+    def _explored(self, request: Explore, hidden: Collection[str]) -> Explored:
         names = tuple((exploration.name, exploration.title) for exploration in EXPLORATIONS)
         if not request.table:
-            _, total = self._store.loads(request, is_history=False, most=1)
-            choices = self._store.choices()
+            _, total = self._store.loads(request, is_history=False, most=1, hidden=hidden)
+            choices = self._store.choices(hidden)
             return Explored(tables=names, choices=choices, total_loads=total)
         exploration = _BY_NAME[request.table]
         loads, total = self._store.loads(
-            request, is_history=exploration.is_history, most=MOST_LOADS
+            request, is_history=exploration.is_history, most=MOST_LOADS, hidden=hidden
         )
         table = exploration.compute(loads, request.prices)
         if total > len(loads):

@@ -1,10 +1,20 @@
 """The gateway's bus as one person uses it: every command says who asks, by the login."""
 
-from typing import Any
+from typing import Any, cast
 
 from mlscope.bus.bus import Bus
-from schemas.people import Asker
+from schemas.people import THE_USER, Asker
 from schemas.subjects import REQUEST, asked_subject
+
+
+def as_asked_by(asker: Asker, bus: Bus) -> Bus:
+    """Return the `bus` on which commands are those of `asker`."""
+    return cast("Bus", PersonalBus(bus, asker)) if asker.name else bus
+
+
+def asker_on(bus: Bus) -> Asker:
+    """Return whose commands a bus sends: a person's, or the cluster's user's."""
+    return bus.asker if isinstance(bus, PersonalBus) else THE_USER
 
 
 class PersonalBus:

@@ -18,9 +18,11 @@ from mlscope.evaluation.status import status_of, unrequested_status
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
+from schemas.people import THE_USER, Asker
 from schemas.resources import ResourcesUsed
 from schemas.status import EvaluationStatus
 from schemas.subjects import RESOURCES, ROOT, resources_subject, story_of
+from services.gateway.access.personal_bus import as_asked_by
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, Tick, event_of, tick_of
 from services.gateway.live.overview import OverviewFeed, OverviewViewer
@@ -224,13 +226,15 @@ class Feeds:
         self._limit = limit
         self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
         self._overview = OverviewFeed(bus)
+        self._overviews_of_people: set[OverviewFeed] = set()
         self.is_closing = False
 
     @property
     def viewers(self) -> int:
         """The number of open streams."""
         viewers = sum(len(feed.viewers) for feed, _ in self._feeds.values())
-        return viewers + len(self._overview.viewers)
+        overviews = (self._overview, *self._overviews_of_people)
+        return viewers + sum(len(overview.viewers) for overview in overviews)
 
     @property
     def overview(self) -> Overview | None:
@@ -268,15 +272,26 @@ class Feeds:
 
     @asynccontextmanager
     async def viewing_overview(
-        self, *, digest: str
+        self, *, digest: str, asker: Asker = THE_USER
     ) -> AsyncIterator[tuple[OverviewFeed, OverviewViewer]]:
         """View all evaluations while the context is open; `digest` is the page's own.
+
+        Who is no owner has a feed alone, of what `asker` may see.
 
         Raises TooManyViewers.
         """
         self.check_limit()
-        async with self._overview.viewing(digest=digest) as viewer:
-            yield self._overview, viewer
+        if asker.is_owner:
+            async with self._overview.viewing(digest=digest) as viewer:
+                yield self._overview, viewer
+            return
+        overview = OverviewFeed(as_asked_by(asker, self._bus))
+        self._overviews_of_people.add(overview)
+        try:
+            async with overview.viewing(digest=digest) as viewer:
+                yield overview, viewer
+        finally:
+            self._overviews_of_people.discard(overview)
 
     def close(self) -> None:
         """End every stream soon, without an `end` event: its client reconnects elsewhere."""
@@ -284,5 +299,6 @@ class Feeds:
         for feed, _ in self._feeds.values():
             for viewer in feed.viewers:
                 viewer.wake()
-        for overview_viewer in self._overview.viewers:
-            overview_viewer.wake()
+        for overview in (self._overview, *self._overviews_of_people):
+            for overview_viewer in overview.viewers:
+                overview_viewer.wake()

@@ -146,9 +146,10 @@ class OverviewFeed:
                     self._has_decisions = False
                     refreshed_s = time.monotonic()
                     await self._refresh()
-                if self._has_progress:
-                    self._has_progress = False
+                # That something goes on which who looks may not see is not told either.
+                if self._has_progress and not self._open.isdisjoint(self._meters):
                     self._push(self._progress())
+                self._has_progress = False
                 await asyncio.sleep(_TICK_S)
 
     async def _listen(self, entity: str, messages: LiveMessages) -> None:
@@ -186,6 +187,7 @@ class OverviewFeed:
         rows = [
             (evaluation, reading, self._rates.rate_hz(evaluation, reading, now_s))
             for evaluation, meter in self._meters.items()
+            if evaluation in self._open  # others are over, or hidden from who asks
             for reading in meter.read().values()
         ]
         columns: dict[str, list[Any]] = {

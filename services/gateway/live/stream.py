@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from schemas.people import THE_USER, Asker
 from services.gateway.live.events import Event, end_of
 from services.gateway.live.feeds import Feeds
+from services.gateway.request_values import who_asks
 
 _PING_S = 5.0
 """How often a client hears that its stream lives (static/js/live_source.js waits for it)."""
@@ -91,18 +93,20 @@ def overview_response(feeds: Feeds, request: Request) -> StreamingResponse:
     """
     feeds.check_limit()
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return StreamingResponse(overview_events(feeds, digest=text[:64]), headers=_HEADERS)
+    events = overview_events(feeds, digest=text[:64], asker=who_asks(request))
+    return StreamingResponse(events, headers=_HEADERS)
 
 
 async def overview_events(
-    feeds: Feeds, *, digest: str, ping_s: float = _PING_S
+    feeds: Feeds, *, digest: str, ping_s: float = _PING_S, asker: Asker = THE_USER
 ) -> AsyncIterator[bytes]:
     """Yield events about all evaluations until the gateway stops.
 
-    `feeds` has the feed, `digest` is of the client's page; a ping is sent every `ping_s` seconds.
+    `feeds` has the feed, `digest` is of the client's page; a ping is sent every `ping_s` seconds,
+    and `asker` is the client.
     """
     pings = Pings(ping_s)
-    async with feeds.viewing_overview(digest=digest) as (feed, viewer):
+    async with feeds.viewing_overview(digest=digest, asker=asker) as (feed, viewer):
         yield b"retry: 1000\n\n"
         while not (feeds.is_closing or feed.is_broken):
             for event in viewer.take():

@@ -16,8 +16,9 @@ from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import MalformedMessage
 from schemas.message import Message
 from schemas.request import Refused
-from schemas.subjects import watch_subject
+from schemas.subjects import asker_of, watch_subject
 from schemas.trace import Watch, Watching
+from services.gateway.access.personal_bus import as_asked_by
 from services.gateway.bus_requests import status_of
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, end_of
@@ -48,7 +49,9 @@ class Watches:
         """Answer `watch` with the subject of an evaluation, or a refusal."""
         answer: Message
         try:
-            answer = await self._watch(decode_body(Watch, command.body).evaluation)
+            evaluation = decode_body(Watch, command.body).evaluation
+            await status_of(as_asked_by(asker_of(command.subject), self._bus), evaluation)
+            answer = await self._watch(evaluation)
         except (ClientError, MalformedMessage) as error:
             answer = refused_by(error)
         except TooManyViewers as error:
@@ -62,7 +65,6 @@ class Watches:
         await asyncio.gather(*self._relaying.values(), return_exceptions=True)
 
     async def _watch(self, evaluation: str) -> Watching:
-        await status_of(self._bus, evaluation)
         self._until_s[evaluation] = asyncio.get_running_loop().time() + self._lasts_s
         if evaluation not in self._relaying:
             self._feeds.check_limit()

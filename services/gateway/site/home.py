@@ -10,7 +10,7 @@ from services.gateway.bus_requests import overview_of
 from services.gateway.pages.comparing.regressions import ORDERS
 from services.gateway.pages.home import HomeView, Overview
 from services.gateway.rendering import html_of
-from services.gateway.request_values import bus_of
+from services.gateway.request_values import bus_of, who_asks
 
 _FRESH_S = 2.0
 """For how long a page may be sent again, if nothing but ages changes on it."""
@@ -34,7 +34,8 @@ async def home(request: Request) -> Response:
     """
     wanted = request.query_params.get("slower", "")
     slower = wanted if wanted in ORDERS else "certain"
-    overview: Overview | None = request.app.state.feeds.overview
+    is_owner = who_asks(request).is_owner
+    overview: Overview | None = request.app.state.feeds.overview if is_owner else None
     if overview is None:
         return HTMLResponse(_html_of(request, await overview_of(bus_of(request)), slower))
     page: HomePage | None = request.app.state.home_page

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from mlscope.bus.records import Recorded
 from mlscope.evaluation.status import status_of
 from schemas.evaluation import EvaluationRequested
+from schemas.people import THE_USER, Asker
 from schemas.request import ListEvaluations
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
@@ -133,16 +134,21 @@ class EvaluationIndex:
         """Return the number of unfinished runs, by agent."""
         return dict(self._loads)
 
-    def listed(self, command: ListEvaluations, catalog: Catalog | None = None) -> EvaluationList:
-        """Return the evaluations that a list asks for, and how many match in all.
+    def listed(
+        self, command: ListEvaluations, catalog: Catalog | None = None, asker: Asker = THE_USER
+    ) -> EvaluationList:
+        """Return the evaluations that the list `command` asks for, and how many match in all.
 
-        Constraints on the system are checked against the agents of `catalog`, as they are now.
-        Raises RequestRefused.
+        Only those that `asker` may see count. Constraints on the system are checked against the
+        agents of `catalog`, as they are now. Raises RequestRefused.
         """
+        filters = filters_of(command, catalog or Catalog())
+        if not asker.is_owner:
+            filters.append(lambda row: asker.may_see(row.requested_by, is_private=row.is_private))
         names = self._listing.matching(
             command.model.partition(":")[0].strip(),
             command.state,
-            filters_of(command, catalog or Catalog()),
+            filters,
             command.sort,
         )
         statuses = [

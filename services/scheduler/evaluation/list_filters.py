@@ -33,6 +33,7 @@ def row_of(state: EvaluationState) -> Row:
         agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
         labels=frozenset(request.labels.items()) if request else frozenset(),
         requested_by=state.requested_by,
+        is_private=state.is_private,
         samples_per_s=_best(max, (headline.samples_per_s for headline in state.headlines)),
         # The list shows the p90, which headlines of release 0.1 lack.
         latency_ns=_best(

@@ -34,6 +34,7 @@ class Row:
     agents: frozenset[str] = frozenset()
     labels: frozenset[tuple[str, str]] = frozenset()
     requested_by: str = ""
+    is_private: bool = False
     #: the best of all loads, None before the analysis
     samples_per_s: float | None = None
     latency_ns: float | None = None

@@ -315,3 +315,30 @@ async def test_limits_are_judged_by_the_log(bus: Bus) -> None:
     assert (await asked_by(ada, restarted, a_request()))["error"] == "exhausted"
     assert (await asked_by(ada, restarted, Cancel(evaluation=accepted["evaluation"])))["accepted"]
     assert (await asked_by(ada, restarted, a_request()))["accepted"]
+
+
+async def test_a_private_evaluation_is_known_to_who_asked_and_to_owners_alone(bus: Bus) -> None:
+    answers = answers_over(bus)
+    ada, bob, olga = Asker("ada", "requester"), Asker("bob", "requester"), Asker("olga", "owner")
+    private = a_request(visibility="private")
+    hidden = (await asked_by(ada, answers, private))["evaluation"]
+    of_user = (await asked(answers, private))["evaluation"]
+    shared = (await asked_by(ada, answers, a_request()))["evaluation"]
+    for asker, visible in (
+        (ada, {hidden, shared}),
+        (bob, {shared}),
+        (olga, {hidden, of_user, shared}),
+        (Asker("ada", "viewer"), {hidden, shared}),
+    ):
+        listed = await asked_by(asker, answers, ListEvaluations())
+        assert {status["evaluation"] for status in listed["evaluations"]} == visible
+        assert listed["total"] == len(visible)
+        for evaluation in (hidden, of_user, shared):
+            shown = await asked_by(asker, answers, ShowEvaluation(evaluation=evaluation))
+            assert shown.get("error", "") == ("" if evaluation in visible else "unknown")
+    refused = await asked_by(bob, answers, Cancel(evaluation=hidden))
+    unknown = await asked_by(bob, answers, Cancel(evaluation="e0"))
+    assert refused["error"] == unknown["error"] == "unknown"
+    assert (await asked_by(olga, answers, Cancel(evaluation=hidden)))["accepted"]
+    listed = await asked_by(bob, answers, ListEvaluations())
+    assert [status["evaluation"] for status in listed["evaluations"]] == [shared]

@@ -10,7 +10,11 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.evaluation import EvaluationRequested
 from schemas.exploration import Explored
+from schemas.people import Asker
+from schemas.request import Evaluate
+from schemas.subjects import asked_subject
 from services.analyzer.analysis import Analyzed
 from services.analyzer.answering.explorations import fitting
 from services.analyzer.exploring import EXPLORATIONS
@@ -73,6 +77,28 @@ async def test_constraints_leave_loads_out_and_prices_cost(asked: Bus) -> None:
     told = await _explored(asked, table="cost", agent="a2", prices={"a2": 3.6})
     assert _evaluations(told) == ["e2"]
     assert (await _explored(asked, table="systems", model="none"))["table"]["rows"] == []
+
+
+async def test_private_evaluations_count_for_who_may_see_them(asked: Bus) -> None:
+    for evaluation, requested_by in (("e3", "ada"), ("e2", "")):
+        request = Evaluate.model_validate({"model": "tiny", "visibility": "private"})
+        fact = EvaluationRequested(
+            evaluation=evaluation, request=request, requested_ns=1, requested_by=requested_by
+        )
+        await asked.publish(fact, id=evaluation)
+    for asker, systems, history, agents in (
+        (Asker("ada", "requester"), ["e1", "e3"], ["e1", "e1", "e3"], 1),
+        (Asker("bob", "viewer"), ["e1", "e1"], ["e1", "e1"], 1),
+        (Asker("olga", "owner"), ["e1", "e2", "e3"], ["e1", "e1", "e2", "e3"], 2),
+    ):
+        subject = asked_subject(asker, "explore")
+        for table, expected in (("systems", systems), ("history", history)):
+            body = json.dumps({"table": table}).encode()
+            answered = json.loads(await asked.ask(subject, body))
+            assert _evaluations(answered) == expected
+            assert answered["total_loads"] == len(expected)
+        choices = json.loads(await asked.ask(subject, b"{}"))["choices"]
+        assert len(choices["agent"]) == agents
 
 
 async def test_without_a_table_there_is_what_to_choose_from(asked: Bus) -> None:

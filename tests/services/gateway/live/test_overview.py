@@ -7,7 +7,14 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
 from mlscope.testing.memory_bus import MemoryServer
+from schemas.encoding.codec import encode_body
+from schemas.message import Command, Message
+from schemas.people import Asker
+from schemas.request import ListEvaluations, ShowCatalog
+from schemas.status import Catalog, EvaluationList
+from schemas.subjects import asked_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event
 from services.gateway.live.feeds import Feeds
@@ -45,6 +52,39 @@ async def test_a_page_is_told_when_it_is_another_one_and_the_progress(
     third, _ = await following(events, "changed")
     assert third not in (first, second)
     await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_person_is_told_of_what_that_person_may_see(bus: Bus, standing: StandIns) -> None:
+    """The scheduler shows nothing of it to Bob; the stream has no trace of it either."""
+    bob = Asker("bob", "viewer")
+    answers: dict[type[Command], Message] = {
+        ListEvaluations: EvaluationList(evaluations=(), total=0),
+        ShowCatalog: Catalog(),
+    }
+    for command, answer in answers.items():
+
+        async def shown(_: ReceivedCommand, body: bytes = encode_body(answer)) -> bytes:
+            return body
+
+        await bus.answer(asked_subject(bob, command.verb), shown, queue=None)
+    feeds = Feeds(bus, limit=2)
+    of_bob = overview_events(feeds, digest="", ping_s=0.01, asker=bob)
+    digest, _ = await following(of_bob, "changed")
+    of_owner = overview_events(feeds, digest="")
+    await standing.tell(*beginning())
+    await following(of_owner, "changed")
+    started, *_ = a_run("r0")
+    await standing.tell(started, queries([5_000_000] * 40))
+    _, progress = await following(of_owner, "progress")
+    assert progress["evaluation"] == [E]
+    for _ in range(100):
+        block = (await anext(of_bob)).decode()
+        assert E not in block
+        assert block.startswith("event: ping")
+    assert feeds.viewers == 2
+    for events in (of_bob, of_owner):
+        await events.aclose()  # type: ignore[attr-defined]
+    assert (feeds.viewers, digest != "") == (0, True)
 
 
 async def test_who_resumes_with_the_page_s_digest_is_told_nothing_old(

@@ -1,0 +1,76 @@
+"""Private evaluations: whoever may not see one is answered as if there were none."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import encode_body, unpack
+from schemas.evaluation import EvaluationRequested
+from schemas.message import Command
+from schemas.people import THE_USER, Asker
+from schemas.request import Compare, Evaluate, ShowFlow, ShowTables
+from schemas.subjects import asked_subject, command_subject
+from services.analyzer.answering.visibility import Visibility, evaluations_in
+
+ADA, BOB = Asker("ada", "requester"), Asker("bob", "viewer")
+OLGA = Asker("olga", "owner")
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    async with connect(MemoryServer(), "scheduler") as lent:
+        yield lent
+
+
+async def request(bus: Bus, evaluation: str, visibility: str, requested_by: str) -> None:
+    """Record a request."""
+    wanted = Evaluate.model_validate({"model": "tiny", "visibility": visibility})
+    fact = EvaluationRequested(
+        evaluation=evaluation, request=wanted, requested_ns=1, requested_by=requested_by
+    )
+    await bus.publish(fact, id=evaluation)
+
+
+async def answer(command: ReceivedCommand) -> bytes:
+    """Answer anything."""
+    return b'{"accepted": true}'
+
+
+async def is_answered(visibility: Visibility, asker: Asker, command: Command) -> bool:
+    """Tell whether a guarded answerer gives an answer, rather than knowing no such evaluation."""
+    named = asked_subject(asker, command.verb) if asker.name else command_subject(type(command))
+    received = ReceivedCommand(named, encode_body(command), wants_answer=True)
+    body = await visibility.guarded(answer)(received)
+    assert body is not None
+    answered = unpack(body)
+    assert answered["accepted"] or answered["error"] == "unknown"
+    return bool(answered["accepted"])
+
+
+async def test_what_is_hidden_is_unknown_whichever_way_it_is_named(bus: Bus) -> None:
+    visibility = Visibility(bus)
+    await request(bus, "e1", "cluster", "ada")
+    assert await visibility.hidden_from(BOB) == frozenset()
+    await request(bus, "e2", "private", "ada")
+    await request(bus, "e3", "private", "")
+    assert await visibility.hidden_from(ADA) == {"e3"}
+    assert await visibility.hidden_from(BOB) == {"e2", "e3"}
+    commands: tuple[Command, ...] = (
+        ShowTables(evaluation="e2"),
+        ShowFlow(evaluation="e2"),
+        Compare(first="e1", second="e2"),
+        Compare(first="e2", second="e1"),
+        Compare(first="e1", second="e1", others=("e1", "e2"), figures=True),
+    )
+    for command in commands:
+        for asker, expected in ((ADA, True), (BOB, False), (OLGA, True), (THE_USER, True)):
+            assert await is_answered(visibility, asker, command) is expected
+    assert await is_answered(visibility, BOB, ShowTables(evaluation="e1"))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"others": 3, "first": [1]}', b"\xff"])
+def test_what_is_no_command_names_no_evaluation(body: bytes) -> None:
+    assert evaluations_in(body) == frozenset()
