@@ -1,7 +1,7 @@
 import { close, equal, ok } from "/js/check.js";
 import { Store } from "/static/js/timeline/data/store.js";
 import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
-import { partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
+import { layersOfQuery, partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
 import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
 import { hitColumns } from "/static/js/timeline/data/hit.js";
 import { titleOf } from "/static/js/timeline/format.js";
@@ -135,6 +135,16 @@ export function test_a_query_of_the_load_has_what_the_host_did_for_it() {
   const lanes = new Map([[0, { lane: 0, level: "query", group: "load" }], [1, { lane: 1, level: "model", group: "host", thread: 1 }]]);
   equal(ids(partsOfQuery(store, lanes, store.locate(1))), [2]);
   equal(partsOfQuery(store, lanes, store.locate(2)), []);
+}
+
+export function test_a_query_of_the_load_has_its_layers_the_longest_first() {
+  const store = new Store();
+  const name = store.nameOf("s");
+  const query = [7, 7, 7, 8, 7, 7];
+  store.append({ size: 6, lane: [0, 1, 1, 1, 1, 1], depth: [0, 0, 0, 0, 1, 0], start: [0, 5, 20, 40, 21, 60], duration: [100, 9, 15, 19, 3, 30], name: query.map(() => name), id: [1, 2, 3, 4, 5, 6], query, count: [1, 1, 1, 1, 1, 12] });
+  const lanes = new Map([[0, { lane: 0, level: "query", group: "load" }], [1, { lane: 1, level: "layer", group: "host", thread: 1 }]]);
+  equal(ids(layersOfQuery(store, lanes, store.locate(1))), [3, 2]);
+  equal(layersOfQuery(store, lanes, store.locate(2)), []);
 }
 
 export function test_a_query_is_called_by_its_number() {

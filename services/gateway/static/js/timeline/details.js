@@ -1,7 +1,7 @@
 /** The panel below the lanes: what is known of the selected span, or of the marked range. */
 
 import { count, duration, percent, shortened, titleOf } from "./format.js";
-import { partsOfQuery, spansAround, startedInside } from "./data/kin.js";
+import { layersOfQuery, partsOfQuery, spansAround, startedInside } from "./data/kin.js";
 import { LAUNCH, childrenOf, composition, flowOf, sameName } from "./data/selection.js";
 
 const NAME_LETTERS = 160;
@@ -97,6 +97,8 @@ export class Details {
     const parts = partsOfQuery(store, lanes, place);
     const box = element("div", { className: "children" });
     if (parts.length) box.append(this.#shares("Done for this query", store, place, parts, parts.length));
+    const layers = layersOfQuery(store, lanes, place);
+    if (layers.length) box.append(this.#shares("Its layers", store, place, layers, layers.length));
     if (total) box.append(this.#shares("Inside", store, place, longest, total));
     if (work.length) {
       const device = work.reduce((sum, kernel) => sum + kernel.row.duration[kernel.span], 0);

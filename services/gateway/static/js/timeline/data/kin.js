@@ -60,14 +60,24 @@ function workOf(store, lanes, started) {
 }
 
 /** What the host did for a query of the load: the outermost spans of its number, by start. @returns {Place[]} */
-export function partsOfQuery(store, lanes, { row, span }) {
+export function partsOfQuery(store, lanes, place) {
+  return ofQuery(store, lanes, place, ["application", "model"]).sort((a, b) => a.row.start[a.span] - b.row.start[b.span]);
+}
+
+/** The outermost layers of a query of the load, the longest first; none of those that are drawn as one. @returns {Place[]} */
+export function layersOfQuery(store, lanes, place) {
+  const layers = ofQuery(store, lanes, place, ["layer"]).filter(({ row, span }) => row.count[span] <= 1);
+  return layers.sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]);
+}
+
+function ofQuery(store, lanes, { row, span }, levels) {
   const query = row.query[span];
   if (lanes.get(row.lane)?.group !== "load" || query < 0) return [];
   const places = [];
   for (const other of store.rows.values()) {
     const lane = lanes.get(other.lane);
-    if (lane?.group !== "host" || !(lane.level === "application" || lane.level === "model") || other.depth > 0) continue;
+    if (lane?.group !== "host" || !levels.includes(lane.level) || other.depth > 0) continue;
     visit(other, row.start[span], row.end(span), (at) => other.query[at] === query && places.push({ row: other, span: at }));
   }
-  return places.sort((a, b) => a.row.start[a.span] - b.row.start[b.span]);
+  return places;
 }
