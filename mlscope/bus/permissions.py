@@ -18,8 +18,7 @@ commands of all, publish as any of them, and end any lease.
 
 No key prevents that an agent publishes, under its own name, facts about another agent's run; takes
 the name of a large payload before its owner does (readers notice this by the checksum in the fact);
-fills a stream; or drops all leases at once by a roll-up, which the server insists on allowing where
-expired keys leave markers. (The holders renew their leases with the next heartbeat.)
+or fills a stream.
 
 Requesters share one key, and with the gateway one store for files that are too large for a request
 (`uploads`). A

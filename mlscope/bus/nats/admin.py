@@ -23,7 +23,6 @@ _STARTING_S, _STARTING_PAUSE_S = 10.0, 0.5
 """How long, and in what steps, servers of a cluster that are still starting are waited for."""
 _COPYING_PAUSE_S = 0.2
 _SECOND_NS = 1_000_000_000
-_MARKERS_S = 60
 
 
 class Admin:
@@ -76,7 +75,11 @@ class Admin:
         )
 
     async def make_bucket(self, bucket: Bucket) -> None:
-        """Create or update a key-value bucket; expired keys leave a marker for watchers."""
+        """Create or update a key-value bucket.
+
+        Expired keys leave no marker: for those the server insists on roll-up headers, by which a
+        writer of one key drops all of them.
+        """
         ttl_ns = int(bucket.ttl_s * _SECOND_NS)
         config: dict[str, Any] = {
             "name": f"KV_{bucket.name}",
@@ -89,7 +92,6 @@ class Admin:
         }
         if ttl_ns:
             config["allow_msg_ttl"] = True
-            config["subject_delete_marker_ttl"] = _MARKERS_S * _SECOND_NS
         await self._make(config)
 
     async def make_store(self, store: Store) -> None:
@@ -163,8 +165,7 @@ class Admin:
         await self._call(f"$JS.API.STREAM.DELETE.{name}", {})
 
     async def _make(self, config: Mapping[str, Any]) -> None:
-        # Roll-up headers would let a writer of one subject purge the whole stream. The server
-        # turns them on anyway where expired keys leave markers.
+        # Roll-up headers would let a writer of one subject purge the whole stream.
         full = {"storage": "file", "allow_direct": True, "allow_rollup_hdrs": False, **config}
         name = str(full["name"])
         before = await self._replicas_of(name)

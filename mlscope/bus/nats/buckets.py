@@ -1,9 +1,12 @@
 """Key-value buckets over JetStream: a bucket is a stream that keeps a subject's last message.
 
-When a key expires, the server (2.11) leaves a marker message. A watcher that was disconnected for
-longer than markers last compares its keys with the whole bucket after the reconnect.
+No message says that a key expired: markers would need roll-up headers, by which a writer of one
+key drops all. A watcher compares its keys with the whole bucket after each reconnect, and once a
+second where keys expire.
 """
 
+import asyncio
+import math
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,9 +15,12 @@ from mlscope.bus.errors import Conflict
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import EXPECTED, MESSAGE_ID, StoredMessage, last_on, read_on, store, tail
 from mlscope.bus.records import Entry
+from mlscope.bus.streams import BUCKETS
 
 OPERATION = "KV-Operation"
 MARKER = "Nats-Marker-Reason"
+_EXPIRING = frozenset(bucket.name for bucket in BUCKETS if bucket.ttl_s)
+_COMPARE_EVERY_S = 1.0
 
 
 def bucket_stream(bucket: str) -> str:
@@ -87,7 +93,7 @@ class Buckets:
 
     async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every current entry, None once, then every change, without end."""
-        watch = _BucketWatch()
+        watch = _BucketWatch(may_expire=bucket in _EXPIRING)
         self._connection.on_reconnect(watch.reconnected)
         changes = tail(
             self._connection, bucket_stream(bucket), key_subject(bucket, ">"), 0, ticks=True
@@ -95,8 +101,7 @@ class Buckets:
         try:
             async with aclosing(changes) as messages:
                 async for stored in messages:
-                    if watch.was_away:
-                        watch.was_away = False
+                    if watch.must_compare(asyncio.get_running_loop().time()):
                         for vanished in await self._vanished(bucket, watch.revisions):
                             yield vanished
                     if stored is not None:
@@ -131,14 +136,25 @@ class Buckets:
 class _BucketWatch:
     """The state of one watcher of a bucket: the revisions of the keys it knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_expire: bool) -> None:
+        """Compare now and then where keys `may_expire`."""
         self.revisions: dict[str, int] = {}
         self.is_caught_up = False
-        self.was_away = False
+        self._was_away = False
+        self._may_expire = may_expire
+        self._compared_s = -math.inf
 
     def reconnected(self) -> None:
         """Note that the watcher may have missed changes."""
-        self.was_away = True
+        self._was_away = True
+
+    def must_compare(self, now_s: float) -> bool:
+        """Tell whether to compare with the whole bucket at `now_s`, and note that it is done."""
+        is_due = self._may_expire and now_s >= self._compared_s + _COMPARE_EVERY_S
+        is_needed = self._was_away or (is_due and self.is_caught_up)
+        if is_needed:
+            self._was_away, self._compared_s = False, now_s
+        return is_needed
 
     def is_news(self, entry: Entry) -> bool:
         """Note an entry; a key that was removed before the watch began is no news."""

@@ -219,6 +219,7 @@ async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer
         ("OBJ_payloads", "$O.payloads.M.eA=="),
         ("OBJ_batches", "$O.batches.M.eA=="),
         ("EVALUATIONS", "mlscope.v1.run.e1.r1.ready.a1"),
+        ("KV_leases", "$KV.leases.agent-a1"),
     ],
 )
 async def test_nobody_rolls_up_what_others_wrote(
@@ -229,6 +230,7 @@ async def test_nobody_rolls_up_what_others_wrote(
         await scheduler.publish(DECISION, id="1")
         for fact in ("query.e1.r1.answered.scheduler", "evaluation.e1.planned"):
             await scheduler.put_object(f"mlscope.v1.{fact}", "large", b"x")
+        await scheduler.put("leases", "issuer-1", b"x")
     before = await span_of(server, stream)
     client = await nats.connect(server.url, nkeys_seed_str=server.seeds["agent"])
     for extent in ("all", "sub"):

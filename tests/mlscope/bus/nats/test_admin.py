@@ -1,6 +1,7 @@
 """Provisioning: what is made, what is changed, what nobody may do to it."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus.errors import ServerRefused, ServerTooOld
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS
+from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS, Bucket
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.contracts.worlds import NatsWorld, OpenSettings
@@ -158,3 +159,35 @@ async def test_an_old_server_is_refused() -> None:
         await provision(Settings(nats_url=f"nats://127.0.0.1:{port}"))
     await left.wait()
     server.close()
+
+
+async def test_leases_that_an_older_version_made_take_roll_ups_no_more(world: NatsWorld) -> None:
+    """Release 0.1 had markers of expired leases, with which a server allows roll-ups."""
+    admin = Admin(OpenSettings(world.server.url))
+    await admin.open()
+    await admin.delete_stream("KV_leases")
+    client = await nats.connect(world.server.url)
+    config = {
+        "name": "KV_leases",
+        "subjects": ["$KV.leases.>"],
+        "storage": "file",
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "deny_delete": True,
+        "max_age": 15_000_000_000,
+        "duplicate_window": 15_000_000_000,
+        "allow_msg_ttl": True,
+        "allow_direct": True,
+        "subject_delete_marker_ttl": 60_000_000_000,
+    }
+    request = json.dumps(config).encode()
+    made = json.loads((await client.request("$JS.API.STREAM.CREATE.KV_leases", request)).data)
+    assert made["config"]["allow_rollup_hdrs"] is True
+    await admin.make_bucket(Bucket("leases", ttl_s=15.0))
+    await admin.close()
+    async with world.connect() as bus:
+        await bus.put("leases", "agent-1", b"1")
+        await client.publish("$KV.leases.agent-2", b"", headers={"Nats-Rollup": "all"})
+        await client.flush()
+        assert await bus.get("leases", "agent-1") is not None
+    await client.close()
