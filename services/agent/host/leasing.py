@@ -20,6 +20,8 @@ from services.agent.errors import NameTaken
 from services.agent.host.folders import has_died
 
 LEASES = "leases"
+_MOST_LOOKS = 60
+"""How often a lease is found as it was: four times a heartbeat, so for 15 heartbeats."""
 _MOST_NUMBERED = 64
 NO_TIMES: Mapping[str, float] = MappingProxyType({})
 _log = logging.getLogger(__name__)
@@ -39,16 +41,21 @@ class HeldLease:
     async def claim(self, is_dead: Callable[[str], bool], pause_s: float) -> None:
         """Take the lease, at once where nobody holds it or its holder died (`is_dead` says so).
 
-        Waits for another start's lease to run out, and looks at it every `pause_s` seconds. Raises
-        NameTaken when that lease is renewed, as its holder lives, and BusError.
+        Waits for another start's lease to run out, and looks at it every `pause_s` seconds. One
+        that stays as it is for `_MOST_LOOKS` is taken: the broker's clock was set back, or the
+        lease would have run out. Raises NameTaken when it is renewed, as its holder lives, and
+        BusError.
         """
         last_revision: int | None = None
+        looks = 0
         while not await self._put(0):
             entry = await self._bus.get(LEASES, self._key)
             if entry is None:
                 continue
             lease = _lease_in(entry)
-            if is_dead(lease.incarnation) and await self._put(entry.revision):
+            looks += 1
+            is_left = looks > _MOST_LOOKS and last_revision == entry.revision
+            if (is_left or is_dead(lease.incarnation)) and await self._put(entry.revision):
                 return
             if last_revision not in (None, entry.revision):
                 raise NameTaken(self.agent, lease.hostname, lease.incarnation)

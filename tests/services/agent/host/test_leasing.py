@@ -98,6 +98,18 @@ async def test_who_lives_here_is_not_taken_for_dead(bus: Bus, tmp_path: Path) ->
     folder.release()
 
 
+async def test_a_lease_that_neither_runs_out_nor_is_renewed_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the broker was set back: the lease of a dead agent ends an hour late."""
+    monkeypatch.setattr("services.agent.host.leasing._MOST_LOOKS", 3)
+    async with connect(MemoryServer(), "agent") as lasting, asyncio.timeout(10):
+        await HeldLease(lasting, "a1", "i1").claim(lambda _: False, 0.01)
+        tenure = await a_claim(tmp_path).acquire(lasting, asyncio.Event())
+        assert tenure is not None
+        assert await holder(lasting, "a1") == tenure.incarnation
+
+
 async def test_waiting_ends_when_it_is_to_stop(tmp_path: Path) -> None:
     stop = asyncio.Event()
     async with connect(MemoryServer(), "agent") as lasting:
