@@ -47,10 +47,16 @@ def world() -> Iterator[World]:
             yield World(cluster, manifests, site)
 
 
-@pytest.fixture(autouse=True)
-def _well_afterwards(world: World) -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _well_in_the_end(world: World) -> Iterator[None]:
     yield
     assert_well(world.cluster)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_died(world: World) -> Iterator[None]:
+    yield
+    assert world.cluster.restarted() == {}
 
 
 def digest(body: bytes) -> str:

@@ -50,10 +50,16 @@ def waiting(cluster: Cluster) -> str:
         return client.run("identity", agents=["ghost"], wait_s=1.0).id
 
 
-@pytest.fixture(autouse=True)
-def _well_afterwards(cluster: Cluster) -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _well_in_the_end(cluster: Cluster) -> Iterator[None]:
     yield
     assert_well(cluster)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_died(cluster: Cluster) -> Iterator[None]:
+    yield
+    assert cluster.restarted() == {}
 
 
 def test_an_unknown_model_is_refused_with_names_near_it(cluster: Cluster) -> None:
