@@ -29,33 +29,49 @@ BOUND = 0.02
 STRETCH_S, SETTLE_S = 3.0, 1.0
 
 
-def toggled(address: str, watchers: int, is_over: threading.Event) -> list[tuple[int, bool]]:
+def bearer_of(folder: Path) -> str:
+    """Return what the header `Authorization` says to the gateway of a cluster in `folder`."""
+    return f"Bearer {(folder / 'keys' / 'gateway.token').read_text('ascii').strip()}"
+
+
+def toggled(
+    address: str, bearer: str, watchers: int, is_over: threading.Event
+) -> list[tuple[int, bool]]:
     """Let clients watch the events at `address` in every second stretch until `is_over`.
+
+    `bearer` is their authorization; one that the gateway sends away ends them.
 
     Return when each stretch began, in epoch ns, and whether it was watched.
     """
     stretches: list[tuple[int, bool]] = []
+    watching = ["curl", "-sfN", "--output", os.devnull, "--header", f"Authorization: {bearer}"]
     while not is_over.is_set():
         is_watched = len(stretches) % 2 == 1
         clients = [
-            subprocess.Popen(["curl", "-sN", address, "--output", "/dev/null"])
-            for _ in range(watchers if is_watched else 0)
+            subprocess.Popen([*watching, address]) for _ in range(watchers if is_watched else 0)
         ]
         stretches.append((time.time_ns(), is_watched))
         is_over.wait(STRETCH_S)
+        if any(client.poll() not in (None, 0) for client in clients):
+            raise RuntimeError("a watcher was refused: nothing was measured")
         for client in clients:
             client.kill()
             client.wait()
     return stretches
 
 
-def latencies(evaluation: Evaluation) -> list[tuple[int, float]]:
-    """Return when each query began, in epoch ns, and how long it took, in ns."""
+def latencies(evaluation: Evaluation, bearer: str) -> list[tuple[int, float]]:
+    """Return when each query began, in epoch ns, and how long it took, in ns.
+
+    `bearer` is the authorization at the gateway.
+    """
+    headers = {"Authorization": bearer}
     api = evaluation.address.replace("/evaluations/", "/api/evaluations/")
-    overview = httpx.get(f"{api}/trace", timeout=120).json()
+    overview = httpx.get(f"{api}/trace", headers=headers, timeout=120).json()
     (lane,) = (lane["lane"] for lane in overview["lanes"] if lane["key"] == "load/query")
     window = {"lane": lane, "columns": "start,duration", "format": "json"}
-    answer = httpx.get(f"{api}/runs/{overview['run']}/spans", params=window, timeout=120)
+    address = f"{api}/runs/{overview['run']}/spans"
+    answer = httpx.get(address, params=window, headers=headers, timeout=120)
     columns, origin_ns = answer.json()["columns"], overview["origin_epoch_ns"]
     starts = (origin_ns + int(start) for start in columns["start"])
     return list(zip(starts, columns["duration"], strict=True))
@@ -72,14 +88,15 @@ def measure(folder: Path, queries: int, watchers: int) -> bool:
         )
         api = evaluation.address.replace("/evaluations/", "/api/evaluations/")
         is_over, stretches = threading.Event(), list[tuple[int, bool]]()
+        address, bearer = f"{api}/events?spans=1", bearer_of(folder)
         thread = threading.Thread(
-            target=lambda: stretches.extend(toggled(f"{api}/events?spans=1", watchers, is_over))
+            target=lambda: stretches.extend(toggled(address, bearer, watchers, is_over))
         )
         thread.start()
         evaluation.wait()
         is_over.set()
         thread.join()
-    return printed(stretches, latencies(evaluation))
+    return printed(stretches, latencies(evaluation, bearer))
 
 
 def printed(stretches: list[tuple[int, bool]], queries: list[tuple[int, float]]) -> bool:
