@@ -1,5 +1,6 @@
 """The queries that warm a session up."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from services.agent.errors import PredictFailed
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.preparation.shares import LEAST_SLOTS
+from services.agent.worker.queries.query import Query
+from services.agent.worker.queries.stages import Stages
 from services.agent.worker.session import open_session
 from services.agent.worker.warming_up import warm_up
 from tests.services.agent.builders import MANIFESTS, a_subject
@@ -60,3 +63,18 @@ def test_a_model_that_raises_over_every_query_is_not_warmed_for_ever(tmp_path: P
         warm_up(one.supply, picky, one.slots, 2)
     assert picky.left > 900
     one.close()
+
+
+def test_waiting_is_no_time_of_finishing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By this time, and by the same clock while a run streams, another process is to finish."""
+
+    def wait_and_finish(stages: Stages, query: Query) -> None:
+        time.sleep(0.05)
+        finish(stages, query)
+
+    finish = Stages.finish
+    monkeypatch.setattr(Stages, "finish", wait_and_finish)
+    session = open_session(a_subject("tiny_cnn", "noise32", warmup=0), 2, MANIFESTS, tmp_path)
+    warm = warm_up(session.supply, session.predictor, session.slots, LEAST_SLOTS)
+    session.close()
+    assert 0 < warm.finish_ns < 50_000_000
