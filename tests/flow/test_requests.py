@@ -204,7 +204,8 @@ async def test_every_service_answers_discovery(asker: Stranger, service: str, ve
     assert told["name"] == service
     assert told["type"] == f"io.nats.micro.v1.{verb.lower()}_response"
     if verb == "INFO":
-        assert all(each["subject"].startswith(f"{ROOT}.request.") for each in told["endpoints"])
+        asked = (f"{ROOT}.request.", f"{ROOT}.asked.")
+        assert all(each["subject"].startswith(asked) for each in told["endpoints"])
     if verb == "STATS":
         assert told["endpoints"][0]["data"] is not None
 
