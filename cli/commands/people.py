@@ -19,6 +19,7 @@ from mlscope.people import People, Person, people_folder
 from schemas.identity import ALLOWED
 from schemas.people import Asker, PersonAdded, PersonRemoved
 
+_ARTICLES = {"viewer": "a", "requester": "a", "owner": "an"}
 _COLUMNS = ("name", "role", "at_most", "per_day", "since")
 
 
@@ -55,17 +56,19 @@ async def add(arguments: argparse.Namespace) -> int:
     else:
         person = Person(asker, before.public_key, before.token, before.since_s)
     write_secret(folder / f"{asker.name}.json", person.text())
-    tell_broker(Members(data), state)
+    if before is None or before.asker != asker:  # else the broker has nothing new to read
+        tell_broker(Members(data), state)
     limits = {"at_most": asker.at_most, "per_day": asker.per_day}
     await record_decision(arguments, PersonAdded(person=asker.name, role=asker.role, **limits))
     if before is None:
         print(
-            f"{asker.name} is a {asker.role}; hand these two over, then delete them here:\n"
+            f"{asker.name} is {_ARTICLES[asker.role]} {asker.role}; hand these two over, then "
+            "delete them here:\n"
             f"  key for commands and programs (--seed-file): {folder / f'{asker.name}.nk'}\n"
             f"  token for the pages at {state.gateway_url}: {folder / f'{asker.name}.token'}"
         )
     else:
-        print(f"{asker.name} is a {asker.role} now; key and token stay")
+        print(f"{asker.name} is {_ARTICLES[asker.role]} {asker.role} now; key and token stay")
     return exits.OK
 
 

@@ -15,25 +15,19 @@ import pytest
 
 from cli.cluster.processes import Identity, is_alive
 
-QUICK_DEMO = Path(__file__).with_name("quick_demo.py")
 LABEL = re.compile(r" *[* ] +[\d.]+%  (?P<label>.+)")
 
 
 @pytest.mark.timeout(400)
 def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith("MLSCOPE_")}
-    environ |= {
-        "MLSCOPE_DEFAULT_BUDGET_S": "0",
-        "MLSCOPE_GATEWAY_PORT": "0",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    command = [sys.executable, str(QUICK_DEMO), "demo", "--stay", "--data", str(data_folder)]
+    command = [sys.executable, "-m", "cli.main", "demo", "--stay", "--data", str(data_folder)]
     path = data_folder / "progress"
     with (
         path.open("w") as stderr,
         subprocess.Popen(
             command,
-            env=environ,
+            env={**environ, "MLSCOPE_GATEWAY_PORT": "0"},
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
