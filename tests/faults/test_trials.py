@@ -1,6 +1,6 @@
 """Fifty seeded trials: kill one process with SIGKILL in mid-evaluation; nothing is lost or doubled.
 
-Eight of them run in `make test`, all of them in `make test-faults`.
+Six of them run in `make test`, all of them in `make test-faults`.
 """
 
 import asyncio
@@ -21,8 +21,12 @@ from tests.faults.trials import STATES, VICTIMS, Moment, Trial, trial
 from tests.faults.victims import kill
 
 TRIALS = 50
-IN_EVERY_TEST_RUN = (0, 1, 4, 6, 14, 16, 37, 44)
-"""One seed a victim; eight leave out one of the nine, the gateway, which only reads."""
+IN_EVERY_TEST_RUN = (1, 4, 6, 14, 37, 44)
+"""One seed a victim, for six of the nine.
+
+The gateway only reads; `tests/flow/test_restart.py` and `tests/services/agent/host` kill an agent
+and a worker in every test run, too.
+"""
 
 
 def marks_of(seed: int) -> list[pytest.MarkDecorator]:
@@ -73,9 +77,9 @@ def evaluate(cluster: Path, wanted: Trial) -> EvaluationStatus:
         return evaluation.wait(60)
 
 
-def test_every_test_run_kills_all_but_the_gateway_and_one_after_the_run() -> None:
+def test_every_test_run_kills_six_services_and_one_after_the_run() -> None:
     chosen = [trial(seed) for seed in IN_EVERY_TEST_RUN]
-    assert sorted(one.victim for one in chosen) == sorted(set(VICTIMS) - {"gateway"})
+    assert sorted(one.victim for one in chosen) == sorted(set(VICTIMS) - {"gateway", "agent", "worker"})
     assert {"requested", "running", "measured"} == {one.kill_at.state for one in chosen}
     assert set(IN_EVERY_TEST_RUN) <= set(range(TRIALS))
 
