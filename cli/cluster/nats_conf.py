@@ -9,9 +9,8 @@ from mlscope.bus.accounts import LOG, Crossing, account_of, crossing
 from mlscope.bus.permissions import (
     Permission,
     permission_of,
-    permission_of_person,
-    person_key,
 )
+from mlscope.bus.permissions_of_people import permission_of_person, person_key
 
 if TYPE_CHECKING:
     from mlscope.people import Person
@@ -84,11 +83,9 @@ def nats_conf(
     # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
     # travels in one message.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
-    files = {"cert_file": layout.certificate_file, "key_file": layout.key_file, "timeout": 5}
-    tls = f"tls: {json.dumps(files)}\n" if layout.certificate_file else ""
     return f"""\
 server_name: {json.dumps(layout.routes.server) if layout.routes else "mlscope"}
-{tls}\
+{_tls(layout)}\
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
 max_payload: {MAX_COMMAND_BYTES}
@@ -103,6 +100,13 @@ accounts {{
 {account_texts}
 }}
 """
+
+
+def _tls(layout: NatsLayout) -> str:
+    if not layout.certificate_file:
+        return ""
+    files = {"cert_file": layout.certificate_file, "key_file": layout.key_file, "timeout": 5}
+    return f"tls: {json.dumps(files)}\n"
 
 
 def _routes(routes: Routes) -> str:

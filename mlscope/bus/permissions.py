@@ -95,7 +95,7 @@ from schemas.agent import (
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.clock import CLOCK_SUBJECT
 from schemas.encoding.message_index import COMMANDS
-from schemas.people import VERBS, Asker, PersonAdded, PersonRefused, PersonRemoved
+from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject
 from schemas.trace import Watch
@@ -157,28 +157,6 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
             ANSWERS,
         ),
         subscribe=(*inboxes(inbox), agent_command(agent, _ANY), *be_discovered(_AGENT)),
-    )
-
-
-def person_key(person: str) -> str:
-    """Return the name of the key, and of the NATS account, of a person."""
-    return f"person-{person}"
-
-
-def permission_of_person(person: Asker) -> Permission:
-    """Return the permissions of a person within the account of the person's key alone.
-
-    There the inbox is the one that every client uses. The names of live facts are free in it: who
-    asks only for what the account imports hears that and nothing else.
-    """
-    may_ask = person.role != "viewer"
-    return Permission(
-        publish=(*requests(*VERBS[person.role]), *(add_uploads() if may_ask else ())),
-        subscribe=(
-            *inboxes("requester"),
-            *all_facts("evaluation", "run", "analysis", "query"),
-            watch_subject(_ANY, _ANY),
-        ),
     )
 
 
