@@ -84,12 +84,16 @@ async def provision(settings: ProvisionSettings) -> None:
         for store in STORES:
             max_bytes = store_limits.get(store.name, settings.payloads_max_bytes)
             await admin.make_store(replace(store, max_bytes=max_bytes))
-        for before, now in sorted(set(admin.moved.values())):
-            moved = [name for name, counts in admin.moved.items() if counts == (before, now)]
-            line = "replicas changed from %d to %d: %s"
-            _log.warning(line, before, now, ", ".join(moved))
-        raised = [name for name, (before, now) in admin.moved.items() if now > before]
-        if behind := await admin.await_copies(raised, _COPIES_WITHIN_S):
-            _log.warning("still being copied to the other servers: %s", ", ".join(behind))
+        await _await_copies(admin)
     finally:
         await admin.close()
+
+
+async def _await_copies(admin: Admin) -> None:
+    """Say which streams have another number of replicas now, and wait until they are copied."""
+    for before, now in sorted(set(admin.moved.values())):
+        moved = [name for name, counts in admin.moved.items() if counts == (before, now)]
+        _log.warning("replicas changed from %d to %d: %s", before, now, ", ".join(moved))
+    raised = [name for name, (before, now) in admin.moved.items() if now > before]
+    if behind := await admin.await_copies(raised, _COPIES_WITHIN_S):
+        _log.warning("still being copied to the other servers: %s", ", ".join(behind))

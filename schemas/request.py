@@ -22,8 +22,6 @@ from schemas.message import Command, Message
 from schemas.numbers import Count, Integer, Number
 
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
-
-
 Visibility = Literal["cluster", "private"]
 
 
@@ -113,13 +111,11 @@ class Evaluate(Command):
     options: JsonObject = Field(default_factory=dict)
     #: by collector of traces: off, on, or on with options; by default the level decides
     collectors: dict[str, bool | JsonObject] = Field(default_factory=dict)
-    #: run each load once more in a separate process with one thread, waiting for each launch
-    #: (CUDA_LAUNCH_BLOCKING), at `trace_level` but at most `system`. Its layers and kernels are
-    #: from one run, so it shows which kernels belong to which layer (A2, A8, A11 to A13, column
-    #: `variant`); its times are not used for overheads
+    #: run each load once more, with one thread that waits for each launch (CUDA_LAUNCH_BLOCKING),
+    #: at `trace_level` but at most `system`: it shows which kernels belong to which layer (A2, A8,
+    #: A11 to A13, column `variant`); its times are not used for overheads
     serialised: bool = False
-    #: kinds of sessions to run, '' for the plain ones and cold starts; empty: all kinds that level
-    #: and agents require
+    #: kinds of sessions; '' for plain ones and cold starts, none: all that level and agents need
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
     #: queries before the measurement, not counted
     warmup: Integer = Field(default=3, ge=0, le=10_000)
@@ -386,8 +382,7 @@ class Refused(Message):
     """The request is refused: the wrong field, or every agent's reason.
 
     `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable,
-    forbidden (the asker's role), exhausted (the asker's limits).
-    Texts that quote the request are truncated.
+    forbidden (the asker's role), exhausted (the asker's limits). Long texts are truncated.
     """
 
     accepted: Literal[False] = False

@@ -29,13 +29,7 @@ async def dead(arguments: argparse.Namespace) -> int:
     """
     from mlscope.bus.nats import connect
 
-    deed, which = arguments.deed, arguments.which
-    is_settling = deed in (_RETRY, _DROP)
-    number = which if is_settling else deed
-    if (is_settling and not which) or (which and not is_settling):
-        raise Misused("write `mlscope dead`, `dead N`, `dead retry N|all` or `dead drop N|all`")
-    if number and not (number.isdecimal() or (is_settling and number == _ALL)):
-        raise Misused(f"{number!r} is no number of a letter; `mlscope dead` lists those there are")
+    deed, number = _deed_and_number(arguments)
     settings = operator_settings(arguments.data)
     async with connect(settings, OPERATOR) as bus:
         letters = await bus.read(facts_of(LetterBuried))
@@ -43,12 +37,24 @@ async def dead(arguments: argparse.Namespace) -> int:
         letters = [letter for letter in letters if letter.sequence == int(number)]
         if not letters:
             raise Misused(f"no dead letter {number}; `mlscope dead` lists those there are")
-    if is_settling:
+    if deed:
         return await _settle(settings, deed, letters)
     write_rows(Rows(_COLUMNS, tuple(map(_row, letters))), arguments.output)
     if number and arguments.output == "table":
         print(f"\n{cast('LetterBuried', letters[0].fact).body[:_SHOWN_BYTES]!r}")
     return exits.OK
+
+
+def _deed_and_number(arguments: argparse.Namespace) -> tuple[str, str]:
+    """Return what to do with letters, empty to show them, and the number of one, `all` or empty."""
+    deed, which = arguments.deed, arguments.which
+    is_settling = deed in (_RETRY, _DROP)
+    if bool(which) != is_settling:
+        raise Misused("write `mlscope dead`, `dead N`, `dead retry N|all` or `dead drop N|all`")
+    number = which if is_settling else deed
+    if number.isdecimal() or number == (_ALL if is_settling else ""):
+        return deed if is_settling else "", number
+    raise Misused(f"{number!r} is no number of a letter; `mlscope dead` lists those there are")
 
 
 async def _settle(settings: Settings, deed: str, letters: Sequence[Recorded]) -> int:

@@ -9,12 +9,7 @@ from functools import partial
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery
 from mlscope.bus.command_queue import CommandQueue, bury_command
 from mlscope.bus.discovery import ServiceInstance
-from mlscope.bus.envelopes import (
-    SkippingReader,
-    encode_envelope,
-    in_envelope,
-    payload_name,
-)
+from mlscope.bus.envelopes import SkippingReader, encode_envelope, in_envelope, payload_name
 from mlscope.bus.errors import Conflict, NoAnswer, NotProvisioned, Unreachable
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.records import (

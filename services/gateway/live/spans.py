@@ -259,15 +259,19 @@ def _device_and_value(
     for row, text in zip(fact.attribute_rows, fact.attribute_texts, strict=False):
         if row >= len(kinds) or kinds[row] not in _WITH_DEVICE:
             continue
-        try:
-            attributes = json.loads(text)
-        except ValueError:
-            continue
-        if not isinstance(attributes, dict):
-            continue
+        attributes = _attributes_in(text)
         number, value = attributes.get("device"), attributes.get("value")
         if isinstance(number, int):
             device[row] = number
         if kinds[row] == SpanKind.SAMPLE and isinstance(value, int | float):
             values[row] = float(value)
     return device, values
+
+
+def _attributes_in(text: bytes) -> dict[str, Any]:
+    """Return the attributes of a span; none where an agent sent something else."""
+    try:
+        attributes = json.loads(text)
+    except ValueError:
+        return {}
+    return attributes if isinstance(attributes, dict) else {}

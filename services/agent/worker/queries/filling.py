@@ -211,9 +211,10 @@ class PoolFilling:
             return None
         query, preparation = ordered
         if isinstance(preparation, _Preparation):
-            while not preparation.ready.acquire(timeout=_POLL_S) and not self._is_abandoned:
-                pass
-            return None if self._is_abandoned else query
+            while not self._is_abandoned:
+                if preparation.ready.acquire(timeout=_POLL_S):
+                    return query
+            return None
         if not self._pool.wait(preparation, lambda: self._is_abandoned):
             return None
         query.unusable.update(preparation.faults())
