@@ -118,10 +118,8 @@ def test_runs_of_layers_are_told_their_devices_roof(
         return Roof("cpu", "C", {"float32": ONE}, ONE)
 
     monkeypatch.setattr(keeping, "measure_in_process", measure)
-    outcomes = []
-    for name in ("one", "two"):
-        path = tmp_path / f"{name}.bundle"
-        outcomes += measuring.measure(plan(Level.FRAMEWORK), path)
+    paths = (tmp_path / "one.bundle", tmp_path / "two.bundle")
+    outcomes = [o for path in paths for o in measuring.measure(plan(Level.FRAMEWORK), path)]
     told = [each.conditions.peak_flops for each in outcomes if isinstance(each, RunCompleted)]
     assert [each.measured for each in told if each is not None] == [2.0] * 4
     assert len(measured) == 1

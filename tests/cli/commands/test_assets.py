@@ -48,23 +48,26 @@ def a_model(folder: Path, **assets: str) -> str:
     return str(path)
 
 
-async def test_a_file_is_put_listed_fetched_and_removed(
-    curating: CommandLine, tmp_path: Path
-) -> None:
+async def test_a_file_is_put_listed_and_removed(curating: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "w.pth").write_bytes(BODY)
     put = await curating("artifacts", "put", str(tmp_path / "w.pth"), "m/w.pth")
     assert put.out == f"artifact://m/w.pth  sha256:{SUM}\n", put.err
     listed = (await curating("artifacts", "ls", "-o", "json")).json()
     assert listed == [{"artifact": "m/w.pth", "size_bytes": len(BODY), "sha256": SUM}]
+    assert (await curating("artifacts", "rm", "m/w.pth")).code == exits.OK
+    again = await curating("artifacts", "rm", "m/w.pth")
+    assert (again.code, "has nothing of this name" in again.err) == (exits.FAILED, True)
+
+
+async def test_a_file_that_was_put_is_fetched(curating: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "w.pth").write_bytes(BODY)
+    assert (await curating("artifacts", "put", str(tmp_path / "w.pth"), "m/w.pth")).code == exits.OK
     model = a_model(tmp_path, weights_path="artifact://m/w.pth")
     fetched = await curating("models", "fetch", model)
     cached = tmp_path / "cache" / "sha256" / SUM[:2] / SUM[2:]
     assert fetched.out == f"{cached}  sha256:{SUM}\n", fetched.err
     assert cached.read_bytes() == BODY
     assert "artifact://m/w.pth  7 kB" in fetched.err
-    assert (await curating("artifacts", "rm", "m/w.pth")).code == exits.OK
-    again = await curating("artifacts", "rm", "m/w.pth")
-    assert (again.code, "has nothing of this name" in again.err) == (exits.FAILED, True)
 
 
 async def test_who_only_asks_changes_no_artifact(
@@ -76,10 +79,12 @@ async def test_who_only_asks_changes_no_artifact(
     assert (bad.code, "name" in bad.err) == (exits.USAGE, True)
 
 
+def without_cluster(tmp_path: Path, **environment: str) -> CommandLine:
+    return CommandLine(MLSCOPE_DATA=str(tmp_path), no_proxy="127.0.0.1", **environment)
+
+
 async def test_a_model_is_fetched_from_the_web_without_a_cluster(tmp_path: Path) -> None:
-    alone = CommandLine(
-        MLSCOPE_DATA=str(tmp_path), MLSCOPE_FETCH_HOSTS="127.0.0.1", no_proxy="127.0.0.1"
-    )
+    alone = without_cluster(tmp_path, MLSCOPE_FETCH_HOSTS="127.0.0.1")
     with serving() as site:
         url = site.put("/w.pth", BODY)
         model = a_model(tmp_path, weights_path=url, weights_checksum=f"sha256:{SUM}")
@@ -87,9 +92,15 @@ async def test_a_model_is_fetched_from_the_web_without_a_cluster(tmp_path: Path)
             fetched = await alone("models", "fetch", model)
             assert fetched.out.endswith(f"sha256:{SUM}\n"), fetched.err
         assert len(site.asked) == 1
+
+
+async def test_another_sum_and_a_private_host_are_refused(tmp_path: Path) -> None:
+    alone = without_cluster(tmp_path, MLSCOPE_FETCH_HOSTS="127.0.0.1")
+    elsewhere = without_cluster(tmp_path)
+    with serving() as site:
+        url = site.put("/w.pth", BODY)
         wrong = a_model(tmp_path, weights_path=url, weights_checksum="0" * 64)
         refused = await alone("models", "fetch", wrong)
-        elsewhere = CommandLine(MLSCOPE_DATA=str(tmp_path), no_proxy="127.0.0.1")
         private = await elsewhere("models", "fetch", wrong)
     assert (refused.code, SUM in refused.err) == (exits.FAILED, True)
     assert (private.code, "MLSCOPE_FETCH_HOSTS" in private.err) == (exits.FAILED, True)
@@ -122,8 +133,7 @@ def test_a_fetch_shows_a_bar_on_a_terminal(tmp_path: Path) -> None:
     with serving() as site, os.fdopen(master, "rb", buffering=0) as shown:
         site.rest_s = 0.3
         sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        address = site.put("/w.pth", body)
-        model = a_model(tmp_path, weights_path=address, weights_checksum=sha256)
+        model = a_model(tmp_path, weights_path=site.put("/w.pth", body), weights_checksum=sha256)
         own = {"MLSCOPE_DATA": str(tmp_path), "MLSCOPE_FETCH_HOSTS": "127.0.0.1"}
         environ = {**os.environ, **own, "no_proxy": "127.0.0.1"}
         command = [sys.executable, "-m", "cli.main", "models", "fetch", model]

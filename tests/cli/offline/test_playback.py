@@ -175,10 +175,9 @@ async def test_a_catalog_may_fill_in_what_a_plan_does_not_say(
 ) -> None:
     bundle = made_bundle(tmp_path, ("--scenario", "online:queries=2"))
     order = order_of(replanned(bundle), "e1")
-    runs = [
-        run.model_copy(update={"parameters": run.parameters | more}) for run in order.session.runs
-    ]
-    filled = order.session.model_copy(update={"runs": tuple(runs)})
+    session = order.session
+    runs = [run.model_copy(update={"parameters": run.parameters | more}) for run in session.runs]
+    filled = session.model_copy(update={"runs": tuple(runs)})
     server = MemoryServer()
     async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
         playback = Playback(agent, bundle, heartbeat_s=1.0)

@@ -36,8 +36,7 @@ def test_a_package_may_bring_a_reader(tmp_path: Path, monkeypatch: pytest.Monkey
     written(tmp_path / "lines-1.dist-info" / "METADATA", "Name: lines\nVersion: 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "lines" in reader_names()
-    text = written(tmp_path / "a.txt", "one\ntwo\n")
-    assert list(open_dataset("lines", text)) == ["one", "two"]
+    assert list(open_dataset("lines", written(tmp_path / "a.txt", "one\ntwo\n"))) == ["one", "two"]
     sys.modules.pop("lines_reader")
 
 

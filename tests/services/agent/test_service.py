@@ -415,8 +415,7 @@ async def test_remote_queries_are_answered_and_tallied(scheduler: Scheduler) -> 
     answers = await asyncio.gather(*(scheduler.query(order, index, index) for index in range(20)))
     told = [(answer["query"], answer["status"], answer["service_ns"] > 0) for answer in answers]
     assert told == [(number, 0, True) for number in range(20)]
-    refused = (await scheduler.query(order, 20, 999))["error"]
-    assert refused == "samples are numbered 0 to 63"
+    assert (await scheduler.query(order, 20, 999))["error"] == "samples are numbered 0 to 63"
     issued = {"query_batches": 3, "queries": 21, "failed_queries": 1}
     assert (await scheduler.command("finish", {**named(order), **issued})).accepted
     (outcome,) = await scheduler.facts(RunCompleted)
@@ -575,7 +574,6 @@ async def test_an_agent_without_its_broker_ends_soon(
 
     monkeypatch.setattr(MemoryBus, "publish", cut_off)
     monkeypatch.setattr("services.agent.service._LEAVE_WITHIN_S", 0.1)
-    async with asyncio.timeout(30):
-        async with serving(MemoryServer(), tmp_path):
-            pass
+    async with asyncio.timeout(30), serving(MemoryServer(), tmp_path):
+        pass
     assert "left without a word" in caplog.text

@@ -127,19 +127,26 @@ async def test_a_measured_evaluation_gets_its_tables(
     assert [each.name for each in Tables.model_validate_json(numbered).tables] == ["layers"]
 
 
-async def test_questions_without_answer_are_refused(
+async def test_questions_about_no_evaluation_are_refused(
     server: MemoryServer, database_url: str, bus: Bus
 ) -> None:
     _rows(database_url)
     async with analyzing(server, database_url):
         unknown = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e9"}'))
         malformed = json.loads(await bus.ask(SUBJECT, b'{"evaluation": 3}'))
+    assert (unknown["error"], unknown["field"], unknown["found"]) == ("unknown", "evaluation", "e9")
+    assert (malformed["error"], malformed["field"]) == ("malformed", "evaluation")
+
+
+async def test_questions_for_no_table_are_refused(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    _rows(database_url)
+    async with analyzing(server, database_url):
         await bus.publish(MEASURED, id="m0")
         await _said(bus)
         missing = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["x"]}'))
         misspelt = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["layer"]}'))
-    assert (unknown["error"], unknown["field"], unknown["found"]) == ("unknown", "evaluation", "e9")
-    assert (malformed["error"], malformed["field"]) == ("malformed", "evaluation")
     assert (missing["error"], missing["field"], missing["found"]) == ("unknown", "tables", "x")
     assert missing["message"] == "no table is called x"
     assert misspelt["message"] == "no table is called layer; did you mean layers?"

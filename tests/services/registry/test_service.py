@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -251,63 +252,63 @@ async def test_a_restart_mends_the_bucket(
                 await asyncio.sleep(0.01)
 
 
-async def test_a_bucket_that_can_t_be_written_ends_no_registry(
-    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put, refused = MemoryBus.put, list[str]()
+@dataclass
+class Refusals:
+    """How many more values of agent a1 the bucket refuses, and how many it refused."""
 
-    async def twice_away(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
-        if key == "agent_a1" and len(refused) < 2:
-            refused.append(key)
+    left: float
+    count: int = 0
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, left: float) -> Refusals:
+    """Have the bucket refuse the next `left` values of agent a1."""
+    put, refusals = MemoryBus.put, Refusals(left)
+
+    async def away(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
+        if key == "agent_a1" and refusals.left > 0:
+            refusals.left -= 1
+            refusals.count += 1
             raise Unreachable("away")
         return await put(bus, bucket, key, value, **more)
 
-    monkeypatch.setattr(MemoryBus, "put", twice_away)
+    monkeypatch.setattr(MemoryBus, "put", away)
+    return refusals
+
+
+async def test_a_bucket_that_can_t_be_written_ends_no_registry(
+    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = refusing(monkeypatch, left=2)
     async with serving(server, tmp_path):
         fact = AgentAnnounced(agent="a1", announcement=an_announcement())
         await client.publish(fact, id="announced")
         async with asyncio.timeout(60):
             while await client.get("catalog", "agent_a1") is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-    assert len(refused) == 2
+    assert refusals == Refusals(left=0, count=2)
 
 
 async def test_a_fact_is_acknowledged_only_once_the_bucket_shows_it(
     server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, refused = MemoryBus.put, list[str]()
-
-    async def once_away(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
-        if key == "agent_a1" and not refused:
-            refused.append(key)
-            raise Unreachable("away")
-        return await put(bus, bucket, key, value, **more)
-
-    monkeypatch.setattr(MemoryBus, "put", once_away)
+    refusals = refusing(monkeypatch, left=1)
     async with asyncio.timeout(60), serving(server, tmp_path, heartbeat_s=600.0):
         fact = AgentAnnounced(agent="a1", announcement=an_announcement())
         sequence = await client.publish(fact, id="announced")
         while await client.acknowledged("registry") < sequence:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert await client.get("catalog", "agent_a1") is not None
-    assert refused
+    assert refusals == Refusals(left=0, count=1)
 
 
 async def test_a_bucket_that_can_t_be_written_at_the_start_is_written_later(
     server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, away = MemoryBus.put, ["agent_a1"]
-
-    async def refusing(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
-        if key in away:
-            raise Unreachable("away")
-        return await put(bus, bucket, key, value, **more)
-
-    monkeypatch.setattr(MemoryBus, "put", refusing)
+    refusals = refusing(monkeypatch, left=math.inf)
     fact = AgentAnnounced(agent="a1", announcement=an_announcement())
     await client.publish(fact, id="announced")
     async with asyncio.timeout(60), serving(server, tmp_path):
-        away.clear()
+        refusals.left = 0
         while await client.get("catalog", "agent_a1") is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

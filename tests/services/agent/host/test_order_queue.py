@@ -69,16 +69,23 @@ def test_running_is_the_very_attempt_under_way(name: AttemptKey, is_running: boo
     assert orders.execution_of(name) is (execution if is_running else None)
 
 
+def test_that_all_files_are_there_is_news() -> None:
+    orders, order = OrderQueue("a1", "i1"), of_runs("r0", "r1")
+    orders.accept(order)
+    orders.changed.clear()
+    with orders.fetching(order):
+        assert set(orders.fetch_elapsed_s) == {"e1/r0/1", "e1/r1/1"}
+        assert not orders.changed.is_set()
+    assert orders.changed.is_set()
+
+
 def test_how_long_files_take_is_told_of_their_order_until_it_ends() -> None:
     orders, order = OrderQueue("a1", "i1"), of_runs("r0", "r1")
     orders.accept(order)
     assert orders.fetch_elapsed_s == {}
-    orders.changed.clear()
     with orders.fetching(order):
         told = [orders.fetch_elapsed_s["e1/r1/1"] for _ in range(3)]
         assert 0 < told[0] < told[1] < told[2]
-        assert not orders.changed.is_set()
-    assert orders.changed.is_set()
     after = orders.fetch_elapsed_s
     assert set(after) == {"e1/r0/1", "e1/r1/1"}
     assert after["e1/r0/1"] > told[2]

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -63,12 +63,10 @@ async def test_threads_do_not_mix_their_messages() -> None:
         for index in range(100):
             worker.send(QueryAnswered(f"r{number}", index, 0))
 
-    threads = [threading.Thread(target=talk, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    messages = [await host.receive() for _ in range(400)]
+    with ThreadPoolExecutor(4) as threads:
+        talks = [threads.submit(talk, number) for number in range(4)]
+        messages = [await host.receive() for _ in range(400)]
+    assert not any(each.exception() for each in talks)
     assert len({(m.run, m.query) for m in messages if isinstance(m, QueryAnswered)}) == 400
     host.close()
     worker_end.close()
-    for thread in threads:
-        thread.join()

@@ -88,10 +88,16 @@ async def test_a_window_has_only_what_is_asked_for(traces: httpx.AsyncClient) ->
         if name == "predict"
     ]
     assert starts == [200, 300, 400]
+
+
+async def test_tiles_count_the_spans_they_stand_for(traces: httpx.AsyncClient) -> None:
     tiles = (
         await traces.get(f"{_RUN}/spans", params={"format": "json", "min_ns": "100000"})
     ).json()
     assert tiles["rows"] < tiles["spans"] == sum(tiles["columns"]["count"])
+
+
+async def test_spans_of_the_lanes_asked_for_come_alone(traces: httpx.AsyncClient) -> None:
     lanes = (await traces.get(f"{_RUN}/spans", params={"format": "json", "lane": "0,1"})).json()
     assert set(lanes["columns"]["lane"]) == {0, 1}
 

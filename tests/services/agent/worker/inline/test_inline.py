@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -471,9 +472,7 @@ def test_programs_are_not_imported(name: str) -> None:
 
 def test_modules_are_imported_without_rights(tmp_path: Path) -> None:
     target = tmp_path / "made"
-    body = (
-        f"import os\ntry: os.mkdir({str(target)!r})\nexcept OSError as error: said = error.errno\n"
-    )
+    body = f"import os\ntry: os.mkdir({str(target)!r})\nexcept OSError as e: said = e.errno\n"
     (tmp_path / "brought.py").write_text(body)
     script = f"""
 import os, sys
@@ -524,16 +523,14 @@ def test_code_ends_with_its_worker() -> None:
 
 def test_code_outlives_the_thread_that_started_it() -> None:
     code = "calls = []\ndef fun(env, data):\n    calls.append(data)\n    return len(calls)\n"
-    inline = InlineCode()
 
-    def start() -> None:
-        nonlocal inline
+    def start() -> InlineCode:
         inline = open_inline(with_code(preprocess=code), 1, LIMITS, ("x",))
         prepared(inline, 1)
+        return inline
 
-    thread = threading.Thread(target=start)
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1) as ended:
+        inline = ended.submit(start).result()
     try:
         assert [prepared(inline, 1), prepared(inline, 1)] == [2, 3]
     finally:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -217,14 +218,11 @@ def test_a_device_is_fed_from_a_core_that_is_left_to_it(
     usable = os.sched_getaffinity(0)
     core = min(usable)
     monkeypatch.setattr(session_pool, "cores_set_aside", lambda _: frozenset({core}))
-    pool = runs.pool(1)
-    try:
+    with closing(runs.pool(1)) as pool:
         runs.slots(pool, predicting)
         result = runs.run(pool)
         assert pool.started is not None
         preparing = os.sched_getaffinity(pool.started.pids[0])
-    finally:
-        pool.close()
     assert result.predicted_on == ({core} if predicting == 0 else usable)
     others = usable - {core} if predicting == 0 else usable
     assert preparing == (others or usable)
