@@ -419,6 +419,7 @@ async def test_without_a_script_the_longest_spans_are_tables(
     page = await browser.page(java_script_enabled=False)
     await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
     await page.click("text=the longest spans of each level")
+    await page.wait_for_url("**form=table")
     headings = await page.locator("h2").all_inner_texts()
     assert headings[:2] == ["Longest at level query", "Longest at level model"]
     row = page.locator("table").nth(1).locator("tbody tr").first

@@ -149,6 +149,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         "outputs": 3,
         "run_timeout_s": 9.0,
         "wait_s": 8.0,
+        "visibility": "cluster",
         "labels": {"why": "test"},
         "collectors": {"perf": False},
         "serialised": True,
