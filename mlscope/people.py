@@ -3,6 +3,7 @@
 keys/people/NAME.json     role, limits, public key and page token: what broker and gateway read
 keys/people/NAME.nk       seed of the person's key: hand it over
 keys/people/NAME.token    the token for the pages: hand it over
+keys/people/NAME.removing what was NAME.json, until the removal is recorded
 """
 
 import json

@@ -5,7 +5,6 @@ import datetime as dt
 import re
 import secrets
 import time
-from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys import ensure_key, write_secret
@@ -72,23 +71,23 @@ async def add(arguments: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _forget(folder: Path, name: str) -> None:
-    for suffix in ("json", "nk", "token"):
-        (folder / f"{name}.{suffix}").unlink(missing_ok=True)
-
-
 async def remove(arguments: argparse.Namespace) -> int:
     """Take back a person's key and token: connections close, and logins end.
 
-    Raises NotUp, and Misused for a name of nobody.
+    A removal that fails half-way is repeated by the same command. Raises NotUp, and Misused for a
+    name of nobody.
     """
-    data = folder_of(arguments.data)
+    data, name = folder_of(arguments.data), arguments.name
     state, folder = running_state(data), people_folder(data)
+    begun = folder / f"{name}.removing"
     names = [person.asker.name for person in People(folder).all()]
-    if arguments.name not in names:
-        raise Misused(f"nobody is called {arguments.name}; there are: {', '.join(names) or 'none'}")
-    _forget(folder, arguments.name)
-    tell_broker(Members(data), state)
-    await record_decision(arguments, PersonRemoved(person=arguments.name))
-    print(f"the key and the token of {arguments.name} open nothing any more")
+    if name in names:
+        (folder / f"{name}.json").replace(begun)
+        tell_broker(Members(data), state)
+    elif not re.fullmatch(ALLOWED, name) or not begun.exists():
+        raise Misused(f"nobody is called {name}; there are: {', '.join(names) or 'none'}")
+    await record_decision(arguments, PersonRemoved(person=name))
+    for file in (folder / f"{name}.nk", folder / f"{name}.token", begun):
+        file.unlink(missing_ok=True)
+    print(f"the key and the token of {name} open nothing any more")
     return exits.OK

@@ -74,6 +74,9 @@ async def test_a_person_asks_in_no_other_name_until_removed(
                 answer = await ada.ask(command_subject(ListEvaluations), b"{}")
                 assert answer.decode() == repr(Asker("ada", "viewer"))
                 seed_text = own.read_text()
+                other_key = str(data_folder / "keys" / "requester.nk")
+                with pytest.raises(NotAnswering):  # taken back, and not recorded
+                    await people.remove(arguments(data_folder, seed_file=other_key))
                 assert await people.remove(arguments(data_folder)) == 0
                 with pytest.raises(BusError):
                     await ada.ask(command_subject(ListEvaluations), b"{}", timeout_s=1)
