@@ -1,17 +1,10 @@
 -- traced_runs --
 -- Runs of an evaluation that have spans: of a run's attempts the one that counts.
--- `epoch_ns` is by the cluster's clock, as far as it was measured: agents on other machines have
--- clocks of their own. An offset within its bound says nothing, so it moves nothing.
 SELECT counted.*
 FROM (
     SELECT DISTINCT ON (run)
         run, run_key, ts, attempt, agent, model, framework, device, batch_size, level, spans,
-        coalesce(epoch_start_ns + CASE
-            WHEN epoch_start_ns > 0 AND abs((conditions ->> 'clock_offset_ns')::int8)
-                > (conditions ->> 'clock_bound_ns')::int8
-                THEN (conditions ->> 'clock_offset_ns')::int8
-            ELSE 0
-        END, 0) AS epoch_ns,
+        epoch_start_ns,
         (conditions ->> 'clock_offset_ns')::int8 AS clock_offset_ns,
         (conditions ->> 'clock_bound_ns')::int8 AS clock_bound_ns
     FROM run

@@ -19,6 +19,7 @@ from schemas.request import Refused, ShowFlow, ShowSpans
 from schemas.subjects import story_of
 from services.analyzer.answering.refusals import answer_or_refusal
 from services.analyzer.errors import DatabaseAway, NoSuchRun
+from services.analyzer.traces.clocks import cluster_epoch_ns
 
 MOST_SPANS = 4_000
 """The most spans in one answer; further ones are requested by the last span."""
@@ -88,12 +89,14 @@ class Traces:
             parameters = {**chosen[0], **after, "limit": limit + 1}
             statement = self._statements["spans_after"].encode()
             rows = session.cursor(row_factory=tuple_row).execute(statement, parameters).fetchall()
-            traced_runs = (
-                TracedRun(**{name: row[name] for name in TracedRun.model_fields}) for row in runs
+            columns = TracedRun.model_fields.keys() - {"epoch_ns"}
+            traced_runs = tuple(
+                TracedRun(epoch_ns=cluster_epoch_ns(row), **{name: row[name] for name in columns})
+                for row in runs
             )
             return Spans(
                 evaluation=request.evaluation,
-                runs=tuple(traced_runs),
+                runs=traced_runs,
                 run=chosen[0]["run"],
                 spans=tuple(SpanRow(*row) for row in rows[:limit]),
                 more=len(rows) > limit,

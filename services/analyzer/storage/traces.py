@@ -11,6 +11,7 @@ from schemas.trace import TraceGap, TraceOverview
 from services.analyzer.building.table import format_time
 from services.analyzer.errors import NoSuchRun
 from services.analyzer.storage.session import Session, Sessions
+from services.analyzer.traces.clocks import cluster_epoch_ns
 from services.analyzer.traces.columns import (
     QUERY_WIRE,
     SAMPLE_WIRE,
@@ -107,7 +108,7 @@ class TraceReader:
             evaluation=traced.evaluation,
             **{name: row[name] for name in fields},
             runs=traced.runs,
-            origin_epoch_ns=row["epoch_ns"],
+            origin_epoch_ns=cluster_epoch_ns(row),
             clock_offset_ns=row["clock_offset_ns"],
             clock_bound_ns=row["clock_bound_ns"],
             range_ns=trace.range_ns,

@@ -1,7 +1,5 @@
 -- traced_runs --
 -- Runs of an evaluation that have spans: of a run's attempts the one that counts.
--- `epoch_ns` is by the cluster's clock, as far as it was measured: agents on other machines have
--- clocks of their own. An offset within its bound says nothing, so it moves nothing.
 SELECT counted.*, (
     SELECT coalesce(sum(count), 0)::int8 FROM batch
     WHERE batch.run_key = counted.run_key AND batch.kind = 0
@@ -10,12 +8,7 @@ FROM (
     SELECT DISTINCT ON (run)
         run, run_key, ts, attempt, agent, model, framework, device, batch_size, level, spans,
         dropped_batches, dropped_records, trace_batches, caveats,
-        coalesce(epoch_start_ns + CASE
-            WHEN epoch_start_ns > 0 AND abs((conditions ->> 'clock_offset_ns')::int8)
-                > (conditions ->> 'clock_bound_ns')::int8
-                THEN (conditions ->> 'clock_offset_ns')::int8
-            ELSE 0
-        END, 0) AS epoch_ns,
+        epoch_start_ns,
         (conditions ->> 'clock_offset_ns')::int8 AS clock_offset_ns,
         (conditions ->> 'clock_bound_ns')::int8 AS clock_bound_ns
     FROM run
