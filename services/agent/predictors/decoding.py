@@ -10,6 +10,7 @@ OPTION = "decode"
 """The option of a request: `host`, the default, or `device`."""
 PLACES = ("host", "device")
 NEEDED_BY = "option decode: device"
+_SCAN, _END = b"\xda", b"\xff\xd9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,20 @@ class PictureDecoder(Protocol):
         ...
 
 
+def size_fault(actual: Sequence[int], wanted: Sequence[int]) -> str:
+    """Return why a picture of an `actual` height and width does not fit the `wanted` ones."""
+    return f"the picture is {tuple(actual)}, the model takes {tuple(wanted)}"
+
+
 def why_not_jpeg(body: bytes) -> str:
     """Return why a file is no complete JPEG, '' where it may be one.
 
-    nvJPEG fills what a truncated file lacks with grey, where Pillow refuses it.
+    nvJPEG fills what a truncated file lacks with grey, where Pillow refuses it. The end is looked
+    for behind the header's segments: a thumbnail in one of them has an end of its own.
     """
     if not body.startswith(b"\xff\xd8\xff"):
         return "not a JPEG file, which decode: device needs"
-    return "" if body.rfind(b"\xff\xd9") > 0 else "the JPEG file is truncated: it has no end"
+    place = 2
+    while body[place : place + 1] == b"\xff" and body[place + 1 : place + 2] != _SCAN:
+        place += 2 + int.from_bytes(body[place + 2 : place + 4], "big")
+    return "" if body.find(_END, place) > 0 else "the JPEG file is truncated: it has no end"

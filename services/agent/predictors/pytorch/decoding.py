@@ -15,6 +15,7 @@ from services.agent.predictors.decoding import (
     NEEDED_BY,
     PictureFault,
     PreparedPictures,
+    size_fault,
     why_not_jpeg,
 )
 from services.agent.predictors.shapes import first_line
@@ -96,6 +97,8 @@ class DevicePictures:
         decoded: list[Picture] = []
         try:
             decoded += self._decode(files) if files else []
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(first_line(error)) from error
         except RuntimeError:
             # One bad file fails all of a batch, without a word which it is.
             decoded = [self._decoded_alone(file) for file in files]
@@ -107,6 +110,8 @@ class DevicePictures:
     def _decoded_alone(self, file: torch.Tensor) -> Picture:
         try:
             return self._decode([file])[0]
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(first_line(error)) from error
         except RuntimeError as error:
             return PictureFault(0, f"not a readable JPEG picture: {first_line(error)}")
 
@@ -126,9 +131,7 @@ class DevicePictures:
             if isinstance(picture, PictureFault):
                 arrays.append(picture)
             elif picture.shape != nothing.shape:
-                actual, wanted = (tuple(tensor.shape[1:]) for tensor in (picture, nothing))
-                reason = f"the picture is {actual}, the model takes {wanted}"
-                arrays.append(PictureFault(last, reason))
+                arrays.append(PictureFault(last, size_fault(picture.shape[1:], (height, width))))
             else:
                 rows[number] = picture
                 arrays.append(batch[number])

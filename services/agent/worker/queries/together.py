@@ -14,6 +14,7 @@ from services.agent.predictors.decoding import (
     PictureDecoder,
     PictureFault,
     PictureSteps,
+    size_fault,
 )
 from services.agent.steps import Operator, operator_of
 from services.agent.steps.forms import Array, DecodeForm, DeviceForm
@@ -115,30 +116,43 @@ class TogetherFilling:
 
     def fill(self, query: Query, slot: Slot, positions: Sequence[int]) -> None:
         """Prepare the samples at some `positions` of a `query`, whose batch is in a `slot`."""
-        bodies = {}
+        bodies: dict[int, bytes] = {}
         for position in positions:
             try:
-                bodies[position] = self.runner.sample(query, position)
+                body = self.runner.sample(query, position)
+                if not isinstance(body, bytes):
+                    raise TypeError(f"the sample is {type(body).__name__}, not a file's bytes")
+                bodies[position] = body
             except UNUSABLE as error:
                 query.unusable[position] = self.runner.failure(query, position, "read", error)
-        places = self._places(slot, list(bodies))
-        prepared = self.together.device.apply(list(bodies.values()), places)
+        places = self._places(slot)
+        first, last = min(bodies, default=0), max(bodies, default=-1)
+        is_row = places is not None and 0 < len(bodies) == last - first + 1
+        batch = places[first : last + 1] if places is not None and is_row else None
+        prepared = self.together.device.apply(list(bodies.values()), batch)
         for position, picture in zip(bodies, prepared.pictures, strict=True):
             if isinstance(picture, PictureFault):
-                name = self.names[picture.step]
-                reason = self.runner.failure(query, position, name, picture.reason)
-                query.unusable[position] = reason
-            elif self.together.orders is None:
+                self._fail(query, position, picture)
+            elif places is None:
                 self.prepare_rest(query, slot, position, partial(_as_it_is, picture))
+            elif batch is None and picture.shape != places.shape[1:]:
+                last_step = len(prepared.stamps_ns) - 3
+                reason = size_fault(picture.shape[:2], places.shape[1:3])
+                self._fail(query, position, PictureFault(last_step, reason))
+            elif batch is None:
+                places[position] = picture
         if self.runner.traces_steps and bodies:
             self._record(query, list(bodies), prepared.stamps_ns)
 
-    def _places(self, slot: Slot, positions: Sequence[int]) -> Array | None:
-        """Return the places of a batch as pictures; None where they can't be written together."""
-        is_row = len(positions) == (positions[-1] - positions[0] + 1 if positions else 0)
-        if self.together.orders is None or not is_row or not positions:
+    def _fail(self, query: Query, position: int, fault: PictureFault) -> None:
+        reason = self.runner.failure(query, position, self.names[fault.step], fault.reason)
+        query.unusable[position] = reason
+
+    def _places(self, slot: Slot) -> Array | None:
+        """Return the places of a slot as pictures; None where steps on the host are left."""
+        if self.together.orders is None:
             return None
-        places = slot.arrays[0][positions[0] : positions[-1] + 1]
+        places: Array = slot.arrays[0]
         for order in reversed(self.together.orders):
             places = places.transpose(0, *(int(axis) + 1 for axis in np.argsort(order)))
         return places
@@ -149,8 +163,10 @@ class TogetherFilling:
         The copy to the host is in the last step on the device, or in the one after it where the
         steps that are left only order bytes.
         """
-        steps = self.together.steps
-        ends = [*stamps_ns[1:-2], *[stamps_ns[-1]] * (steps - len(stamps_ns) + 3)]
+        began_and_ends, copied_ns = stamps_ns[:-1], stamps_ns[-1]
+        left = self.together.steps - (len(began_and_ends) - 1)
+        ends = [*began_and_ends[1:], *[copied_ns] * left]
+        ends[-1] = copied_ns
         count, first_span = len(positions), query.first_span + 1
         for number, (began_ns, ended_ns) in enumerate(
             zip([stamps_ns[0], *ends], ends, strict=False)

@@ -17,15 +17,17 @@ pytest.importorskip("torch")
 import torch
 from PIL import Image
 
+from mlscope.datasets.errors import DatasetError
 from mlscope.tracing.batches import Attempt
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from schemas.manifest import Step
 from services.agent.errors import BadOption
 from services.agent.predictors import Tensors
+from services.agent.predictors.decoding import why_not_jpeg
 from services.agent.predictors.pytorch.decoding import DevicePictures
 from services.agent.predictors.pytorch.options import options_of
-from services.agent.steps.forms import DeviceForm
+from services.agent.steps.forms import DecodeForm, DeviceForm
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import Pipeline, PortPlan, StepPlan, pipeline_of
 from services.agent.worker.queries.query import Query, Slot
@@ -146,6 +148,7 @@ def test_the_shares_of_a_batch_add_up_to_its_time() -> None:
         name for name in ("decode", "resize", "crop", "cast") for _ in range(BATCH)
     ]
     assert all(end == begin for (_, end, _), (begin, _, _) in pairwise(first))
+    assert first[-1][1] > first[-1][0], "the copy to the host is in the step after the device's"
     assert first[-1][1] <= result.queries[0].ended_ns
 
 
@@ -171,6 +174,59 @@ def test_bad_files_fail_alone(rest: list[Step], *, streamed: bool) -> None:
         assert reason in query.error
     expected = Result(on_host, [PHOTOS[0]], like).inputs[0]
     assert np.abs(result.inputs[0].astype(float) - expected.astype(float)).max() <= 1
+
+
+class PartlyReadable(list[Any]):
+    """Samples of which one cannot be read, and one is no file."""
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return a sample; the one at 1 cannot be read."""
+        if place == 1:
+            raise DatasetError("sample 1 is gone")
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("rest", [[NORMALIZE, cast("float32", "CHW")], [cast("uint8", "CHW")]])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_others_of_a_batch_with_an_unread_sample_are_their_own(
+    rest: list[Step], *, streamed: bool
+) -> None:
+    like = NUMBERS if len(rest) == 2 else BYTES_FIRST
+    on_host, on_device = pipelines(DECODE, RESIZE, CROP, *rest)
+    samples = PartlyReadable([PHOTOS[0], PHOTOS[1], 5, PHOTOS[3]])
+    result = Result(on_device, samples, like, streamed=streamed)
+    expected = Result(on_host, PHOTOS, like, streamed=streamed)
+    for query, inputs, host_inputs in zip(
+        result.queries, result.inputs, expected.inputs, strict=True
+    ):
+        assert sorted(query.samples[place] for place in query.good_places) == [0, 3]
+        assert "sample 1 is gone" in query.error
+        assert "the sample is int, not a file's bytes" in query.error
+        for place in query.good_places:
+            distance = inputs[place].astype(float) - host_inputs[place].astype(float)
+            assert np.abs(distance).max() <= 1
+
+
+def test_a_file_that_ends_within_its_scan_is_truncated_though_its_thumbnail_ends() -> None:
+    thumbnail = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(thumbnail, "JPEG")
+    segment = b"Exif\0\0" + thumbnail.getvalue()
+    header = PHOTOS[0][:2] + b"\xff\xe1" + (len(segment) + 2).to_bytes(2, "big") + segment
+    whole = header + PHOTOS[0][2:]
+    assert why_not_jpeg(whole) == ""
+    assert "truncated" in why_not_jpeg(whole[:-200])
+    assert "truncated" in why_not_jpeg(header)
+
+
+def test_too_little_memory_is_not_a_broken_file() -> None:
+    def exhausted(_: list[Any]) -> list[Any]:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    steps = DevicePictures(
+        (DecodeForm(is_reversed=False),), torch.device("cpu"), (exhausted, "Pillow")
+    )
+    with pytest.raises(MemoryError, match="CUDA out of memory"):
+        steps.apply(PHOTOS)
 
 
 def test_a_picture_of_another_size_than_the_input_fails_alone() -> None:
