@@ -213,7 +213,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         ShowSpan: timelines.span,
     }
     for command, answerer in answerers.items():
-        await answer_all(bus, command, visibility.guarded(answerer), queue="analyzer")
+        await answer_all(bus, command, visibility.guarded(command, answerer), queue="analyzer")
     endpoints = endpoints_of(answerers)
     await bus.announce(
         ServiceInfo("analyzer", version("mlscope"), "Computes tables from rows.", endpoints),

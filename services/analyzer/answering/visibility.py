@@ -1,16 +1,15 @@
 """Which evaluations are hidden from whom: private ones, as the log says."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 from mlscope.bus.bus import Answerer, Bus
 from mlscope.bus.envelopes import refusal
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand
-from schemas.encoding.codec import unpack
+from schemas.encoding.codec import decode_body
 from schemas.encoding.errors import SchemaError
 from schemas.evaluation import EvaluationRequested
+from schemas.message import Command
 from schemas.people import Asker
 from schemas.subjects import ROOT, asker_of
 
@@ -42,29 +41,34 @@ class Visibility:
             if not asker.may_see(requested_by, is_private=True)
         )
 
-    def guarded(self, answerer: Answerer) -> Answerer:
-        """Return an answerer that knows no evaluation that is hidden from who asks."""
+    def guarded(self, kind: type[Command], answerer: Answerer) -> Answerer:
+        """Return an answerer of a `kind` of commands that knows nothing hidden from who asks.
+
+        An evaluation with facts that cannot be read here may be private, and is hidden as well.
+        """
 
         async def answer(command: ReceivedCommand) -> bytes | None:
+            asker = asker_of(command.subject)
             try:
-                hidden = await self.hidden_from(asker_of(command.subject))
+                hidden = await self.hidden_from(asker)
             except BusError as error:
                 return refusal("unavailable", f"not available: {error}", command.body)
-            named = evaluations_in(command.body) & hidden if hidden else ()
-            for evaluation in named:
-                return refusal("unknown", f"no evaluation {evaluation}", command.body)
+            for evaluation in () if asker.is_owner else evaluations_in(kind, command.body):
+                if evaluation in hidden or self._bus.unread(evaluation):
+                    return refusal("unknown", f"no evaluation {evaluation}", command.body)
             return await answerer(command)
 
         return answer
 
 
-def evaluations_in(body: bytes) -> frozenset[str]:
-    """Return what the `body` of a command names as evaluations; nothing for what is no command."""
+def evaluations_in(kind: type[Command], body: bytes) -> frozenset[str]:
+    """Return the evaluations that a command of a `kind` names; none where its `body` is another.
+
+    It is decoded as the answerer decodes it: what that takes for a name is one here too.
+    """
     try:
-        fields: Mapping[str, Any] = unpack(body)
+        command = decode_body(kind, body)
     except SchemaError:
         return frozenset()
-    others = fields.get("others")
-    named = [fields.get(name) for name in ("evaluation", "first", "second")]
-    named += others if isinstance(others, list | tuple) else []
-    return frozenset(name for name in named if isinstance(name, str))
+    names = [getattr(command, name, "") for name in ("evaluation", "first", "second")]
+    return frozenset(filter(None, [*names, *getattr(command, "others", ())]))

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import msgpack
 import pytest
 
 from mlscope.bus.bus import Bus
@@ -43,7 +44,7 @@ async def is_answered(visibility: Visibility, asker: Asker, command: Command) ->
     """Tell whether a guarded answerer gives an answer, rather than knowing no such evaluation."""
     named = asked_subject(asker, command.verb) if asker.name else command_subject(type(command))
     received = ReceivedCommand(named, encode_body(command), wants_answer=True)
-    body = await visibility.guarded(answer)(received)
+    body = await visibility.guarded(type(command), answer)(received)
     assert body is not None
     answered = unpack(body)
     assert answered["accepted"] or answered["error"] == "unknown"
@@ -73,4 +74,21 @@ async def test_what_is_hidden_is_unknown_whichever_way_it_is_named(bus: Bus) -> 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"others": 3, "first": [1]}', b"\xff"])
 def test_what_is_no_command_names_no_evaluation(body: bytes) -> None:
-    assert evaluations_in(body) == frozenset()
+    assert evaluations_in(Compare, body) == frozenset()
+
+
+@pytest.mark.parametrize("name", ["e2", b"e2"])
+def test_a_name_as_bytes_names_the_evaluation_too(name: str | bytes) -> None:
+    assert evaluations_in(ShowTables, msgpack.packb({"evaluation": name})) == {"e2"}
+    body = msgpack.packb({"first": "e1", "second": "e1", "others": [name]})
+    assert evaluations_in(Compare, body) == {"e1", "e2"}
+
+
+async def test_a_request_that_cannot_be_read_may_be_private(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visibility = Visibility(bus)
+    await request(bus, "e1", "cluster", "ada")
+    monkeypatch.setattr(bus, "unread", lambda evaluation: int(evaluation == "e1"))
+    for asker, expected in ((BOB, False), (OLGA, True), (THE_USER, True)):
+        assert await is_answered(visibility, asker, ShowTables(evaluation="e1")) is expected
