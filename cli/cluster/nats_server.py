@@ -114,11 +114,19 @@ class NatsServer(Server):
         """Return the text of the configuration for the keys and members of now; may make keys."""
         server_keys = keys.ensure_keys(self.folder / "keys", self._names)
         public = {name: key.public for name, key in server_keys.items()}
-        users = {**public, **Members(self.folder).users()}
-        everybody = People(people_folder(self.folder)).all()
-        # The broker starts with no configuration that has a broken key.
-        people = [person for person in everybody if is_public_key(person.public_key)]
-        return nats_conf(self.layout(), users, people=people)
+        # The broker starts with no configuration that has a broken key, or one key twice: whoever
+        # hands in another's key gets none.
+        taken = set(public.values())
+        people = []
+        for person in People(people_folder(self.folder)).all():
+            if is_public_key(person.public_key) and person.public_key not in taken:
+                people.append(person)
+                taken.add(person.public_key)
+        for name, key in Members(self.folder).users().items():
+            if key not in taken:
+                public[name] = key
+                taken.add(key)
+        return nats_conf(self.layout(), public, people=people)
 
     def layout(self) -> NatsLayout:
         """Return where the server listens and keeps its streams."""

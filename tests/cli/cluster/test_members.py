@@ -12,6 +12,8 @@ import pytest
 from cli.cluster import keys
 from cli.cluster.members import Members
 from cli.cluster.nats_server import NatsServer
+from mlscope.people import Person, people_folder
+from schemas.people import Asker
 
 
 def a_key(number: int) -> str:
@@ -99,6 +101,19 @@ def test_stray_files_do_not_keep_the_broker_from_starting(
         assert members.users() == {"agent-gpu1": KEYS[1]}
     assert len(caplog.records) == len(strays)
     assert NatsServer(tmp_path).command()
+
+
+def test_a_key_of_another_gets_no_user(tmp_path: Path) -> None:
+    server, members = NatsServer(tmp_path), Members(tmp_path)
+    requester = keys.ensure_key(tmp_path / "keys", "requester").public
+    people_folder(tmp_path).mkdir(parents=True)
+    for name, public in (("ada", KEYS[1]), ("bob", KEYS[1]), ("eve", requester)):
+        text = Person(Asker(name), public, "a token").text()
+        (people_folder(tmp_path) / f"{name}.json").write_text(text)
+    members.invite("gpu1", KEYS[0], time.time() + 60)
+    members.admit("gpu1", requester)
+    text = server.configuration()
+    assert [text.count(public) for public in (KEYS[1], requester)] == [1, 1]
 
 
 def test_the_configuration_follows_the_members(tmp_path: Path) -> None:
