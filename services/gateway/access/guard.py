@@ -135,7 +135,7 @@ class Guard:
         path = "/" + quote(request.scope["path"].lstrip("/"))
         response = RedirectResponse(f"{path}?{query}" if query else path, 303)
         for token in good:
-            set_session(response, request, token)
+            set_session(response, request, token, tokens)
         return response
 
 
@@ -144,12 +144,15 @@ def tokens_of(token: str, people: People) -> dict[str, Asker]:
     return {token: THE_USER, **{person.token: person.asker for person in people.all()}}
 
 
-def set_session(response: Response, request: Request, token: str) -> None:
+def set_session(response: Response, request: Request, token: str, tokens: Iterable[str]) -> None:
     """Log the browser in that made the `request`: the `response` sets the cookie of `token`.
 
+    A login as somebody else, by another of the gateway's `tokens`, ends.
     It is sent along where another site's link leads here, so that a link in a web page of a
     terminal or a chat works: what changes something is refused by its origin.
     """
+    for cookie in {cookie_of(other) for other in tokens if other != token} & set(request.cookies):
+        response.delete_cookie(cookie)
     response.set_cookie(
         cookie_of(token),
         session_of(token, time.time()),

@@ -43,7 +43,7 @@ async def login(request: Request) -> Response:
         failures.add(address, time.monotonic())
         return rendered(request, LoginView("Nobody has this token."), 401)
     response = RedirectResponse("/", 303)
-    set_session(response, request, good[0])
+    set_session(response, request, good[0], tokens)
     return response
 
 

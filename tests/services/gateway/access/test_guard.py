@@ -185,6 +185,7 @@ async def test_a_person_asks_in_the_own_name_until_the_token_is_taken_back(
         octets = {**own, "Content-Type": "application/octet-stream"}
         sent = await web.post("/api/files?name=m.onnx", content=b"x", headers=octets)
         assert sent.status_code in (403, 503)
+        assert (await web.post("/login", data={"token": TOKEN})).status_code == 303
         login = await web.post("/login", data={"token": "ada's token"})
         assert login.status_code == 303
         assert (await web.get("/api/evaluations")).status_code == 200
