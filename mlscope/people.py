@@ -86,6 +86,8 @@ def _person_in(file: Path) -> Person | None:
         (role,) = [role for role in ROLES if role == fields["role"]]
         asker = Asker(file.stem, role, int(fields["at_most"]), int(fields["per_day"]))
         public_key, token = str(fields["public_key"]), str(fields["token"])
+        if not token:
+            raise ValueError("its token is empty: nobody could be told apart by it")
         return Person(asker, public_key, token, float(fields["since_s"]))
     except (OSError, KeyError, TypeError, ValueError) as error:
         _log.warning("%s holds no person: %s: %s", file, type(error).__name__, error)

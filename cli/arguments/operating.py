@@ -154,7 +154,7 @@ def add_people(commands: Parsers) -> None:
     audit = add_command(commands, "audit", "list who did what and when")
     audit.add_argument("--by", default="", metavar="NAME", help="only what this person did")
     audit.add_argument(
-        "--limit", type=int, default=200, metavar="N", help="the newest N (default: 200)"
+        "--limit", type=_limit, default=200, metavar="N", help="the newest N; 0: all (default: 200)"
     )
     add_output(audit)
     audit.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)

@@ -46,6 +46,11 @@ async def add(arguments: argparse.Namespace) -> int:
         )
     data = folder_of(arguments.data)
     state, folder = running_state(data), people_folder(data)
+    if (folder / f"{arguments.name}.removing").exists():
+        raise Misused(
+            f"the removal of {arguments.name} is not recorded: `mlscope people remove "
+            f"{arguments.name}` ends it; then add the person anew"
+        )
     asker = Asker(arguments.name, arguments.role, arguments.at_most, arguments.per_day)
     before = {person.asker.name: person for person in People(folder).all()}.get(asker.name)
     if before is None:

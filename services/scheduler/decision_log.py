@@ -4,7 +4,6 @@ Each decision is guarded: it is recorded only if no other decision came first. A
 the evaluation is read again.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
@@ -69,9 +68,9 @@ class DecisionLog:
             position = await self.record(state, facts, position)
         raise Undecided(evaluation)
 
-    async def note(self, fact: Fact) -> None:
-        """Record a `fact` that decides nothing. Raises BusError."""
-        await self._bus.publish(fact, id=secrets.token_hex(16))
+    async def note(self, fact: Fact, message_id: str) -> None:
+        """Record a `fact` that decides nothing, once for each `message_id`. Raises BusError."""
+        await self._bus.publish(fact, id=message_id)
 
     async def record(self, state: EvaluationState, facts: Sequence[Fact], position: int = 0) -> int:
         """Record `facts`, decisions on a `state`, unless another decision comes first.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -45,6 +46,8 @@ _TIMEOUT_S = 4.0
 """A requester gives up after some seconds, the bus on a server that stores nothing only later."""
 
 
+_log = logging.getLogger(__name__)
+_MINUTE_NS = 60_000_000_000
 _NOTED = ("forbidden", "exhausted")
 """Refusals that say something about who asks."""
 
@@ -130,8 +133,12 @@ class RequestAnswers:
         if asker.name and isinstance(answer, Refused) and answer.error in _NOTED:
             verb = command.subject.rsplit(".", 1)[-1]
             refused = PersonRefused(person=asker.name, verb=verb, reason=answer.message)
-            with contextlib.suppress(BusError):
-                await self._log.note(refused)
+            # One a minute of each kind: the stream forgets the oldest when it is full.
+            minute = time.time_ns() // _MINUTE_NS
+            try:
+                await self._log.note(refused, f"{asker.name}-{verb}-{answer.error}-{minute}")
+            except BusError as error:
+                _log.warning("a refusal of %s is not recorded: %s", asker.name, error)
 
     async def _evaluate(self, body: bytes, asker: Asker) -> Message:
         if len(body) > self._max_bytes:
