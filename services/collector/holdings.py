@@ -10,6 +10,7 @@ import logging
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
+from mlscope.counts import many
 from schemas.identity import run_key
 from schemas.run import RunRecorded
 from schemas.subjects import recorded_runs
@@ -31,11 +32,16 @@ class Holdings:
         self._sequence = 0
         #: the evaluation of each run that is in the log as stored, by run key
         self._recorded: dict[int, str] = {}
+        #: the run keys that were missing at the look before
+        self._missing: frozenset[int] = frozenset()
         self.lost: frozenset[str] = frozenset()
         """The evaluations of which the database lacks a run that was stored."""
 
     async def look(self) -> None:
-        """Compare once. Raises BusError, CollectorServiceError."""
+        """Compare once; lost is what is missing at two looks, as a fact comes before its mark.
+
+        Raises BusError, CollectorServiceError.
+        """
         for recorded in await self._bus.read(recorded_runs(), after=self._sequence):
             fact = recorded.fact
             self._sequence = recorded.sequence
@@ -43,13 +49,14 @@ class Holdings:
                 key = run_key(fact.evaluation, fact.run, fact.attempt)
                 self._recorded[key] = fact.evaluation
         missing = await patiently((), self._store.missing_runs, list(self._recorded))
-        lost = frozenset(self._recorded[key] for key in missing)
-        if new := lost - self.lost:
+        before, self._missing = self._missing, frozenset(missing)
+        lost = frozenset(self._recorded[key] for key in before & self._missing)
+        if newly_lost := lost - self.lost:
             _log.error(
-                "the database has lost rows of %d evaluations, %s among them: it was emptied, "
+                "the database has lost rows of %s, those of %s among them: it was emptied, "
                 "exchanged, or restored from an older backup; restore a newer one",
-                len(lost),
-                min(new),
+                many(len(lost), "evaluation"),
+                min(newly_lost),
             )
         self.lost = lost
 

@@ -122,9 +122,11 @@ GROUP BY run.run_key
 ORDER BY run.ended_at;
 
 -- missing_runs --
--- Those of some attempts that are not here.
+-- Those of some attempts that are not here whole: a run's row comes before its batches.
 SELECT run_key FROM unnest(%(run_keys)s::int8[]) AS expected (run_key)
-WHERE NOT EXISTS (SELECT FROM run WHERE run.run_key = expected.run_key);
+WHERE NOT EXISTS (
+    SELECT FROM run WHERE run.run_key = expected.run_key AND run.recorded_at IS NOT NULL
+);
 
 -- failed_queries --
 -- Count the stored queries of an attempt that did not succeed.

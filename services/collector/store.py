@@ -115,7 +115,7 @@ class Store:
         ]
 
     def missing_runs(self, run_keys: Sequence[int]) -> list[int]:
-        """Return those of `run_keys` of which there is no row."""
+        """Return those of `run_keys` that are not here with all of their batches."""
         rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
