@@ -106,7 +106,7 @@ class PersonRemoved(Fact):
 
 
 class PersonRefused(Fact):
-    """A person asked for what the role, another's ownership or a limit does not allow."""
+    """A person asked for what another's ownership or a limit does not allow."""
 
     entity = "person"
     happened = "refused"

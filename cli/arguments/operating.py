@@ -158,7 +158,7 @@ def add_people(commands: Parsers) -> None:
     )
     add_output(audit)
     audit.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
-    people = add_command(commands, "people", "list the people who may use a cluster; add, remove")
+    people = add_command(commands, "people", "list, add or remove the people who may use a cluster")
     add_connection(people)
     add_output(people)
     deeds = people.add_subparsers(dest="deed", metavar="COMMAND")
@@ -170,8 +170,8 @@ def add_people(commands: Parsers) -> None:
         "--role",
         choices=_ROLES,
         default="requester",
-        help="a viewer looks, a requester also asks and cancels what is its own, an owner may do "
-        "all (default: requester)",
+        help="a viewer looks, a requester also requests and cancels its own, an owner also cancels "
+        "others' and sees private ones (default: requester)",
     )
     add.add_argument(
         "--at-most", type=_limit, default=0, metavar="N", help="evaluations waiting or running"

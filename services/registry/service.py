@@ -198,7 +198,7 @@ class Registry:
                 _log.warning("lost and returned agents not recorded for now: %s", error)
 
     def _held(self, now_s: float) -> Mapping[str, Lease]:
-        """Return the leases that their holders renew at `now_s` (monotonic)."""
+        """Return the leases that were renewed recently enough at `now_s` (monotonic)."""
         settings = self._settings
         return self._leases.renewed_since(now_s - settings.lease_ttl_s - settings.heartbeat_s)
 

@@ -63,14 +63,14 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         return make_table(EXPLORATION, [], _NOTHING)
     larger = [row for row in cells if row["batch_size"] != row["base_batch_size"]]
     # A wide interval may hold any gain: what is certain of it counts.
-    most = max(larger, key=lambda row: float(row["speedup_low"] or 0.0))
-    gains = f"{most['subject']} certainly gains the most"
-    if (most["speedup_low"] or 0.0) <= 1:
-        most = max(larger, key=lambda row: float(row["speedup"]))
-        gains = f"No larger batch certainly gains; {most['subject']} by the estimates"
+    best = max(larger, key=lambda row: float(row["speedup_low"] or 0.0))
+    gains = f"{best['subject']} certainly gains the most"
+    if (best["speedup_low"] or 0.0) <= 1:
+        best = max(larger, key=lambda row: float(row["speedup"]))
+        gains = f"No larger batch certainly gains; by the estimates {best['subject']} gains most"
     verdict = (
-        f"{gains}: batch {most['batch_size']} has {estimate_text(most, 'speedup', '')} times the "
-        f"throughput of batch {most['base_batch_size']}."
+        f"{gains}: batch {best['batch_size']} has {estimate_text(best, 'speedup', '')} times the "
+        f"throughput of batch {best['base_batch_size']}."
     )
     return make_table(EXPLORATION, cells, verdict)
 

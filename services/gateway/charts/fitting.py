@@ -36,7 +36,7 @@ _TIME_FORMATS = (
     (600, "%d %b %H:%M"),
     (0, "%H:%M:%S"),
 )
-"""How times are labelled that lie at least so many seconds apart, with about five marks."""
+"""How times are labelled on an axis that spans at least so many seconds, with about five marks."""
 _VEGA_TEST = re.compile(
     r"(isValid\(datum\.(\w+)\)|datum\.(\w+) (>|==|!=|===) ('[^']*'|true|[\d.]+))"
 )

@@ -276,7 +276,7 @@ class Feeds:
     ) -> AsyncIterator[tuple[OverviewFeed, OverviewViewer]]:
         """View all evaluations while the context is open; `digest` is the page's own.
 
-        Who is no owner has a feed alone, of what `asker` may see.
+        A person who is no owner gets a feed of their own, with what `asker` may see.
 
         Raises TooManyViewers.
         """

@@ -146,7 +146,7 @@ class OverviewFeed:
                     self._has_decisions = False
                     refreshed_s = time.monotonic()
                     await self._refresh()
-                # That something goes on which who looks may not see is not told either.
+                # Progress of hidden evaluations alone is not sent.
                 if self._has_progress and not self._open.isdisjoint(self._meters):
                     self._push(self._progress())
                 self._has_progress = False

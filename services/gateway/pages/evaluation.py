@@ -158,8 +158,8 @@ def evaluation_view(
             cut = f"The first {len(table.rows)} of {total} rows of {table.title or table.name}"
             note = f"{note} {cut}; its page has all.".strip()
     if status.unread_facts:
-        unread = f"{many(status.unread_facts, 'fact')} of it could not be read: a newer mlscope"
-        note = f"{unread} wrote them, or they are damaged; this page lacks them. {note}".strip()
+        unread = f"This page lacks {many(status.unread_facts, 'fact')} that could not be read"
+        note = f"{unread}: of a newer mlscope, or damaged. {note}".strip()
     trace = f"/evaluations/{status.evaluation}/trace" if _TRACE in pages else ""
     return EvaluationView(
         status=status,

@@ -45,7 +45,7 @@ def test_facts_that_could_not_be_read_are_said() -> None:
     none = Tables(evaluation=E, tables=(), total_rows={})
     status = _status().model_copy(update={"unread_facts": 2})
     shown = html_of(evaluation_view(status, none, none, note="No analyzer."))
-    assert "2 facts of it could not be read: a newer mlscope wrote them" in shown
+    assert "This page lacks 2 facts that could not be read: of a newer mlscope" in shown
     assert "No analyzer.</p>" in shown
     assert "could not be read" not in _page()
 

@@ -45,7 +45,7 @@ async def test_facts_that_a_service_could_not_read_are_said(bus: Bus) -> None:
         page = (await web.get("/status")).text
         told = (await web.get("/api/status")).json()
         metrics = (await web.get("/metrics")).text
-    assert "Not read of the log: scheduler 2 facts. A newer mlscope wrote them" in page
+    assert "Facts that could not be read: scheduler 2 facts. A newer mlscope wrote them" in page
     counts = {row["service"]: row["unread"] for row in told["instances"]}
     assert (counts["scheduler"], counts["analyzer"], counts["registry"]) == (2, 0, None)
     assert 'mlscope_facts_unread_total{agent="",host="",service="scheduler"} 2.0' in metrics
