@@ -105,19 +105,30 @@ def _member_of(entry: Entry) -> AgentStatus | Manifest | None:
 class LeaseView:
     """Which schedulers issue loads, and which attempts agents report to work on.
 
-    `grace_s`: for so long an issuer counts as live after its lease is gone.
+    `grace_s`: for so long an issuer counts as live after its lease is gone. `lease_s`: for so long
+    a lease holds that is not renewed, by our clock: the broker's, which ends leases, may be set
+    back.
     """
 
     grace_s: float
+    lease_s: float
     _issuers: dict[str, float] = field(default_factory=dict)
+    _renewed_s: dict[str, float] = field(default_factory=dict)
+    #: seconds over which leases were heard: they stand still while the broker is away
+    _heard_s: float = 0.0
+    _last_s: float | None = None
     _busy: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
     _fetching_s: dict[str, dict[Attempt, float]] = field(default_factory=dict)
 
     def take(self, entry: Entry, now_s: float) -> None:
         """Take an entry of the bucket; `now_s` is a time of CLOCK_MONOTONIC."""
+        if self._last_s is not None:
+            self._heard_s += min(now_s - self._last_s, self.grace_s)
+        self._last_s = now_s
         if entry.key.startswith(_ISSUER_LEASE_KEY):
             issuer = entry.key.removeprefix(_ISSUER_LEASE_KEY)
             self._issuers[issuer] = now_s if entry.value is None else float("inf")
+            self._renewed_s[issuer] = self._heard_s
             return
         if not entry.key.startswith(_AGENT_LEASE_KEY):
             return
@@ -138,9 +149,18 @@ class LeaseView:
 
     def issuers(self, now_s: float) -> frozenset[str]:
         """Return who holds a lease, or held it within the grace: a server may have been away."""
-        gone = [name for name, gone_s in self._issuers.items() if now_s > gone_s + self.grace_s]
-        for issuer in gone:
-            del self._issuers[issuer]
+        silent_after_s = self.lease_s + self.grace_s
+        for issuer, gone_s in list(self._issuers.items()):
+            is_silent = self._heard_s - self._renewed_s[issuer] > silent_after_s
+            if is_silent and gone_s == float("inf"):
+                _log.warning(
+                    "the scheduler %s has not renewed its lease for %.0f s, and the broker still "
+                    "has the lease: the broker's clock was set back; the scheduler counts as gone",
+                    issuer,
+                    silent_after_s,
+                )
+            if is_silent or now_s > gone_s + self.grace_s:
+                del self._issuers[issuer], self._renewed_s[issuer]
         return frozenset(self._issuers)
 
     def busy(self) -> dict[str, tuple[Attempt, ...]]:

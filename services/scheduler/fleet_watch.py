@@ -7,6 +7,7 @@ import time
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
+from mlscope.bus.streams import BUCKETS
 from schemas.agent import AgentAnnounced, Lease
 from schemas.encoding.codec import encode_body
 from schemas.subjects import facts_of
@@ -17,6 +18,7 @@ from services.scheduler.shared_load_shapes import SharedLoadShapes
 
 _log = logging.getLogger(__name__)
 CATALOG, LEASES = "catalog", "leases"
+_LEASE_S = next(bucket.ttl_s for bucket in BUCKETS if bucket.name == LEASES)
 _CATCH_UP_S = 2.5
 _POLL_S = 0.02
 
@@ -41,7 +43,7 @@ class FleetWatch:
         self.catalog_known = asyncio.Event()
         self.leases_known = asyncio.Event()
         self.changed = asyncio.Event()
-        self.leases = LeaseView(grace_s=2 * heartbeat_s)
+        self.leases = LeaseView(grace_s=2 * heartbeat_s, lease_s=_LEASE_S)
         self._bus = bus
         self._index = index
         self._heartbeat_s = heartbeat_s

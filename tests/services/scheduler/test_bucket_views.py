@@ -1,5 +1,7 @@
 """The buckets as a scheduler sees them."""
 
+import pytest
+
 from mlscope.bus.records import Entry
 from schemas.agent import Lease
 from schemas.encoding.codec import encode_body
@@ -55,7 +57,7 @@ def test_what_a_watch_will_tell_of_yet_is_lacking() -> None:
 
 
 def test_an_issuer_counts_until_its_lease_is_gone_for_the_grace() -> None:
-    leases = LeaseView(grace_s=2.0)
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
     leases.take(entry("issuer-s1", Lease(holder="s1", incarnation="s1")), 0.0)
     leases.take(entry("issuer-s1", None), 10.0)
     assert leases.issuers(11.0) == {"s1"}
@@ -63,14 +65,36 @@ def test_an_issuer_counts_until_its_lease_is_gone_for_the_grace() -> None:
 
 
 def test_an_issuer_that_comes_back_counts() -> None:
-    leases = LeaseView(grace_s=2.0)
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
     leases.take(entry("issuer-s1", None), 10.0)
     leases.take(entry("issuer-s1", Lease(holder="s1", incarnation="s1")), 11.0)
     assert leases.issuers(100.0) == {"s1"}
 
 
+def test_an_issuer_that_renews_no_more_is_gone_though_the_broker_keeps_its_lease(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
+    lease = Lease(holder="s", incarnation="s")
+    leases.take(entry("issuer-dead", lease), 0.0)
+    for second in range(18):
+        leases.take(entry("issuer-live", lease), float(second))
+    assert leases.issuers(17.0) == {"dead", "live"}
+    leases.take(entry("issuer-live", lease), 18.0)
+    assert leases.issuers(18.0) == {"live"}
+    assert "the broker's clock was set back" in caplog.text
+
+
+def test_issuers_are_not_gone_while_the_broker_was_away() -> None:
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
+    lease = Lease(holder="s", incarnation="s")
+    leases.take(entry("issuer-s1", lease), 0.0)
+    leases.take(entry("issuer-s2", lease), 600.0)
+    assert leases.issuers(600.0) == {"s1", "s2"}
+
+
 def test_what_agents_work_on_is_read_and_nonsense_is_not() -> None:
-    leases = LeaseView(grace_s=2.0)
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
     lease = Lease(holder="a1", incarnation="i1", busy=("e1/r1/2", "nonsense", "e/r/x"))
     leases.take(entry("agent-a1", lease), 0.0)
     assert leases.busy() == {"a1": (("e1", "r1", 2),)}
@@ -79,7 +103,7 @@ def test_what_agents_work_on_is_read_and_nonsense_is_not() -> None:
 
 
 def test_how_long_files_took_is_read_until_the_agent_says_otherwise() -> None:
-    leases = LeaseView(grace_s=2.0)
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
     brought = {"e1/r1/2": 90.5, "nonsense": 1.0}
     lease = Lease(holder="a1", incarnation="i1", busy=("e1/r1/2",), brought_s=brought)
     leases.take(entry("agent-a1", lease), 0.0)
@@ -89,7 +113,7 @@ def test_how_long_files_took_is_read_until_the_agent_says_otherwise() -> None:
 
 
 def test_a_lease_whose_times_are_none_says_nothing() -> None:
-    leases = LeaseView(grace_s=2.0)
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
     for took in (b"-1.0", b"NaN", b"Infinity", b'"x"'):
         body = b'{"holder": "a1", "incarnation": "i1", "brought_s": {"e1/r1/2": %s}}' % took
         leases.take(entry("agent-a1", body), 0.0)
