@@ -7,7 +7,6 @@ import time
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from mlscope.bus.streams import BUCKETS
 from schemas.agent import AgentAnnounced, Lease
 from schemas.encoding.codec import encode_body
 from schemas.subjects import facts_of
@@ -18,7 +17,8 @@ from services.scheduler.shared_load_shapes import SharedLoadShapes
 
 _log = logging.getLogger(__name__)
 CATALOG, LEASES = "catalog", "leases"
-_LEASE_S = next(bucket.ttl_s for bucket in BUCKETS if bucket.name == LEASES)
+_EXPIRY_SEEN_S = 2.0
+"""Within so long a watch of the bucket delivers that a lease expired."""
 _CATCH_UP_S = 2.5
 _POLL_S = 0.02
 
@@ -43,7 +43,8 @@ class FleetWatch:
         self.catalog_known = asyncio.Event()
         self.leases_known = asyncio.Event()
         self.changed = asyncio.Event()
-        self.leases = LeaseView(grace_s=2 * heartbeat_s, lease_s=_LEASE_S)
+        lease_s = limits.lease_ttl_s + _EXPIRY_SEEN_S
+        self.leases = LeaseView(grace_s=2 * heartbeat_s, lease_s=lease_s)
         self._bus = bus
         self._index = index
         self._heartbeat_s = heartbeat_s
