@@ -325,6 +325,14 @@ class Connection:
         except NatsError:
             _log.debug("subscription %s is gone already", subscription.subject)
 
+    async def drain(self, subscription: Subscription) -> None:
+        """End a subscription once what the server sent to it is handled, or after some seconds."""
+        untyped: Any = subscription  # nats-py (2.16) gives `drain` no types
+        # Not cancelled at the end of the wait: see `settled`.
+        draining = asyncio.gather(untyped.drain(), return_exceptions=True)
+        await asyncio.wait([draining], timeout=_ATTEMPT_S)
+        await self.settled()
+
     async def listen(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
         """Subscribe like `subscribe`, and return once the server has the subscription.
 

@@ -140,7 +140,7 @@ class Puller:
         finally:
             self.connection.forget(self._inbox)
             await self.connection.unsubscribe(subscription)
-            await self.connection.unsubscribe(orders)
+            await self.connection.drain(orders)
             # Messages that arrived after the cancellation go back at once, for other instances.
             while not self._replies.empty():
                 late = self._replies.get_nowait()
