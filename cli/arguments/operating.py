@@ -248,3 +248,11 @@ def add_keys(commands: Parsers) -> None:
         metavar="NAME",
         help="create a key of its own for this agent; repeatable",
     )
+    parser.add_argument(
+        "--broker",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="host by which clients and brokers reach a broker; given once for each of three or "
+        "more, which then keep everything three times and speak TLS",
+    )

@@ -7,6 +7,13 @@
     OUT/database/password     password of the database's only user
     OUT/gateway/token         bearer token of the gateway
 
+With `--broker HOST`, given once for each of three brokers, they keep everything three times and
+speak TLS to each other and to clients:
+
+    OUT/nats/HOST.conf        a broker's configuration, named by the first label of its host
+    OUT/nats/server.pem       the certificate of all brokers, and server.key, its secret key
+    OUT/authority/            authority.pem, which clients trust; its secret key stays in OUT/tls
+
 Existing secrets are kept, so that a restart changes none; only nats.conf is always rewritten.
 Agents that share the key `agent` trust each other. An agent that must not be impersonated by
 others, nor impersonate them, gets its own key. When its NAME.pub is deleted, the next nats.conf
@@ -17,16 +24,21 @@ nats.conf when it starts or receives SIGHUP.
 import argparse
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cli import exits
-from cli.cluster.keys import Key, ensure_key, ensure_password
-from cli.cluster.nats_conf import NatsLayout, nats_conf
+from cli.cluster.keys import Key, ensure_key, ensure_password, write_secret
+from cli.cluster.nats_conf import NatsLayout, Routes, nats_conf
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
 
-_NATS_PORT, _MONITOR_PORT = 4222, 8222
+_NATS_PORT, _MONITOR_PORT, _ROUTE_PORT = 4222, 8222, 6222
+_FEWEST_BROKERS = 3
+"""Two brokers stop as soon as one of them does: neither is a majority."""
+_MOUNTED = "/etc/nats-keys"
+"""Where a broker's container has the folder OUT/nats."""
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}")
 _EVERYBODY, _OWNER_ONLY = 0o444, 0o400
 
@@ -40,18 +52,63 @@ def keys(arguments: argparse.Namespace) -> int:
     _set_owner(ensure_password(out / "gateway" / "token").path, owner, _OWNER_ONLY)
     # The services and the database's own user read it: only the volume protects this file.
     _set_owner(ensure_password(out / "database" / "password").path, owner, _EVERYBODY)
-    layout = NatsLayout(
+    for file_name, layout in _layouts(out, arguments.broker, owner).items():
+        (out / "nats" / file_name).write_text(nats_conf(layout, public), "utf-8")
+    print(out)
+    return exits.OK
+
+
+def _layouts(out: Path, brokers: Sequence[str], owner: int | None) -> dict[str, NatsLayout]:
+    """Return each broker's layout by the name of its configuration file.
+
+    Several `brokers` get certificates. Raises Misused for hosts that make no cluster of brokers.
+    """
+    alone = NatsLayout(
         store="/data",
         host="0.0.0.0",  # noqa: S104 (inside a container's own network)
         port=_NATS_PORT,
         monitor_host="127.0.0.1",
         monitor_port=_MONITOR_PORT,
     )
-    conf = out / "nats" / "nats.conf"
-    conf.parent.mkdir(parents=True, exist_ok=True)
-    conf.write_text(nats_conf(layout, public), "utf-8")
-    print(out)
-    return exits.OK
+    if not brokers:
+        return {"nats.conf": alone}
+    names = [host.partition(".")[0] for host in brokers]
+    if len(brokers) < _FEWEST_BROKERS or len(set(names)) < len(names) or not all(names):
+        raise Misused(
+            f"--broker {', '.join(brokers)}: give it once for each of three or more brokers, whose "
+            "hosts differ in their first label; one broker alone needs none"
+        )
+    _write_certificates(out, brokers, owner)
+    certificate_file, key_file = f"{_MOUNTED}/server.pem", f"{_MOUNTED}/server.key"
+    encrypted = replace(alone, certificate_file=certificate_file, key_file=key_file)
+    layouts = {}
+    for name, host in zip(names, brokers, strict=True):
+        routes = Routes(
+            server=name,
+            listen=f"0.0.0.0:{_ROUTE_PORT}",
+            others=tuple(f"{other}:{_ROUTE_PORT}" for other in brokers if other != host),
+            certificate_file=certificate_file,
+            key_file=key_file,
+            authority_file=f"{_MOUNTED}/authority.pem",
+            advertised=f"{host}:{_NATS_PORT}",
+        )
+        layouts[f"{name}.conf"] = replace(encrypted, routes=routes)
+    return layouts
+
+
+def _write_certificates(out: Path, hosts: Sequence[str], owner: int | None) -> None:
+    """Make one certificate for all `hosts`; brokers get it with its key, clients its authority."""
+    try:
+        from cli.cluster.certificates import ensure_certificate
+    except ModuleNotFoundError as error:
+        raise Misused(f"--broker needs {error.name}: pip install 'mlscope[tls]'") from error
+    made = ensure_certificate(out / "tls", *hosts)
+    assert made.authority is not None
+    for source in (made.certificate, made.key, made.authority):
+        write_secret(out / "nats" / source.name, source.read_text("ascii"))
+    authority = out / "authority" / made.authority.name
+    write_secret(authority, made.authority.read_text("ascii"))
+    _set_owner(authority, owner, _EVERYBODY)
 
 
 def _agent_keys(out: Path, agents: Iterable[str], owner: int | None) -> dict[str, str]:

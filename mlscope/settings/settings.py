@@ -23,6 +23,7 @@ from mlscope.settings.values import (
     choice_of,
     flag_of,
     host_token,
+    host_token_of,
     hosts_of,
     integer,
     labels_of,
@@ -32,7 +33,6 @@ from mlscope.settings.values import (
     seconds_of,
     secret_in,
     text_as_it_is,
-    token_of,
     url_of,
     urls_of,
 )
@@ -175,9 +175,9 @@ class Settings(Limits):
 
     agent_id: str = made_setting(
         "AGENT_ID",
-        token_of,
+        host_token_of,
         host_token,
-        "name of this agent, unique among all agents; default: the host name",
+        "name of this agent, unique among all agents; dots become hyphens; default: the host name",
     )
     agent_labels: Mapping[str, str] = made_setting(
         "AGENT_LABELS",

@@ -39,6 +39,11 @@ def host_token() -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:64] or "agent"
 
 
+def host_token_of(text: str) -> str:
+    """Return a host's name as a token of a NATS subject: dots become hyphens. Raises Unusable."""
+    return token_of(text.replace(".", "-"))
+
+
 def token_of(text: str) -> str:
     """Return a text that may be a token of a NATS subject. Raises Unusable."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):

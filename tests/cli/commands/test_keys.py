@@ -1,19 +1,29 @@
 """`mlscope keys`: secrets for containers."""
 
-import argparse
 import os
 import shutil
+import subprocess
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
+from cli.cluster.nats_server import find_program
 from cli.commands.keys import keys
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS
 
+HOSTS = ("nats-0.nats", "nats-1.nats", "nats-2.nats")
+
+
+def arguments(out: Path, agents: Sequence[str] = (), brokers: Sequence[str] = ()) -> Namespace:
+    return Namespace(out=out, owner=os.getuid(), agent=list(agents), broker=list(brokers))
+
 
 def make(out: Path, *agents: str) -> dict[str, str]:
-    assert keys(argparse.Namespace(out=out, owner=os.getuid(), agent=list(agents))) == 0
+    assert keys(arguments(out, agents)) == 0
     files = [path for path in out.rglob("*") if path.is_file()]
     secrets = [path for path in files if path.suffix not in (".conf", ".pub")]
     return {str(path.relative_to(out)): path.read_text() for path in secrets}
@@ -75,3 +85,39 @@ def test_a_public_key_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nats" / "agents" / "gpu-1.pub").write_text('U", permissions: {}')
     with pytest.raises(Misused, match="public nkey"):
         make(tmp_path)
+
+
+def test_three_brokers_have_a_configuration_each_that_the_server_takes(tmp_path: Path) -> None:
+    assert keys(arguments(tmp_path, brokers=HOSTS)) == 0
+    for name in ("nats-0", "nats-1", "nats-2"):
+        conf = tmp_path / "nats" / f"{name}.conf"
+        text = conf.read_text()
+        assert f'server_name: "{name}"' in text
+        routes = [f"nats-route://{host}:6222" in text for host in HOSTS]
+        assert routes == [not host.startswith(name) for host in HOSTS]
+        here = tmp_path / "here.conf"
+        here.write_text(text.replace("/etc/nats-keys", str(tmp_path / "nats")))
+        subprocess.run([find_program(), "-t", "-c", here], check=True, capture_output=True)
+
+
+def test_their_certificate_is_for_each_host_and_its_authority_for_everybody(tmp_path: Path) -> None:
+    assert keys(arguments(tmp_path, brokers=HOSTS)) == 0
+    certificate = x509.load_pem_x509_certificate((tmp_path / "nats" / "server.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert set(HOSTS) <= set(names.get_values_for_type(x509.DNSName))
+    authority = tmp_path / "authority" / "authority.pem"
+    assert authority.stat().st_mode & 0o444 == 0o444
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.read_bytes()))
+    assert (tmp_path / "tls" / "authority.key").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [("nats",), ("nats-0", "nats-1"), ("nats.a", "nats.b", "nats.c"), ("nats-0", "nats-1", "")],
+)
+def test_hosts_that_make_no_cluster_of_brokers_are_refused(
+    tmp_path: Path, hosts: tuple[str, ...]
+) -> None:
+    with pytest.raises(Misused, match="three or more"):
+        keys(arguments(tmp_path, brokers=hosts))
+    assert not list((tmp_path / "nats").glob("*.conf"))
