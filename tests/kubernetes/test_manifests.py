@@ -1,0 +1,142 @@
+"""The manifests for Kubernetes: valid by the published schemas, and whole among themselves.
+
+No server applies them here: what a server alone would see is not tested.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from cli.commands.keys import keys
+from mlscope.manifests.folders import read_manifests
+from mlscope.settings import Settings
+from schemas.manifest import FrameworkManifest
+
+FOLDER = Path(__file__).parents[2] / "kubernetes"
+SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway")
+VERSIONS = ("1.28", "1.31", kubernetes_validate.latest_version())
+
+
+def documents() -> Iterator[dict[str, Any]]:
+    """Yield each object of the manifests."""
+    for file in sorted(FOLDER.glob("*.yaml")):
+        if file.name != "kustomization.yaml":
+            yield from yaml.safe_load_all(file.read_text("utf-8"))
+
+
+OBJECTS = {(document["kind"], document["metadata"]["name"]): document for document in documents()}
+PODS = {
+    name: document["spec"]["template"]
+    for (_, name), document in OBJECTS.items()
+    if "template" in document.get("spec", {})
+}
+KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text("utf-8"))
+
+
+def generated(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a generator of the kustomization by their names."""
+    return {entry["name"]: entry for entry in KUSTOMIZATION[kind]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("identity", OBJECTS, ids="/".join)
+def test_an_object_is_valid(identity: tuple[str, str], version: str) -> None:
+    kubernetes_validate.validate(OBJECTS[identity], version, strict=True)
+
+
+def test_every_file_is_applied() -> None:
+    files = {file.name for file in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(KUSTOMIZATION["resources"]) == files
+
+
+def test_every_service_the_brokers_and_two_kinds_of_agents_run() -> None:
+    assert set(PODS) == {*SERVICES, "nats", "provision", "agent-cpu", "agent-nvidia"}
+    arguments = {name: PODS[name]["spec"]["containers"][0]["args"] for name in SERVICES}
+    assert arguments == {name: ["serve", name] for name in SERVICES}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_what_a_pod_mounts_and_reads_is_made(name: str) -> None:
+    spec = PODS[name]["spec"]
+    container = spec["containers"][0]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    claims = OBJECTS.get(("StatefulSet", name), {}).get("spec", {}).get("volumeClaimTemplates", ())
+    claimed = {claim["metadata"]["name"] for claim in claims}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {*volumes, *claimed}
+    secrets = {volume["secret"]["secretName"] for volume in volumes.values() if "secret" in volume}
+    assert secrets <= set(generated("secretGenerator"))
+    maps = {volume["configMap"]["name"] for volume in volumes.values() if "configMap" in volume}
+    maps |= {source["configMapRef"]["name"] for source in container.get("envFrom", ())}
+    assert maps <= set(generated("configMapGenerator"))
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_no_pod_is_root_or_has_rights_that_it_does_not_need(name: str) -> None:
+    spec = PODS[name]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert not spec["automountServiceAccountToken"]
+    context = spec["containers"][0]["securityContext"]
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert not context["allowPrivilegeEscalation"]
+
+
+def test_the_variables_are_settings() -> None:
+    variables = {entry["name"] for pod in PODS.values() for entry in environment(pod)}
+    for entry in KUSTOMIZATION["configMapGenerator"]:
+        variables |= {literal.partition("=")[0] for literal in entry.get("literals", ())}
+    known = {field.metadata["variable"] for field in fields(Settings)}
+    assert {name for name in variables if name.startswith("MLSCOPE_")} <= known
+
+
+def environment(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the variables that a pod's container has of its own."""
+    entries: list[dict[str, Any]] = pod["spec"]["containers"][0].get("env", [])
+    return entries
+
+
+def test_the_settings_are_good() -> None:
+    literals = [
+        literal.split("=", 1)
+        for entry in KUSTOMIZATION["configMapGenerator"]
+        for literal in entry.get("literals", ())
+    ]
+    settings = Settings.read(dict(literals) | {"MLSCOPE_AGENT_ID": "node-7.rack.example"})
+    assert settings.agent_id == "node-7-rack-example"
+    assert settings.nats_url.count("tls://") == OBJECTS["StatefulSet", "nats"]["spec"]["replicas"]
+
+
+def test_the_documented_command_makes_every_file_that_is_read(tmp_path: Path) -> None:
+    hosts = [f"nats-{number}.nats" for number in range(3)]
+    assert keys(Namespace(out=tmp_path / "keys", owner=None, agent=[], broker=hosts)) == 0
+    entries = KUSTOMIZATION["secretGenerator"] + KUSTOMIZATION["configMapGenerator"]
+    for entry in entries:
+        for file in entry.get("files", ()):
+            assert (tmp_path / file.rpartition("=")[2]).is_file(), file
+
+
+def test_agents_run_images_of_framework_manifests() -> None:
+    images = {
+        image
+        for manifest in read_manifests(FOLDER.parent / "manifests")
+        if isinstance(manifest, FrameworkManifest)
+        for by_device in manifest.containers.values()
+        for image in by_device.values()
+    }
+    for name in ("agent-cpu", "agent-nvidia"):
+        container = PODS[name]["spec"]["containers"][0]
+        assert container["image"] in images
+        values = {entry["name"]: entry.get("value") for entry in environment(PODS[name])}
+        assert values["MLSCOPE_AGENT_IMAGE"] == container["image"]
+
+
+@pytest.mark.parametrize("name", ["nats", "services"])
+def test_a_budget_is_for_pods_that_exist(name: str) -> None:
+    selector = OBJECTS["PodDisruptionBudget", name]["spec"]["selector"]["matchLabels"]
+    chosen = [pod for pod in PODS.values() if selector.items() <= pod["metadata"]["labels"].items()]
+    assert len(chosen) == {"nats": 1, "services": len(SERVICES)}[name]
