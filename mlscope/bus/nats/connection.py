@@ -4,7 +4,8 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
@@ -130,11 +131,18 @@ class Connection:
     async def close(self) -> None:
         """Send pending messages and disconnect; waiting callers get Unreachable."""
         self._end(Unreachable("the bus is closed"))
-        try:
+        with self._warnings_of_closing():
+            if self.client.is_connected:
+                await self.client.flush(timeout=1)
+        # A server that does not answer the flush must not keep the client reconnecting for ever.
+        with self._warnings_of_closing():
             async with asyncio.timeout(2.0):
-                if self.client.is_connected:
-                    await self.client.flush(timeout=1)
                 await self.client.close()
+
+    @contextmanager
+    def _warnings_of_closing(self) -> Iterator[None]:
+        try:
+            yield
         except (TimeoutError, NatsError, OSError) as error:
             _log.warning("closing %s: %s", self.name, error)
 

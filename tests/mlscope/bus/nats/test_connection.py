@@ -41,6 +41,7 @@ class Greeter:
         self.greeted = 0
         self.said: list[bytes] = []
         self.answer: Mapping[str, object] | None = {}
+        self.is_deaf = False
         self._greetings = greetings
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -52,7 +53,7 @@ class Greeter:
         writer.write(greeting)
         while greeting.startswith(GREETING) and (line := await reader.readline()):
             self.said.append(line)
-            if line.startswith(b"PING"):
+            if line.startswith(b"PING") and not self.is_deaf:
                 writer.write(b"PONG\r\n")
             elif line.startswith((b"PUB", b"HPUB")):
                 self._reply(line.split()[2], writer)
@@ -229,3 +230,10 @@ async def test_a_close_ends_every_wait() -> None:
         ("a", Unreachable),
         ("b", Unreachable),
     }
+
+
+async def test_a_server_that_is_deaf_at_the_close_is_left() -> None:
+    async with greeting(GREETING) as (greeter, settings):
+        async with connected(settings) as connection:
+            greeter.is_deaf = True
+        assert connection.client.is_closed
