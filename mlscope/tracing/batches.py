@@ -180,13 +180,14 @@ def columns_of(fact: Batch) -> dict[str, npt.NDArray[np.signedinteger]]:
         kinds = LINKED_COLUMNS if is_linked(fact) else TRACE_COLUMNS
     else:
         kinds = QUERY_COLUMNS if isinstance(fact, QueriesAnswered) else OUTPUT_COLUMNS
-    arrays = {name: np.frombuffer(getattr(fact, name), dtype=kind) for name, kind in kinds.items()}
-    for name in arrays.keys() & DEFAULTS.keys():
-        if not len(arrays[name]):
-            arrays[name] = np.full(fact.count, DEFAULTS[name], dtype=kinds[name])
-    for name, array in arrays.items():
+    arrays = {}
+    for name, kind in kinds.items():
+        array = np.frombuffer(getattr(fact, name), dtype=kind)
+        if name in DEFAULTS and not len(array):
+            array = np.full(fact.count, DEFAULTS[name], dtype=kind)
         if len(array) != fact.count:
             raise ValueError(f"column {name} has {len(array)} of {fact.count} values")
+        arrays[name] = array
     return arrays
 
 

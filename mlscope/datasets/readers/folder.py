@@ -122,11 +122,11 @@ def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) 
     require_below(root, folder)
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        # Every name ends with the empty text.
-        with_ending = (name for name in names if name.lower().endswith(tuple(endings) or ""))
-        for name in sorted(name for name in with_ending if not name.startswith(".")):
-            path = Path(parent, name)
-            yield require_below(root, path) if path.is_symlink() else path
+        for name in sorted(names):
+            is_of_kind = not endings or name.lower().endswith(tuple(endings))
+            if is_of_kind and not name.startswith("."):
+                path = Path(parent, name)
+                yield require_below(root, path) if path.is_symlink() else path
 
 
 def _unlabelled(source: ReaderInput, endings: Sequence[str]) -> Dataset:

@@ -65,7 +65,7 @@ class Arguments:
             raise ValueError(value)
         if max(map(abs, numbers)) > _MAX_ELEMENTS:
             raise ValueError(value)
-        return numbers * count if len(numbers) == 1 else numbers
+        return numbers * (count // len(numbers))
 
 
 def arguments_of(dims: str, types: str, concrete: str) -> Arguments:
