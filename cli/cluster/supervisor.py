@@ -195,10 +195,12 @@ class Supervisor:
             self._publish()
             return
         if self._waker.is_news or now_s >= self._logs_due_s:
-            self._waker.is_news = False
+            # Who sends the signal counts the loads after it: there are some even where the check
+            # before has found the change.
+            is_asked, self._waker.is_news = self._waker.is_news, False
             self._logs_due_s = now_s + _LOG_CHECK_S
             try:
-                if self._servers[0].ready and self._plan.nats.refresh():
+                if self._servers[0].ready and (self._plan.nats.refresh() or is_asked):
                     self._reloads_due_s = [now_s + delay_s for delay_s in _RELOADS_S]
             except (OSError, ValueError, KeyError) as error:
                 # A full disk, or a file of a member that is none, must not end what runs.

@@ -20,6 +20,7 @@ from cli.cluster.state import ClusterState, running_state
 from cli.commands import agents, join
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
+from cli.inputs.operator import tell_broker
 from mlscope.bus.errors import BusError, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.permissions import agent_inbox, agent_key
@@ -129,6 +130,13 @@ async def test_a_machine_joins_once_and_is_revoked(
             await lease_of(member, "gpu1")
         with pytest.raises(Misused, match="no machine joined"):
             await agents.revoke(arguments(data_folder))
+
+
+def test_the_broker_reads_again_what_it_has_read(data_folder: Path) -> None:
+    # The supervisor may have found a change by itself, before the command counts the loads.
+    with listening(data_folder) as state:
+        for _ in range(2):
+            tell_broker(Members(data_folder), state)
 
 
 def test_a_cluster_on_loopback_invites_nobody(
