@@ -1,7 +1,8 @@
 """Sessions whose runs stream their samples: who prepares them, and where nothing is started."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from schemas.run import RunCompleted
 from services.agent.link.allowances import Allowances, PreparationLimits
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
+from services.agent.predictors import Predictor
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
@@ -30,9 +32,16 @@ ONE_BLOCK = Blocks(least=1, most=1)
 
 @contextmanager
 def opened(
-    manifests: Path, subject: Subject, *runs: RunPlan, processes: int = 64
+    manifests: Path,
+    subject: Subject,
+    *runs: RunPlan,
+    processes: int = 64,
+    model: Callable[[Session], Predictor] = lambda session: session.predictor,
 ) -> Iterator[tuple[Session, Group, list[bytes]]]:
-    """Open a session for these runs, with the group that performs them and their batches."""
+    """Open a session for these runs, with the group that performs them and their batches.
+
+    At most so many `processes` prepare samples; `model` returns what predicts them.
+    """
     subject = subject.model_copy(update={"blocks": ONE_BLOCK})
     order = an_order(subject, runs, batch_size=BATCH)
     allowances = Allowances(preparation=PreparationLimits(processes))
@@ -44,6 +53,7 @@ def opened(
         return True
 
     with closing(SessionOpener(message, manifests / "scratch").open()) as session:
+        session = replace(session, predictor=model(session))
         yield session, Group(session, order, Control(), keep, lambda _: None), batches
 
 
