@@ -20,7 +20,7 @@ from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS, Ro
 
 _PROBE = """
 import json, sys
-from services.agent.host.roof_devices import gpu_device
+from services.agent.host.roofs.devices import gpu_device
 from services.agent.machine.roofline import gpu_roof
 number, opener = int(sys.argv[2]), gpu_roof.LIBRARIES[int(sys.argv[1])]
 uuid = gpu_device(number).device

@@ -269,7 +269,7 @@ def gpus() -> Finding:
 def peaks() -> Iterator[Finding]:
     """Check the measured peaks of all devices."""
     from cli.printing.roofs import roof_lines
-    from services.agent.host.kept_roofs import FOLDER, NOT_YET, hardware_with_roofs, load_kept
+    from services.agent.host.roofs.stored import FOLDER, NOT_YET, hardware_with_roofs, load_kept
     from services.agent.machine.hardware import this_machine
 
     try:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.identity import ALLOWED
 from schemas.people import ROLES, Asker
+from schemas.values.identity import ALLOWED
 
 _TICK_NS = 1_000_000_000
 _log = logging.getLogger(__name__)

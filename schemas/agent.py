@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
 from schemas.run import Ceiling
+from schemas.values.identity import Token
 
 
 class Accelerator(Message):

@@ -4,8 +4,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from schemas.identity import Token
 from schemas.message import Fact, Message
+from schemas.values.identity import Token
 
 
 class Column(Message):

@@ -10,8 +10,8 @@ from enum import IntEnum
 
 from pydantic import Field
 
-from schemas.identity import Token
 from schemas.message import Fact
+from schemas.values.identity import Token
 
 
 class SpanKind(IntEnum):

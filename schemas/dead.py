@@ -1,7 +1,7 @@
 """Dead letters: messages that a service could not process, with the reason."""
 
-from schemas.identity import Token
 from schemas.message import Fact
+from schemas.values.identity import Token
 
 
 class LetterBuried(Fact):

@@ -6,10 +6,10 @@ Only the scheduler publishes them, one at a time, guarded by the log's sequence 
 from typing import Literal
 
 from schemas.analysis import Headline
-from schemas.identity import Token
 from schemas.message import Fact, Message
 from schemas.plan import Plan
 from schemas.request import AgentReason, Evaluate
+from schemas.values.identity import Token
 
 RunEnd = Literal["completed", "failed", "incomplete", "cancelled"]
 

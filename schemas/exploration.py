@@ -3,9 +3,9 @@
 from pydantic import Field
 
 from schemas.analysis import Table
-from schemas.identity import Token
 from schemas.message import Command, Message
 from schemas.request import Positive
+from schemas.values.identity import Token
 
 
 class Explore(Command):

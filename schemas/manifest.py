@@ -16,9 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.json_values import JsonObject
 from schemas.message import Fact, Message
-from schemas.numbers import Integer, Number
+from schemas.values.json_values import JsonObject
+from schemas.values.numbers import Integer, Number
 
 
 class Step(Message):

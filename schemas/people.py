@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from schemas.exploration import Explore
-from schemas.identity import Token
 from schemas.message import Fact
 from schemas.request import (
     Cancel,
@@ -24,6 +23,7 @@ from schemas.request import (
     WithdrawManifest,
 )
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow, Watch
+from schemas.values.identity import Token
 
 Role = Literal["viewer", "requester", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)

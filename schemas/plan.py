@@ -7,8 +7,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.identity import Token
-from schemas.json_values import JsonObject
 from schemas.level import LevelField
 from schemas.manifest import (
     DatasetManifest,
@@ -19,6 +17,8 @@ from schemas.manifest import (
 )
 from schemas.message import Message
 from schemas.request import AgentReason, Blocks, Evaluate
+from schemas.values.identity import Token
+from schemas.values.json_values import JsonObject
 
 Variant = Literal["", "serialised", "counters", "cold"]
 """Kind of a session: plain; with one thread, waiting for each launch; reading hardware counters,

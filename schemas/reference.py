@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.identity import Token
-from schemas.json_values import JsonObject
 from schemas.level import LevelField
 from schemas.manifest import HardwareManifest, SoftwareManifest
 from schemas.message import Message
 from schemas.plan import Subject
 from schemas.request import Evaluate
+from schemas.values.identity import Token
+from schemas.values.json_values import JsonObject
 
 
 class ReferenceMachine(Message):

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from schemas.encoding.faults import truncate
-from schemas.identity import Token
-from schemas.json_values import JsonObject
 from schemas.level import Level, LevelField, level_of
 from schemas.manifest import (
     DatasetManifest,
@@ -19,7 +17,9 @@ from schemas.manifest import (
     SoftwareManifest,
 )
 from schemas.message import Command, Message
-from schemas.numbers import Count, Integer, Number
+from schemas.values.identity import Token
+from schemas.values.json_values import JsonObject
+from schemas.values.numbers import Count, Integer, Number
 
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 Visibility = Literal["cluster", "private"]

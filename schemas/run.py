@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from schemas.identity import Token
-from schemas.json_values import JsonObject
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
+from schemas.values.identity import Token
+from schemas.values.json_values import JsonObject
 
 ENDED_EARLY = "ended at"
 """First words of the caveat on a run whose stop rule was not met when its blocks ended."""

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from schemas.agent import Announcement
 from schemas.analysis import Headline
-from schemas.identity import Token
 from schemas.level import LevelField
 from schemas.manifest import (
     DatasetManifest,
@@ -19,6 +18,7 @@ from schemas.manifest import (
 from schemas.message import Message
 from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate, Visibility
+from schemas.values.identity import Token
 
 State = Literal[
     "requested", "postponed", "planned", "running", "measured", "analyzed", "failed", "cancelled"

@@ -18,12 +18,12 @@ Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluat
 
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.evaluation import RunStarted
-from schemas.identity import token_of
+from schemas.live.resources import ResourcesUsed
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.people import ROLES, THE_USER, Asker
-from schemas.resources import ResourcesUsed
 from schemas.run import RunCompleted, RunFailed, RunReady, RunRecorded
+from schemas.values.identity import token_of
 
 ROOT = "mlscope.v1"
 REQUEST = f"{ROOT}.request"

@@ -9,10 +9,10 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from schemas.identity import Token
-from schemas.json_values import JsonObject
 from schemas.message import Command, Message
-from schemas.numbers import Count, Integer
+from schemas.values.identity import Token
+from schemas.values.json_values import JsonObject
+from schemas.values.numbers import Count, Integer
 
 SpanColumn = Literal[
     "lane",

@@ -26,7 +26,6 @@ from schemas.evaluation import (
     RunStarted,
 )
 from schemas.exploration import Explore, Explored
-from schemas.identity import keyed_evaluation_id, new_evaluation_id
 from schemas.level import Level
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.message import Fact
@@ -46,6 +45,7 @@ from schemas.request import (
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunRecorded, Tally
 from schemas.status import AgentStatus, Catalog, EvaluationList, FittingAgent, Matched
 from schemas.subjects import REQUEST, story_of
+from schemas.values.identity import keyed_evaluation_id, new_evaluation_id
 from services.analyzer.exploring import EXPLORATIONS
 
 E = "0123456789abcdef"

@@ -2,11 +2,11 @@
 
 from benchmarks.survey.subjects import Net
 from schemas.agent import Announcement
-from schemas.identity import new_evaluation_id
 from schemas.level import Level
 from schemas.plan import OfflinePlan
 from schemas.request import Blocks, Evaluate, ScenarioChoice, SystemNeed
 from schemas.status import AgentStatus, Catalog
+from schemas.values.identity import new_evaluation_id
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
 

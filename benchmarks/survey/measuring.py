@@ -18,18 +18,18 @@ from mlscope.statistics import optimal_batch as best_of
 from mlscope.statistics.throughput import GAIN
 from schemas.agent import AgentAnnounced
 from schemas.evaluation import EvaluationPlanned, RunStarted
-from schemas.identity import new_evaluation_id
 from schemas.level import Level
 from schemas.message import derived_id
 from schemas.plan import OfflinePlan, Plan, RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
+from schemas.values.identity import new_evaluation_id
 from services.agent.default_builders import BUILDERS
 from services.agent.host.announcing import announcement
 from services.agent.host.bundle import BundleSink
 from services.agent.host.offline import SHIPPED_MANIFESTS, orders_of
 from services.agent.host.outcome_publisher import OutcomePublisher, cause_of
-from services.agent.host.roofs import DeviceRoofs
+from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.link.allowances import Allowances
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder

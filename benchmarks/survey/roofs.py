@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.survey.bundles import frames_of
 from cli.offline.bundle import read
 from schemas.agent import Announcement
-from services.agent.host.roof_devices import gpu_number
+from services.agent.host.roofs.devices import gpu_number
 from services.agent.machine.datasheets import gpu_datasheet, with_datasheet_figures
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
 from services.analyzer.building.roofs.ceilings import ceilings_of

@@ -18,8 +18,8 @@ from schemas.evaluation import RunStarted
 from schemas.message import Fact
 from schemas.plan import OfflinePlan
 from schemas.run import RunCompleted, RunFailed
-from services.agent.host.kept_roofs import FOLDER as ROOFS
 from services.agent.host.offline import OfflineResources, run_plan
+from services.agent.host.roofs.stored import FOLDER as ROOFS
 from services.agent.link.allowances import Allowances
 
 

@@ -15,8 +15,8 @@ from cli.inputs.connection import folder_of
 from cli.inputs.operator import record_decision, tell_broker
 from cli.printing.output import Rows, write_rows
 from mlscope.people import People, Person, people_folder
-from schemas.identity import ALLOWED
 from schemas.people import Asker, PersonAdded, PersonRemoved
+from schemas.values.identity import ALLOWED
 
 _ARTICLES = {"viewer": "a", "requester": "a", "owner": "an"}
 _COLUMNS = ("name", "role", "at_most", "per_day", "since")

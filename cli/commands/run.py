@@ -18,8 +18,8 @@ from cli.printing.results import (
     write_result,
 )
 from mlscope.client.errors import ClientError
-from schemas.identity import keyed_evaluation_id
 from schemas.request import Evaluate
+from schemas.values.identity import keyed_evaluation_id
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint, ManifestFaulty
 from mlscope.manifests.folders import read_manifests
 from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
-from schemas.identity import new_evaluation_id
 from schemas.level import Level
 from schemas.manifest import (
     DatasetManifest,
@@ -27,6 +26,7 @@ from schemas.manifest import (
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, Refused
 from schemas.status import AgentStatus, Catalog
+from schemas.values.identity import new_evaluation_id
 from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan as plan_match

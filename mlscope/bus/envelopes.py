@@ -21,10 +21,10 @@ from schemas.encoding.codec import (
     unpack,
 )
 from schemas.encoding.errors import MalformedMessage, SchemaError
-from schemas.identity import token_of
 from schemas.message import Envelope, Fact, derived_id
 from schemas.request import Refused
 from schemas.subjects import subject_of
+from schemas.values.identity import token_of
 
 _log = logging.getLogger(__name__)
 _BURIED_BYTES = 64 * 1024

@@ -93,8 +93,8 @@ from schemas.agent import (
     AgentRevoked,
 )
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.clock import CLOCK_SUBJECT
 from schemas.encoding.message_index import COMMANDS
+from schemas.live.clock import CLOCK_SUBJECT
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject

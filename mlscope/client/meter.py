@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mlscope.quantities import shown
 from mlscope.statistics import is_certified
 from schemas.batch import QueriesAnswered
-from schemas.resources import ResourcesUsed
+from schemas.live.resources import ResourcesUsed
 
 BUCKETS_PER_OCTAVE = 8
 """Buckets of `Reading.histogram`: bucket n begins at 2 ** (n / 8) ns."""

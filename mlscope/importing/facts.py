@@ -19,10 +19,10 @@ from mlscope.tracing.spans import LinkedRow
 from schemas.agent import Accelerator, AgentAnnounced, Announcement, Hardware, Runtime
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.evaluation import EvaluationPlanned
-from schemas.identity import token_of
 from schemas.message import Fact, derived_id
 from schemas.plan import OfflinePlan
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, Tally
+from schemas.values.identity import token_of
 
 SPANS_PER_BATCH = 5_000
 QUERIES_PER_BATCH = 5_000

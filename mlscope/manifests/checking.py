@@ -13,9 +13,9 @@ from mlscope.manifests.files import file_faults
 from mlscope.manifests.ports import ELEMENT_TYPES, code_faults, port_faults
 from mlscope.manifests.variants import frameworks_of
 from mlscope.manifests.verifying import unverifiable_in
-from schemas.identity import PLAIN_NAMES, is_plain
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
 from schemas.operators import step_faults
+from schemas.values.identity import PLAIN_NAMES, is_plain
 
 _LONGEST_NAME = 128
 _ARCHITECTURES = ("amd64", "x86_64", "arm64", "aarch64", "ppc64le", "s390x", "riscv64")

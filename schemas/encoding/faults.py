@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from schemas.identity import ALLOWED
+from schemas.values.identity import ALLOWED
 
 _PREFIX = "Value error, "
 _MOST_CHARACTERS = 200

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from schemas.encoding.codec import encode_body
+from schemas.live.resources import ResourcesUsed
 from schemas.plan import WorkOrder
-from schemas.resources import ResourcesUsed
 from schemas.subjects import resources_subject
 from services.agent.host.execution import Execution
 from services.agent.machine.resource_use import ResourceMeter, gpu_number_of

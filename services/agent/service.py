@@ -29,13 +29,13 @@ from services.agent.host.clock_reading import read_cluster_clock
 from services.agent.host.commands import Commands
 from services.agent.host.execution import Execution
 from services.agent.host.folders import OwnFolder, clear_dead, own_folder
-from services.agent.host.kept_roofs import FOLDER
 from services.agent.host.leasing import HeldLease, LeaseClaim
 from services.agent.host.order_queue import OrderQueue
 from services.agent.host.outbox import BusSink
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerLimits, WorkerProcess
-from services.agent.host.roofs import DeviceRoofs
+from services.agent.host.roofs.keeping import DeviceRoofs
+from services.agent.host.roofs.stored import FOLDER
 from services.agent.host.sessions import Sessions, session_key
 from services.agent.host.state import Ended, Stopping
 from services.agent.link.allowances import Allowances

@@ -11,12 +11,12 @@ from psycopg.types.json import Jsonb
 
 import schemas.analysis
 from mlscope.counts import many
-from mlscope.migrations import Profile, apply
+from mlscope.database.migrations import Profile, apply
 from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.exploration import Explore
-from schemas.identity import run_key
 from schemas.request import ShowPredictions, ShowTables
+from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed
 from services.analyzer.divergence import Side
 from services.analyzer.errors import NoRuns, NoSuchRun

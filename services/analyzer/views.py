@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from mlscope.migrations import Migration
+from mlscope.database.migrations import Migration
 from services.analyzer.building.table import Analysis
 
 _TYPES = {"int": "int8", "float": "float8", "text": "text", "bool": "bool"}

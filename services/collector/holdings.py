@@ -11,9 +11,9 @@ import logging
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.counts import many
-from schemas.identity import run_key
 from schemas.run import RunRecorded
 from schemas.subjects import recorded_runs
+from schemas.values.identity import run_key
 from services.collector.errors import CollectorServiceError
 from services.collector.saving import patiently
 from services.collector.store import Store

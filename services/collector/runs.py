@@ -16,10 +16,10 @@ from schemas.evaluation import (
     RunInterrupted,
     RunStarted,
 )
-from schemas.identity import run_key
 from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan
 from schemas.run import RunCompleted, RunFailed, Tally
+from schemas.values.identity import run_key
 from services.collector.errors import ForeignFact, UnplannedRun, UnstartedAttempt
 from services.collector.rows import storable
 

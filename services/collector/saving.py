@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar, cast
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
 from schemas.batch import Batch
-from schemas.identity import run_key
+from schemas.values.identity import run_key
 from services.collector.errors import (
     DatabaseAway,
     DatabaseFull,

@@ -16,9 +16,9 @@ from psycopg import errors
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from mlscope.database import Database
-from mlscope.migrations import Profile, apply
-from mlscope.statements import read_statements
+from mlscope.database.connection import Database
+from mlscope.database.migrations import Profile, apply
+from mlscope.database.statements import read_statements
 from services.collector.completeness import StoredRows, WaitingAttempt
 from services.collector.errors import DatabaseAway, DatabaseFull, RefusedRows
 from services.collector.rows import COPY_HEADER, COPY_TRAILER, storable

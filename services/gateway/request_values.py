@@ -5,8 +5,8 @@ from starlette.requests import Request
 
 from mlscope.bus.bus import Bus
 from schemas.encoding.errors import MalformedMessage
-from schemas.identity import Token
 from schemas.people import THE_USER, Asker
+from schemas.values.identity import Token
 from services.gateway.access.personal_bus import as_asked_by
 
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)

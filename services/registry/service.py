@@ -18,8 +18,8 @@ from mlscope.manifests.folders import read_manifests
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLost, Lease
-from schemas.clock import CLOCK_SUBJECT, ClockRead
 from schemas.encoding.codec import encode_body
+from schemas.live.clock import CLOCK_SUBJECT, ClockRead
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest

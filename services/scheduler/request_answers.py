@@ -18,7 +18,6 @@ from mlscope.load.stop_rule import with_stop_rule
 from schemas.encoding.codec import decode_body, encode_body, is_json, unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.evaluation import EvaluationRequested
-from schemas.identity import keyed_evaluation_id, new_evaluation_id
 from schemas.message import Fact, Message
 from schemas.people import Asker, PersonRefused
 from schemas.request import (
@@ -31,6 +30,7 @@ from schemas.request import (
     ShowEvaluation,
 )
 from schemas.subjects import asker_of
+from schemas.values.identity import keyed_evaluation_id, new_evaluation_id
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import RequestRefused, Undecided, unsatisfiable
 from services.scheduler.evaluation.decide import decide_cancel

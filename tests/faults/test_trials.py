@@ -14,8 +14,8 @@ from cli.cluster.state import read_state
 from mlscope import Client
 from mlscope.client.watching import Progress
 from mlscope.settings import Settings
-from schemas.identity import run_key
 from schemas.status import EvaluationStatus
+from schemas.values.identity import run_key
 from tests.faults.digests import differing
 from tests.faults.trials import STATES, VICTIMS, Moment, Trial, trial
 from tests.faults.victims import kill

@@ -12,9 +12,9 @@ import msgpack
 import pytest
 
 from mlscope.client.errors import CommandRefused
-from schemas.identity import keyed_evaluation_id
 from schemas.level import Level
 from schemas.manifest import DatasetManifest
+from schemas.values.identity import keyed_evaluation_id
 from tests.flow.asking import stranger
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run, running
 from tests.flow.endings import failed, refused

@@ -15,7 +15,7 @@ import pytest
 
 from mlscope import Client
 from mlscope.client.errors import CommandRefused
-from schemas.identity import run_key
+from schemas.values.identity import run_key
 from tests.flow.asking import stranger
 from tests.flow.clusters import Cluster, assert_well, online, running, until
 

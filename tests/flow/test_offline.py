@@ -8,8 +8,8 @@ import pytest
 
 from cli.offline.bundle import Bundle, read
 from schemas.batch import QueriesAnswered
-from schemas.identity import run_key
 from schemas.status import EvaluationStatus
+from schemas.values.identity import run_key
 from tests.flow.clusters import Cluster, assert_well, online, run
 
 QUERIES = 6

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from cli.cluster.ports import free_port
-from schemas.identity import run_key
 from schemas.status import EvaluationStatus
+from schemas.values.identity import run_key
 from tests.faults.digests import differing
 from tests.flow.asking import stranger
 from tests.flow.clusters import SERVICES, Cluster, assert_well, online, run, until

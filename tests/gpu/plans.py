@@ -13,13 +13,13 @@ from typing import Any
 
 from cli.offline.planning import shipped_catalog
 from schemas.agent import Announcement
-from schemas.identity import new_evaluation_id
 from schemas.level import Level
 from schemas.manifest import ScenarioManifest
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate
 from schemas.run import RunCompleted
 from schemas.status import AgentStatus, Catalog
+from schemas.values.identity import new_evaluation_id
 from services.agent.default_builders import BUILDERS
 from services.agent.host.announcing import announcement
 from services.agent.host.offline import SHIPPED_MANIFESTS, OfflineResources, run_plan

@@ -14,9 +14,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from services.agent.host.kept_roofs import hardware_with_roofs
-from services.agent.host.roof_devices import gpu_device
-from services.agent.host.roofs import DeviceRoofs
+from services.agent.host.roofs.devices import gpu_device
+from services.agent.host.roofs.keeping import DeviceRoofs
+from services.agent.host.roofs.stored import hardware_with_roofs
 from services.agent.machine.datasheets import UNKNOWN, gpu_datasheet
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS

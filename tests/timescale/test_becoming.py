@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from mlscope.migrations import migrations_in
+from mlscope.database.migrations import migrations_in
 from services.collector import store as collector
 from services.collector.saving import prepared_of
 from tests.services.collector.builders import REQUESTED_NS, a_trace, some_queries

@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from mlscope.migrations import profile_of
+from mlscope.database.migrations import profile_of
 from schemas.evaluation import MeasuredRun
-from schemas.identity import run_key
 from schemas.request import ShowTables
+from schemas.values.identity import run_key
 from services.analyzer.analysis import analyze
 from services.analyzer.store import Store as AnalyzerStore
 from services.collector.runs import run_row

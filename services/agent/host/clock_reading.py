@@ -6,9 +6,9 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from mlscope.tracing.clock_offset import ClockOffset, Exchange, offset_of
-from schemas.clock import CLOCK_SUBJECT, ClockRead
 from schemas.encoding.codec import decode_body
 from schemas.encoding.errors import SchemaError
+from schemas.live.clock import CLOCK_SUBJECT, ClockRead
 
 _QUESTIONS = 8
 _WITHIN_S = 0.5

@@ -25,7 +25,7 @@ from services.agent.host.bundle import BundleSink
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher, Sink, cause_of
 from services.agent.host.process import WorkerLimits, WorkerProcess
-from services.agent.host.roofs import DeviceRoofs
+from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.messages import Outcome
 from services.agent.link.variants import variant_environment

@@ -11,8 +11,8 @@ from psycopg.rows import dict_row, tuple_row
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
-from mlscope.database import Database
-from mlscope.statements import read_statements
+from mlscope.database.connection import Database
+from mlscope.database.statements import read_statements
 from schemas.analysis import Flow, SpanRow, Spans, TracedRun
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.request import Refused, ShowFlow, ShowSpans

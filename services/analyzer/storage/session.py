@@ -9,8 +9,8 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import dict_row, tuple_row
 
-from mlscope.database import Database
-from mlscope.statements import read_statements
+from mlscope.database.connection import Database
+from mlscope.database.statements import read_statements
 from services.analyzer.errors import DatabaseAway
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from mlscope.evaluation.status import status_of, unrequested_status
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
+from schemas.live.resources import ResourcesUsed
 from schemas.people import THE_USER, Asker
-from schemas.resources import ResourcesUsed
 from schemas.status import EvaluationStatus
 from schemas.subjects import RESOURCES, ROOT, resources_subject, story_of
 from services.gateway.access.personal_bus import as_asked_by

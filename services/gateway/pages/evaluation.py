@@ -11,7 +11,7 @@ from mlscope.evaluation.fold import ENDED
 from schemas.analysis import Tables
 from schemas.status import EvaluationStatus
 from services.gateway.pages.analyses import Index, index_of
-from services.gateway.pages.models import address_of
+from services.gateway.pages.catalog.models import address_of
 from services.gateway.pages.results.caveats import FEW_CAUSES, Cause, causes_of, noise_text
 from services.gateway.pages.results.picture import (
     LatencyPicture,

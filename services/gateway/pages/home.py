@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from mlscope.counts import many
 from schemas.status import AgentStatus, EvaluationStatus
-from services.gateway.pages.agents import AgentRow, agent_rows
+from services.gateway.pages.catalog.agents import AgentRow, agent_rows
 from services.gateway.pages.comparing.regressions import Regression, regressions_in
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 

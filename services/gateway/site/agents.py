@@ -10,7 +10,7 @@ from schemas.encoding.codec import parse
 from schemas.request import ListEvaluations, Refused
 from services.gateway.bus_requests import agents as ask_agents
 from services.gateway.bus_requests import evaluations, open_evaluations
-from services.gateway.pages.agents import AgentsView, AgentView, agent_rows
+from services.gateway.pages.catalog.agents import AgentsView, AgentView, agent_rows
 from services.gateway.pages.evaluations import evaluation_rows
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of

@@ -7,8 +7,8 @@ from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
 from schemas.request import Refused, ShowCatalog
 from schemas.status import Catalog
-from services.gateway.pages.datasets import DatasetRow, DatasetView, datasets_view
-from services.gateway.pages.scenarios import scenarios_view
+from services.gateway.pages.catalog.datasets import DatasetRow, DatasetView, datasets_view
+from services.gateway.pages.catalog.scenarios import scenarios_view
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of
 

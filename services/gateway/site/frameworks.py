@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.pages.frameworks import frameworks_view
+from services.gateway.pages.catalog.frameworks import frameworks_view
 from services.gateway.rendering import rendered
 from services.gateway.request_values import bus_of
 

@@ -13,8 +13,8 @@ from schemas.request import ListEvaluations, Match, Refused
 from schemas.status import Matched
 from services.gateway.bus_requests import evaluations
 from services.gateway.bus_requests import models as ask_models
+from services.gateway.pages.catalog.models import SORTS, ModelView, Search, model_view, models_view
 from services.gateway.pages.comparing.exploring import Part, Terms
-from services.gateway.pages.models import SORTS, ModelView, Search, model_view, models_view
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import html_of, rendered
 from services.gateway.request_values import bus_of

@@ -10,7 +10,6 @@ from mlscope.manifests.constraints import constraint_of, satisfies, version_orde
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from schemas.agent import Announcement, Runtime
-from schemas.json_values import JsonObject
 from schemas.level import Level
 from schemas.manifest import (
     DatasetManifest,
@@ -23,6 +22,7 @@ from schemas.manifest import (
 from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
+from schemas.values.json_values import JsonObject
 from services.scheduler.errors import invalid
 from services.scheduler.placement.naming import architecture_of, is_same
 from services.scheduler.placement.requirements import (

@@ -9,7 +9,6 @@ from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
-from schemas.identity import PLAIN_NAMES, is_plain
 from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
@@ -23,6 +22,7 @@ from schemas.operators import placeholder_faults, step_faults
 from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
+from schemas.values.identity import PLAIN_NAMES, is_plain
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.placement.naming import is_same
 

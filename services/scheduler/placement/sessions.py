@@ -13,10 +13,10 @@ from itertools import product
 from typing import Any, Literal
 
 from mlscope.load.scenarios import COLD, WARM
-from schemas.identity import token_of
 from schemas.level import Level
 from schemas.plan import RunPlan, SessionPlan, Variant
 from schemas.request import Evaluate, ScenarioChoice
+from schemas.values.identity import token_of
 from services.scheduler.placement.levels import Levels
 from services.scheduler.placement.load_shapes import LoadShape
 

@@ -18,7 +18,7 @@ from benchmarks.survey.listed import Listed
 from schemas.level import Level
 from schemas.plan import OfflinePlan, Subject
 from schemas.run import Ceiling, RunCompleted
-from services.agent.host import roofs as keeping
+from services.agent.host.roofs import keeping
 from services.agent.link.messages import Outcome
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.worker.group import Group

@@ -8,7 +8,7 @@ import yaml
 
 from cli import exits
 from schemas.evaluation import EvaluationAnalyzed
-from schemas.identity import new_evaluation_id
+from schemas.values.identity import new_evaluation_id
 from tests.cli.conftest import CommandLine
 from tests.stories import FAILURES, LATENCY, StandIns, whole_story
 

@@ -9,11 +9,11 @@ from cli.machine_checks import Finding, peaks
 from cli.printing.catalog import catalog_rows, write_entries
 from schemas.run import Ceiling
 from schemas.status import AgentStatus, Catalog
-from services.agent.host import kept_roofs
 from services.agent.host.announcing import announcement
-from services.agent.host.kept_roofs import FOLDER, save_kept
-from services.agent.host.roof_devices import host_device
-from services.agent.host.roofs import DeviceRoofs
+from services.agent.host.roofs import stored as kept_roofs
+from services.agent.host.roofs.devices import host_device
+from services.agent.host.roofs.keeping import DeviceRoofs
+from services.agent.host.roofs.stored import FOLDER, save_kept
 from services.agent.machine.datasheets import UNKNOWN
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline.ceilings import Roof

@@ -27,7 +27,7 @@ from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.subjects import agent_command, facts_of
 from services.agent.errors import NameTaken
 from services.agent.fetching.fetching import FetchedAssets
-from services.agent.host.roof_devices import MeasuredDevice
+from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.service import serve
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -218,7 +218,7 @@ async def test_the_roof_is_measured_once_a_start_of_an_agent(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A disturbed measurement is repeated as soon as the machine looks quiet: it must not here.
-    monkeypatch.setattr("services.agent.host.roofs.device_is_quiet", is_busy)
+    monkeypatch.setattr("services.agent.host.roofs.keeping.device_is_quiet", is_busy)
     for session in ("s0", "s1"):
         run = a_run(f"of-{session}", level="framework")
         assert (await scheduler.command("start", an_order(runs=(run,), session=session))).accepted

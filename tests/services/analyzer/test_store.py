@@ -17,8 +17,8 @@ from cli.cluster.postgres import Postgres
 from mlscope.tracing.batches import trace_batch
 from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
-from schemas.identity import run_key
 from schemas.request import ShowTables
+from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed, analyze
 from services.analyzer.correlation import METHODS
 from services.analyzer.errors import DatabaseAway, NoRuns

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.migrations import Profile, migrations_in
+from mlscope.database.migrations import Profile, migrations_in
 from services.collector import store
 
 _FOLDER = Path(store.__file__).with_name("migrations")

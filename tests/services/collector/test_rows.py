@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlscope.statements import read_statements
+from mlscope.database.statements import read_statements
 from mlscope.tracing.batches import Attempt, linked_batch, query_batch, trace_batch
 from schemas.batch import Batch
 from services.collector import rows as module

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from mlscope.statements import read_statements
+from mlscope.database.statements import read_statements
 from schemas.evaluation import RunInterrupted
-from schemas.identity import run_key
 from schemas.run import RunFailed, Tally
+from schemas.values.identity import run_key
 from services.collector import store as module
 from services.collector.completeness import StoredRows
 from services.collector.errors import DatabaseAway, RefusedRows

@@ -7,7 +7,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
-from schemas.resources import ResourcesUsed
+from schemas.live.resources import ResourcesUsed
 from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.feeds import Feeds

@@ -5,7 +5,7 @@ from mlscope.evaluation.status import status_of
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.analysis import Estimate, Headline
 from schemas.status import AgentStatus, EvaluationStatus
-from services.gateway.pages.agents import hardware_text
+from services.gateway.pages.catalog.agents import hardware_text
 from services.gateway.pages.comparing.regressions import regressions_in
 from services.gateway.pages.home import HomeView, Overview
 from services.gateway.rendering import html_of

@@ -7,8 +7,8 @@ from mlscope.bus.bus import Bus
 from schemas.agent import CollectorFacts
 from schemas.manifest import DatasetManifest, Sample, ScenarioManifest, Source, Synthetic
 from schemas.run import Ceiling
-from services.gateway.pages.datasets import DatasetRow, DatasetView, datasets_view
-from services.gateway.pages.scenarios import drawing_of, scenarios_view
+from services.gateway.pages.catalog.datasets import DatasetRow, DatasetView, datasets_view
+from services.gateway.pages.catalog.scenarios import drawing_of, scenarios_view
 from services.gateway.rendering import html_of, prose
 from tests.services.gateway.conftest import web_over
 from tests.services.gateway.pages.test_home import an_agent

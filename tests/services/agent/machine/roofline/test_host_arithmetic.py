@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.run import Ceiling
-from services.agent.host import roof_devices
+from services.agent.host.roofs import devices as roof_devices
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline import host_roof
 from services.agent.machine.roofline.host_arithmetic import INSTRUCTIONS, SIZES, missing_reason

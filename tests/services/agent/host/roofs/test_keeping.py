@@ -16,16 +16,17 @@ from mlscope.assets.locks import try_lock
 from schemas.agent import Accelerator, Announcement
 from schemas.plan import WorkOrder
 from schemas.run import Ceiling
-from services.agent.host import kept_roofs, roof_devices
-from services.agent.host import roofs as keeping
 from services.agent.host.announcing import announcement
 from services.agent.host.execution import Execution
-from services.agent.host.kept_roofs import load_kept, save_kept
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
-from services.agent.host.roof_devices import MeasuredDevice, gpu_number
-from services.agent.host.roof_process import device_is_quiet, measure_in_process
-from services.agent.host.roofs import PAUSE_S, DeviceRoofs
+from services.agent.host.roofs import devices as roof_devices
+from services.agent.host.roofs import keeping
+from services.agent.host.roofs import stored as kept_roofs
+from services.agent.host.roofs.devices import MeasuredDevice, gpu_number
+from services.agent.host.roofs.keeping import PAUSE_S, DeviceRoofs
+from services.agent.host.roofs.process import device_is_quiet, measure_in_process
+from services.agent.host.roofs.stored import load_kept, save_kept
 from services.agent.machine.noise import usable_core_numbers
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
 from services.agent.machine.roofline.measurements import APART_NS, MEASUREMENTS, KeptRoof

@@ -8,8 +8,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from cli.cluster.postgres import Postgres
+from mlscope.database.migrations import Migration, apply, migrations_in, profile_of
 from mlscope.errors import WrongEncoding
-from mlscope.migrations import Migration, apply, migrations_in, profile_of
 
 
 def _write(folder: Path, **files: str) -> Path:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from schemas.encoding.codec import decode_envelope, encode, fact_in
 from schemas.encoding.errors import MalformedMessage
-from schemas.json_values import MAX_DEPTH, check_json
 from schemas.message import MAX_NAME, Envelope
 from schemas.run import Conditions
+from schemas.values.json_values import MAX_DEPTH, check_json
 from tests.services.collector.builders import a_completion
 
 JSON = st.recursive(

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from schemas.manifest import ModelManifest
-from services.gateway.pages.models import Search, matching_models, model_view, models_view
+from services.gateway.pages.catalog.models import Search, matching_models, model_view, models_view
 from services.gateway.rendering import html_of
 from tests.stories import StandIns, a_model
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.statements import read_statements, statements_in
+from mlscope.database.statements import read_statements, statements_in
 
-SERVICES = Path(__file__).parents[2] / "services"
+SERVICES = Path(__file__).parents[3] / "services"
 TEXT = """-- first --
 -- What it does.
 SELECT 1;

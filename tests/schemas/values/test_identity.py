@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.identity import (
+from schemas.values.identity import (
     ALLOWED,
     Token,
     keyed_evaluation_id,

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.identity import Token
 from schemas.message import Message
+from schemas.values.identity import Token
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from mlscope.database import Database
+from mlscope.database.connection import Database
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from schemas.manifest import FrameworkManifest
 from schemas.status import Catalog
-from services.gateway.pages.frameworks import EXTRAS, frameworks_view
+from services.gateway.pages.catalog.frameworks import EXTRAS, frameworks_view
 from services.gateway.rendering import html_of
 from tests.services.gateway.pages.test_home import an_agent
 from tests.stories import a_model

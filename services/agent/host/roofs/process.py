@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from services.agent.host.process import worker_environment
-from services.agent.host.roof_devices import MeasuredDevice
+from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.machine.noise import noise_between, others_share, read_machine
 from services.agent.machine.roofline.ceilings import MOST_OTHERS, Roof
 from services.agent.machine.roofline.gpu_watch import gpu_is_quiet

@@ -22,7 +22,15 @@ from mlscope.assets.locks import try_lock
 from schemas.agent import Announcement
 from schemas.level import Level
 from schemas.plan import WorkOrder
-from services.agent.host.kept_roofs import (
+from services.agent.host.roofs.devices import (
+    MeasuredDevice,
+    gpu_device,
+    gpu_number,
+    host_device,
+    names_low_precision,
+)
+from services.agent.host.roofs.process import device_is_quiet, failed_roof, measure_in_process
+from services.agent.host.roofs.stored import (
     NOTHING_KEPT,
     hardware_with_roofs,
     known_host,
@@ -30,14 +38,6 @@ from services.agent.host.kept_roofs import (
     save_kept,
     with_datasheet,
 )
-from services.agent.host.roof_devices import (
-    MeasuredDevice,
-    gpu_device,
-    gpu_number,
-    host_device,
-    names_low_precision,
-)
-from services.agent.host.roof_process import device_is_quiet, failed_roof, measure_in_process
 from services.agent.machine.hardware import this_machine
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
 from services.agent.machine.roofline.host_roof import LOW_PRECISION_FLAG

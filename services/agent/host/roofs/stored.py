@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from schemas.agent import Accelerator, Hardware
-from services.agent.host.roof_devices import MeasuredDevice, accelerator_device, host_device
+from services.agent.host.roofs.devices import MeasuredDevice, accelerator_device, host_device
 from services.agent.machine.datasheets import cpu_datasheet, gpu_datasheet, with_datasheet_figures
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.machine.roofline.gpu_arithmetic import installed_gpu_library

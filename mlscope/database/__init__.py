@@ -1,0 +1,1 @@
+"""PostgreSQL and TimescaleDB: one connection, the SQL files of schemas, and named statements."""

@@ -1,0 +1,1 @@
+"""Messages that nobody stores: what a run uses of its machine, and questions about clocks."""

@@ -1,0 +1,1 @@
+"""Pages of the catalog: agents, datasets, frameworks, models and scenarios."""
