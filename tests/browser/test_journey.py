@@ -8,12 +8,26 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import Browsing
+from tests.browser.chromium import Browsing, until
 from tests.browser.hands import Finger, Hands, Keys, Mouse
 from tests.flow.clusters import Cluster, running
 
 MODEL = "tiny-cnn"
-WITHIN_MS = 60_000
+WITHIN_MS = 90_000
+QUERIES = 160
+"""Of each run, 20 a second: long enough to look at its trace while it goes on."""
+SHOWN = "globalThis.__timeline?.stats().spans"
+REFERENCES = """() => {
+  const sources = "[src], [srcset], [data], [poster], link[href], image, use";
+  const named = [...document.querySelectorAll(sources)].map((element) => element.outerHTML);
+  const styles = [...document.querySelectorAll("style, [style], [fill], [filter]")];
+  const imports = styles.flatMap((element) =>
+    element.outerHTML.match(/@import[^;]*|url\\((?!["']?(#|data:))[^)]*/g) ?? []);
+  const links = [...document.querySelectorAll("a[href]")].map((link) => link.getAttribute("href"));
+  const loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
+  return [...named, ...imports, ...links.filter((href) => !href.startsWith("#")), ...loaded];
+}"""
+"""What a document refers to outside of itself, and what it loaded."""
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -36,7 +50,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def place(cluster: Cluster) -> Place:
     """Evaluate once, for the comparison at the end."""
-    request = ("run", MODEL, "--scenario", "online:queries=20", "--trace-level", "framework")
+    load = ("--scenario", "fixed_rate:queries=20")
+    request = ("run", MODEL, *load, "--trace-level", "framework")
     before = cluster.mlscope(*request, "--detach").strip()
     cluster.mlscope("watch", before)
     return Place(cluster, before)
@@ -64,15 +79,17 @@ async def travel(hands: Hands, place: Place) -> None:
     await hands.press(page.get_by_role("link", name="New", exact=True))
     await arrived(page, "/new")
     await start(hands)
-    evaluation = await ended(page)
+    evaluation = await begun(page)
     await hands.press(page.locator("main").get_by_role("link", name="Trace", exact=True))
     await arrived(page, f"/evaluations/{evaluation}/trace")
+    await follow_to_the_record(page)
     layer = await slowest_layer(hands)
     await hands.press(page.get_by_role("link", name="this layer in A2"))
     await arrived(page, f"/evaluations/{evaluation}/analyses/A2")
     await expect(page.locator("#table tbody")).to_contain_text(layer)
     await hands.press(page.locator(f".trail a[href='/evaluations/{evaluation}']"))
     await arrived(page, f"/evaluations/{evaluation}")
+    await expect(page.locator("#evaluation")).to_have_attribute("data-live", "no")
     await compare(hands, evaluation, place.before)
     await hands.press(page.locator(f".rivals a[href='/evaluations/{evaluation}']"))
     await arrived(page, f"/evaluations/{evaluation}")
@@ -95,21 +112,32 @@ async def start(hands: Hands) -> None:
     await hands.type(page.locator("#field-search"), MODEL)
     await hands.press(page.locator(f"#model-{MODEL}"))
     await expect(page.locator("[data-region=preview]")).to_contain_text("1 agent fits")
-    queries = page.locator("#field-online\\.queries")
-    await hands.type(queries, "40")
+    await hands.press(page.locator("#scenario-fixed_rate"))
+    await hands.press(page.locator("#scenario-online"))
+    await hands.type(page.locator("#field-fixed_rate\\.queries"), str(QUERIES))
     await hands.press(page.locator("#level-framework"))
-    command = f"mlscope run {MODEL} --scenario online:queries=40 --trace-level framework"
+    load = f"--scenario fixed_rate:queries={QUERIES}"
+    command = f"mlscope run {MODEL} {load} --trace-level framework"
     await expect(page.locator("#text-command")).to_have_text(command)
     await hands.press(page.get_by_role("button", name="Start", exact=True))
 
 
-async def ended(page: Page) -> str:
-    """Wait on its own page until the evaluation has ended; return its id."""
+async def begun(page: Page) -> str:
+    """Wait on its own page until the evaluation runs; return its id."""
     await page.wait_for_url(re.compile(r"/evaluations/[0-9a-f]{16}$"))
-    await expect(page.locator("#state")).to_have_text("analyzed", timeout=WITHIN_MS)
-    await expect(page.locator("#evaluation")).to_have_attribute("data-live", "no")
+    await expect(page.locator("#state")).to_have_text("running", timeout=WITHIN_MS)
     await assert_accessible(page)
     return str(page.url.rpartition("/")[2])
+
+
+async def follow_to_the_record(page: Page) -> None:
+    """See on the trace's `page` that spans arrive while it is live, then that it is the record."""
+    await expect(page.locator("#timeline")).to_have_attribute("data-live", "yes")
+    for _ in range(2):
+        shown = int(await page.evaluate(SHOWN) or 0)
+        await until(page, f"{SHOWN} > {shown}")
+    assert await page.locator("#timeline").get_attribute("data-live") == "yes"
+    await expect(page.locator("#timeline")).to_have_attribute("data-live", "no", timeout=WITHIN_MS)
 
 
 async def slowest_layer(hands: Hands) -> str:
@@ -142,7 +170,7 @@ async def compare(hands: Hands, evaluation: str, before: str) -> None:
     await arrived(page, "/compare")
     await hands.press(page.locator(f"#run-{before}"))
     await hands.press(page.get_by_role("button", name="Compare", exact=True))
-    await expect(page.locator("#ratios")).to_contain_text("online")
+    await expect(page.locator("#ratios")).to_contain_text("fixed_rate")
     for compared in (evaluation, before):
         assert compared in await page.locator(".rivals").inner_text()
     await arrived(page, "/compare")
@@ -152,3 +180,4 @@ async def report(hands: Hands, evaluation: str) -> None:
     """Open the report of an `evaluation`, and see that it stands alone."""
     await hands.press(hands.page.get_by_role("link", name="Report", exact=True))
     await arrived(hands.page, f"/evaluations/{evaluation}/report")
+    assert await hands.page.evaluate(REFERENCES) == []
