@@ -159,11 +159,13 @@ class Meter:
         if meter := self._meter(run, attempt):
             meter.count_spans(sequence, count)
 
-    def note_use(self, used: ResourcesUsed) -> None:
-        """Keep what a run that answers queries uses now."""
+    def note_use(self, used: ResourcesUsed) -> bool:
+        """Keep what a run that answers queries uses now; return whether it is such a run."""
         meter = self._runs.get(used.run)
-        if meter is not None and meter.attempt == used.attempt:
-            meter.note_use(used)
+        if meter is None or meter.attempt != used.attempt:
+            return False
+        meter.note_use(used)
+        return True
 
     def read(self) -> dict[str, Reading]:
         """Return every run's reading, by run."""

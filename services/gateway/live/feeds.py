@@ -161,8 +161,8 @@ class Feed:
                 if entity == RESOURCES:
                     used = decode_body(ResourcesUsed, body)
                     # An agent may say so of its own runs only: the broker checks the subject.
-                    if subject == resources_subject(used):
-                        self._meter.note_use(used)
+                    if subject == resources_subject(used) and self._meter.note_use(used):
+                        self._has_progress = True
                     continue
                 if entity == "trace":
                     if self.relay is not None:

@@ -35,6 +35,19 @@ export function testAHistogramThatDidNotChangeIsKept() {
   equal(reading.histogram, [8, 1]);
 }
 
+export function testWhatARunUsesIsNewsAlsoWhileNoQueryEnds() {
+  const progress = new Progress();
+  progress.take(tick({ answered: 10, samples: 10, until_ns: 1e9, cpu_cores: 1 }));
+  progress.take(tick({ answered: 30, samples: 30, until_ns: 2e9, cpu_cores: 1 }));
+  equal(progress.take(tick({ answered: 30, samples: 30, until_ns: 2e9, cpu_cores: 1 })), []);
+  for (const use of [{ cpu_cores: 2 }, { cpu_cores: 2, gpu_share: 0.5 }, { cpu_cores: 2, gpu_share: 0.5, power_w: 300 }]) {
+    const [reading] = progress.take(tick({ answered: 30, samples: 30, until_ns: 2e9, ...use }));
+    equal([reading.cpu_cores, reading.gpu_share ?? null, reading.rate], [2, use.gpu_share ?? null, 20]);
+  }
+  const [reading] = progress.take(tick({ answered: 60, samples: 60, until_ns: 3e9, cpu_cores: 2 }));
+  equal(reading.rate, 30);
+}
+
 export function testBarsHaveThoseBetweenAndTheShareBelow() {
   const bars = barsOf([8, 1, 10, 3]);
   equal(bars.map((bar) => bar.count), [1, 0, 3]);

@@ -11,6 +11,7 @@ from schemas.live.resources import ResourcesUsed
 from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.feeds import Feeds
+from services.gateway.live.viewer import Viewer
 from tests.stories import E, StandIns, beginning, queries, whole_story
 
 
@@ -76,3 +77,29 @@ async def test_what_a_run_uses_comes_with_its_progress(
             await agent.publish_live(other, encode_body(forged))
             await asyncio.sleep(0.05)
         assert '"gpu_share":[null],"power_w":[99.0]' in tick.data
+
+
+async def test_what_a_run_uses_is_told_while_no_query_ends(
+    bus: Bus, server: MemoryServer, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    used = ResourcesUsed(evaluation=E, run="r0", attempt=1, agent="a1", cpu_cores=1.5)
+    feeds = Feeds(bus, limit=8)
+    async with (
+        connect(server, "agent") as agent,
+        feeds.viewing(E, after=0) as (feed, viewer),
+        asyncio.timeout(30),
+    ):
+        while not feed.scene.caught_up:
+            await viewer.wait(1.0)
+        await agent.publish(queries([5, 7]), id="q0")
+        while not told_of(viewer, '"answered":[2]'):
+            await viewer.wait(1.0)
+        await agent.publish_live(resources_subject(used), encode_body(used))
+        while not told_of(viewer, '"cpu_cores":[1.5]'):
+            await viewer.wait(1.0)
+
+
+def told_of(viewer: Viewer, text: str) -> bool:
+    """Take what waits for a `viewer`; return whether progress with this `text` is among it."""
+    return any(event.name == "progress" and text in str(event.data) for event in viewer.take())

@@ -38,9 +38,11 @@ export class Histogram {
   constructor(figure) {
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
     figure.append(this.svg);
+    addEventListener("resize", () => this.reading && this.show(this.reading));
   }
 
   show(reading) {
+    this.reading = reading;
     const bars = barsOf(reading.histogram);
     if (!bars.length) return;
     const width = this.svg.clientWidth || WIDTH;

@@ -24,6 +24,9 @@
  */
 
 const WINDOW_NS = 1e9;
+const COUNTS = ["answered", "failed", "spans"];
+const USE = ["cpu_cores", "gpu_share", "power_w"];
+const RATES = ["rate", "samplesRate", "flight"];
 const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard", "cpu_cores", "gpu_share", "power_w", "histogram"];
 
 /** The newest reading of each run, and some before, for rates. */
@@ -47,9 +50,13 @@ export class Progress {
       if (last && reading.attempt < last.attempt) continue;
       const isNew = !last || reading.attempt > last.attempt;
       reading.histogram ??= isNew ? [] : last.histogram;
-      if (!isNew && last.answered === reading.answered && last.spans === reading.spans && last.failed === reading.failed) continue;
-      const history = isNew ? [] : before.filter((one) => one.until_ns >= reading.until_ns - WINDOW_NS || one === last);
-      addRates(reading, history[0]);
+      const isSame = (name) => !isNew && (last[name] ?? null) === (reading[name] ?? null);
+      if ([...COUNTS, ...USE].every(isSame)) continue;
+      // What a run uses is told between queries too: the rates stay those of the last queries.
+      const isUseAlone = COUNTS.every(isSame);
+      const history = isNew ? [] : before.filter((one) => (one.until_ns >= reading.until_ns - WINDOW_NS || one === last) && !(isUseAlone && one === last));
+      if (isUseAlone) for (const name of RATES) reading[name] = last[name];
+      else addRates(reading, history[0]);
       history.push(reading);
       this.readings.set(reading.run, history);
       changed.push(reading);

@@ -62,8 +62,11 @@ export class Strips {
       if (OPTIONAL.has(name) && values[0] === undefined) continue;
       document.getElementById(`strip-${name}`).hidden = false;
       document.querySelector(`[data-figure="${name}"]`).textContent = strip.text(reading);
-      if (values[0] === undefined || reading.until_ns <= (columns[0].at(-1) ?? -1) * 1e9) continue;
-      [reading.until_ns / 1e9, ...values].forEach((value, place) => columns[place].push(value ?? null));
+      const [time_s, last_s] = [reading.until_ns / 1e9, columns[0].at(-1) ?? -1];
+      if (values[0] === undefined || time_s < last_s) continue;
+      // No query ended since: the newest point is the last one, corrected.
+      if (time_s === last_s) columns.forEach((column) => column.pop());
+      [time_s, ...values].forEach((value, place) => columns[place].push(value ?? null));
       if (columns[0].length > MOST_POINTS) columns.forEach((column) => column.shift());
       this.draw(name, strip);
     }
@@ -103,6 +106,7 @@ export class Strips {
   restart() {
     for (const plot of Object.values(this.plots)) plot.destroy();
     this.plots = {};
+    for (const name of Object.keys(this.data)) if (this.data[name][0].length) this.draw(name, STRIPS[name]);
   }
 
   resize() {
