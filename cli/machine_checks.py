@@ -152,10 +152,11 @@ def database() -> Finding:
 def frameworks() -> Iterator[Finding]:
     """Check which frameworks this machine has, and which levels each trace collector supports."""
     from services.agent.host.announcing import installed_runtimes, known_collectors
+    from services.agent.machine.hardware import nvidia_accelerators
 
-    runtimes = list(installed_runtimes((), ()))
+    runtimes = list(installed_runtimes((), tuple(nvidia_accelerators())))
     for runtime in runtimes:
-        devices = ",".join(runtime.devices)
+        devices = ",".join(runtime.devices) or f"no device ({runtime.device_reason})"
         deepest = runtime.deepest_level.name.lower()
         observation = f"{runtime.version} on {devices}, traced down to {deepest}"
         yield Finding(f"framework {runtime.framework}", "ok", observation)

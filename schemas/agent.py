@@ -18,6 +18,8 @@ class Accelerator(Message):
 
     name: str
     kind: Literal["gpu", "tpu", "npu", "fpga", "other"] = "gpu"
+    #: nvidia, amd, …; agents of release 0.1 announce GPUs of NVIDIA alone, and no vendor
+    vendor: str = ""
     memory_bytes: int = 0
     #: bus: pcie, nvlink, sxm …
     interconnect: str = ""
@@ -64,6 +66,8 @@ class Runtime(Message):
     framework: str
     version: str
     devices: tuple[str, ...] = ("cpu",)
+    #: why it has no device
+    device_reason: str = ""
     deepest_level: LevelField = Level.MODEL
 
 

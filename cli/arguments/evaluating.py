@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from cli.arguments.parts import (
+    DEVICE_HELP,
     MODEL_HELP,
     WAIT_HELP,
     Parsers,
@@ -153,7 +154,7 @@ def add_answers(commands: Parsers) -> None:
         help="option of the predictor; repeatable",
     )
     add("--agent", action="append", default=[], metavar="ID", help="only this agent; repeatable")
-    add("--device", default="", metavar="NAME", help="cpu, cuda, …")
+    add("--device", default="", metavar="NAME", help=DEVICE_HELP)
     add("--wait", type=float, metavar="S", help=WAIT_HELP)
     compare = add_command(
         commands,

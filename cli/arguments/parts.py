@@ -11,6 +11,7 @@ Command = Callable[[argparse.Namespace], int | Coroutine[object, object, int]]
 _FORMATS = ("table", "json", "csv")
 MODEL_HELP = "a model's NAME[:CONSTRAINT], or a manifest file"
 SHIPPED_MODEL_HELP = "name of a shipped model, or a manifest file"
+DEVICE_HELP = "cpu, gpu (any), cuda (NVIDIA's) or a name of a predictor's own, as fpga"
 WAIT_HELP = "how many seconds to wait for a suitable agent"
 DATA_HELP = "data folder of the local cluster (default: MLSCOPE_DATA, else .mlscope)"
 URL_HELP = "address of the NATS server (default: MLSCOPE_NATS_URL)"
@@ -63,7 +64,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_machine(add: Callable[..., object], agent_help: str) -> None:
     """Add the options that name machines, through `add`; `agent_help` is the help of `--agent`."""
     add("--agent", action="append", default=[], metavar="ID", help=f"{agent_help}; repeatable")
-    add("--device", default="", metavar="NAME", help="cpu, cuda, …")
+    add("--device", default="", metavar="NAME", help=DEVICE_HELP)
     add(
         "--need",
         action="append",

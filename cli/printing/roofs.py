@@ -77,5 +77,5 @@ def _devices(
     name, note = hardware.cpu_model or hardware.architecture, hardware.roof_note
     host = f"{name}, {hardware.cores} threads"
     yield host, hardware.peak_flops, hardware.memory_bandwidth, note
-    for gpu in hardware.accelerators:
+    for gpu in (own for own in hardware.accelerators if own.kind == "gpu"):
         yield gpu.name, gpu.peak_flops, gpu.memory_bandwidth, gpu.roof_note

@@ -46,6 +46,15 @@ class BadOption(AgentError):
         super().__init__(f"option {option} must be {expected} (found {value!r})")
 
 
+class DevicesNotFound(AgentError):
+    """A predictor's package cannot look for its devices."""
+
+    def __init__(self, framework: str, reason: str) -> None:
+        """Name the framework and why."""
+        self.framework, self.reason = framework, reason
+        super().__init__(f"devices of framework {framework}: {reason}")
+
+
 class PackageMissing(AgentError):
     """A Python package is needed that is not installed here."""
 

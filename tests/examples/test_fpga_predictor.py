@@ -2,7 +2,6 @@
 
 import importlib
 import struct
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ from schemas.manifest import ModelManifest
 from services.agent.errors import BadOption, OpenFailed, PredictFailed
 from services.agent.host.announcing import installed_runtimes
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
+from tests.examples.installing import install_fpga_predictor
 
-PACKAGE = Path(__file__).parent / "fpga_predictor"
 WEIGHTS = np.random.default_rng(5).integers(-127, 127, (6, 4)).astype(np.int8)
 SCALE = 0.5
 BITFILE = struct.pack("<4sIIf", b"FPGA", *WEIGHTS.shape, SCALE) + WEIGHTS.tobytes()
@@ -24,14 +23,9 @@ BITFILE = struct.pack("<4sIIf", b"FPGA", *WEIGHTS.shape, SCALE) + WEIGHTS.tobyte
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the package into a folder of its own, from a copy: building writes beside it."""
-    folder = tmp_path_factory.mktemp("installed")
-    source = tmp_path_factory.mktemp("source")
-    for each in ("pyproject.toml", "README.md", "fpga_predictor.py"):
-        (source / each).write_bytes((PACKAGE / each).read_bytes())
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder)]
-    subprocess.run([*pip, *options, str(source)], check=True, capture_output=True)
+    """Install the package into a folder of its own."""
+    folder = tmp_path_factory.mktemp("installed") / "packages"
+    install_fpga_predictor(folder)
     return folder
 
 
@@ -64,7 +58,16 @@ def opened(installed: None) -> Iterator[Predictor]:
 
 
 def test_an_agent_offers_it(installed: None) -> None:
-    assert [each.framework for each in installed_runtimes(("fpga",), ())] == ["fpga"]
+    (runtime,) = installed_runtimes(("fpga",), ())
+    assert (runtime.framework, runtime.devices) == ("fpga", ("fpga",))
+
+
+def test_a_machine_without_a_board_is_not_offered(
+    installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FPGA_EXAMPLE_BOARDS", "0")
+    (runtime,) = installed_runtimes(("fpga",), ())
+    assert (runtime.devices, runtime.device_reason) == ((), "its package finds no device here")
 
 
 def test_predictions_are_those_of_the_matrix(opened: Predictor) -> None:

@@ -3,12 +3,13 @@
 import platform
 from collections.abc import Collection, Iterator, Mapping
 
-from schemas.agent import Accelerator, Announcement, CollectorFacts, Runtime
+from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
 from services.agent.collectors import availability_of, collector_names
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.machine.hardware import package_version, this_machine
 from services.agent.predictors import SHIPPED, predictor_names
+from services.agent.predictors.devices import DeclaredDevices, declared_devices
 
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "jax": ("jax",),
@@ -45,7 +46,7 @@ def announcement(
     `image` is the container image it runs in, `labels` are its owner's, `predictors` limits the
     frameworks it offers, and `allowances` are what models may use.
     """
-    hardware = this_machine()
+    hardware = hardware_with_declared(this_machine(), predictors)
     return Announcement(
         agent=agent,
         incarnation=incarnation,
@@ -89,20 +90,41 @@ def installed_runtimes(
 ) -> Iterator[Runtime]:
     """Yield the installed frameworks that have a predictor, on CPU and on `accelerators`.
 
-    `names` selects some; empty selects all but those that run models on other machines.
+    `names` selects some; empty selects all but those that run models on other machines. One whose
+    package declares its devices (`mlscope.devices`) is on these and no others.
     """
-    for name in predictor_names():
-        installed = installed_distribution(name)
-        if installed is None or (name not in names if names else name in _ONLY_IF_NAMED):
-            continue
-        distribution, version = installed
-        gpu = bool(accelerators) and serves_gpu(distribution, version)
+    has_gpu = any(own.kind == "gpu" for own in accelerators)
+    for name, (distribution, version) in _offered(names):
+        has_both = has_gpu and serves_gpu(distribution, version)
+        usual = DeclaredDevices(("cpu", "gpu") if has_both else ("cpu",))
+        devices = declared_devices(name) or usual
         yield Runtime(
             framework=name,
             version=version,
-            devices=("cpu", "gpu") if gpu else ("cpu",),
+            devices=devices.names,
+            device_reason=devices.reason,
             deepest_level=_DEEPEST.get(name, Level.MODEL),
         )
+
+
+def hardware_with_declared(hardware: Hardware, names: tuple[str, ...]) -> Hardware:
+    """Return `hardware` with the accelerators that packages of predictors found.
+
+    One that two of them found counts once. `names` selects frameworks as in `installed_runtimes`.
+    """
+    accelerators = hardware.accelerators
+    for name, _ in _offered(names):
+        if devices := declared_devices(name):
+            accelerators += tuple(own for own in devices.accelerators if own not in accelerators)
+    return hardware.model_copy(update={"accelerators": accelerators})
+
+
+def _offered(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each framework to offer with its distribution and version; `names` selects some."""
+    for name in predictor_names():
+        installed = installed_distribution(name)
+        if installed and (name in names if names else name not in _ONLY_IF_NAMED):
+            yield name, installed
 
 
 def serves_gpu(distribution: str, version: str) -> bool:

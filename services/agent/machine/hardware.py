@@ -63,6 +63,7 @@ def nvidia_accelerators() -> Iterator[Accelerator]:
             name = _text(pynvml.nvmlDeviceGetName(device))
             yield Accelerator(
                 name=name,
+                vendor="nvidia",
                 memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(device).total,
                 interconnect=_interconnect(pynvml, device),
                 driver=driver,

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mlscope.manifests.device_names import is_gpu
 from mlscope.tracing.texts import json_text
 from schemas.level import Level
 from services.agent.collectors import (
@@ -66,7 +67,7 @@ class CollectorContext:
     def levels_of(self, name: str, availability: Availability) -> set[Level]:
         """Return the levels that a collector has here. Raises CollectorUnavailable without any."""
         device, framework = self.opened.device, self.opened.framework
-        kind = device if device == "cpu" else "gpu"
+        kind = "gpu" if is_gpu(device) else device
         if not availability.levels:
             raise CollectorUnavailable(
                 name, availability.reason or "it can't collect anything here"

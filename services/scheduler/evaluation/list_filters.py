@@ -7,6 +7,7 @@ from packaging.specifiers import SpecifierSet
 
 from mlscope.evaluation.status import model_name
 from mlscope.manifests.constraints import constraint_of, satisfies
+from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.errors import BadConstraint
 from schemas.analysis import Estimate
 from schemas.manifest import FrameworkNeed
@@ -15,7 +16,7 @@ from schemas.status import Catalog
 from services.scheduler.errors import invalid
 from services.scheduler.evaluation.listing import Row
 from services.scheduler.evaluation.state import EvaluationState
-from services.scheduler.placement.matching import is_device, machine_mismatches
+from services.scheduler.placement.matching import machine_mismatches
 from services.scheduler.placement.requirements import OF_MANIFEST
 from services.scheduler.placement.resolving import described_system
 
@@ -116,7 +117,7 @@ def _constraint(text: str, field: str) -> SpecifierSet:
 def _system_filters(need: SystemNeed, catalog: Catalog) -> list[RowFilter]:
     filters: list[RowFilter] = []
     if need.device.strip():
-        filters.append(lambda row: bool(row.device) and is_device(row.device, need.device))
+        filters.append(_on_device(need.device, catalog))
     if need.model_copy(update={"device": ""}) == SystemNeed():
         return filters
     if need.image == OF_MANIFEST:
@@ -130,6 +131,18 @@ def _system_filters(need: SystemNeed, catalog: Catalog) -> list[RowFilter]:
         and not any(machine_mismatches(announcement, need))
     )
     return [*filters, _runs_on(fitting)]
+
+
+def _on_device(device: str, catalog: Catalog) -> RowFilter:
+    """Return the filter of rows planned on a `device`; the GPUs' makers are those in `catalog`."""
+    announcements = (status.announcement for status in catalog.agents)
+    vendors = {own.agent: gpu_vendors(own.hardware) for own in announcements}
+
+    def is_on(row: Row) -> bool:
+        makers = {maker for agent in row.agents for maker in vendors.get(agent, ())}
+        return bool(row.device) and is_device(row.device, device, makers)
+
+    return is_on
 
 
 def _runs_on(agents: frozenset[str]) -> RowFilter:

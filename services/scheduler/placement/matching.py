@@ -7,6 +7,7 @@ from itertools import chain
 from packaging.specifiers import SpecifierSet
 
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
+from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from schemas.agent import Announcement, Runtime
@@ -51,7 +52,6 @@ _GONE = {
     "left": "left",
     "revoked": "revoked: its key was taken back",
 }
-_GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +99,15 @@ class _Constraints:
     without: frozenset[str] = frozenset()
     options: JsonObject = field(default_factory=dict)
 
-    def fits(self, runtime: Runtime) -> bool:
-        """Tell whether a runtime has the framework, in a version and on a device that fit."""
+    def fits(self, runtime: Runtime, vendors: frozenset[str]) -> bool:
+        """Tell whether a runtime has the framework, in a version and on a device that fit.
+
+        `vendors` are the makers of the machine's GPUs.
+        """
         return (
             is_same(runtime.framework, self.framework)
             and self.fits_version(runtime.version)
-            and bool(_device_of(runtime, self.system.device))
+            and bool(_device_of(runtime, self.system.device, vendors))
         )
 
     def fits_version(self, version: str) -> bool:
@@ -249,13 +252,14 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         *machine_mismatches(agent, constraints.system),
         *disallowed_model(agent, constraints.model, constraints.options),
     ]
-    fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime)]
+    vendors = gpu_vendors(agent.hardware)
+    fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime, vendors)]
     if not fitting:
         reasons.insert(0, _runtime_mismatch(agent, constraints))
     if reasons:
         return "; ".join(reasons)
     runtime = max(fitting, key=lambda runtime: version_order(runtime.version))
-    device = _device_of(runtime, constraints.system.device)
+    device = _device_of(runtime, constraints.system.device, vendors)
     assert device, "a runtime that fits has the device"
     manifest = framework_manifest_of(
         agent, runtime.framework, runtime.version, device, constraints.frameworks
@@ -281,11 +285,15 @@ def collected_levels(
 
     Collectors named in `without` are left out.
     """
+    vendors = gpu_vendors(agent.hardware)
     return frozenset(
         level
         for collector in agent.collectors
         if collector.name not in without
-        and (not collector.devices or any(is_device(device, own) for own in collector.devices))
+        and (
+            not collector.devices
+            or any(is_device(device, own, vendors) for own in collector.devices)
+        )
         and (not collector.frameworks or framework in collector.frameworks)
         for level in collector.levels
     )
@@ -303,7 +311,9 @@ def _runtime_mismatch(agent: Announcement, constraints: _Constraints) -> str:
         return f"has {_names_of(same)}, wanted {rule}"
     devices = dict.fromkeys(chain.from_iterable(runtime.devices for runtime in of_version))
     device = constraints.system.device or "of any kind"
-    return f"{framework} serves {', '.join(devices) or 'no device'}, wanted device {device}"
+    absence = "; ".join(runtime.device_reason for runtime in of_version if runtime.device_reason)
+    served = ", ".join(devices) or f"no device{absence and f' ({absence})'}"
+    return f"{framework} serves {served}, wanted device {device}"
 
 
 def _names_of(runtimes: Iterable[Runtime]) -> str:
@@ -311,18 +321,15 @@ def _names_of(runtimes: Iterable[Runtime]) -> str:
     return ", ".join(names) or "no framework"
 
 
-def _device_of(runtime: Runtime, device: str) -> str:
-    """Return the runtime's own name of a device, or '' without it; '' as `device` prefers a CPU."""
+def _device_of(runtime: Runtime, device: str, vendors: frozenset[str]) -> str:
+    """Return the runtime's own name of a device, or '' without it; '' as `device` prefers a CPU.
+
+    `vendors` are the makers of the machine's GPUs.
+    """
     lower = device.strip().lower()
     if not lower:
         return "cpu" if "cpu" in runtime.devices else next(iter(runtime.devices), "")
-    return next((own for own in runtime.devices if is_device(own, lower)), "")
-
-
-def is_device(device: str, need: str) -> bool:
-    """Tell whether a runtime's name of a device meets a need; `gpu` is any GPU."""
-    own, lower = device.lower(), need.strip().lower()
-    return own == lower or (lower == "gpu" and own in _GPU_DEVICES)
+    return next((own for own in runtime.devices if is_device(own, lower, vendors)), "")
 
 
 def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:

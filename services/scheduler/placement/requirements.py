@@ -5,6 +5,7 @@ from typing import Any
 
 from mlscope.manifests.builders import is_allowed
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
+from mlscope.manifests.device_names import is_gpu
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.verifying import OPTION, UNVERIFIED, refused_in
@@ -142,7 +143,7 @@ def framework_manifest_of(
 def container_of(manifest: FrameworkManifest, agent: Announcement, device: str) -> str:
     """Return the image that `manifest` gives for an agent's architecture and a `device`, or ''."""
     architecture = architecture_of(agent.hardware.architecture)
-    kind = "cpu" if device.lower() in ("", "cpu") else "gpu"
+    kind = "gpu" if is_gpu(device) else device.strip().lower() or "cpu"
     for name, images in manifest.containers.items():
         if architecture_of(name) == architecture:
             return images.get(device.lower()) or images.get(kind, "")

@@ -1,12 +1,15 @@
 """An example of a predictor of one's own: an FPGA, simulated, that multiplies 8-bit matrices."""
 
+import os
 import struct
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from schemas.agent import Accelerator
 from schemas.level import Level
 from services.agent.errors import BadOption, OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, Predictor, TensorPlace, Tensors
@@ -15,6 +18,8 @@ VERSION = "0.1.0"
 MAGIC = b"FPGA"
 _HEADER = struct.Struct("<4sIIf")
 _CLOCKS_MHZ = range(50, 501)
+_BOARDS = "FPGA_EXAMPLE_BOARDS"
+"""How many boards are simulated; a real package asks its driver."""
 
 
 class Device:
@@ -46,6 +51,12 @@ class Device:
     def release(self) -> None:
         """Forget the configuration, so that somebody else may use the board."""
         self.weights = None
+
+
+def find_devices() -> Mapping[str, Sequence[Accelerator]]:
+    """Return the boards of this machine as the device `fpga`. Raises ValueError for no number."""
+    boards = int(os.environ.get(_BOARDS, "1"))
+    return {"fpga": [Accelerator(name="simulated board", kind="fpga")] * boards} if boards else {}
 
 
 def open_model(request: OpenRequest) -> Predictor:

@@ -61,8 +61,8 @@ def hardware_with_roofs(hardware: Hardware, stored_roof: KnownRoof) -> Hardware:
     peaks, bandwidth = with_datasheet(host, host_roof.roof or Roof("cpu")).whole_device()
     library = installed_gpu_library()
     accelerators = tuple(
-        _accelerator_with_roof(accelerator, library, stored_roof)
-        for accelerator in hardware.accelerators
+        _accelerator_with_roof(own, library, stored_roof) if own.kind == "gpu" else own
+        for own in hardware.accelerators
     )
     update = {
         "peak_flops": peaks,

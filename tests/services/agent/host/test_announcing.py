@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import onnxruntime as ort
 import pytest
@@ -11,6 +12,7 @@ from schemas.level import Level
 from services.agent.host.announcing import announcement, installed_runtimes, serves_gpu
 from services.agent.link.allowances import Allowances, InlineLimits
 from services.agent.machine.hardware import package_version
+from services.agent.predictors import devices
 from tests.services.agent.builders import MANIFESTS
 
 
@@ -84,6 +86,48 @@ def test_jax_serves_a_gpu_with_a_plugin(
 def test_pytorch_without_cuda_serves_no_gpu() -> None:
     (runtime,) = installed_runtimes(("pytorch",), (Accelerator(name="H200"),))
     assert ("gpu" in runtime.devices) == (not package_version("torch").endswith("+cpu"))
+
+
+def declaring(monkeypatch: pytest.MonkeyPatch, framework: str, code: str) -> None:
+    """Let a package declare the devices of a framework by an expression."""
+    point = EntryPoint(framework, code, devices.GROUP)
+    monkeypatch.setattr(devices, "plug_ins", lambda _: {framework: point})
+    monkeypatch.setattr("services.agent.host.announcing.predictor_names", lambda: (framework,))
+
+
+def two_boards() -> dict[str, list[Accelerator]]:
+    return {"NPU": [Accelerator(name="board", kind="npu")] * 2}
+
+
+def broken() -> dict[str, list[Accelerator]]:
+    raise OSError("no driver")
+
+
+def test_a_predictor_is_offered_on_the_devices_that_its_package_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declaring(monkeypatch, "own", f"{__name__}:two_boards")
+    said = announcement("a1", "i1")
+    (runtime,) = said.runtimes
+    assert (runtime.devices, runtime.device_reason) == (("npu",), "")
+    own = [each for each in said.hardware.accelerators if each.kind == "npu"]
+    assert [each.name for each in own] == ["board", "board"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (f"{__name__}:broken", "no driver"),
+        ("builtins:dict", "its package finds no device here"),
+        ("no_such_package:find", "No module named 'no_such_package'"),
+    ],
+)
+def test_devices_that_cannot_be_found_are_announced_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, code: str, reason: str
+) -> None:
+    declaring(monkeypatch, "own", code)
+    (runtime,) = announcement("a1", "i1").runtimes
+    assert (runtime.devices, runtime.device_reason) == ((), reason)
 
 
 def test_an_announcement_carries_what_the_owner_said() -> None:

@@ -12,7 +12,14 @@ from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import RequestRefused
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.list_filters import row_of
-from tests.services.scheduler.samples import a_catalog, a_machine, a_request, a_runtime, an_agent
+from tests.services.scheduler.samples import (
+    a_catalog,
+    a_gpu,
+    a_machine,
+    a_request,
+    a_runtime,
+    an_agent,
+)
 from tests.services.scheduler.stories import E, Story
 
 AGENTS = (
@@ -125,6 +132,22 @@ def test_a_constraint_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(RequestRefused, match=said):
         found(board, **wish)
+
+
+@pytest.mark.parametrize(("vendor", "device"), [("nvidia", "cuda"), ("amd", "rocm")])
+def test_a_run_on_a_gpu_is_found_by_its_makers_name(vendor: str, device: str) -> None:
+    machine = a_machine(accelerators=(a_gpu(vendor=vendor),))
+    gpu = an_agent("a1", hardware=machine, runtimes=(a_runtime(devices=("gpu",)),))
+    board, story = EvaluationIndex(), Story(random.Random(1))
+    story.agents["a1"] = gpu
+    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=5))
+    story.settle()
+    for recorded in story.log:
+        board.follow(recorded)
+    listed = {
+        name: found(board, (gpu,), system={"device": name}) for name in ("gpu", "cuda", "rocm")
+    }
+    assert listed == {"cuda": [], "rocm": []} | {"gpu": [E], device: [E]}
 
 
 def test_a_row_tells_what_was_planned(board: EvaluationIndex) -> None:

@@ -75,7 +75,7 @@ def test_every_reason_of_an_agent_is_named() -> None:
     ],
 )
 def test_accelerators(system: dict[str, Any], found: str) -> None:
-    runtimes = (a_runtime(devices=("cpu", "cuda")),)
+    runtimes = (a_runtime(devices=("cpu", "gpu")),)
     assert reason(an_agent(hardware=GPU_MACHINE, runtimes=runtimes), system=system) == found
 
 

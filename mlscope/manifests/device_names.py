@@ -1,0 +1,33 @@
+"""What the name of a device means: `gpu`, `cuda`, or a name of a predictor's own. Pure."""
+
+from collections.abc import Collection
+
+from schemas.agent import Hardware
+
+GPU_NAMES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
+"""Names of devices that are GPUs."""
+_VENDORS = {"cuda": "nvidia", "rocm": "amd"}
+"""The maker whose GPUs alone a name means."""
+
+
+def is_gpu(device: str) -> bool:
+    """Tell whether a `device` is a GPU: `gpu`, `cuda`, `cuda:1` are, `fpga` is not."""
+    return device.strip().lower().partition(":")[0] in GPU_NAMES
+
+
+def gpu_vendors(hardware: Hardware) -> frozenset[str]:
+    """Return the makers of a machine's GPUs; NVIDIA where an agent of release 0.1 names none."""
+    gpus = (own for own in hardware.accelerators if own.kind == "gpu")
+    return frozenset(gpu.vendor or "nvidia" for gpu in gpus)
+
+
+def is_device(device: str, need: str, vendors: Collection[str] = ()) -> bool:
+    """Tell whether a runtime's name of a `device` meets a `need`.
+
+    `gpu` is any GPU; `cuda` is one of NVIDIA and `rocm` one of AMD, where `vendors` are the makers
+    of the machine's GPUs. Other names are met by themselves alone.
+    """
+    own, lower = device.lower(), need.strip().lower()
+    if lower == "gpu":
+        return own in GPU_NAMES
+    return own == lower or (own == "gpu" and _VENDORS.get(lower) in vendors)

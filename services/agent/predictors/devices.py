@@ -1,0 +1,53 @@
+"""The devices that predictors of other packages declare, and how they are found.
+
+A package declares them by an entry point in the group `mlscope.devices`: its name is the
+framework's, its value a function `() -> Mapping[str, Sequence[Accelerator]]`. It returns the names
+by which requests want a device (`--device fpga`), each with what was found on this machine; a name
+without a device that works is left out. It imports no framework, because agents call it when they
+announce themselves, and raises what it likes where it cannot look.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import cast
+
+from schemas.agent import Accelerator
+from services.agent.errors import DevicesNotFound
+from services.agent.plug_ins import plug_ins
+
+GROUP = "mlscope.devices"
+
+FindDevices = Callable[[], Mapping[str, Sequence[Accelerator]]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredDevices:
+    """The devices of a predictor by name; `reason` says why there is none, '' where there is."""
+
+    names: tuple[str, ...]
+    accelerators: tuple[Accelerator, ...] = ()
+    reason: str = ""
+
+
+def declared_devices(framework: str) -> DeclaredDevices | None:
+    """Return the devices that a framework's package finds here; None where it declares none."""
+    point = plug_ins(GROUP).get(framework)
+    if point is None:
+        return None
+    try:
+        by_name = _devices_by_name(point)
+    except DevicesNotFound as error:
+        return DeclaredDevices((), (), error.reason)
+    accelerators = tuple(own for devices in by_name.values() for own in devices)
+    reason = "" if by_name else "its package finds no device here"
+    return DeclaredDevices(tuple(by_name), accelerators, reason)
+
+
+def _devices_by_name(point: EntryPoint) -> Mapping[str, Sequence[Accelerator]]:
+    """Return what a package finds, by names in lower case. Raises DevicesNotFound."""
+    try:
+        found = cast("FindDevices", point.load())()
+        return {str(name).lower(): tuple(devices) for name, devices in found.items()}
+    except Exception as error:  # the package's code raises what it likes
+        raise DevicesNotFound(point.name, str(error) or type(error).__name__) from error

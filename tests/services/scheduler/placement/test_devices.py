@@ -1,0 +1,61 @@
+"""The devices that requests name, against those that agents really announce."""
+
+import pytest
+
+from schemas.agent import Accelerator, Runtime
+from services.agent.host.announcing import installed_runtimes
+from services.scheduler.placement.matching import match
+from tests.services.scheduler.samples import a_catalog, a_machine, a_request, an_agent
+
+PACKAGES = {"onnxruntime-gpu": "1.23.0"}
+
+
+@pytest.fixture
+def announced(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    """Return what an agent announces of a build for GPUs on a machine that has one."""
+    monkeypatch.setattr(
+        "services.agent.host.announcing.package_version", lambda name: PACKAGES.get(name, "")
+    )
+    (runtime,) = installed_runtimes(("onnxruntime",), (Accelerator(name="any"),))
+    return runtime
+
+
+@pytest.mark.parametrize(
+    ("vendor", "device", "fits"),
+    [
+        ("nvidia", "gpu", True),
+        ("nvidia", "cuda", True),
+        ("nvidia", " CUDA ", True),
+        ("nvidia", "rocm", False),
+        ("nvidia", "fpga", False),
+        ("", "cuda", True),
+        ("amd", "gpu", True),
+        ("amd", "cuda", False),
+        ("amd", "rocm", True),
+    ],
+)
+def test_a_gpu_is_found_by_its_makers_name(
+    announced: Runtime, vendor: str, device: str, fits: bool
+) -> None:
+    machine = a_machine(accelerators=(Accelerator(name="G1", vendor=vendor),))
+    agent = an_agent(hardware=machine, runtimes=(announced,))
+    matched = match(a_request(system={"device": device}), a_catalog(agent), {})
+    assert [candidate.device for candidate in matched.agents] == (["gpu"] if fits else [])
+
+
+def test_a_runtime_without_a_device_says_why() -> None:
+    runtime = Runtime(
+        framework="onnxruntime", version="1.20", devices=(), device_reason="no driver"
+    )
+    matched = match(
+        a_request(system={"device": "fpga"}), a_catalog(an_agent(runtimes=(runtime,))), {}
+    )
+    assert [each.reason for each in matched.reasons] == [
+        "onnxruntime serves no device (no driver), wanted device fpga"
+    ]
+
+
+def test_a_board_of_another_kind_is_no_gpu(announced: Runtime) -> None:
+    board = Accelerator(name="board", kind="fpga")
+    (runtime,) = installed_runtimes(("onnxruntime",), (board,))
+    assert runtime.devices == ("cpu",)
