@@ -24,6 +24,8 @@ SIDE, COVERED = 224, 256
 INSTALL = "not measured: pip install mlcommons-loadgen"
 
 Predict = Callable[[Any], Any]
+Answered = Callable[[Sequence[Any]], None]
+"""Tells LoadGen that the outputs of some samples have arrived."""
 
 
 def bare_model() -> Predict:
@@ -92,33 +94,57 @@ def by_loadgen(
     predict: Predict, bodies: Sequence[bytes], batch_size: int, batches: int
 ) -> tuple[float, float]:
     """Return the samples a second of LoadGen's Offline scenario, and ms of a predict call."""
-    import mlperf_loadgen as lg
-
     library: dict[int, np.ndarray] = {}
-    times_ms, stamps = [], []
+    times_ms: list[float] = []
 
     def load(indices: Sequence[int]) -> None:
         library.update({index: prepared(bodies[index % len(bodies)]) for index in indices})
 
-    def issue(samples: Sequence[Any]) -> None:
-        stamps.append(time.perf_counter())
+    def issue(samples: Sequence[Any], answered: Answered) -> None:
         for first in range(0, len(samples), batch_size):
             chunk = samples[first : first + batch_size]
             array = np.stack([library[sample.index] for sample in chunk])
             began = time.perf_counter()
             predict(array)
             times_ms.append((time.perf_counter() - began) * 1e3)
-            lg.QuerySamplesComplete([lg.QuerySampleResponse(one.id, 0, 0) for one in chunk])
+            answered(chunk)
+
+    rate = offline(issue, load, lambda _: library.clear(), batches * batch_size)
+    assert len(times_ms) == batches, len(times_ms)
+    return rate, median(times_ms)
+
+
+def offline(
+    issue: Callable[[Sequence[Any], Answered], None],
+    load: Callable[[Sequence[int]], None],
+    unload: Callable[[Sequence[int]], None],
+    count: int,
+) -> float:
+    """Return the samples a second of LoadGen's Offline scenario, of `count` samples.
+
+    `issue` predicts the query's samples, and passes those whose outputs have arrived to the
+    function that it is given; `load` and `unload` put samples into memory before the clock, and
+    take them out after it.
+    """
+    import mlperf_loadgen as lg
+
+    stamps = []
+
+    def answered(samples: Sequence[Any]) -> None:
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, 0, 0) for sample in samples])
+
+    def issue_between_stamps(samples: Sequence[Any]) -> None:
+        stamps.append(time.perf_counter())
+        issue(samples, answered)
         stamps.append(time.perf_counter())
 
-    count = batches * batch_size
     settings = lg.TestSettings()
     settings.scenario, settings.mode = lg.TestScenario.Offline, lg.TestMode.PerformanceOnly
     # One query has them all: the least number of queries is taken for that of its samples.
     settings.min_query_count = settings.max_query_count = count
     settings.min_duration_ms, settings.offline_expected_qps = 0, float(count)
-    under_test = lg.ConstructSUT(issue, lambda: None)
-    samples = lg.ConstructQSL(count, count, load, lambda _: library.clear())
+    under_test = lg.ConstructSUT(issue_between_stamps, lambda: None)
+    samples = lg.ConstructQSL(count, count, load, unload)
     with tempfile.TemporaryDirectory() as folder:
         output, logs = lg.LogOutputSettings(), lg.LogSettings()
         output.outdir = folder
@@ -126,5 +152,4 @@ def by_loadgen(
         lg.StartTestWithLogSettings(under_test, samples, settings, logs)
     lg.DestroyQSL(samples)
     lg.DestroySUT(under_test)
-    assert len(times_ms) == batches, len(times_ms)
-    return count / (stamps[-1] - stamps[0]), median(times_ms)
+    return count / (stamps[-1] - stamps[0])

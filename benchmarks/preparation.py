@@ -208,10 +208,15 @@ def ways_to_prepare() -> dict[str, Prepare]:
     return contestants_of(shipped_photographs())[0]
 
 
+def rates_of(processes: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the photographs a second of one process and of several together, by way."""
+    contest = Contest(ways_to_prepare, len(shipped_photographs()))
+    return contest.rates(1), contest.rates(processes)
+
+
 def several_processes(processes: int) -> None:
     """Print how many photographs a second so many processes prepare, beside one."""
-    contest = Contest(ways_to_prepare, len(shipped_photographs()))
-    alone, together = contest.rates(1), contest.rates(processes)
+    alone, together = rates_of(processes)
     print(
         f"\n{'photographs a second':42}{'1 process':>14}{f'{processes} processes':>14}{'share':>8}"
     )

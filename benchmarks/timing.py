@@ -82,16 +82,20 @@ def undisturbed(*, is_wanted: bool) -> Iterator[str]:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def machine() -> str:
-    """Return the commit, the day and the machine, as results begin."""
+def commit() -> str:
+    """Return the commit of this code, "unknown" where there is no repository."""
     command = ("git", "describe", "--always", "--dirty", "--exclude=*")
     described = subprocess.run(command, capture_output=True, text=True, check=False, cwd=RESULTS)
-    commit = described.stdout.strip() or "unknown"
+    return described.stdout.strip() or "unknown"
+
+
+def machine() -> str:
+    """Return the commit, the day and the machine, as results begin."""
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     cores = f"{os.cpu_count()} cores {models[0] if models else platform.machine()}"
-    return f"commit {commit} · {day} · {cores} · Python {platform.python_version()}"
+    return f"commit {commit()} · {day} · {cores} · Python {platform.python_version()}"
 
 
 class _Both(io.TextIOBase):
