@@ -10,17 +10,21 @@ the last over the least of the two before: medians of the blocks.
 import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
-from benchmarks.feeding_gpu import AHEAD, CASES, STREAMED, Case, Instant, measured, order_of
-from benchmarks.survey.measuring import ALLOWED
+from benchmarks.feeding_gpu import (
+    AHEAD,
+    CASES,
+    FULL,
+    STREAMED,
+    Case,
+    Effort,
+    instant_of,
+    measured,
+    opened,
+)
 from benchmarks.timing import keeping
 from schemas.plan import WorkOrder
-from services.agent.host.offline import SHIPPED_MANIFESTS
-from services.agent.link.messages import PerformOrder
-from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
@@ -32,25 +36,14 @@ WANTED = (
 )
 
 
-def rates(case: Case, place: str) -> tuple[float, float, float, list[str]]:
+def rates(case: Case, place: str, effort: Effort = FULL) -> tuple[float, float, float, list[str]]:
     """Return the rates of preparation, of the model and of both, and the session's notes."""
     options = {**case.options, "normalize": "device", "decode": place}
-    case = replace(case, options=options)
-    subject = case.subject()
-    order = order_of(case, subject, 0.02)
-    message = PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, NO_ROOF)
-    with TemporaryDirectory(prefix="mlscope-") as folder:
-        opener = SessionOpener(message, Path(folder))
-        session = opener.open()
-        try:
-            outputs = session.predictor.predict(session.slots[0].inputs)
-            copies = {name: array.copy() for name, array in outputs.items()}
-            instant = replace(session, predictor=Instant(session.predictor, copies))
-            alone = rate(instant, order, opener, STREAMED)
-            ahead, streamed = (rate(session, order, opener, run) for run in (AHEAD, STREAMED))
-            return alone, ahead, streamed, [note for note in session.notes if "device" in note]
-        finally:
-            session.close()
+    case = replace(case, options=options if effort.device == "gpu" else case.options)
+    with opened(case, 0.02, effort) as (session, order, opener):
+        alone = rate(instant_of(session), order, opener, STREAMED)
+        ahead, streamed = (rate(session, order, opener, run) for run in (AHEAD, STREAMED))
+        return alone, ahead, streamed, [note for note in session.notes if "device" in note]
 
 
 def rate(session: Session, order: WorkOrder, opener: SessionOpener, run: str) -> float:

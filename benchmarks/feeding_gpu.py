@@ -1,9 +1,6 @@
-"""Feeding a GPU: what an agent times beside bare PyTorch, and what preparation does to it.
+"""A model on a GPU, fed as an agent feeds it, beside bare PyTorch on the same arrays.
 
-`python -m benchmarks.feeding_gpu OUT [--seconds 400] [--only NAME …]`, on a GPU. OUT has a file for
-each case; a case that has one is not measured again, so the same command goes on where it ended.
-`--table` prints the table of OUT, on any machine. With `--together` no core is set aside for the
-thread that predicts.
+`python -m benchmarks.fed_gpu` runs these cases and prints their table.
 
 Each case is a session as an agent opens it, on photos that are decoded and resized (BERT: on tokens
 made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
@@ -11,59 +8,63 @@ first and after every block bare PyTorch is timed on the same arrays: from page-
 call at a time, and two in flight. Then `online` and `batched` streamed take turns with a predictor
 that makes one call at a time, so that predict is the same thing in both. Preparation alone is a
 streamed run whose model answers at once.
-
-Wanted: predict within 2 % of bare; throughput ahead 0.98 of two bare calls in flight or more;
-predict while streamed within 2 % of predict ahead (kappa); throughput streamed 0.95 of the lower of
-preparation's and the model's rate or more.
 """
 
-import argparse
-import json
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
-from benchmarks.host_device import HALF, Bare, call_ms, overlapped_ms
+from benchmarks.host_device import HALF, Bare, BareOnHost, call_ms, overlapped_ms
 from benchmarks.survey.listed import Listed
 from benchmarks.survey.measuring import AGENT, ALLOWED
 from benchmarks.survey.subjects import net_named
-from mlscope.statistics import percentile_interval
 from mlscope.tracing.batches import ANSWERED, columns_of
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.level import Level
+from schemas.manifest import ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted
 from services.agent.host.offline import SHIPPED_MANIFESTS
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
-from services.agent.machine.cores import ANYWHERE
 from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.measurement import Measurement
-from services.agent.worker.preparation import session_pool
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
-ROUNDS = 5
-BLOCK_S = 1.0
-"""How long a block of the model alone takes, about."""
 BARE_CALLS = 12
 LEAST_IN_FLIGHT, SAMPLES_IN_FLIGHT = 6, 32
 """Streamed batches on their way: as many as give every preparing process samples to prepare while
 two are predicted and one is finished."""
 ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
 RESNET = "torchvision-resnet50"
+NATIVE = "fast_image_resize"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Where a case is measured, and for how long."""
+
+    device: str = "gpu"
+    rounds: int = 5
+    #: how long a block of the model alone takes, about
+    block_s: float = 1.0
+    #: samples of a streamed block, about
+    streamed_samples: int = 3000
+
+
+FULL = Effort()
+TRIAL = Effort("cpu", 2, 0.2, 16)
+"""Shows on any machine that all of it runs; its figures say nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,37 @@ class Case:
     model: str
     batch_size: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: what resizes the pictures, where it is not the manifest's own
+    resized_by: str = ""
+    #: what builds the network, where it is not the manifest's own
+    builder: str = ""
 
-    def subject(self) -> Subject:
+    def subject(self, effort: Effort = FULL) -> Subject:
         """Return what is measured: a model of the catalog with random weights, or the survey's."""
         if self.model == "bert-base":
-            subject = net_named(self.model).subject("gpu")
+            subject = net_named(self.model).subject(effort.device)
         else:
-            subject = Listed(self.model, is_random=True).subject("gpu")
-        rule = Blocks(least=ROUNDS, most=ROUNDS)
-        changes = {"options": {**subject.options, **self.options}, "outputs": 0, "blocks": rule}
+            subject = Listed(self.model, is_random=True).subject(effort.device)
+        rule = Blocks(least=effort.rounds, most=effort.rounds)
+        options = {**subject.options, **self.options}
+        model = resized_by(self.resized_by, subject.model) if self.resized_by else subject.model
+        if self.builder:
+            assets = model.model.model_copy(update={"builder": self.builder, "arguments": {}})
+            model = model.model_copy(update={"model": assets})
+        changes = {"model": model, "options": options, "outputs": 0, "blocks": rule}
         return subject.model_copy(update=changes)
+
+
+def resized_by(library: str, model: ModelManifest) -> ModelManifest:
+    """Return a model whose step resize uses a library."""
+    (port,) = model.inputs
+    steps = tuple(
+        step.model_copy(update={"parameters": {**step.parameters, "library": library}})
+        if step.operator == "resize"
+        else step
+        for step in port.steps
+    )
+    return model.model_copy(update={"inputs": (port.model_copy(update={"steps": steps}),)})
 
 
 CASES = [
@@ -92,6 +114,12 @@ CASES = [
     *(Case(f"convnext-tiny {n}", "torchvision-convnext-tiny", n) for n in (1, 32)),
     Case("deeplabv3 1", "torchvision-deeplabv3-resnet50", 1),
     Case("bert-base 8", "bert-base", 8),
+    Case("resnet50 bfloat16 256, native", RESNET, 256, HALF, NATIVE),
+]
+SMALL = "benchmarks.survey.networks.small_classifier"
+TRIAL_CASES = [
+    Case("small float32 2", RESNET, 2, builder=SMALL),
+    Case("small float32 2, native", RESNET, 2, resized_by=NATIVE, builder=SMALL),
 ]
 
 
@@ -211,9 +239,9 @@ def rate_of(answered: Mapping[str, Any], is_of_block: Any, batch_size: int) -> f
     return float((len(ended) - 1) * batch_size / (ended.max() - ended.min()) * 1e9)
 
 
-def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
+def order_of(case: Case, subject: Subject, call_s: float, effort: Effort = FULL) -> WorkOrder:
     """Return the order of a case whose predict takes about `call_s`."""
-    queries = max(6, min(200, round(BLOCK_S / call_s)))
+    queries = max(6, min(200, round(effort.block_s / call_s)))
 
     def run(name: str, scenario: str, samples: str, count: int, **further: int) -> RunPlan:
         parameters = {"queries": count, "samples": samples, **further}
@@ -230,7 +258,7 @@ def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
     runs = [run(ONLINE, "online", "ahead", queries), run(AHEAD, "batched", "ahead", queries)]
     if case.model != "bert-base":
         in_flight = max(LEAST_IN_FLIGHT, round(SAMPLES_IN_FLIGHT / case.batch_size))
-        streamed = max(6, min(queries, round(3000 / case.batch_size)))
+        streamed = max(6, min(queries, round(effort.streamed_samples / case.batch_size)))
         runs.append(run(STREAMED, "batched", "streamed", streamed, concurrency=in_flight))
     session = SessionPlan(session="s", agent=AGENT, batch_size=case.batch_size, runs=tuple(runs))
     return WorkOrder(
@@ -243,29 +271,51 @@ def order_of(case: Case, subject: Subject, call_s: float) -> WorkOrder:
     )
 
 
-def measure(case: Case) -> dict[str, Any]:
-    """Return the figures of one case."""
-    subject = case.subject()
+@contextmanager
+def opened(
+    case: Case, call_s: float, effort: Effort = FULL
+) -> Iterator[tuple[Session, WorkOrder, SessionOpener]]:
+    """Lend a case's session with its order and what opened it; predict takes about `call_s`."""
+    order = order_of(case, case.subject(effort), call_s, effort)
+    message = PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, NO_ROOF)
     with TemporaryDirectory(prefix="mlscope-") as folder:
-        order = order_of(case, subject, 0.1)
-        message = PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, NO_ROOF)
         opener = SessionOpener(message, Path(folder))
         session = opener.open()
         try:
-            return figures(case, session, opener)
+            yield session, order, opener
         finally:
             session.close()
 
 
-def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, Any]:
+def bare_of(case: Case, session: Session) -> Bare | BareOnHost:
+    """Return bare calls of an opened session's model, on copies of its batches."""
+    arrays = [next(iter(slot.inputs.values())) for slot in session.slots]
+    kind = Bare if session.subject.device == "gpu" else BareOnHost
+    return kind(session.predictor, arrays, dict(case.options))
+
+
+def instant_of(session: Session) -> Session:
+    """Return a session whose model answers at once, as it answered a first batch."""
+    predictor: Any = session.predictor
+    outputs = predictor.predict(session.slots[0].inputs)
+    copies = {name: array.copy() for name, array in outputs.items()}
+    return replace(session, predictor=Instant(predictor, copies))
+
+
+def measure(case: Case, effort: Effort = FULL) -> dict[str, Any]:
+    """Return the figures of one case."""
+    with opened(case, 0.1, effort) as (session, _, opener):
+        return figures(case, session, opener, effort)
+
+
+def figures(case: Case, session: Session, opener: SessionOpener, effort: Effort) -> dict[str, Any]:
     """Return the figures of an opened session."""
     predictor: Any = session.predictor
-    arrays = [next(iter(slot.inputs.values())) for slot in session.slots]
-    bare = Bare(predictor, arrays, dict(case.options))
+    bare = bare_of(case, session)
     call_ms(bare.from_pinned, 4)
     call_s = call_ms(bare.from_pinned, 6) / 1e3
 
-    order = order_of(case, session.subject, call_s)
+    order = order_of(case, session.subject, call_s, effort)
     # As many as a block has: a mean over more calls has more of the host's hiccups.
     overlapped_calls = order.session.runs[1].queries
 
@@ -280,10 +330,7 @@ def figures(case: Case, session: Session, opener: SessionOpener) -> dict[str, An
     one_by_one = Blockwise()
     if STREAMED in blocks.samples_per_s:
         one_by_one = _again(replace(session, predictor=OneByOne(predictor)), order, opener)
-        outputs = {
-            name: array.copy() for name, array in predictor.predict(session.slots[0].inputs).items()
-        }
-        instant = replace(session, predictor=Instant(predictor, outputs))
+        instant = instant_of(session)
         alone = _again(instant, order, opener, only=(STREAMED,)).samples_per_s[STREAMED]
     return {
         "case": case.name,
@@ -320,94 +367,3 @@ def _again(
     plan = order.session.model_copy(update={"runs": plans})
     again = order.model_copy(update={"session": plan, "runs": tuple(names)})
     return measured(session, again, lambda: (0.0, 0.0), opener)[0]
-
-
-def ratio(above: Sequence[float], below: Sequence[float]) -> str:
-    """Return the median of paired ratios with its range of order statistics at 95 %."""
-    ratios = np.asarray(above) / np.asarray(below)
-    interval = percentile_interval(ratios, 0.5)
-    low = min(ratios) if interval.low is None else interval.low
-    high = max(ratios) if interval.high is None else interval.high
-    return f"{median(ratios):.3f} ({low:.3f} .. {high:.3f})"
-
-
-def row(results: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a case."""
-    predict, rates = results["predict_ms"], results["samples_per_s"]
-    bare_rates = [results["batch_size"] / ms * 1e3 for ms in results["bare_two_ms"][AHEAD]]
-    cells = [
-        results["case"],
-        f"{median(results['bare_ms'][ONLINE]):.2f}",
-        f"{median(predict[ONLINE]):.2f}",
-        ratio(predict[ONLINE], results["bare_ms"][ONLINE]),
-        f"{median(rates[AHEAD]):.0f}",
-        ratio(rates[AHEAD], bare_rates),
-    ]
-    if STREAMED not in rates:
-        return [*cells, "", "", "", ""]
-    alone = median(results["preparation_per_s"])
-    bounds = [min(alone, rate) for rate in rates[AHEAD]]
-    return [
-        *cells,
-        ratio(results["one_by_one_ms"][STREAMED], results["one_by_one_ms"][ONLINE]),
-        f"{alone:.0f}",
-        f"{median(rates[STREAMED]):.0f}",
-        ratio(rates[STREAMED], bounds),
-    ]
-
-
-HEAD = (
-    "model, batch",
-    "bare (ms)",
-    "predict (ms)",
-    "predict / bare",
-    "ahead (1/s)",
-    "ahead / two bare in flight",
-    "kappa",
-    "preparation alone (1/s)",
-    "streamed (1/s)",
-    "streamed / bound",
-)
-
-
-def table(folder: Path) -> str:
-    """Return the table of the cases that a folder has."""
-    rows = [HEAD, ["---"] * len(HEAD)]
-    for case in CASES:
-        path = folder / f"{case.name.replace(' ', '-')}.json"
-        if path.exists():
-            rows.append(row(json.loads(path.read_text())))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-
-
-def main() -> int:
-    """Measure the cases that are left until the time is up; return how many are left."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=400.0)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--together", action="store_true")
-    options = parser.parse_args()
-    if options.together:
-        mock.patch.object(session_pool, "cores_set_aside", return_value=ANYWHERE).start()
-    remaining, until = 0, time.monotonic() + options.seconds
-    options.out.mkdir(parents=True, exist_ok=True)
-    for case in [] if options.table else CASES:
-        path = options.out / f"{case.name.replace(' ', '-')}.json"
-        if path.exists() or (options.only and not any(w in case.name for w in options.only)):
-            continue
-        if time.monotonic() > until:
-            remaining += 1
-            continue
-        results = measure(case)
-        path.write_text(json.dumps(results))
-        print("|", " | ".join(row(results)), "|", flush=True)
-        lines = (results["conditions"], *results["caveats"], *results["endings"])
-        print(*lines, sep="\n  ", flush=True)
-    print(table(options.out))
-    return remaining
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -158,6 +158,30 @@ class Bare:
         return list(outputs.values())
 
 
+class BareOnHost:
+    """The same calls where there is no GPU: a trial of what uses `Bare`."""
+
+    def __init__(self, predictor: Any, host_arrays: Sequence[Any], options: dict[str, Any]) -> None:
+        import torch
+
+        self._torch = torch
+        self._module = predictor.module
+        self._dtype = getattr(torch, options.get("precision", "float32"))
+        self.pinned = [torch.from_numpy(array.copy()) for array in host_arrays]
+
+    def from_pinned(self, number: int) -> Any:
+        """Predict."""
+        tensor = self.pinned[number]
+        with self._torch.inference_mode():
+            answer = self._module(tensor.to(self._dtype) if tensor.is_floating_point() else tensor)
+            return [output.float() for output in tensors_of(answer)]
+
+    def begin(self, number: int) -> Callable[[], object]:
+        """Predict; the function returned has nothing to wait for."""
+        outputs = self.from_pinned(number)
+        return lambda: outputs
+
+
 def tensors_of(answer: Any) -> list[Any]:
     """Return the tensors of a model's answer."""
     return list(answer.values()) if isinstance(answer, Mapping) else [answer]

@@ -1,0 +1,1 @@
+"""How a GPU is fed, in one table: the model, the preparation of its samples, and peers."""
