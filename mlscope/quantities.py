@@ -20,8 +20,12 @@ _SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
 }
 _SHARES = ("share", "probability", "of_")
 _PARTS = (
-    *("gain", "gain_low", "gain_high"),
-    *("change", "change_low", "change_high"),
+    "gain",
+    "gain_low",
+    "gain_high",
+    "change",
+    "change_low",
+    "change_high",
     "counted",
 )
 

@@ -28,7 +28,7 @@ from schemas.values.identity import Token
 Role = Literal["viewer", "requester", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-_LOOKING = (
+_READ_COMMANDS = (
     Match,
     ListEvaluations,
     ShowEvaluation,
@@ -44,7 +44,7 @@ _LOOKING = (
     ShowSpan,
     Watch,
 )
-_VIEWER = tuple(command.verb for command in _LOOKING)
+_VIEWER = tuple(command.verb for command in _READ_COMMANDS)
 _REQUESTER = (*_VIEWER, Evaluate.verb, Cancel.verb)
 
 VERBS: Mapping[Role, tuple[str, ...]] = MappingProxyType(

@@ -46,7 +46,7 @@ class Broker(NatsServer):
         routes = Routes(
             server=f"broker-{self.number}",
             listen=f"{LOOPBACK}:{self._route_ports[self.number]}",
-            others=tuple(f"{LOOPBACK}:{port}" for port in others),
+            peers=tuple(f"{LOOPBACK}:{port}" for port in others),
             certificate_file=str(self._shown.certificate),
             key_file=str(self._shown.key),
             authority_file=str(self._shown.authority),

@@ -121,14 +121,16 @@ def add_agents(commands: Parsers) -> None:
     agents = add_command(commands, "agents", "list the agents, and say which machines may be one")
     add_connection(agents)
     add_output(agents)
-    deeds = agents.add_subparsers(dest="deed", metavar="COMMAND")
-    invite = _add_deed(deeds, "invite", "print the line that lets another machine join, once")
+    actions = agents.add_subparsers(dest="action", metavar="COMMAND")
+    invite = _add_action(actions, "invite", "print the line that lets another machine join, once")
     invite.add_argument(
         "--hours", type=float, default=1.0, help="how long the invitation is open (default: 1)"
     )
-    _add_deed(deeds, "drain", "give an agent no new evaluations; it ends those that it has")
-    _add_deed(deeds, "resume", "give a drained agent evaluations again")
-    _add_deed(deeds, "revoke", "take an agent's key back at once; its runs are repeated elsewhere")
+    _add_action(actions, "drain", "give an agent no new evaluations; it ends those that it has")
+    _add_action(actions, "resume", "give a drained agent evaluations again")
+    _add_action(
+        actions, "revoke", "take an agent's key back at once; its runs are repeated elsewhere"
+    )
     join = add_command(commands, "join", "join a cluster on another machine, and run its agent")
     join.add_argument(
         "invitation",
@@ -140,9 +142,9 @@ def add_agents(commands: Parsers) -> None:
     join.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
 
 
-def _add_deed(deeds: Parsers, name: str, text: str) -> argparse.ArgumentParser:
+def _add_action(actions: Parsers, name: str, text: str) -> argparse.ArgumentParser:
     """Add a command about one agent to those of `agents`."""
-    parser = add_command(deeds, name, text, function=f"agents:{name}")
+    parser = add_command(actions, name, text, function=f"agents:{name}")
     parser.add_argument("name", metavar="NAME", help="the agent")
     # Not given here, they are those given to `agents`.
     add_connection(parser, default=argparse.SUPPRESS)
@@ -161,9 +163,9 @@ def add_people(commands: Parsers) -> None:
     people = add_command(commands, "people", "list, add or remove the people who may use a cluster")
     add_connection(people)
     add_output(people)
-    deeds = people.add_subparsers(dest="deed", metavar="COMMAND")
+    actions = people.add_subparsers(dest="action", metavar="COMMAND")
     add = add_command(
-        deeds, "add", "let a person in, or change role and limits", function="people:add"
+        actions, "add", "let a person in, or change role and limits", function="people:add"
     )
     add.add_argument("name", metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ -")
     add.add_argument(
@@ -180,12 +182,12 @@ def add_people(commands: Parsers) -> None:
         "--per-day", type=_limit, default=0, metavar="N", help="evaluations within 24 hours"
     )
     remove = add_command(
-        deeds, "remove", "take a person's key and token back at once", function="people:remove"
+        actions, "remove", "take a person's key and token back at once", function="people:remove"
     )
     remove.add_argument("name", metavar="NAME", help="the person")
-    for deed in (add, remove):
+    for action in (add, remove):
         # Not given here, they are those given to `people`.
-        add_connection(deed, default=argparse.SUPPRESS)
+        add_connection(action, default=argparse.SUPPRESS)
 
 
 def _limit(text: str) -> int:
@@ -204,7 +206,7 @@ def add_keeping(commands: Parsers) -> None:
         "list, show, retry or drop dead letters: messages that services gave up on",
     )
     dead.add_argument(
-        "deed",
+        "action",
         nargs="?",
         default="",
         metavar="N|retry|drop",

@@ -31,7 +31,7 @@ class Routes:
     server: str
     """The server's name, its own among the servers of the cluster."""
     listen: str
-    others: tuple[str, ...]
+    peers: tuple[str, ...]
     """The addresses (`host:port`) on which the other servers take routes."""
     certificate_file: str = ""
     key_file: str = ""
@@ -124,7 +124,7 @@ def _routes(routes: Routes) -> str:
 cluster {{
   name: mlscope
   listen: {json.dumps(routes.listen)}
-  routes: {json.dumps([f"nats-route://{other}" for other in routes.others])}
+  routes: {json.dumps([f"nats-route://{other}" for other in routes.peers])}
 {tls}\
 }}
 """

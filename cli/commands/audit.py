@@ -38,7 +38,7 @@ def _limits(fact: PersonAdded) -> str:
     return ", ".join([fact.role, *(f"{name}: {most}" for name, most in limits.items() if most)])
 
 
-_DEEDS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
+_ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
     {
         EvaluationRequested: lambda fact: (
             fact.requested_by or _USER,
@@ -64,27 +64,27 @@ _DEEDS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
         ManifestWithdrawn: lambda fact: ("", f"{fact.name}:{fact.version}", fact.kind),
     }
 )
-"""What counts as a deed: who did it, to what, and more about it."""
+"""What counts as a action: who did it, to what, and more about it."""
 
 
 async def audit(arguments: argparse.Namespace) -> int:
-    """List the newest deeds, oldest first; `--by` lists those of one person alone."""
+    """List the newest actions, oldest first; `--by` lists those of one person alone."""
     from mlscope.bus.nats import connect
 
     async with connect(provisioner_settings(arguments.data), "provisioner") as bus:
         recorded = [fact for subject in _FILTERS for fact in await bus.read(subject)]
-    deeds = sorted(
-        (fact for fact in recorded if type(fact.fact) in _DEEDS),
-        key=lambda deed: deed.envelope.time_ns,
+    actions = sorted(
+        (fact for fact in recorded if type(fact.fact) in _ACTIONS),
+        key=lambda action: action.envelope.time_ns,
     )
-    rows = [_row(deed) for deed in deeds]
+    rows = [_row(action) for action in actions]
     if arguments.by:
         rows = [row for row in rows if row[1] == arguments.by]
     write_rows(Rows(_COLUMNS, tuple(rows[-arguments.limit :])), arguments.output)
     return exits.OK
 
 
-def _row(deed: Recorded) -> tuple[object, ...]:
-    who, what, details = _DEEDS[type(deed.fact)](deed.fact)
-    at = datetime.fromtimestamp(deed.envelope.time_ns / 1e9, UTC).isoformat(timespec="seconds")
-    return at, who, deed.fact.schema_name(), what, details
+def _row(action: Recorded) -> tuple[object, ...]:
+    who, what, details = _ACTIONS[type(action.fact)](action.fact)
+    at = datetime.fromtimestamp(action.envelope.time_ns / 1e9, UTC).isoformat(timespec="seconds")
+    return at, who, action.fact.schema_name(), what, details

@@ -29,7 +29,7 @@ async def dead(arguments: argparse.Namespace) -> int:
     """
     from mlscope.bus.nats import connect
 
-    deed, number = _deed_and_number(arguments)
+    action, number = _action_and_number(arguments)
     settings = operator_settings(arguments.data)
     async with connect(settings, OPERATOR) as bus:
         letters = await bus.read(facts_of(LetterBuried))
@@ -37,27 +37,27 @@ async def dead(arguments: argparse.Namespace) -> int:
         letters = [letter for letter in letters if letter.sequence == int(number)]
         if not letters:
             raise Misused(f"no dead letter {number}; `mlscope dead` lists those there are")
-    if deed:
-        return await _settle(settings, deed, letters)
+    if action:
+        return await _settle(settings, action, letters)
     write_rows(Rows(_COLUMNS, tuple(map(_row, letters))), arguments.output)
     if number and arguments.output == "table":
         print(f"\n{cast('LetterBuried', letters[0].fact).body[:_SHOWN_BYTES]!r}")
     return exits.OK
 
 
-def _deed_and_number(arguments: argparse.Namespace) -> tuple[str, str]:
+def _action_and_number(arguments: argparse.Namespace) -> tuple[str, str]:
     """Return what to do with letters, empty to show them, and the number of one, `all` or empty."""
-    deed, which = arguments.deed, arguments.which
-    is_settling = deed in (_RETRY, _DROP)
+    action, which = arguments.action, arguments.which
+    is_settling = action in (_RETRY, _DROP)
     if bool(which) != is_settling:
         raise Misused("write `mlscope dead`, `dead N`, `dead retry N|all` or `dead drop N|all`")
-    number = which if is_settling else deed
+    number = which if is_settling else action
     if number.isdecimal() or number == (_ALL if is_settling else ""):
-        return deed if is_settling else "", number
+        return action if is_settling else "", number
     raise Misused(f"{number!r} is no number of a letter; `mlscope dead` lists those there are")
 
 
-async def _settle(settings: Settings, deed: str, letters: Sequence[Recorded]) -> int:
+async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) -> int:
     """Retry or drop `letters`, oldest first; FAILED when a message was not handled."""
     from mlscope.bus.errors import BusError
     from mlscope.bus.nats.connection import Connection
@@ -70,11 +70,11 @@ async def _settle(settings: Settings, deed: str, letters: Sequence[Recorded]) ->
         for letter in letters:
             number, fact = letter.sequence, cast("LetterBuried", letter.fact)
             try:
-                if deed == _DROP:
+                if action == _DROP:
                     await Letters(connection).drop(number)
                 else:
                     await Letters(connection).retry(number, fact)
-                done = "dropped" if deed == _DROP else f"handled by {fact.service}"
+                done = "dropped" if action == _DROP else f"handled by {fact.service}"
                 print(f"{number}: {done}, {fact.subject}")
             except (BusError, NotRetried) as error:
                 failed += 1

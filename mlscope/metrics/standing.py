@@ -83,7 +83,7 @@ class ServiceFigures:
                     yield (*own, _label(name)), figure * metric.scale
 
 
-def told_apart(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
+def with_unique_hosts(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
     """Return `figures` sorted, with a number after the host of a second with the same labels.
 
     An instance claims its host and agent itself: without the number one replaces another.

@@ -28,7 +28,7 @@ from services.gateway.errors import (
     WrongContentType,
 )
 from services.gateway.live.feeds import Feeds
-from services.gateway.live.standing import StandingOfAll
+from services.gateway.live.standing import ClusterStanding
 from services.gateway.readiness import Readiness
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
@@ -103,7 +103,7 @@ def build_app(
     )
     app.state.bus = bus
     app.state.readiness = Readiness(bus)
-    app.state.standing = StandingOfAll(bus)
+    app.state.standing = ClusterStanding(bus)
     app.state.feeds = feeds
     app.state.catalog = RecentCatalog()
     app.state.most_bytes = most_bytes

@@ -1,4 +1,4 @@
-"""The contents of the buckets `catalog` and `leases`, entry by entry. Mutable, without I/O."""
+"""The contents of the buckets `catalog` and `leases`, entry by entry. Mutable."""
 
 import logging
 from collections.abc import Iterable, Mapping

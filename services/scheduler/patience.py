@@ -16,12 +16,12 @@ from services.scheduler.evaluation.state import EvaluationState
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Observed:
     """The steady time at which each stamp of an evaluation was seen, and its newest state so."""
 
     at_ns: dict[int, int] = field(default_factory=dict)
     state: EvaluationState | None = None
-    as_seen: EvaluationState | None = None
+    in_local_time: EvaluationState | None = None
 
 
 class Patience:
@@ -29,21 +29,21 @@ class Patience:
 
     def __init__(self) -> None:
         """Begin without any evaluation."""
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Observed] = {}
 
-    def as_seen(self, state: EvaluationState, now_ns: int) -> EvaluationState:
+    def in_local_time(self, state: EvaluationState, now_ns: int) -> EvaluationState:
         """Return `state` with each stamp replaced by the time at which it was first seen here.
 
         `now_ns` is the steady clock's. Stamps that are 0 (not yet) stay so.
         """
-        seen = self._seen.setdefault(state.evaluation, _Seen())
-        if seen.state is state and seen.as_seen is not None:
-            return seen.as_seen
+        seen = self._seen.setdefault(state.evaluation, _Observed())
+        if seen.state is state and seen.in_local_time is not None:
+            return seen.in_local_time
 
         def at(stamp_ns: int) -> int:
             return stamp_ns and seen.at_ns.setdefault(stamp_ns, now_ns)
 
-        def run_as_seen(run: Run) -> Run:
+        def run_in_local_time(run: Run) -> Run:
             return replace(
                 run,
                 started_ns=at(run.started_ns),
@@ -52,14 +52,14 @@ class Patience:
             )
 
         seen.state = state
-        seen.as_seen = replace(
+        seen.in_local_time = replace(
             state,
             requested_ns=at(state.requested_ns),
             planned_ns=at(state.planned_ns),
             measured_ns=at(state.measured_ns),
-            runs={name: run_as_seen(run) for name, run in state.runs.items()},
+            runs={name: run_in_local_time(run) for name, run in state.runs.items()},
         )
-        return seen.as_seen
+        return seen.in_local_time
 
     def forget_all_but(self, evaluations: Iterable[str]) -> None:
         """Forget every evaluation that is not among `evaluations`."""

@@ -1,6 +1,6 @@
 """The orders of one start of an agent: waiting, under way, and stops that came early.
 
-Mutable, without I/O: commands put orders and stops in, the loop that does the orders takes them.
+Mutable: commands put orders and stops in, the loop that does the orders takes them.
 """
 
 import asyncio

@@ -43,6 +43,7 @@ from services.agent.worker.preparation.finishing_child import can_finish_apart
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
+from services.agent.worker.queries.device_decoding import decoded_on_device
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
 from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
@@ -50,7 +51,6 @@ from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_
 from services.agent.worker.queries.prepared import PreparedBatches, kept_output_bytes, no_batches
 from services.agent.worker.queries.query import Slot
 from services.agent.worker.queries.streaming import workers_for
-from services.agent.worker.queries.together import decoded_on_device
 from services.agent.worker.warming_up import bind_further, warm_up
 
 
@@ -266,7 +266,7 @@ def _open(
         )
         workers = workers_for(steps, batch_size, usable_cores(), max(predicting, 1))
         has_work = steps > 0 and dataset.synthetic is None and not inline.before
-        if pipeline.together is not None:
+        if pipeline.device_decoding is not None:
             workers, has_work = 1, False
         supply = Supply(
             pipeline,

@@ -14,9 +14,21 @@ from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, Evaluati
 from schemas.status import EvaluationStatus
 
 _COLUMNS = (
-    *("run", "attempt", "answered", "failed", "spans", "samples"),
-    *("busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard"),
-    *("cpu_cores", "gpu_share", "power_w"),
+    "run",
+    "attempt",
+    "answered",
+    "failed",
+    "spans",
+    "samples",
+    "busy_ns",
+    "until_ns",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "unheard",
+    "cpu_cores",
+    "gpu_share",
+    "power_w",
 )
 _CHANGE_ALL_RUNS = (EvaluationPlanned, EvaluationMeasured, EvaluationCancelled)
 

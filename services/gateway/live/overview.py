@@ -25,8 +25,8 @@ from schemas.encoding.errors import SchemaError
 from schemas.subjects import ROOT
 from services.gateway.bus_requests import overview_of
 from services.gateway.live.events import Event
-from services.gateway.live.news import News
 from services.gateway.live.tasks import NO_BROKER, background_task
+from services.gateway.live.wake_signal import WakeSignal
 from services.gateway.pages.home import Overview
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _REFRESH_S = 5.0
 _RATE_TICKS = 6
 
 
-class OverviewViewer(News):
+class OverviewViewer(WakeSignal):
     """The newest event of each kind that one client has not received yet."""
 
     def __init__(self) -> None:

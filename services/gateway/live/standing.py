@@ -11,7 +11,7 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.records import Backlog
 from mlscope.bus.streams import DURABLES
 from mlscope.metrics.declared import SERVICES
-from mlscope.metrics.standing import ServiceFigures, Standing, told_apart
+from mlscope.metrics.standing import ServiceFigures, Standing, with_unique_hosts
 
 _ANSWER_WITHIN_S = 1.0
 _FRESH_S = 1.0
@@ -19,7 +19,7 @@ _MOST_BYTES = 256 * 1024
 _log = logging.getLogger(__name__)
 
 
-class StandingOfAll:
+class ClusterStanding:
     """Asks once for all who want to know at the same time, and at most once a second."""
 
     def __init__(self, bus: Bus) -> None:
@@ -52,7 +52,7 @@ class StandingOfAll:
         except BusError as error:
             _log.info("no figures of %s: %s", service, error)
             return []
-        return told_apart(_figures_in(texts, service))
+        return with_unique_hosts(_figures_in(texts, service))
 
     async def _backlog(self, durable: str) -> tuple[str, Backlog | None]:
         try:

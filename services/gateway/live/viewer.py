@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from services.gateway.live.events import Event, Tick
-from services.gateway.live.news import News
 from services.gateway.live.spans import SpanBatch, SpanGap
+from services.gateway.live.wake_signal import WakeSignal
 
 MOST_SPAN_BYTES = 16 << 20
 """Events of spans that wait for one client; they are shared with the other clients."""
 
 
-class Viewer(News):
+class Viewer(WakeSignal):
     """The events that one client has not received yet.
 
     Story events stay in the feed's list and are never dropped: a viewer only stores its position.

@@ -10,8 +10,14 @@ from schemas.status import EvaluationStatus, RunStatus
 from schemas.trace import ANSWERED, QUERY_KIND, QUERY_STATUSES, SpanColumn, TraceLane
 
 LONG_COLUMNS: tuple[SpanColumn, ...] = (
-    *("lane", "start", "duration", "name", "id", "count"),
-    *("kind", "query"),
+    "lane",
+    "start",
+    "duration",
+    "name",
+    "id",
+    "count",
+    "kind",
+    "query",
 )
 """What the tables of the longest spans need of each span."""
 MOST_OF_A_LEVEL = 20

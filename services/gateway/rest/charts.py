@@ -27,7 +27,7 @@ async def show_chart(request: Request) -> Response:
             raise MalformedMessage(field=parameter, found=value[:80], expected=expected)
     table = await table_of(bus_of(request), evaluation_of(request), name)
     shown = selected(table, selection_of(request.query_params, table))
-    theme, size = look_of(request)
+    theme, size = theme_and_size(request)
     chart = fitted(shown, theme, size, among=table)
     reason = f"The table {table.name} has no chart."
     return await drawn(request, table, chart, suffix, reason)
@@ -42,7 +42,7 @@ def chart_in_path(request: Request) -> tuple[str, str]:
     return name, suffix
 
 
-def look_of(request: Request) -> tuple[Theme, Size]:
+def theme_and_size(request: Request) -> tuple[Theme, Size]:
     """Return the theme and the size that a query asks for; by default those of print."""
     query = request.query_params
     theme = PAGE if query.get("theme") == "page" else PRINT

@@ -13,7 +13,7 @@ from services.gateway.pages.comparing.exploring import Terms, terms_of
 from services.gateway.query_parameters import JSON, form_of
 from services.gateway.request_values import bus_of
 from services.gateway.responses import as_file, as_json
-from services.gateway.rest.charts import chart_in_path, drawn, look_of
+from services.gateway.rest.charts import chart_in_path, drawn, theme_and_size
 
 _OPTIONS = ("theme", "width")
 
@@ -44,7 +44,7 @@ async def explored_chart(request: Request) -> Response:
     name, suffix = chart_in_path(request)
     terms = terms_of(request.query_params.multi_items(), *_OPTIONS)
     table = await _table(request, terms, name)
-    chart = fitted(table, *look_of(request))
+    chart = fitted(table, *theme_and_size(request))
     return await drawn(request, table, chart, suffix, table.verdict)
 
 

@@ -19,9 +19,9 @@ from services.gateway.pages.comparing.compare import (
     compare_view,
     letter_of,
     named,
+    named_by_letter,
     query_of,
     sections_of,
-    told_apart,
 )
 from services.gateway.query_parameters import figures_of
 from services.gateway.rendering import rendered
@@ -117,5 +117,6 @@ async def _parts(
     sections, caveats = sections_of(compared, letters, query_of(command))
     tables = {table.name: named(table, letters) for table in compared.tables}
     pictures = request.app.state.pictures
-    charts = [await figure_of(pictures, told_apart(tables[section.name])) for section in sections]
+    charted = [named_by_letter(tables[section.name]) for section in sections]
+    charts = [await figure_of(pictures, table) for table in charted]
     return [Part(*pair) for pair in zip(sections, charts, strict=True)], caveats

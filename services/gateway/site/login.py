@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from schemas.request import Refused
 from services.gateway.access.failures import Failures
 from services.gateway.access.guard import set_session, tokens_of
-from services.gateway.pages.plain import ErrorView, LoginView
+from services.gateway.pages.login_and_error import ErrorView, LoginView
 from services.gateway.rendering import rendered
 from services.gateway.responses import status_code_of
 

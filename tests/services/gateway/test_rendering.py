@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.request import Refused
-from services.gateway.pages.plain import ErrorView, LoginView
+from services.gateway.pages.login_and_error import ErrorView, LoginView
 from services.gateway.rendering import environment, html_of
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")))

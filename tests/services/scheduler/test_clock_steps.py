@@ -81,11 +81,11 @@ def test_times_are_those_at_which_a_fact_was_first_seen() -> None:
     told, patience = completed("online").state, Patience()
     runs = {name: replace(run, since_ns=8) for name, run in told.runs.items()}
     state = replace(told, requested_ns=5, planned_ns=6, measured_ns=0, runs=runs)
-    seen = patience.as_seen(state, 70)
+    seen = patience.in_local_time(state, 70)
     assert (seen.requested_ns, seen.planned_ns, seen.measured_ns) == (70, 70, 0)
     assert {run.since_ns for run in seen.runs.values()} == {70}
-    assert patience.as_seen(state, 99) is seen
-    later = patience.as_seen(replace(state, measured_ns=7), 100)
+    assert patience.in_local_time(state, 99) is seen
+    later = patience.in_local_time(replace(state, measured_ns=7), 100)
     assert (later.planned_ns, later.measured_ns) == (70, 100)
     patience.forget_all_but([])
-    assert patience.as_seen(state, 200).planned_ns == 200
+    assert patience.in_local_time(state, 200).planned_ns == 200

@@ -204,8 +204,9 @@ def _errors_noted(reasons: dict[Subject, str], subject: Subject) -> Iterator[Non
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the GPU of a number (default 0) and a UUID, the `arguments`; print its roof."""
-    number, uuid = (*arguments, *("0", "")[len(arguments) :])[:2]
-    sys.stdout.write(json.dumps(measure_watched(int(number), uuid).to_dict()))
+    number = int(arguments[0]) if arguments else 0
+    uuid = arguments[1] if len(arguments) > 1 else ""
+    sys.stdout.write(json.dumps(measure_watched(number, uuid).to_dict()))
 
 
 if __name__ == "__main__":

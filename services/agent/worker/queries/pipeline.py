@@ -46,7 +46,7 @@ class StepPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class DeviceDecoding:
     """The first `steps` of an input, carried out by the model's `device` for a batch at once."""
 
     device: PictureSteps
@@ -62,7 +62,7 @@ class PortOperators:
     name: str
     steps: tuple[Operator, ...] = ()
     #: what carries out the first of them; None: each is applied to one sample
-    together: Together | None = None
+    device_decoding: DeviceDecoding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class Pipeline:
                 yield from step.notes
 
     @property
-    def together(self) -> Together | None:
+    def device_decoding(self) -> DeviceDecoding | None:
         """What the model's device carries out of the steps before the model; None: nothing."""
-        return self.before[0].together if self.before else None
+        return self.before[0].device_decoding if self.before else None
 
     def libraries(self) -> tuple[str, ...]:
         """Return the libraries that prepare pictures, with their versions, each once."""
@@ -135,7 +135,7 @@ def pipeline_of(plan: StepPlan, labels: LabelReader) -> Pipeline:
 
 
 def steps_in(ports: Iterable[PortPlan | PortOperators]) -> int:
-    """Return how many steps the ports have together."""
+    """Return how many steps the ports have device_decoding."""
     return sum(len(port.steps) for port in ports)
 
 

@@ -42,7 +42,7 @@ class SampleSteps:
                 number += 1
             for port, array in zip(self._ports, arrays, strict=True):
                 value = sample[port.name] if isinstance(sample, dict) else sample
-                skipped = port.together.steps if port.together else 0
+                skipped = port.device_decoding.steps if port.device_decoding else 0
                 number += skipped
                 for operator in port.steps[skipped:]:
                     name = operator.name

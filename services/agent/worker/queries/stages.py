@@ -33,6 +33,7 @@ from services.agent.worker.answers.post_processing import PostProcessing
 from services.agent.worker.answers.scoring import ImagePlacement
 from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.preparation.finishing import FinishingProcess
+from services.agent.worker.queries.device_decoding import DeviceDecodingFilling
 from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
 from services.agent.worker.queries.pipeline import (
     ANSWER,
@@ -53,7 +54,6 @@ from services.agent.worker.queries.prepared import checksum_of
 from services.agent.worker.queries.prepared_spans import PreparedBy, PreparedSteps, prepared_rows
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.sample_steps import SampleSteps
-from services.agent.worker.queries.together import TogetherFilling
 from services.agent.worker.recorder import RunRecorder
 
 MOST_DEFERRED = 64
@@ -115,11 +115,11 @@ class Stages:
         self.predict_with, self.attach_layers = self._calls.predict_with, self._calls.attach_layers
         self.trace_parts, self.end_calls = self._calls.trace_parts, self._calls.end_all
         self._post_processing = PostProcessing(pipeline, self._runner)
-        self._together = None
-        if pipeline.together is not None:
+        self._device_decoding = None
+        if pipeline.device_decoding is not None:
             names = self._sample_steps.names
-            self._together = TogetherFilling(
-                pipeline.together, names, self._runner, self._prepare_sample
+            self._device_decoding = DeviceDecodingFilling(
+                pipeline.device_decoding, names, self._runner, self._prepare_sample
             )
         self._spans_per_query = spans_per_query(pipeline, supply.batch_size, Level.MODEL)
 
@@ -152,8 +152,8 @@ class Stages:
     def fill(self, query: Query, positions: Iterable[int]) -> None:
         """Prepare the samples at some positions of a batch; several threads may share a batch."""
         assert query.slot is not None
-        if self._together is not None:
-            self._together.fill(query, query.slot, list(positions))
+        if self._device_decoding is not None:
+            self._device_decoding.fill(query, query.slot, list(positions))
             return
         for position in positions:
             if self._copies_samples:
@@ -216,7 +216,7 @@ class Stages:
     @property
     def fills_whole_batches(self) -> bool:
         """Whether all samples of a batch are prepared at once, by the model's device."""
-        return self._together is not None
+        return self._device_decoding is not None
 
     @property
     def traces_steps(self) -> bool:
@@ -225,7 +225,7 @@ class Stages:
 
     def fill_untraced(self, query: Query, positions: Iterable[int]) -> None:
         """Prepare the samples at some positions of a batch by threads, without recording spans."""
-        if self._together is not None:
+        if self._device_decoding is not None:
             with self._untraced():
                 self.fill(query, positions)
             return

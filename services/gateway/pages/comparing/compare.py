@@ -216,7 +216,7 @@ _CHART_NAMES: Mapping[str, str] = MappingProxyType({"systems": "agent", "accurac
 """By table, the column that names what its chart draws."""
 
 
-def told_apart(table: Table) -> Table:
+def named_by_letter(table: Table) -> Table:
     """Return a table for its chart: what it draws is named with the evaluation's letter."""
     names = [column.name for column in table.columns]
     column = _CHART_NAMES.get(table.name, "")

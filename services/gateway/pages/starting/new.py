@@ -94,7 +94,11 @@ class ScenarioOption:
 
 
 CONSTRAINTS = (
-    *("accelerator", "accelerator_memory_bytes", "memory_bytes", "interconnect", "architecture"),
+    "accelerator",
+    "accelerator_memory_bytes",
+    "memory_bytes",
+    "interconnect",
+    "architecture",
     "system_labels",
 )
 """Fields that constrain the system beside its framework and device; a page folds them."""

@@ -30,8 +30,16 @@ _LISTS = ("model", "agents", "scenarios")
 _OWN_FIELDS = (
     *_TEXTS,
     *NUMBERS,
-    *("agents", "batch_sizes", "collectors", "dataset", "labels", "options", "scenarios"),
-    *("serialised", "blocks", "system"),
+    "agents",
+    "batch_sizes",
+    "collectors",
+    "dataset",
+    "labels",
+    "options",
+    "scenarios",
+    "serialised",
+    "blocks",
+    "system",
 )
 _NESTED: Mapping[str, str] = MappingProxyType(
     {

@@ -12,10 +12,10 @@ from services.gateway.pages.comparing.compare import (
     letter_of,
     load_rows,
     named,
+    named_by_letter,
     ordered,
     query_of,
     rivals_of,
-    told_apart,
 )
 from services.gateway.query_parameters import figures_of
 
@@ -75,7 +75,7 @@ def test_a_table_names_evaluations_by_their_letters() -> None:
     lettered = named(table, {"e1": "A", "e2": "B"})
     assert lettered.rows == (("A", "vm"), ("B", "vm"))
     assert (lettered.verdict, lettered.caveats) == ("B is the fastest.", ("A: noisy",))
-    assert told_apart(lettered).rows == (("A", "A vm"), ("B", "B vm"))
+    assert named_by_letter(lettered).rows == (("A", "A vm"), ("B", "B vm"))
 
 
 def test_empty_tables_come_last() -> None:

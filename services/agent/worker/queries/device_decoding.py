@@ -22,7 +22,7 @@ from services.agent.steps.linking import linked
 from services.agent.steps.parameters import LabelReader
 from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.queries.operator_runner import OperatorRunner
-from services.agent.worker.queries.pipeline import Pipeline, Together
+from services.agent.worker.queries.pipeline import DeviceDecoding, Pipeline
 from services.agent.worker.queries.query import Query, Slot
 
 PrepareRest = Callable[[Query, Slot, int, Callable[[], Any]], None]
@@ -53,8 +53,8 @@ def decoded_on_device(
     others = [replace(operator, library="") for operator in head[1:]]
     orders = _orders_of(rest)
     count = len(head) if orders is None else len(operators)
-    together = Together(steps, count, orders)
-    port = replace(ports[0], steps=(decode, *others, *linked(rest)), together=together)
+    decoding = DeviceDecoding(steps, count, orders)
+    port = replace(ports[0], steps=(decode, *others, *linked(rest)), device_decoding=decoding)
     return replace(pipeline, before=(port,))
 
 
@@ -105,10 +105,10 @@ def _as_it_is(picture: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class TogetherFilling:
-    """Fills places of slots with samples whose first steps `together` carries out."""
+class DeviceDecodingFilling:
+    """Fills places of slots with samples whose first steps `device_decoding` carries out."""
 
-    together: Together
+    device_decoding: DeviceDecoding
     #: of one sample
     names: Sequence[str]
     runner: OperatorRunner
@@ -129,7 +129,7 @@ class TogetherFilling:
         first, last = min(bodies, default=0), max(bodies, default=-1)
         is_row = places is not None and 0 < len(bodies) == last - first + 1
         batch = places[first : last + 1] if places is not None and is_row else None
-        prepared = self.together.device.apply(list(bodies.values()), batch)
+        prepared = self.device_decoding.device.apply(list(bodies.values()), batch)
         for position, picture in zip(bodies, prepared.pictures, strict=True):
             if isinstance(picture, PictureFault):
                 self._fail(query, position, picture)
@@ -150,10 +150,10 @@ class TogetherFilling:
 
     def _places(self, slot: Slot) -> Array | None:
         """Return the places of a slot as pictures; None where steps on the host are left."""
-        if self.together.orders is None:
+        if self.device_decoding.orders is None:
             return None
         places: Array = slot.arrays[0]
-        for order in reversed(self.together.orders):
+        for order in reversed(self.device_decoding.orders):
             places = places.transpose(0, *(int(axis) + 1 for axis in np.argsort(order)))
         return places
 
@@ -164,7 +164,7 @@ class TogetherFilling:
         steps that are left only order bytes.
         """
         began_and_ends, copied_ns = stamps_ns[:-1], stamps_ns[-1]
-        left = self.together.steps - (len(began_and_ends) - 1)
+        left = self.device_decoding.steps - (len(began_and_ends) - 1)
         ends = [*began_and_ends[1:], *[copied_ns] * left]
         ends[-1] = copied_ns
         count, first_span = len(positions), query.first_span + 1

@@ -28,12 +28,12 @@ from services.agent.predictors.decoding import why_not_jpeg
 from services.agent.predictors.pytorch.decoding import DevicePictures
 from services.agent.predictors.pytorch.options import options_of
 from services.agent.steps.forms import DecodeForm, DeviceForm
+from services.agent.worker.queries.device_decoding import decoded_on_device
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import Pipeline, PortPlan, StepPlan, pipeline_of
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.queries.streaming import run_inline, run_streaming
-from services.agent.worker.queries.together import decoded_on_device
 from services.agent.worker.recorder import RunRecorder
 from tests.services.agent.builders import MANIFESTS
 
@@ -121,8 +121,8 @@ def test_a_device_prepares_what_the_host_does(
     rest: list[Step], like: Any, carried_out: int, *, streamed: bool
 ) -> None:
     on_host, on_device = pipelines(DECODE, RESIZE, CROP, *rest)
-    assert on_device.together is not None
-    assert on_device.together.steps == carried_out
+    assert on_device.device_decoding is not None
+    assert on_device.device_decoding.steps == carried_out
     expected = Result(on_host, PHOTOS, like, streamed=streamed)
     result = Result(on_device, PHOTOS, like, streamed=streamed)
     assert len(result.inputs) == 3
@@ -256,8 +256,8 @@ def test_the_record_says_how_far_the_pixels_are_and_which_library_decodes() -> N
 def test_a_resize_that_a_device_lacks_stays_on_the_host() -> None:
     nearest = Step(operator="resize", parameters={"dimensions": [32, 32], "method": "nearest"})
     on_host, on_device = pipelines(DECODE, nearest, cast("uint8", "CHW"))
-    assert on_device.together is not None
-    assert on_device.together.steps == 1
+    assert on_device.device_decoding is not None
+    assert on_device.device_decoding.steps == 1
     results = [Result(pipeline, PHOTOS, BYTES_FIRST) for pipeline in (on_host, on_device)]
     np.testing.assert_array_equal(results[0].inputs, results[1].inputs)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 
-class News:
+class WakeSignal:
     """Set by whoever has something for the client; one stream waits for it."""
 
     def __init__(self) -> None:
