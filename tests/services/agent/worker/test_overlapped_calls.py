@@ -101,7 +101,7 @@ class Slow(Overlapping):
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs after some time."""
-        time.sleep(0.03)
+        time.sleep(0.1)
         return super().predict(inputs)
 
 
