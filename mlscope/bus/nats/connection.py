@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from mlscope.bus.errors import (
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.client import TidyClient, is_of_use
 from mlscope.bus.nats.dialing import trust
+from mlscope.bus.nats.key_rejection import KeyRejection
 from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.records import Traffic
@@ -72,7 +73,7 @@ class Connection:
         self.closed = asyncio.Event()
         self._traffic = Traffic()
         self._up = asyncio.Event()
-        self._rejected = asyncio.Event()
+        self._rejection = KeyRejection()
         self._place = redact(settings.nats_url)
         self._replies = ReplySubjects(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
@@ -103,7 +104,7 @@ class Connection:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                await self._connect_unless_rejected(connecting)
+                await self._rejection.connect(connecting, self.name)
                 await self.client.subscribe(f"{self._replies.inbox}.*", cb=self._replies.received)
         except (TimeoutError, OSError, NatsError) as error:
             await self.close()
@@ -113,20 +114,6 @@ class Connection:
             await self.close()
             raise
         self._up.set()
-
-    async def _connect_unless_rejected(self, connecting: Coroutine[Any, Any, None]) -> None:
-        """Connect, but stop when the server rejects the key; nats-py would retry for ever."""
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(connecting), loop.create_task(self._rejected.wait())]
-        try:
-            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0] not in finished:
-                raise NotPermitted(f"a connection as {self.name} with this key")
-            tasks[0].result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Send pending messages and disconnect; waiting callers get Unreachable."""
@@ -384,8 +371,7 @@ class Connection:
         self._last_failure = text
         _log.log(logging.DEBUG if is_repeated else logging.WARNING, "%s: %s", self.name, text)
         self._replies.note_denial(text.lower())
-        if "authorization violation" in text.lower():
-            self._rejected.set()
+        self._rejection.note(text.lower())
 
     async def _disconnected(self) -> None:
         if not self.closed.is_set():

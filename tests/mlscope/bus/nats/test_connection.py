@@ -132,6 +132,12 @@ async def test_who_is_refused_is_told_at_once() -> None:
             await Connection(settings, "tester").open(30.0)
 
 
+async def test_a_key_that_is_refused_for_a_moment_connects() -> None:
+    refusal = GREETING + b"-ERR 'Authorization Violation'\r\n"
+    async with greeting(refusal, GREETING) as (_, settings), connected(settings) as connection:
+        assert connection.is_up
+
+
 async def test_silence_is_told_from_a_lost_server() -> None:
     async with greeting(GREETING) as (greeter, settings), connected(settings) as connection:
         with pytest.raises(NoReply):

@@ -1,0 +1,43 @@
+"""Tells a key that the server rejects for good from one that it rejects for a moment."""
+
+import asyncio
+import math
+from collections.abc import Coroutine
+from typing import Any
+
+from mlscope.bus.errors import NotPermitted
+
+_WRONG_AFTER_S = 0.5
+"""How long a key must be rejected to be called wrong: a server that reads its configuration anew
+rejects keys that it has for a moment."""
+
+
+class KeyRejection:
+    """What one connection heard of its key; nats-py itself retries for ever."""
+
+    def __init__(self) -> None:
+        """Begin without a rejection."""
+        self._is_wrong = asyncio.Event()
+        self._since_s = math.inf
+
+    def note(self, text: str) -> None:
+        """Take the lower-case `text` of an error of the connection."""
+        if "authorization violation" in text:
+            now_s = asyncio.get_running_loop().time()
+            self._since_s = min(self._since_s, now_s)
+            if now_s >= self._since_s + _WRONG_AFTER_S:
+                self._is_wrong.set()
+
+    async def connect(self, connecting: Coroutine[Any, Any, None], name: str) -> None:
+        """Connect by `connecting`, as `name`. Raises NotPermitted once the key is wrong."""
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(connecting), loop.create_task(self._is_wrong.wait())]
+        try:
+            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0] not in finished:
+                raise NotPermitted(f"a connection as {name} with this key")
+            tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
