@@ -99,6 +99,7 @@ class Execution:
             self._allowances,
             self._roof,
         )
+        self.publisher.worker_notes = self._worker.notes
         await self._worker.send(order)
         try:
             async with self._tasks:

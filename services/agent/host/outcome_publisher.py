@@ -1,14 +1,14 @@
 """Publishes the facts of an order's runs: batches, readiness, and exactly one outcome each."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mlscope.tracing.clock_offset import ClockOffset
 from schemas.batch import Batch
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
-from schemas.run import RunFailed, RunReady, Tally
+from schemas.run import RunCompleted, RunFailed, RunReady, Tally
 from services.agent.errors import AgentError
 from services.agent.host.dropped_batches import DroppedBatches, batch_counts, with_stored_counts
 from services.agent.link.failures import failed_before_start
@@ -65,6 +65,8 @@ class OutcomePublisher:
         self._issued_loads: dict[str, IssuedLoad] = {}
         #: how the agent's clock differs from the cluster's, where that was measured
         self.clock_offset: ClockOffset | None = None
+        #: caveats of runs that complete, which the host knows of their worker
+        self.worker_notes: Sequence[str] = ()
         #: called with each run that has ended
         self.on_ended: Callable[[str], None] = lambda _: None
 
@@ -117,6 +119,9 @@ class OutcomePublisher:
             cause = self._cause(run)
             dropped = await self._sink.settle(cause)
             outcome = with_stored_counts(outcome, self._sent[run], dropped)
+            if isinstance(outcome, RunCompleted) and self.worker_notes:
+                caveats = (*outcome.caveats, *self.worker_notes)
+                outcome = outcome.model_copy(update={"caveats": caveats})
             load = self._issued_loads.get(run)
             if load is not None:
                 outcome = load.added_to(outcome)

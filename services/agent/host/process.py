@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -115,6 +115,11 @@ class WorkerProcess:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Caveats of its runs that the host knows."""
+        return self._handover.notes
 
     @property
     def is_alive(self) -> bool:

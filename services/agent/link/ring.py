@@ -1,5 +1,6 @@
 """Finished batches from worker to host: a ring in shared memory, and a spool file behind it.
 
+The ring lies in /dev/shm, or in anonymous memory where that has no room, as in a container.
 Both are unlinked files whose descriptors the worker inherits, so that nothing is left behind
 when either process is killed, and pushed records can be read after the writer died. There is one
 writer and one reader. A record is its length and CRC-32 (little-endian uint32 each) and its bytes;
@@ -12,16 +13,23 @@ import os
 import struct
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
 from services.agent.errors import OpenFailed, RingBroken
+from services.agent.machine.anonymous_memory import anonymous_memory
 
 _RECORD = struct.Struct("<II")
 _HEADER_SLOTS = 16
 _HEADER_BYTES = _HEADER_SLOTS * 8
 _RING, _SPOOL = 0, 2
 _BEAT, _BUSY, _PHASE = 4, 5, 6
+
+_SHARED = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
+_ELSEWHERE = "anonymous memory holds it"
+
+Notes = Sequence[str]
 
 IDLE, OPENING, RUNNING = 0, 1, 2
 """Phases of a worker, as its host sees them."""
@@ -118,12 +126,13 @@ class ByteQueue:
 class Handover:
     """Ring and spool between one worker and its host, and the worker's heartbeat."""
 
-    def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int) -> None:
+    def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int, notes: Notes = ()) -> None:
         """Map the ring in the file `ring_fd`; the spool is the file `spool_fd`.
 
-        The spool holds at most `spool_bytes`.
+        The spool holds at most `spool_bytes`. `notes` are caveats of runs handed over by it.
         """
         self.ring_fd, self.spool_fd, self.spool_bytes = ring_fd, spool_fd, spool_bytes
+        self.notes = notes
         self._memory = mmap.mmap(ring_fd, 0)
         self._view = memoryview(self._memory)
         self._slots = self._view[:_HEADER_BYTES].cast("Q")
@@ -137,20 +146,13 @@ class Handover:
 
         Raises OpenFailed without room for the ring, OSError without room for the spool.
         """
-        shared = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
+        ring_fd, notes = _memory_of(_HEADER_BYTES + ring_bytes)
         with contextlib.ExitStack() as undo:
-            ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
             undo.callback(os.close, ring_fd)
-            try:
-                # Writing to mapped memory without room behind it would kill the process.
-                reserve = getattr(os, "posix_fallocate", lambda fd, _, size: os.truncate(fd, size))
-                reserve(ring_fd, 0, _HEADER_BYTES + ring_bytes)
-            except OSError as error:
-                raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
             spool_folder.mkdir(parents=True, exist_ok=True)
             spool_fd = _unlinked_file(spool_folder)
             undo.pop_all()
-        return cls(ring_fd, spool_fd, spool_bytes)
+        return cls(ring_fd, spool_fd, spool_bytes, notes)
 
     def push(self, body: bytes) -> bool:
         """Hand over a batch, through the spool when the ring is full; False when both are."""
@@ -199,6 +201,29 @@ class Handover:
             self._memory.close()
         os.close(self.ring_fd)
         os.close(self.spool_fd)
+
+
+def _memory_of(size_bytes: int) -> tuple[int, Notes]:
+    """Return the descriptor of memory for a ring, and what to say of it. Raises OpenFailed."""
+    folder = _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
+    try:
+        with contextlib.ExitStack() as undo:
+            fd = _unlinked_file(folder)
+            undo.callback(os.close, fd)
+            # Writing to mapped memory without room behind it would kill the process.
+            reserve = getattr(os, "posix_fallocate", lambda fd, _, size: os.truncate(fd, size))
+            reserve(fd, 0, size_bytes)
+            undo.pop_all()
+    except OSError as error:
+        reason = error.strerror or str(error)
+    else:
+        return fd, ()
+    try:
+        fd = anonymous_memory("mlscope-ring", size_bytes, size_bytes)
+    except OSError as error:
+        raise OpenFailed("the worker's ring", f"{folder}: {reason}; {error.strerror}") from error
+    size = f"{size_bytes / (1 << 20):.3g} MiB"
+    return fd, (f"{folder} can't hold the worker's ring of {size} ({reason}): {_ELSEWHERE}",)
 
 
 def _unlinked_file(folder: Path) -> int:

@@ -104,17 +104,21 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path / "bundle"
 
 
+def streaming_agent(folder: Path, bundle: Path, queries: int) -> list[str]:
+    """Return a command that streams `queries` of photographs; its plan lies in a `folder`."""
+    run = a_run(scenario="batched", queries=queries, concurrency=4, samples="streamed")
+    order = an_order(a_subject("efficientnet_lite0", "photos"), [run], batch_size=2)
+    plan = Plan(subject=order.subject, sessions=(order.session,))
+    path = folder / "plan.json"
+    path.write_text(OfflinePlan(evaluation="e1", plan=plan).model_dump_json())
+    return [sys.executable, "-m", "cli.main", "agent", "--plan", str(path), "--out", str(bundle)]
+
+
 @pytest.fixture
 def agent(tmp_path: Path, bundle: Path) -> Iterator[RunningAgent]:
     """Start an agent with a plan that takes minutes."""
-    run = a_run(scenario="batched", queries=20_000, concurrency=4, samples="streamed")
-    order = an_order(a_subject("efficientnet_lite0", "photos"), [run], batch_size=2)
-    plan = Plan(subject=order.subject, sessions=(order.session,))
-    path = tmp_path / "plan.json"
-    path.write_text(OfflinePlan(evaluation="e1", plan=plan).model_dump_json())
-    command = [sys.executable, "-m", "cli.main", "agent", "--plan", str(path), "--out", str(bundle)]
-    folders = {"TMPDIR": str(tmp_path), "MLSCOPE_DATA": str(tmp_path / "data")}
-    environment = {**os.environ, **folders}
+    command = streaming_agent(tmp_path, bundle, 20_000)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
     root, shared_before = MANIFESTS.parent, shared_files()
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.DEVNULL) as process:
         try:

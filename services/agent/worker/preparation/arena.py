@@ -1,10 +1,5 @@
-"""The memory that a worker shares with its preparing processes (I/O).
+"""The memory that a worker shares with its preparing processes (I/O)."""
 
-It is a file without a name, passed by descriptor: the 64 MB that containers have in /dev/shm are no
-limit for it, and it is gone with the last process that maps it, however that process ends.
-"""
-
-import errno
 import mmap
 import os
 from contextlib import ExitStack
@@ -14,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.machine.quotas import available_memory_bytes
+from services.agent.machine.anonymous_memory import anonymous_memory
 from services.agent.worker.preparation.layout import (
     REASON_BYTES,
     ArenaLayout,
@@ -23,9 +18,6 @@ from services.agent.worker.preparation.layout import (
 )
 
 Array = npt.NDArray[Any]
-
-_MOST_SHARE = 0.5
-"""Of the memory that is available."""
 
 PENDING, PREPARED, UNUSABLE = 0, 1, 2
 """States of a sample in its slot."""
@@ -83,17 +75,11 @@ class Arena:
     def create(cls, layout: ArenaLayout) -> tuple[Self, int]:
         """Return an arena of zeros and its descriptor, with its memory reserved.
 
-        Raises OSError where there is not enough, which would else end a process: the one that
-        writes, or any other, because the kernel reserves until nothing is left.
+        Raises OSError where there is not enough.
         """
-        available_bytes = available_memory_bytes()
-        if available_bytes and layout.reserved_bytes > _MOST_SHARE * available_bytes:
-            raise OSError(errno.ENOMEM, f"{layout.reserved_bytes} bytes are not available")
-        fd = os.memfd_create("mlscope-preparation", os.MFD_CLOEXEC)
+        fd = anonymous_memory("mlscope-preparation", layout.size_bytes, layout.reserved_bytes)
         with ExitStack() as undo:
             undo.callback(os.close, fd)
-            os.ftruncate(fd, layout.size_bytes)
-            os.posix_fallocate(fd, 0, layout.reserved_bytes)
             arena = cls(fd, layout)
             undo.pop_all()
         return arena, fd

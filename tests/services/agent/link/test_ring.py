@@ -73,7 +73,7 @@ def open_descriptors() -> int:
 
 def test_what_there_is_no_room_for_is_not_made(tmp_path: Path) -> None:
     open_before = open_descriptors()
-    with pytest.raises(OpenFailed, match="the worker's ring"):
+    with pytest.raises(OpenFailed, match=r"the worker's ring: .*; \d+ bytes are not available"):
         Handover.create(1 << 60, 2000, tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError):
@@ -86,6 +86,10 @@ def handover(tmp_path: Path) -> Iterator[Handover]:
     made = Handover.create(1000, 2000, tmp_path)
     yield made
     made.close()
+
+
+def test_a_ring_with_room_needs_no_caveat(handover: Handover) -> None:
+    assert not handover.notes
 
 
 def test_what_the_ring_has_no_room_for_is_spooled(handover: Handover) -> None:

@@ -15,12 +15,13 @@ from schemas.level import Level
 from schemas.plan import Subject
 from services.agent.errors import Stopped
 from services.agent.link.allowances import PreparationLimits
+from services.agent.machine import anonymous_memory
 from services.agent.predictors import TensorPlace, Tensors
 from services.agent.predictors.page_locking import has_own_pages
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
-from services.agent.worker.preparation import arena, session_pool
 from services.agent.worker.preparation import pool as pool_module
+from services.agent.worker.preparation import session_pool
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.inputs import Inputs
 from services.agent.worker.queries.issuing import ClosedLoop
@@ -310,7 +311,7 @@ def test_a_stopped_run_ends_at_once_and_the_next_one_is_right(
 def test_threads_prepare_where_no_memory_can_be_shared(
     runs: Runs, inline: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arena, "_MOST_SHARE", 0.0)
+    monkeypatch.setattr(anonymous_memory, "_MOST_SHARE", 0.0)
     pool = runs.pool(1)
     try:
         result = runs.run(pool)
