@@ -137,7 +137,7 @@ def add_answers(commands: Parsers) -> None:
     predict = add_command(commands, "predict", "print a model's predictions for files")
     add = predict.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
-    add("files", nargs="+", type=Path, metavar="FILE", help="input of the model's first step")
+    add("files", nargs="+", type=Path, metavar="FILE", help="input for the model's first step")
     add(
         "--top",
         type=int,
@@ -171,7 +171,13 @@ def add_answers(commands: Parsers) -> None:
         action="store_true",
         help="compare latency, throughput, accuracy and cost of two evaluations, too",
     )
-    add("--only", action="append", default=[], metavar="TABLE", help="this table only; repeatable")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TABLE",
+        help="print only this table; repeatable",
+    )
     add(
         "--price",
         action="append",

@@ -23,16 +23,16 @@ def add_services(commands: Parsers) -> None:
     serve = add_command(commands, "serve", "run one service until SIGTERM")
     serve.add_argument("service", choices=SERVICES, metavar="NAME", help=", ".join(SERVICES))
     health = add_command(
-        commands, "health", "ask the service of MLSCOPE_READY_FILE whether it answers over the bus"
+        commands, "health", "check that the service of MLSCOPE_READY_FILE answers over the bus"
     )
     health.add_argument("service", choices=SERVICES, metavar="NAME", help=", ".join(SERVICES))
     health.add_argument(
-        "--within", type=float, default=5.0, metavar="S", help="wait so many seconds (default: 5)"
+        "--within", type=float, default=5.0, metavar="S", help="seconds to wait (default: 5)"
     )
     health.add_argument(
         "--end",
         action="store_true",
-        help="kill a service that was silent three times in a row, to be started again",
+        help="kill a service that was silent three times in a row, so that it is restarted",
     )
     add_command(commands, "provision", "create streams, durables, buckets and database tables")
     doctor = add_command(commands, "doctor", "check this machine and print what is missing")
@@ -55,7 +55,7 @@ def add_offline(commands: Parsers) -> None:
     agent = add_command(
         commands,
         "agent",
-        "run a plan without broker or database, or start an agent in its framework's container",
+        "run a plan without broker or database, or an agent in its framework's container",
     )
     source = agent.add_mutually_exclusive_group(required=True)
     source.add_argument(
@@ -67,7 +67,9 @@ def add_offline(commands: Parsers) -> None:
         metavar="FILE",
         help="start an agent in the container that this manifest names",
     )
-    agent.add_argument("--out", type=Path, metavar="BUNDLE", help="file for what the plan measured")
+    agent.add_argument(
+        "--out", type=Path, metavar="BUNDLE", help="file for the results of the plan"
+    )
     agent.add_argument(
         "--device", choices=("cpu", "gpu"), default="cpu", help="device of the container"
     )
@@ -86,10 +88,11 @@ def add_offline(commands: Parsers) -> None:
         function="import_bundle:import_bundle",
     )
     bundle.epilog = (
-        "In files of torch.profiler the queries are the steps (profiler.step()), else the "
-        'annotations named "query" (put record_function("query"): around each call), else the '
-        "annotations of the only name that repeats. A file with none of them counts as one query, "
-        "so its latencies mean little. With record_shapes=True, layers have shapes, FLOP and bytes."
+        "In files of torch.profiler, each step (profiler.step()) is a query. Without steps, each "
+        'annotation named "query" is one (put record_function("query"): around each call), else '
+        "each annotation of the only name that repeats. A file with none of them counts as one "
+        "query, so its latencies mean little. With record_shapes=True, layers have shapes, FLOP "
+        "and bytes."
     )
     bundle.add_argument(
         "bundle",
@@ -99,7 +102,7 @@ def add_offline(commands: Parsers) -> None:
         "Chrome",
     )
     bundle.add_argument(
-        "--model", default="", metavar="NAME", help="the model of another tool's trace"
+        "--model", default="", metavar="NAME", help="name of the model in another tool's trace"
     )
     bundle.add_argument(
         "--batch-size",
@@ -118,26 +121,31 @@ def add_offline(commands: Parsers) -> None:
 
 def add_agents(commands: Parsers) -> None:
     """Add `agents` with its own commands, and `join`."""
-    agents = add_command(commands, "agents", "list the agents, and say which machines may be one")
+    agents = add_command(
+        commands, "agents", "list agents, and invite, drain, resume or revoke them"
+    )
     add_connection(agents)
     add_output(agents)
     actions = agents.add_subparsers(dest="action", metavar="COMMAND")
-    invite = _add_action(actions, "invite", "print the line that lets another machine join, once")
+    invite = _add_action(
+        actions, "invite", "print the command with which another machine joins, once"
+    )
     invite.add_argument(
-        "--hours", type=float, default=1.0, help="how long the invitation is open (default: 1)"
+        "--hours",
+        type=float,
+        default=1.0,
+        help="hours for which the invitation is valid (default: 1)",
     )
-    _add_action(actions, "drain", "give an agent no new evaluations; it ends those that it has")
+    _add_action(actions, "drain", "give an agent no new evaluations; it finishes those that it has")
     _add_action(actions, "resume", "give a drained agent evaluations again")
-    _add_action(
-        actions, "revoke", "take an agent's key back at once; its runs are repeated elsewhere"
-    )
-    join = add_command(commands, "join", "join a cluster on another machine, and run its agent")
+    _add_action(actions, "revoke", "revoke an agent's key at once; its runs are repeated elsewhere")
+    join = add_command(commands, "join", "join another machine's cluster and run an agent for it")
     join.add_argument(
         "invitation",
         nargs="?",
         default="",
         metavar="INVITATION",
-        help="the word that `mlscope agents invite` printed; without it the machine has joined",
+        help="what `mlscope agents invite` printed; not needed if this machine has joined before",
     )
     join.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
 
@@ -165,24 +173,32 @@ def add_people(commands: Parsers) -> None:
     add_output(people)
     actions = people.add_subparsers(dest="action", metavar="COMMAND")
     add = add_command(
-        actions, "add", "let a person in, or change role and limits", function="people:add"
+        actions, "add", "add a person, or change role and limits", function="people:add"
     )
-    add.add_argument("name", metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ -")
+    add.add_argument("name", metavar="NAME", help="1 to 64 characters: A-Z a-z 0-9 _ -")
     add.add_argument(
         "--role",
         choices=_ROLES,
         default="requester",
-        help="a viewer looks, a requester also requests and cancels its own, an owner also cancels "
-        "others' and sees private ones (default: requester)",
+        help="a viewer only looks, a requester also requests evaluations and cancels their own, "
+        "an owner also cancels those of others and sees private ones (default: requester)",
     )
     add.add_argument(
-        "--at-most", type=_limit, default=0, metavar="N", help="evaluations waiting or running"
+        "--at-most",
+        type=_limit,
+        default=0,
+        metavar="N",
+        help="limit of evaluations waiting or running (default: 0, no limit)",
     )
     add.add_argument(
-        "--per-day", type=_limit, default=0, metavar="N", help="evaluations within 24 hours"
+        "--per-day",
+        type=_limit,
+        default=0,
+        metavar="N",
+        help="limit of evaluations within 24 hours (default: 0, no limit)",
     )
     remove = add_command(
-        actions, "remove", "take a person's key and token back at once", function="people:remove"
+        actions, "remove", "revoke a person's key and token at once", function="people:remove"
     )
     remove.add_argument("name", metavar="NAME", help="the person")
     for action in (add, remove):
@@ -210,7 +226,7 @@ def add_keeping(commands: Parsers) -> None:
         nargs="?",
         default="",
         metavar="N|retry|drop",
-        help="show letter N; have messages handled again; remove letters",
+        help="N: show this letter; retry: have messages handled again; drop: remove letters",
     )
     dead.add_argument(
         "which", nargs="?", default="", metavar="N|all", help="the letters to retry or drop"
@@ -220,12 +236,19 @@ def add_keeping(commands: Parsers) -> None:
     backup = add_command(
         commands, "backup", "back up a running cluster into one file: log, catalog, files, rows"
     )
-    backup.add_argument("file", type=Path, metavar="FILE", help="replaced once the backup is whole")
+    backup.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="file to write; it is replaced once the backup is complete",
+    )
     backup.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     restore = add_command(
         commands, "restore", "restore a backup into an empty cluster", function="backup:restore"
     )
-    restore.add_argument("file", type=Path, metavar="FILE", help="a file of `mlscope backup`")
+    restore.add_argument(
+        "file", type=Path, metavar="FILE", help="a file that `mlscope backup` wrote"
+    )
     restore.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     restore.add_argument(
         "--replace", action="store_true", help="move the data of a local cluster aside first"
@@ -242,19 +265,21 @@ def add_keys(commands: Parsers) -> None:
         metavar="FOLDER",
         help="folder for the secrets; existing ones are not changed",
     )
-    parser.add_argument("--owner", type=int, metavar="UID", help="user who may read them")
+    parser.add_argument(
+        "--owner", type=int, metavar="UID", help="numeric id of the user who may read them"
+    )
     parser.add_argument(
         "--agent",
         action="append",
         default=[],
         metavar="NAME",
-        help="create a key of its own for this agent; repeatable",
+        help="create a separate key for this agent; repeatable",
     )
     parser.add_argument(
         "--broker",
         action="append",
         default=[],
         metavar="HOST",
-        help="host by which clients and brokers reach a broker; given once for each of three or "
-        "more, which then keep everything three times and speak TLS",
+        help="host of a broker, as others reach it; repeat for at least three brokers; data "
+        "is then replicated three times, over TLS",
     )

@@ -11,8 +11,8 @@ Command = Callable[[argparse.Namespace], int | Coroutine[object, object, int]]
 _FORMATS = ("table", "json", "csv")
 MODEL_HELP = "a model's NAME[:CONSTRAINT], or a manifest file"
 SHIPPED_MODEL_HELP = "name of a shipped model, or a manifest file"
-DEVICE_HELP = "cpu, gpu (any), cuda (NVIDIA's) or a name of a predictor's own, as fpga"
-WAIT_HELP = "how many seconds to wait for a suitable agent"
+DEVICE_HELP = "cpu, gpu (any), cuda (NVIDIA), rocm (AMD), or a predictor's own device, e.g. fpga"
+WAIT_HELP = "seconds to wait for a suitable agent"
 DATA_HELP = "data folder of the local cluster (default: MLSCOPE_DATA, else .mlscope)"
 URL_HELP = "address of the NATS server (default: MLSCOPE_NATS_URL)"
 

@@ -31,7 +31,13 @@ def add_listing(commands: Parsers) -> None:
     listing = add_command(commands, "ls", "list evaluations, agents, models and other manifests")
     listing.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
     add = listing.add_argument
-    add("search", nargs="?", default="", metavar="SEARCH", help="list only rows with this text")
+    add(
+        "search",
+        nargs="?",
+        default="",
+        metavar="SEARCH",
+        help="list only rows that contain this text",
+    )
     add(
         "--framework",
         default="",
@@ -43,7 +49,7 @@ def add_listing(commands: Parsers) -> None:
     add("--task", default="", metavar="TASK", help="only models for this task, or a part of it")
     add = listing.add_argument_group("evaluations").add_argument
     add("--limit", type=int, metavar="N", help="list the newest N (default: 50)")
-    add("--model", default="", metavar="NAME[:CONSTRAINT]", help="only of this model")
+    add("--model", default="", metavar="NAME[:CONSTRAINT]", help="only evaluations of this model")
     add("--model-version", default="", metavar="CONSTRAINT", help="only these versions, e.g. '>=1'")
     add("--state", default="", choices=STATES, metavar="STATE", help=", ".join(STATES))
     add_machine(add, "only with a run on this agent")
@@ -81,7 +87,7 @@ def add_reading(commands: Parsers) -> None:
         nargs="?",
         const="",
         metavar="FILE",
-        help="draw the charts as bars on the terminal, or one into FILE (.svg, .png, .pdf)",
+        help="draw the charts as bars in the terminal, or one chart into FILE (.svg, .png, .pdf)",
     )
     watch = add_command(commands, "watch", "follow an evaluation until it ends")
     watch.add_argument("evaluation", metavar="ID")
@@ -92,21 +98,32 @@ def add_reading(commands: Parsers) -> None:
     page = add_command(
         commands,
         "open",
-        "open an evaluation's page, or the first one, in a browser that it logs in",
+        "open an evaluation's page, or the home page, in a browser, already logged in",
         function="open:open_page",
     )
     page.add_argument("evaluation", metavar="ID", nargs="?", default="")
     page.add_argument("--trace", action="store_true", help="open the page of its trace")
     page.add_argument(
-        "--run", dest="of_run", default="", metavar="RUN", help="with --trace: of this run"
+        "--run",
+        dest="of_run",
+        default="",
+        metavar="RUN",
+        help="with --trace: the trace of this run",
     )
     page.add_argument(
-        "--print", dest="print_only", action="store_true", help="only print the address"
+        "--print",
+        dest="print_only",
+        action="store_true",
+        help="print a one-time login address, without opening a browser",
     )
-    top = add_command(commands, "top", "show the agents and what runs now")
+    top = add_command(commands, "top", "show the agents and what is running now")
     top.add_argument("--once", action="store_true", help="print it once, for scripts")
     top.add_argument(
-        "--every", type=float, default=1.0, metavar="S", help="seconds between two pictures"
+        "--every",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="refresh interval in seconds (default: 1)",
     )
     for parser in (show, tables, analyze):
         add_output(parser)

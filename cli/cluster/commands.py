@@ -44,7 +44,7 @@ def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
         "--listen",
         default="",
         metavar="ADDRESS",
-        help="let other machines reach broker and pages at this address of this machine, with TLS "
+        help="let other machines reach the broker and the pages at this address, over TLS "
         "(default: MLSCOPE_LISTEN, else this machine alone)",
     )
     up_parser.set_defaults(run=up)

@@ -28,22 +28,25 @@ class Limits:
         "MAX_UPLOAD_BYTES",
         bytes_of,
         256 * MIB,
-        "size limit of a file sent to a gateway for a request's own model",
+        "size limit of a file sent to a gateway for a model in a request",
     )
     max_open_evaluations: int = setting(
         "MAX_OPEN_EVALUATIONS",
         integer(1, 1_000_000),
         10_000,
-        "evaluations that may be open; further ones are refused as `busy`",
+        "evaluations that may be open at a time; further ones are refused as `busy`",
     )
     max_listed_evaluations: int = setting(
         "MAX_LISTED_EVALUATIONS",
         integer(1, 1_000_000),
         10_000,
-        "ended evaluations that lists show",
+        "number of ended evaluations that lists show",
     )
     max_live_clients: int = setting(
-        "MAX_LIVE_CLIENTS", integer(1, 100_000), 256, "event streams that a gateway may have open"
+        "MAX_LIVE_CLIENTS",
+        integer(1, 100_000),
+        256,
+        "number of event streams that a gateway may have open",
     )
     ring_bytes: int = setting(
         "RING_BYTES", bytes_of, 16 * MIB, "size of the memory shared by a worker and its agent"
@@ -58,21 +61,21 @@ class Limits:
         "LIVE_INTERVAL_S",
         seconds_of,
         1.0,
-        "interval at which an agent publishes the rows of a run that is being measured; what "
-        "follows may use the cores of the model, so that a shorter one lengthens latencies",
+        "interval at which an agent publishes the rows of a run that is being measured; shorter "
+        "intervals may raise latencies",
     )
     worker_memory_bytes: int = setting(
         "WORKER_MEMORY_BYTES",
         bytes_or_none,
         0,
-        "memory limit of an agent's worker, checked 20 times a second; 0: no limit",
+        "memory limit of an agent's worker, checked 20 times per second; 0: no limit",
     )
     ahead_bytes: int | None = setting(
         "AHEAD_BYTES",
         bytes_or_none,
         None,
-        "memory of the batches that a worker prepares ahead of its runs; runs that need more are "
-        "streamed; 0: all are; default: a quarter of the free memory, at most 4 GiB",
+        "memory limit of the batches that a worker prepares ahead of its runs; runs that need more "
+        "are streamed; 0: all runs are; default: a quarter of the free memory, at most 4 GiB",
     )
     traces_max_bytes: int = setting(
         "TRACES_MAX_BYTES", bytes_of, 4 * GIB, "size limit of the stream TRACES"
@@ -123,7 +126,7 @@ class Limits:
         "RUN_ATTEMPTS",
         integer(1, 100),
         5,
-        "attempts of a run whose agent or load issuer is lost",
+        "number of attempts of a run whose agent or load issuer is lost",
     )
     agent_grace_s: float = setting(
         "AGENT_GRACE_S",
@@ -154,8 +157,8 @@ class Limits:
         "DEFAULT_BUDGET_S",
         integer(0, 86_400),
         10,
-        "time in which a load of a request without `blocks` is measured until its result is known "
-        "to 5 %; 0 measures one block",
+        "time limit for measuring a load of a request without `blocks` until its result is known "
+        "to 5 %; 0: measure one block",
     )
     batch_deadline_s: float = setting(
         "BATCH_DEADLINE_S",

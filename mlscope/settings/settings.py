@@ -79,8 +79,8 @@ class Settings(Limits):
         "LISTEN",
         text_as_it_is,
         "",
-        "address of this machine on which `mlscope up` listens for other machines, with TLS; "
-        "default: this machine alone",
+        "address on which `mlscope up` listens for other machines, over TLS; "
+        "default: loopback only",
     )
     database_url: str = setting(
         "DATABASE_URL",
@@ -110,11 +110,11 @@ class Settings(Limits):
         "FETCH_HOSTS",
         hosts_of,
         ("public",),
-        "hosts that models and datasets are fetched from: names, addresses, networks "
-        "(10.0.0.0/8), `public` for every address of the internet, or `any`",
+        "hosts that models and datasets may be fetched from: names, addresses, networks "
+        "(10.0.0.0/8), `public` for every public internet address, or `any`",
     )
     fetch_timeout_s: float = setting(
-        "FETCH_TIMEOUT_S", seconds_of, 3600.0, "limit of the time of one download, with its tries"
+        "FETCH_TIMEOUT_S", seconds_of, 3600.0, "time limit of one download, retries included"
     )
     hub_url: str = setting(
         "HUB_URL", url_of("https", "http"), "", "URL of the model hub of hf:// addresses"
@@ -132,7 +132,7 @@ class Settings(Limits):
         "READY_FILE",
         path_of,
         None,
-        "file in which a service says, once it is ready, whom its health check asks",
+        "file that a service writes once it is ready; its health check reads there whom to ask",
     )
     log_level: str = setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
 
@@ -140,21 +140,21 @@ class Settings(Limits):
         "LOG_FORMAT",
         choice_of("text", "json"),
         "text",
-        "form of the log's lines: text (key=value), or json (one object a line)",
+        "format of log lines: text (key=value), or json (one object per line)",
     )
     metrics_port: int = setting(
         "METRICS_PORT",
         integer(0, 65535),
         0,
         "port on which a service answers `/metrics` with its own figures, without a token; "
-        "default: none, the gateway has those of all services",
+        "default: none, since the gateway reports those of all services",
     )
     metrics_host: str = setting("METRICS_HOST", text_as_it_is, "127.0.0.1", "address of that port")
     restarts: int = setting(
         "RESTARTS",
         integer(0, 2**31),
         0,
-        "how often this service was started again; `mlscope up` sets it",
+        "how often this service was restarted; `mlscope up` sets it",
     )
 
     gateway_host: str = setting(
@@ -167,7 +167,7 @@ class Settings(Limits):
         "GATEWAY_TOKEN_FILE",
         path_of,
         None,
-        "file with the gateway's bearer token; required unless it listens on loopback only",
+        "file with the gateway's bearer token; default on loopback: that of the local cluster",
     )
     gateway_url: str = setting(
         "GATEWAY_URL", url_of("http", "https"), "", "public URL of the gateway, used in replies"
@@ -204,54 +204,54 @@ class Settings(Limits):
         "run Python code in models' manifests, in a separate process that may only compute",
     )
     inline_timeout_s: float = setting(
-        "INLINE_TIMEOUT_S", seconds_of, 10.0, "limit of the wall time of one call of such code"
+        "INLINE_TIMEOUT_S", seconds_of, 10.0, "wall time limit of one call of inline Python"
     )
     inline_cpu_s: int = setting(
         "INLINE_CPU_S",
         integer(1, 86_400),
         10,
-        "limit of the processor time of one call of such code, in seconds",
+        "processor time limit of one call of inline Python, in seconds",
     )
     inline_memory_bytes: int = setting(
         "INLINE_MEMORY_BYTES",
         bytes_of,
         GIB,
-        "memory limit of the process of such code, in addition to Python's own memory",
+        "memory limit of the process that runs inline Python, in addition to the interpreter's",
     )
     inline_output_bytes: int = setting(
         "INLINE_OUTPUT_BYTES",
         bytes_up_to(GIB),
         64 * MIB,
-        "size limit of the result of one call of such code",
+        "size limit of the result of one call of inline Python",
     )
     models: str = setting(
         "MODELS",
         choice_of("catalog", "any"),
         "",
-        "whose models an agent opens: catalog, those of its own MLSCOPE_MANIFESTS, with verified "
-        "files; any, also those that come with requests or that requesters publish; default: any "
-        "where the NATS server is on this machine's loopback, else catalog",
+        "whose models an agent opens: catalog: only those of its own MLSCOPE_MANIFESTS, with "
+        "verified files; any: also those in requests and those that others publish; default: any "
+        "if the NATS server is on loopback, else catalog",
     )
     sandbox: str = setting(
         "SANDBOX",
         choice_of("auto", "required", "off"),
         "auto",
         "whether an agent confines the processes of models to their own files (Linux's Landlock): "
-        "auto, where the kernel can, but for sessions that ncu replays to read a GPU's counters; "
-        "required, always, and no model is opened where the kernel cannot; off",
+        "auto: if the kernel supports it, except sessions replayed by ncu; required: always, "
+        "otherwise no model opens; off: never",
     )
     prepare_processes: int = setting(
         "PREPARE_PROCESSES",
         integer(0, 64),
         64,
-        "limit of the processes that prepare streamed samples; 0: threads of the worker do, which "
-        "slows its model down",
+        "limit of the processes that prepare streamed samples; 0: threads of the worker prepare "
+        "them, which slows its model down",
     )
     prepare_timeout_s: float = setting(
         "PREPARE_TIMEOUT_S",
         seconds_of,
         60.0,
-        "limit of the wall time in which such a process prepares one sample",
+        "time limit for one process to prepare one streamed sample",
     )
     builders: tuple[str, ...] = setting(
         "BUILDERS",
