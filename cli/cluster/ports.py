@@ -89,14 +89,14 @@ def chosen_ports(
     """Choose the ports of the cluster in `folder`: requested, previous, usual, else any free one.
 
     Clients reach broker and gateway on `host`. `MLSCOPE_GATEWAY_PORT` in `environ` requests the
-    gateway's; 0 means any but the usual one. The usual ports stay reserved against clusters that
-    start at the same time.
+    gateway's; 0 means that neither broker nor gateway takes its usual one. The usual ports stay
+    reserved against clusters that start at the same time.
     """
     requested = environ.get("MLSCOPE_GATEWAY_PORT", "").strip()
     preferred = dict(previous_ports(folder))
     if requested.isdigit() and int(requested):
         preferred["gateway"] = int(requested)
-    unwanted = {*preferred, "gateway"} if requested == "0" else {*preferred}
+    unwanted = {*preferred, *(_USUAL_PORTS if requested == "0" else ())}
     with ExitStack() as reservations:
         usual = {
             name: port

@@ -331,6 +331,11 @@ def test_the_gateways_port_may_be_asked_for(tmp_path: Path) -> None:
         assert chosen["gateway"] == 45671
 
 
+def test_zero_asks_for_no_usual_port(tmp_path: Path) -> None:
+    with chosen_ports(tmp_path, {"MLSCOPE_GATEWAY_PORT": "0"}) as chosen:
+        assert not {4222, 8080} & set(chosen.values())
+
+
 def test_the_six_services_are_served() -> None:
     assert set(Programs().services) == {
         "registry",
