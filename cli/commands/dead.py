@@ -61,7 +61,7 @@ async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) 
     """Retry or drop `letters`, oldest first; FAILED when a message was not handled."""
     from mlscope.bus.errors import BusError
     from mlscope.bus.nats.connection import Connection
-    from mlscope.bus.nats.letters import Letters, NotRetried
+    from mlscope.bus.nats.letters import Letters
 
     connection = Connection(settings, OPERATOR, patience_s=30.0)
     await connection.open(30.0)
@@ -76,7 +76,7 @@ async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) 
                     await Letters(connection).retry(number, fact)
                 done = "dropped" if action == _DROP else f"handled by {fact.service}"
                 print(f"{number}: {done}, {fact.subject}")
-            except (BusError, NotRetried) as error:
+            except BusError as error:
                 failed += 1
                 print(f"{number}: {error}", file=sys.stderr)
     finally:

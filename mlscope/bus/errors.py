@@ -156,3 +156,7 @@ class ServerTooOld(BusError):
         """Give the server's `version` and the `least` one that is new enough."""
         self.version = version
         super().__init__(f"nats-server {version} is too old; install {least} or newer")
+
+
+class NotRetried(BusError):
+    """The message of a letter was not handled; the letter stays, or a new one says why."""

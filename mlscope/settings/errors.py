@@ -3,6 +3,10 @@
 from mlscope.redaction import redact
 
 
+class NotParsed(Exception):
+    """A text can't be parsed; the argument says what was expected."""
+
+
 class InvalidSetting(ValueError):
     """The value of a setting can't be used."""
 

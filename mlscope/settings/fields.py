@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, field
 from typing import Any, TypeVar
 
-from mlscope.settings.errors import InvalidSetting
-from mlscope.settings.values import Parse, Unusable
+from mlscope.settings.errors import InvalidSetting, NotParsed
+from mlscope.settings.values import Parse
 
 _T = TypeVar("_T")
 
@@ -40,6 +40,6 @@ def values_in(environ: Mapping[str, str], declared_fields: Iterable[Field[Any]])
             continue
         try:
             values[declared.name] = declared.metadata["parse"](text)
-        except Unusable as unusable:
+        except NotParsed as unusable:
             raise InvalidSetting(variable, text, str(unusable)) from None
     return values

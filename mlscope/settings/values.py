@@ -10,15 +10,13 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from mlscope.settings.errors import NotParsed
+
 _SUFFIXES = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 LEVELS = ("debug", "info", "warning", "error")
 _FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 Parse = Callable[[str], Any]
-
-
-class Unusable(Exception):
-    """A text can't be parsed; the argument says what was expected."""
 
 
 def text_as_it_is(text: str) -> str:
@@ -27,11 +25,11 @@ def text_as_it_is(text: str) -> str:
 
 
 def path_of(text: str) -> Path:
-    """Return a path, with `~` expanded. Raises Unusable."""
+    """Return a path, with `~` expanded. Raises NotParsed."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise Unusable("a path; the home folder does not exist") from None
+        raise NotParsed("a path; the home folder does not exist") from None
 
 
 def host_token() -> str:
@@ -40,14 +38,14 @@ def host_token() -> str:
 
 
 def host_token_of(text: str) -> str:
-    """Return a host's name as a token of a NATS subject: dots become hyphens. Raises Unusable."""
+    """Return a host's name as a token of a NATS subject: dots become hyphens. Raises NotParsed."""
     return token_of(text.replace(".", "-"))
 
 
 def token_of(text: str) -> str:
-    """Return a text that may be a token of a NATS subject. Raises Unusable."""
+    """Return a text that may be a token of a NATS subject. Raises NotParsed."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
-        raise Unusable("1 to 64 characters of A-Z a-z 0-9 _ -")
+        raise NotParsed("1 to 64 characters of A-Z a-z 0-9 _ -")
     return text
 
 
@@ -56,33 +54,33 @@ def integer(minimum: int, maximum: int) -> Parse:
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"\d{1,18}", text) or not minimum <= int(text) <= maximum:
-            raise Unusable(f"a whole number from {minimum} to {maximum}")
+            raise NotParsed(f"a whole number from {minimum} to {maximum}")
         return int(text)
 
     return parse
 
 
 def seconds_of(text: str) -> float:
-    """Return a number of seconds above 0. Raises Unusable."""
+    """Return a number of seconds above 0. Raises NotParsed."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise Unusable("a number of seconds above 0")
+        raise NotParsed("a number of seconds above 0")
     return seconds
 
 
 def bytes_of(text: str) -> int:
-    """Return a number of bytes; the text may have a unit, as in `16 MiB`. Raises Unusable."""
+    """Return a number of bytes; the text may have a unit, as in `16 MiB`. Raises NotParsed."""
     match = re.fullmatch(r"(\d{1,15})\s*([KMG]iB|B)?", text, re.IGNORECASE)
     if match is None or not int(match[1]):
-        raise Unusable("a number of bytes above 0, plain or with KiB, MiB or GiB")
+        raise NotParsed("a number of bytes above 0, plain or with KiB, MiB or GiB")
     return int(match[1]) * _SUFFIXES[(match[2] or "").upper()]
 
 
 def bytes_or_none(text: str) -> int:
-    """Return a number of bytes; 0 means no limit. Raises Unusable."""
+    """Return a number of bytes; 0 means no limit. Raises NotParsed."""
     return 0 if text == "0" else bytes_of(text)
 
 
@@ -91,23 +89,23 @@ def bytes_up_to(maximum: int) -> Parse:
 
     def parse(text: str) -> int:
         if bytes_of(text) > maximum:
-            raise Unusable(f"a number of bytes up to {maximum}")
+            raise NotParsed(f"a number of bytes up to {maximum}")
         return bytes_of(text)
 
     return parse
 
 
 def flag_of(text: str) -> bool:
-    """Return a boolean. Raises Unusable."""
+    """Return a boolean. Raises NotParsed."""
     if text.lower() not in _FLAGS:
-        raise Unusable("true or false")
+        raise NotParsed("true or false")
     return _FLAGS[text.lower()]
 
 
 def level_of(text: str) -> str:
-    """Return a logging level. Raises Unusable."""
+    """Return a logging level. Raises NotParsed."""
     if text.lower() not in LEVELS:
-        raise Unusable(f"one of {', '.join(LEVELS)}")
+        raise NotParsed(f"one of {', '.join(LEVELS)}")
     return text.lower()
 
 
@@ -116,7 +114,7 @@ def choice_of(*choices: str) -> Parse:
 
     def parse(text: str) -> str:
         if text.lower() not in choices:
-            raise Unusable(f"one of {', '.join(choices)}")
+            raise NotParsed(f"one of {', '.join(choices)}")
         return text.lower()
 
     return parse
@@ -128,11 +126,11 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
-    """Return hosts that are separated by commas: names, addresses, networks. Raises Unusable."""
+    """Return hosts that are separated by commas: names, addresses, networks. Raises NotParsed."""
     names = names_of(text.lower())
     for name in names:
         if "/" in name and not _is_network(name):
-            raise Unusable(
+            raise NotParsed(
                 "hosts, addresses or networks such as 10.0.0.0/8, without scheme or path"
             )
     return names
@@ -147,10 +145,10 @@ def _is_network(name: str) -> bool:
 
 
 def labels_of(text: str) -> Mapping[str, str]:
-    """Return `key=value` pairs that are separated by commas. Raises Unusable."""
+    """Return `key=value` pairs that are separated by commas. Raises NotParsed."""
     pairs = [name.partition("=") for name in names_of(text)]
     if not all(key and equals for key, equals, _ in pairs):
-        raise Unusable("key=value,key=value")
+        raise NotParsed("key=value,key=value")
     return MappingProxyType({key: value for key, _, value in pairs})
 
 
@@ -160,7 +158,7 @@ def url_of(*schemes: str) -> Parse:
     def parse(text: str) -> str:
         parts = urlsplit(text)
         if parts.scheme not in schemes or not parts.netloc:
-            raise Unusable(" or ".join(f"{scheme}://…" for scheme in schemes))
+            raise NotParsed(" or ".join(f"{scheme}://…" for scheme in schemes))
         return text
 
     return parse

@@ -9,7 +9,7 @@ import asyncio
 import json
 from dataclasses import asdict, dataclass, replace
 
-from mlscope.bus.errors import BusError, NoAnswer
+from mlscope.bus.errors import BusError, NoAnswer, NotRetried
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.log import StoredMessage, as_stored
 from mlscope.bus.streams import Durable, durable_of
@@ -20,10 +20,6 @@ FAILED = b"-ERR "
 """What an answer begins with when an order cannot be carried out; the reason follows."""
 
 _PATIENCE_S = 60.0
-
-
-class NotRetried(Exception):
-    """The message of a letter was not handled; the letter stays, or a new one says why."""
 
 
 @dataclass(frozen=True, slots=True)

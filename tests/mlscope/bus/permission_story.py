@@ -21,10 +21,10 @@ from cli.cluster.ports import free_port
 from mlscope.assets import artifacts
 from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.bus import Bus
-from mlscope.bus.errors import BusError
+from mlscope.bus.errors import BusError, NotRetried
 from mlscope.bus.nats import connect
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.letters import Letters, NotRetried
+from mlscope.bus.nats.letters import Letters
 from mlscope.bus.permissions import (
     CURATOR,
     OPERATOR,

@@ -7,9 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from mlscope.bus.bus import Bus, Delivery
-from mlscope.bus.errors import NoAnswer
+from mlscope.bus.errors import NoAnswer, NotRetried
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.letters import Letters, NotRetried, RetryOrder
+from mlscope.bus.nats.letters import Letters, RetryOrder
 from mlscope.bus.records import Recorded
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
