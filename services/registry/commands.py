@@ -22,7 +22,7 @@ from schemas.request import (
 from schemas.subjects import ROOT, manifest_key
 from services.registry.decide import decide_publish, decide_withdraw, names_of
 from services.registry.errors import ManifestRefused
-from services.registry.state import RegistryState, catalog_of, digest_of, evolve
+from services.registry.state import RegistryState, catalog_of, digest_of, evolve_or_pass_over
 
 _MOST_TRIES = 8
 _Decided = tuple[CatalogChanged, Fact | None]
@@ -104,7 +104,7 @@ class RegistryCommands:
             story = await self._bus.read(_story(key))
             state, last = RegistryState(), 0
             for recorded in story:
-                state, last = evolve(state, recorded), recorded.sequence
+                state, last = evolve_or_pass_over(state, recorded)[0], recorded.sequence
             answer, fact = decide(state)
             if fact is not None:
                 fact_id = derived_id(f"{key} after {last}", fact.schema_name(), digest_of(fact))

@@ -13,6 +13,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import dead_letter
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand, ServiceInfo
+from mlscope.bus.unfolded import bury_unfolded
 from mlscope.manifests.errors import ManifestFaulty
 from mlscope.manifests.folders import read_manifests
 from mlscope.serving import run_until_stopped
@@ -29,7 +30,7 @@ from services.registry.commands import RegistryCommands
 from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import ManifestRefused
 from services.registry.leases import Leases, is_held, lease_key
-from services.registry.state import Memory, RegistryState, digest, evolve
+from services.registry.state import Memory, RegistryState, digest, evolve_or_pass_over
 from services.registry.texts import CatalogTexts
 
 LEASES = "leases"
@@ -81,7 +82,10 @@ class Registry:
             if recorded is None:
                 caught_up.set()
                 continue
-            before, self.state = self.state, evolve(self.state, recorded)
+            before = self.state
+            self.state, error = evolve_or_pass_over(self.state, recorded)
+            if error is not None:
+                await bury_unfolded(self._bus, [(recorded, error)])
             changed = (
                 before.agents is not self.state.agents
                 or before.manifests is not self.state.manifests

@@ -63,6 +63,21 @@ def evolve(state: RegistryState, recorded: Recorded) -> RegistryState:
     return step(after, recorded)
 
 
+def evolve_or_pass_over(
+    state: RegistryState, recorded: Recorded
+) -> tuple[RegistryState, Exception | None]:
+    """Return the state after a fact, and the error of one that cannot be folded.
+
+    That fact changes nothing but the sequence: it must not end the service at each start.
+    """
+    try:
+        return evolve(state, recorded), None
+    except Exception as error:  # noqa: BLE001 (whatever a fact holds, the others count)
+        field_name = "fleet" if recorded.fact.entity == "agent" else "catalog"
+        place: dict[str, Any] = {f"{field_name}_sequence": recorded.sequence}
+        return replace(state, **place), error
+
+
 def _forget(state: RegistryState, now_ns: int) -> RegistryState:
     """Remove agents that have been gone for too long at `now_ns`, and the oldest of too many."""
     gone = sorted(

@@ -19,6 +19,7 @@ from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ServiceInfo
+from mlscope.bus.unfolded import bury_unfolded
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.message import Fact
@@ -133,6 +134,7 @@ class Scheduler:
                 if recorded is None:
                     break
                 self.index.follow(recorded)
+                await bury_unfolded(self._bus, self.index.unfolded)
         await self.fleet_watch.catalog_known.wait()
         await self.fleet_watch.leases_known.wait()
         await self._answer_commands()
@@ -279,6 +281,7 @@ class Scheduler:
             try:
                 for recorded in await self._bus.read(_EVERYTHING, after=self.index.sequence):
                     self.index.follow(recorded)
+                await bury_unfolded(self._bus, self.index.unfolded)
             except BusError as error:
                 _log.info("could not read on: %s", error)
                 continue

@@ -78,6 +78,10 @@ class Letters:
         dropped. Raises NotRetried in this and every other case but success, and BusError.
         """
         durable = durable_of(letter.service, letter.stream)
+        if durable is None and letter.stream:
+            raise NotRetried(
+                f"{letter.service} folds it when it starts: restart it, then drop this"
+            )
         if durable is None:
             raise NotRetried("a request is not kept, and who sent it was answered: drop the letter")
         order = RetryOrder(letter.sequence, retries=letter.retries + 1)

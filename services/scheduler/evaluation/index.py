@@ -22,6 +22,8 @@ from services.scheduler.evaluation.quotas import Quotas
 from services.scheduler.evaluation.state import EvaluationState, evolve
 from services.scheduler.placement.queues import QueuePosition, Queues
 
+_MOST_REMEMBERED = 1024
+
 
 @dataclass(slots=True)
 class EvaluationIndex:
@@ -44,9 +46,26 @@ class EvaluationIndex:
     _loads: Counter[str] = field(default_factory=Counter)
     _listing: Listing = field(default_factory=Listing)
     quotas: Quotas = field(default_factory=Quotas)
+    #: facts that were passed over and not buried yet, with the reason
+    unfolded: list[tuple[Recorded, Exception]] = field(default_factory=list)
+    _passed_over: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
     def take(self, recorded: Recorded) -> EvaluationState | None:
-        """Fold a fact; return its evaluation's state when the fact was new to it."""
+        """Fold a fact; return its evaluation's state when the fact was new to it.
+
+        A fact that cannot be folded is passed over: it must not end the service at each start.
+        """
+        try:
+            return self._fold(recorded)
+        except Exception as error:  # noqa: BLE001 (whatever a fact holds, the others count)
+            if recorded.sequence not in self._passed_over:
+                self._passed_over[recorded.sequence] = None
+                self.unfolded.append((recorded, error))
+            if len(self._passed_over) > _MOST_REMEMBERED:
+                self._passed_over.popitem(last=False)
+            return None
+
+    def _fold(self, recorded: Recorded) -> EvaluationState | None:
         name = str(getattr(recorded.fact, "evaluation", ""))
         before = self.open.get(name)
         if before is None:

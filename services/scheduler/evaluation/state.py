@@ -4,6 +4,7 @@ What everybody sees of it is the shared fold's, `mlscope.evaluation.fold`.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -87,10 +88,14 @@ def evolve(state: EvaluationState, recorded: Recorded) -> EvaluationState:
 
 
 def fold(log: Iterable[Recorded], state: EvaluationState | None = None) -> EvaluationState:
-    """Return the state that a story leads to, from nothing or from `state`."""
+    """Return the state that a story leads to, from nothing or from `state`.
+
+    A fact that cannot be folded is passed over, as the index does, which says so.
+    """
     state = EvaluationState() if state is None else state
     for recorded in log:
-        state = evolve(state, recorded)
+        with suppress(Exception):
+            state = evolve(state, recorded)
     return state
 
 

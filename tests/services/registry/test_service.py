@@ -13,18 +13,21 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
+from mlscope.bus.records import Recorded
 from mlscope.bus.streams import BUCKETS
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
 from mlscope.tracing.clock import epoch_offset_ns
-from schemas.agent import AgentAnnounced, AgentLeft, Lease
+from schemas.agent import AgentAnnounced, AgentDrained, AgentLeft, Lease
+from schemas.dead import LetterBuried
 from schemas.encoding.codec import decode_body, encode_body, parse, unpack
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import REQUEST
 from services.agent.host import clock_reading
 from services.agent.host.clock_reading import read_cluster_clock
+from services.registry import state
 from services.registry.service import Registry, serve
 from services.registry.state import RegistryState, digest, fold
 from tests.services.registry.samples import a_model, an_announcement
@@ -131,6 +134,28 @@ async def test_a_wrong_shape_is_refused_by_name(
     async with serving(server, tmp_path):
         refused = parse(Refused, unpack(await client.ask(f"{REQUEST}.publish", body)))
     assert refused.error == "malformed"
+
+
+async def test_a_fact_that_cannot_be_folded_is_buried_and_the_rest_is_known(
+    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fragile(before: RegistryState, recorded: Recorded) -> RegistryState:
+        if isinstance(recorded.fact, AgentDrained):
+            raise ZeroDivisionError("cursed")
+        return evolve(before, recorded)
+
+    evolve = state.evolve
+    monkeypatch.setattr(state, "evolve", fragile)
+    place = await client.publish(AgentDrained(agent="a1"), id="cursed")
+    async with asyncio.timeout(60), serving(server, tmp_path):
+        await client.publish(AgentAnnounced(agent="a1", announcement=an_announcement()), id="a")
+        await agents_become(client, "live")
+        while await client.acknowledged("registry") <= place:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        (letter,) = [each.fact for each in await client.read("mlscope.v1.dead.>")]
+    assert isinstance(letter, LetterBuried)
+    assert (letter.stream, letter.sequence) == ("FLEET", place)
+    assert letter.reason == "cannot be folded: ZeroDivisionError: cursed"
 
 
 async def test_a_bad_file_is_buried_and_the_rest_published(

@@ -121,6 +121,7 @@ async def test_a_letter_stays_while_its_service_is_away(world: NatsWorld) -> Non
     [
         ("EVALUATIONS", 4711, "no longer has message 4711"),
         ("", 0, "a request is not kept"),
+        ("CATALOG", 1, "scheduler folds it when it starts"),
         ("EVALUATIONS", 0, "whole numbers above 0"),
     ],
 )
