@@ -13,6 +13,7 @@ from mlscope.bus.streams import (
     ARTIFACTS,
     BUCKETS,
     DURABLES,
+    LEASES,
     STORES,
     STREAMS,
     UPLOADS,
@@ -79,7 +80,7 @@ async def provision(settings: ProvisionSettings) -> None:
         for durable in DURABLES:
             await admin.make_durable(durable)
         for bucket in BUCKETS:
-            ttl_s = settings.lease_ttl_s if bucket.ttl_s else 0.0
+            ttl_s = settings.lease_ttl_s if bucket.name == LEASES else bucket.ttl_s
             await admin.make_bucket(replace(bucket, ttl_s=ttl_s))
         for store in STORES:
             max_bytes = store_limits.get(store.name, settings.payloads_max_bytes)

@@ -3,7 +3,15 @@
 from typing import Any
 
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.streams import ARTIFACTS, BATCHES, DURABLES, OBJECTS, UPLOADS, durable_named
+from mlscope.bus.streams import (
+    ARTIFACTS,
+    BATCHES,
+    DURABLES,
+    OBJECTS,
+    SUSPECTS,
+    UPLOADS,
+    durable_named,
+)
 from schemas.dead import LetterBuried
 from schemas.message import Fact
 from schemas.subjects import REQUEST, ROOT, asked_by_people, retry_subject, subject_of
@@ -54,11 +62,14 @@ def read_newest(stream: str, subject: str) -> str:
 
 
 def consume(durable: str) -> tuple[str, ...]:
-    """Pull from a `durable` that the provisioner made, and acknowledge."""
+    """Pull from a `durable` that the provisioner made, acknowledge, and note its suspects."""
     stream = durable_named(durable).stream
+    suspects = f"$KV.{SUSPECTS}.{durable}.*"
     return (
         f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
         f"$JS.ACK.{stream}.{durable}.>",
+        suspects,
+        read_newest(f"KV_{SUSPECTS}", suspects),
     )
 
 

@@ -115,7 +115,17 @@ DURABLES: tuple[Durable, ...] = (
     Durable("registry", "FLEET", (f"{ROOT}.agent.>",)),
 )
 
-BUCKETS: tuple[Bucket, ...] = (Bucket("leases", ttl_s=15.0), Bucket("catalog"))
+LEASES = "leases"
+"""The bucket of the leases of agents and schedulers."""
+
+SUSPECTS = "suspects"
+"""The bucket that says which message of a durable is in hand alone, since it may end a service."""
+
+BUCKETS: tuple[Bucket, ...] = (
+    Bucket(LEASES, ttl_s=15.0),
+    Bucket("catalog"),
+    Bucket(SUSPECTS, ttl_s=86_400.0),
+)
 
 OBJECTS = "payloads"
 """The object store for large facts of the log; its objects are never deleted."""

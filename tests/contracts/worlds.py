@@ -13,7 +13,17 @@ from mlscope.bus import nats
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, ServerRefused
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, Bucket, Durable, Store, Stream
+from mlscope.bus.streams import (
+    BUCKETS,
+    DURABLES,
+    LEASES,
+    STORES,
+    STREAMS,
+    Bucket,
+    Durable,
+    Store,
+    Stream,
+)
 from mlscope.testing import memory_bus as memory
 from tests.places import state_of
 
@@ -50,7 +60,9 @@ class Shape:
 
     def buckets(self) -> list[Bucket]:
         """Return the buckets, with short leases."""
-        return [replace(each, ttl_s=LEASE_TTL_S) if each.ttl_s else each for each in BUCKETS]
+        return [
+            replace(each, ttl_s=LEASE_TTL_S) if each.name == LEASES else each for each in BUCKETS
+        ]
 
     def stores(self) -> list[Store]:
         """Return the object stores at the test's size."""

@@ -36,6 +36,7 @@ from mlscope.bus.nats.log import (
 )
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.nats.suspects import Hands
 from mlscope.bus.records import Backlog, Entry, Recorded, ServiceInfo, StatsSource, Traffic
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.dead import LetterBuried
@@ -78,6 +79,7 @@ class NatsBus:
         self.name = connection.name
         self._connection = connection
         self._buckets = Buckets(connection)
+        self._hands = Hands(self)
         self._objects = Objects(connection)
         self._reader = SkippingReader(self._objects.get, connection.traffic)
         self._commands = Commands(connection, partial(bury_command, self))
@@ -177,7 +179,9 @@ class NatsBus:
             bound = durable_named(durable)
         except KeyError as error:
             raise NotProvisioned(durable) from error
-        puller = Puller(self._connection, bound, self._objects.get, self._bury_delivered)
+        puller = Puller(
+            self._connection, bound, self._hands, self._objects.get, self._bury_delivered
+        )
         return puller.deliveries(batch)
 
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
@@ -311,6 +315,7 @@ class NatsBus:
         try:
             async with asyncio.timeout(2.0):
                 await self._commands.close()
+                await self._hands.clear_suspect()
         except (TimeoutError, BusError) as error:
             _log.warning("bus %s: %s", self.name, error)
         await self._connection.close()

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from mlscope.bus.bus import Delivery
@@ -17,6 +18,7 @@ from mlscope.bus.errors import BusError, NoAnswer, NotPermitted, NotProvisioned,
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.letters import FAILED, RetryOrder, stored_message
+from mlscope.bus.nats.suspects import Hands
 from mlscope.bus.records import Recorded
 from mlscope.bus.streams import Durable, matches
 from schemas.subjects import retry_subject
@@ -47,6 +49,10 @@ def metadata_of(reply: str) -> DeliveryMetadata:
     return DeliveryMetadata(tokens[start], int(tokens[start + 3]), int(tokens[start + 2]))
 
 
+_Pulled = tuple[Msg, DeliveryMetadata]
+"""A message that was pulled, not decoded yet."""
+
+
 class NatsDelivery:
     """One delivered fact."""
 
@@ -58,6 +64,7 @@ class NatsDelivery:
         self._message = message
         self._metadata = metadata
         self._recorded = recorded
+        self.place = (puller.durable.name, metadata.sequence)
 
     @property
     def recorded(self) -> Recorded:
@@ -71,6 +78,7 @@ class NatsDelivery:
 
     async def ack(self) -> None:
         """Acknowledge the fact; if the acknowledgement is lost, it is delivered again."""
+        await self._puller.hands.settle(self.place, is_over=True)
         await self._reply(b"+ACK")
 
     async def retry(self, delay_s: float | None = None) -> None:
@@ -82,10 +90,12 @@ class NatsDelivery:
         steps = durable.backoff_s
         if delay_s is None:
             delay_s = steps[min(self.tries, len(steps)) - 1]
+        await self._puller.hands.settle(self.place, is_over=False)
         await self._reply(b"-NAK " + json.dumps({"delay": int(delay_s * 1e9)}).encode())
 
     async def in_progress(self) -> None:
         """Restart the durable's acknowledgement time."""
+        self._puller.hands.hold(self.place, self._puller.durable.ack_wait_s)
         await self._reply(b"+WPI")
 
     async def bury(self, reason: str) -> None:
@@ -106,14 +116,20 @@ class Puller:
     """Pulls from one durable for as long as the bus is open."""
 
     def __init__(
-        self, connection: Connection, durable: Durable, fetch: FetchPayload, buried: Buried
+        self,
+        connection: Connection,
+        durable: Durable,
+        hands: Hands,
+        fetch: FetchPayload,
+        buried: Buried,
     ) -> None:
-        """Pull from `durable` over `connection`.
+        """Pull from `durable` over `connection`; `hands` holds what is under way.
 
         `fetch` returns large payloads, `buried` records dead letters.
         """
         self.connection = connection
         self.durable = durable
+        self.hands = hands
         self._fetch = fetch
         self._buried = buried
         self._replies: asyncio.Queue[Msg | BusError] = asyncio.Queue()
@@ -134,9 +150,14 @@ class Puller:
         orders = await self.connection.subscribe(retry_subject(name), self._give_again, queue=name)
         try:
             while not self.connection.closed.is_set():
-                usable = await self._next(batch)
-                if usable:
-                    yield usable
+                usual, suspects = await self._next(batch)
+                if usual:
+                    places = [delivery.place for delivery in usual]
+                    await self.hands.take(places, self.durable.ack_wait_s)
+                    yield usual
+                async with aclosing(self._each_alone(suspects)) as singles:
+                    async for single in singles:
+                        yield [single]
         finally:
             self.connection.forget(self._inbox)
             await self.connection.unsubscribe(subscription)
@@ -147,7 +168,31 @@ class Puller:
                 if not isinstance(late, BusError) and late.reply:
                     self.connection.send_soon(late.reply, b"-NAK")
 
-    async def _next(self, batch: int) -> list[Delivery]:
+    async def _each_alone(self, suspects: Sequence[_Pulled]) -> AsyncGenerator[NatsDelivery, None]:
+        """Yield suspects when nothing else is in hand; bury those that were so at a death."""
+        now_s = asyncio.get_running_loop().time
+        kept_s = now_s()
+        for index, (message, metadata) in enumerate(suspects):
+            if now_s() - kept_s > self.durable.ack_wait_s / 3:
+                kept_s = now_s()
+                for later, _ in suspects[index:]:
+                    self.connection.send_soon(later.reply, b"+WPI")
+            place = (self.durable.name, metadata.sequence)
+            async with self.hands.alone(place) as reason:
+                if reason:
+                    await self._give_up(message, metadata, reason)
+                    continue
+                try:
+                    delivery = await self._decode_or_bury(message, metadata)
+                except BusError as error:
+                    _log.warning("%s is not read for now: %s", message.subject, error)
+                    continue
+                if delivery is not None:
+                    self.hands.hold(place, self.durable.ack_wait_s)
+                    yield delivery
+
+    async def _next(self, batch: int) -> tuple[list[NatsDelivery], list[_Pulled]]:
+        """Return deliveries that may be handled together, and the suspects among the messages."""
         try:
             messages = await self._pull(batch, {"no_wait": True})
             if not messages:
@@ -155,13 +200,21 @@ class Puller:
                 if messages and batch > 1:
                     messages += await self._pull(batch - 1, {"no_wait": True})
             self._missing_since = self._failing_since = None
-            decoded = [await self._decode_or_bury(message) for message in messages]
-            return [delivery for delivery in decoded if delivery is not None]
+            usual: list[_Pulled] = []
+            suspects: list[_Pulled] = []
+            for message in messages:
+                order = self._given_again.pop(message.reply, None)
+                metadata = order or metadata_of(message.reply)
+                place = (self.durable.name, metadata.sequence)
+                is_suspect = order is None and self.hands.receive(place, metadata.tries)
+                (suspects if is_suspect else usual).append((message, metadata))
+            decoded = [await self._decode_or_bury(*pulled) for pulled in usual]
+            return [delivery for delivery in decoded if delivery is not None], suspects
         except (NotPermitted, NotProvisioned):
             raise
         except BusError as error:
             await self._pause_after(error)
-            return []
+            return [], []
 
     async def _pause_after(self, error: BusError) -> None:
         """Wait a moment after an error.
@@ -185,6 +238,7 @@ class Puller:
         The letter holds its `metadata` and the `reason`.
         """
         await self._buried(reason, message, metadata)
+        await self.hands.settle((self.durable.name, metadata.sequence), is_over=True)
         await self.connection.send(message.reply, b"+TERM " + reason.encode()[:200])
 
     async def _give_again(self, request: Msg) -> None:
@@ -246,8 +300,9 @@ class Puller:
             raise NoAnswer(self._api)
         return status != "100"
 
-    async def _decode_or_bury(self, message: Msg) -> Delivery | None:
-        metadata = self._given_again.pop(message.reply, None) or metadata_of(message.reply)
+    async def _decode_or_bury(
+        self, message: Msg, metadata: DeliveryMetadata
+    ) -> NatsDelivery | None:
         try:
             recorded = await decode_recorded(
                 message.subject, metadata.sequence, bytes(message.data), self._fetch

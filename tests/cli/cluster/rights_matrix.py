@@ -16,7 +16,7 @@ from cli.cluster.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.permissions import PERMISSIONS, agent_key, invitation_key
 from mlscope.bus.rights import fact_subject
-from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS
+from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, SUSPECTS
 from schemas.dead import LetterBuried
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.people import Asker
@@ -129,6 +129,7 @@ def _server_rows() -> Iterator[Row]:
         for verb in verbs:
             yield Row(f"`{durable.name}` {verb.lower()}", (f"$JS.API.CONSUMER.{verb}.{place}",))
         yield Row(f"retries of `{durable.name}`", (retry_subject(durable.name),))
+        yield Row(f"suspects of `{durable.name}`", (f"$KV.{SUSPECTS}.{durable.name}.1",))
         yield Row(f"`{durable.name}` acknowledge", (f"$JS.ACK.{place}.1.1.1.1.1",))
 
 

@@ -25,6 +25,7 @@ from mlscope.bus.errors import BusError, NotRetried
 from mlscope.bus.nats import connect
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.letters import Letters
+from mlscope.bus.nats.suspects import Hands
 from mlscope.bus.permissions import (
     CURATOR,
     OPERATOR,
@@ -410,6 +411,14 @@ async def settle_letters(story: Story, letters: Sequence[Recorded]) -> None:
         await connection.close()
 
 
+async def note_suspects(story: Story, _: AsyncClient) -> None:
+    """Have a message of each durable in hand alone, with the key of its service."""
+    for durable in DURABLES:
+        bus, place = story.bus(durable.service or durable.name), (durable.name, 1 << 40)
+        async with bus as hers, Hands(hers).alone(place) as reason:
+            assert reason == ""
+
+
 async def watch_live(story: Story, client: AsyncClient) -> None:
     """Watch a running evaluation's spans with a watcher's key and with a requester's."""
     asked = await client.run("identity", scenarios=[LASTING], agents=["first"], wait_s=30)
@@ -471,6 +480,7 @@ async def ask_for_people(story: Story, _: AsyncClient) -> None:
 
 
 PARTS = (
+    note_suspects,
     ask_for_people,
     decide_who_may_be_an_agent,
     watch_live,
