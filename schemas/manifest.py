@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from schemas.message import Fact, Message
+from schemas.values.framework_names import FrameworkName
 from schemas.values.json_values import JsonObject
 from schemas.values.numbers import Integer, Number
 
@@ -83,7 +84,7 @@ class Port(Message):
 class FrameworkNeed(Message):
     """A framework by name and version constraint: PEP 440, or as in the papers `>=1.12.0 <2.0`."""
 
-    name: str
+    name: FrameworkName
     version: str = ""
 
 
@@ -138,7 +139,7 @@ class Variant(Message):
     `layer_names` maps the manifest's names of inputs and outputs to this framework's names.
     """
 
-    name: str
+    name: FrameworkName
     version: str = ""
     model: Assets = Assets()
     layer_names: dict[str, str] = Field(default_factory=dict)
@@ -223,7 +224,7 @@ class FrameworkManifest(Message):
     """A build of a framework, and its container images by architecture and device."""
 
     kind: Literal["framework"] = "framework"
-    name: str
+    name: FrameworkName
     version: str
     description: str = ""
     containers: dict[str, dict[str, str]] = Field(default_factory=dict)

@@ -22,6 +22,7 @@ from mlscope.manifests.constraints import constraint_of, meet
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import frameworks_of
 from schemas.manifest import ModelManifest
+from schemas.values.framework_names import predictors_name
 
 _EVALUATION_OPTIONS = (
     "limit",
@@ -94,9 +95,11 @@ def constraints_of(arguments: argparse.Namespace) -> dict[str, Any]:
 def visible_models(models: Sequence[ModelManifest], framework: str) -> tuple[ModelManifest, ...]:
     """Return the models that are not hidden and run on `NAME[:CONSTRAINT]`, '' for any.
 
-    NAME may be a part of a framework's name. Raises Misused for a wrong constraint.
+    NAME may be a part of a framework's name, or another name of it. Raises Misused for a wrong
+    constraint.
     """
-    name, _, text = framework.partition(":")
+    typed, _, text = framework.partition(":")
+    name = predictors_name(typed)
     try:
         constraint = constraint_of(text)
     except BadConstraint as error:

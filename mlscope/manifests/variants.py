@@ -6,6 +6,7 @@ from typing import Any
 from mlscope.manifests.errors import NoVariant
 from schemas.manifest import FrameworkNeed, ModelManifest, Port, Step, Variant
 from schemas.operators import OTHER_OUTPUTS
+from schemas.values.framework_names import predictors_name
 
 _LAYOUT_PARAMETERS = ("data_layout", "layout")
 
@@ -33,9 +34,13 @@ def variants_of(model: ModelManifest) -> Iterator[ModelManifest]:
 
 
 def variant_for(model: ModelManifest, framework: str = "") -> ModelManifest:
-    """Return the variant for a framework, in any case; '' is the first. Raises NoVariant."""
+    """Return the variant for a framework, by any of its names; '' is the first.
+
+    Raises NoVariant.
+    """
+    name = predictors_name(framework).lower()
     for variant in variants_of(model):
-        if framework.lower() in ("", variant.framework.name.lower()):
+        if name in ("", variant.framework.name.lower()):
             return variant
     names = [need.name for need in frameworks_of(model)]
     raise NoVariant(f"{model.name} {model.version}", framework, names)

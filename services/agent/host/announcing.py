@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
+from schemas.values.framework_names import predictors_name
 from services.agent.collectors import availability_of, collector_names
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.machine.hardware import package_version, this_machine
@@ -121,9 +122,10 @@ def hardware_with_declared(hardware: Hardware, names: tuple[str, ...]) -> Hardwa
 
 def _offered(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield each framework to offer with its distribution and version; `names` selects some."""
+    selected = {predictors_name(name) for name in names}
     for name in predictor_names():
         installed = installed_distribution(name)
-        if installed and (name in names if names else name not in _ONLY_IF_NAMED):
+        if installed and (name in selected if names else name not in _ONLY_IF_NAMED):
             yield name, installed
 
 

@@ -51,6 +51,8 @@ def test_rows_are_sought_by_column(wanted: dict[str, str], models: list[str]) ->
         ("", True),
         ("onnxruntime", True),
         ("ONNX", True),
+        ("ort", True),
+        ("tflite", False),
         ("onnxruntime:>=1.16", True),
         ("onnxruntime:<1.0", False),
         ("pytorch", False),

@@ -18,6 +18,7 @@ from mlscope.quantities import counted
 from schemas.agent import Announcement, Runtime
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, ScenarioManifest
 from schemas.status import Catalog
+from schemas.values.framework_names import predictors_name
 
 M = TypeVar("M", ModelManifest, DatasetManifest, ScenarioManifest)
 
@@ -193,8 +194,8 @@ class Offer:
 
 
 def framework_name(text: str) -> str:
-    """Return the name in `name:constraint`, in lower case."""
-    return text.partition(":")[0].strip().lower()
+    """Return the name in `name:constraint`, in lower case, as its predictor has it."""
+    return predictors_name(text.partition(":")[0]).strip().lower()
 
 
 def newest_of(manifests: Iterable[M]) -> list[M]:

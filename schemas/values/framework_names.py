@@ -1,0 +1,31 @@
+"""Names of frameworks as people type them, and as predictors have them. Pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "ai-edge-litert": "litert",
+        "onnx": "onnxruntime",
+        "onnx-runtime": "onnxruntime",
+        "ort": "onnxruntime",
+        "tensorflow-lite": "litert",
+        "tf": "tensorflow",
+        "tflite": "litert",
+        "torch": "pytorch",
+        "trt": "tensorrt",
+    }
+)
+"""Other names of frameworks, in lower case."""
+
+
+def predictors_name(framework: str) -> str:
+    """Return the name of a framework's predictor: `tflite` is litert; unknown names stay."""
+    return ALIASES.get(framework.strip().lower(), framework)
+
+
+FrameworkName = Annotated[str, AfterValidator(predictors_name)]
+"""A framework's name, by any of its names."""
