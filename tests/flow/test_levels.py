@@ -9,6 +9,7 @@ from schemas.level import Level
 from tests.flow.clusters import REPOSITORY, Cluster, online, run
 from tests.flow.manifests import model
 
+BRIEFLY: dict[str, Any] = {"blocks": {"least": 2, "most": 2}}
 CLUSTER = {"PYTHONPATH": str(REPOSITORY / "tests" / "flow" / "instrumented")}
 
 RUNS = "SELECT run, variant, level FROM run WHERE evaluation = %s ORDER BY run"
@@ -64,6 +65,26 @@ def test_a_deep_request_measures_each_level_on_its_own(cluster: Cluster) -> None
         "tracing system over model, on query",
         "tracing system over framework, on query",
     ]
+
+
+def test_a_streamed_run_is_bound_by_what_the_run_beside_it_measured_alone(cluster: Cluster) -> None:
+    modes = ("ahead", "streamed")
+    scenarios = [load for mode in modes for load in online(12, "batched", samples=mode)]
+    status = run(cluster, "efficientnet-lite0", trace_level="model", scenarios=scenarios, **BRIEFLY)
+    assert status.state == "analyzed"
+    with cluster.client() as client:
+        rows = client.tables(status.evaluation, "pipeline_stages")["pipeline_stages"].rows()
+    prepare, predict, _ = rows
+    conditions = (
+        "SELECT run, (conditions ->> 'prepare_processes')::int FROM run WHERE evaluation = %s"
+    )
+    processes = dict(cluster.rows(conditions, status.evaluation))
+    assert (prepare["stage"], prepare["servers"]) == ("prepare", processes[prepare["run"]])
+    (alone,) = processes.keys() - {prepare["run"]}
+    assert (predict["alone_from"], predict["slowdown_from"]) == (alone, alone)
+    is_one = prepare["servers"] == 1
+    assert prepare["alone_from"] == (f"{alone}, before the clock" if is_one else "this run")
+    assert 0.0 < prepare["utilisation"] <= 1.0
 
 
 def test_cold_starts_are_runs_of_processes_of_their_own(cluster: Cluster) -> None:

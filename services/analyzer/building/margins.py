@@ -80,6 +80,15 @@ def ratio(above: Margin, below: Margin) -> Margin:
     return Margin(above.value / below.value, interval.low, interval.high)
 
 
+def per_second(time_ns: Margin, amount: float = 1.0) -> Margin:
+    """Return how many a second there are (1/s), of which `amount` take `time_ns`."""
+
+    def rate(spent_ns: float | None) -> float | None:
+        return amount * 1e9 / spent_ns if spent_ns else None
+
+    return Margin(rate(time_ns.value), rate(time_ns.high), rate(time_ns.low))
+
+
 def margin_in(row: Mapping[str, Any], name: str) -> Margin:
     """Return the estimate in the columns `name`, `name`_low and `name`_high of a row."""
     return Margin(row[name], row[f"{name}_low"], row[f"{name}_high"])
@@ -104,3 +113,9 @@ def difference(minuend: Margin, subtrahend: Margin) -> Margin:
         (minuend.high or 0.0) - minuend.value, subtrahend.value - (subtrahend.low or 0.0)
     )
     return Margin(value, value - low, value + high)
+
+
+def total(first: Margin, second: Margin) -> Margin:
+    """Return `first` + `second`, with the interval of the `difference` from -`second`."""
+    ends = (second.value, second.high, second.low)
+    return difference(first, Margin(*(None if end is None else -end for end in ends)))

@@ -1,10 +1,13 @@
 """The stages of a pipeline whose queries overlap: when each stage of each query began and ended.
 
 A query's operators before its predict are the stage `prepare`, those after it `post-process`. They
-run side by side for different queries, and for the samples of one, so that their summed times say
-little: a stage is busy while at least one operator of any query runs in it. Only spans' times tell
-the stages apart; threads and processes do not matter.
+run side by side for different queries, and for the samples of one. A stage is busy while at least
+one operator of any query runs in it; its servers, such as the processes that prepare, are utilised
+by the summed time of its operators. Only spans' times tell the stages apart.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +26,49 @@ LEAST_IN_WINDOW = 2
 """The fewest queries that a stretch holds on average."""
 
 
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What carries out a run's stages beside the one server that predicts."""
+
+    #: samples that can be prepared at a time
+    preparing: int = 1
+    #: of those, the servers that predict as well: all, or none
+    shared: int = 0
+
+    @property
+    def is_device(self) -> bool:
+        """Whether the model's device also prepares, in turn."""
+        return self.shared == 1
+
+    @classmethod
+    def of(cls, run: Run) -> "Servers":
+        """Return those of a run.
+
+        Processes only prepare. Where threads of the predicting process prepare, the one that
+        predicts helps them while it waits. An imported recording names neither: its threads count.
+        """
+        conditions = run.row.conditions
+        if (conditions.get("options") or {}).get("decode") == "device":
+            return cls(shared=1)
+        if processes := int(conditions.get("prepare_processes") or 0):
+            return cls(processes)
+        if "prepare_threads" in conditions:
+            threads = max(1, int(conditions["prepare_threads"])) + 1
+            return cls(threads, shared=threads)
+        prepared = stage_spans(run).filter(pl.col("stage") == PREPARE)
+        return cls(max(1, prepared["thread"].n_unique()))
+
+
 @once_a_run
 def stage_spans(run: Run) -> pl.DataFrame:
-    """Return the operators' spans with their stage: query, block, stage, start_ns, end_ns.
+    """Return the operators' spans with their stage.
 
+    The columns are query, block, thread, stage, start_ns and end_ns.
     Spans within predict, such as copies, are part of it. Queries without predict are left out.
     """
     spans = run.spans_at(OPERATOR_LEVEL).select(
-        "query", "block", "name", "start_ns", end_ns=pl.col("start_ns") + pl.col("duration_ns")
+        *("query", "block", "thread", "name", "start_ns"),
+        end_ns=pl.col("start_ns") + pl.col("duration_ns"),
     )
     predicts = (
         spans.filter(pl.col("name") == PREDICT)
@@ -49,7 +87,7 @@ def stage_spans(run: Run) -> pl.DataFrame:
         .then(pl.lit(POST_PROCESS))
     )
     staged = spans.join(predicts, on="query").with_columns(stage=stage).drop_nulls("stage")
-    return staged.select("query", "block", "stage", "start_ns", "end_ns")
+    return staged.select("query", "block", "thread", "stage", "start_ns", "end_ns")
 
 
 @once_a_run
@@ -88,9 +126,20 @@ def busy_shares(run: Run, stage: str) -> Reals:
 
     Each block is divided into stretches of equal length, from its first operator to its last.
     """
+    return _shares(run, stage, _busy_before)
+
+
+def summed_shares(run: Run, stage: str) -> Reals:
+    """Return the summed time of a `stage`'s operators in each stretch over the stretch's length.
+
+    The stretches are those of `busy_shares`, float64; above 1 where several operators ran at once.
+    """
+    return _shares(run, stage, _summed_before)
+
+
+def _shares(run: Run, stage: str, before: Callable[[Ns, Ns, Reals], Reals]) -> Reals:
     shares: list[Reals] = []
-    spans = stage_spans(run)
-    blocks = spans.partition_by("block", maintain_order=True)
+    blocks = stage_spans(run).partition_by("block", maintain_order=True)
     for block in blocks:
         queries = block["query"].n_unique()
         count = max(1, min(WINDOWS // len(blocks), queries // LEAST_IN_WINDOW))
@@ -98,8 +147,14 @@ def busy_shares(run: Run, stage: str) -> Reals:
         edges = np.linspace(float(began), float(ended), count + 1)
         own = block.filter(pl.col("stage") == stage).sort("start_ns")
         starts, ends = (own[name].to_numpy() for name in ("start_ns", "end_ns"))
-        shares.append(np.diff(_busy_before(starts, ends, edges)) / np.diff(edges))
+        shares.append(np.diff(before(starts, ends, edges)) / np.diff(edges))
     return np.concatenate(shares) if shares else np.zeros(0)
+
+
+def _summed_before(starts: Ns, ends: Ns, edges: Reals) -> Reals:
+    """Return for each edge how long the intervals, summed, had run before it."""
+    spent = ends - starts
+    return np.array([np.clip(edge - starts, 0, spent).sum() for edge in edges], np.float64)
 
 
 def _busy_before(starts: Ns, ends: Ns, edges: Reals) -> Reals:

@@ -50,7 +50,7 @@ def device_use(frames: Frames) -> Table:
     """Return a row for each load: busy, idle and waiting time of its device per query."""
     traced = traced_stacks(frames)
     timed = without_replays(traced)
-    rows = [_use_row(stack) for stack in timed]
+    rows = [_use_row(frames, stack) for stack in timed]
     verdict = no_timed_kernels(frames, traced)
     if rows:
         row = rows[-1]
@@ -71,7 +71,7 @@ def device_use(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *notes])
 
 
-def _use_row(traced: TracedStack) -> dict[str, Any]:
+def _use_row(frames: Frames, traced: TracedStack) -> dict[str, Any]:
     """Return the row of one stack: times per query (ns), and which side bounds predict."""
     work = answered_work(traced.run)
     unions = busy_ns(work, ["query"])
@@ -87,7 +87,7 @@ def _use_row(traced: TracedStack) -> dict[str, Any]:
         is_host_bound = busy_share <= HOST_BOUND
         bound = "host-bound" if is_host_bound else "mixed"
         bound = "device-bound" if busy_share >= DEVICE_BOUND else bound
-    if bottleneck_of(model or traced.run) == PREPARE:
+    if bottleneck_of(frames, model or traced.run) == PREPARE:
         bound = INPUT_BOUND
     copies = busy_ns(work.filter(pl.col("kind") == int(SpanKind.COPY)), ["query"])["busy_ns"]
     return {

@@ -1,27 +1,33 @@
 """Stages of the pipeline: which of them limits the rate of a run whose queries overlap.
 
 Preparing, predicting and post-processing of different queries run side by side; the slowest stage
-sets the pace. A stage's rate alone is that of the time in which it was busy.
+sets the pace.
 """
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from mlscope.statistics import blocks_interval
+from mlscope.quantities import estimated
 from schemas.analysis import Table
-from services.analyzer.building.best import capitalised, estimate_text, leader
+from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, bars
-from services.analyzer.building.margins import UNKNOWN, Margin, ratio, trimmed_margin
+from services.analyzer.building.margins import (
+    UNKNOWN,
+    Margin,
+    difference,
+    margin_in,
+    mean_margin,
+    trimmed_margin,
+)
 from services.analyzer.building.pipeline import (
-    STAGES,
     busy_shares,
     has_overlapping_stages,
-    stage_spans,
     stage_times,
+    summed_shares,
 )
 from services.analyzer.building.rates import samples_rate
+from services.analyzer.building.stage_rates import StageRate, bottleneck, slowdown, stage_rates
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -33,126 +39,178 @@ from services.analyzer.building.table import (
     of_first_run,
     run_cells,
     run_warnings,
+    share,
     text_column,
 )
-from services.analyzer.frames.evaluation import Frames, Run
+from services.analyzer.frames.evaluation import PREDICT, Frames, Run
 
 _Cells = dict[str, Any]
 NO_OVERLAP = "No run prepared samples while others were predicted."
+LEAST_LONGER = 0.02
+"""The share by which predict takes longer beside preparation, above which a caveat reports it."""
+LEAST_REACHED = 0.8
+"""The share of its bound that an open loop reaches where the bound limits it, not its own rate."""
 
 
 def pipeline_stages(frames: Frames) -> Table:
     """Return a row for each stage of each run whose queries overlapped."""
-    rows = [row for run in frames.measured for row in stage_rows(run)]
+    rows = [row for run in frames.measured for row in stage_rows(frames, run)]
     verdict = _verdict(of_first_run(rows)) if rows else NO_OVERLAP
-    return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
+    return make_table(ANALYSIS, rows, verdict, [*run_warnings(frames), *_slowdown_notes(rows)])
 
 
-def stage_rows(run: Run) -> list[_Cells]:
+def stage_rows(frames: Frames, run: Run) -> list[_Cells]:
     """Return the rows of a run's stages in their order; none where its queries did not overlap."""
-    together = samples_rate(run)
-    if together is None or not has_overlapping_stages(run):
+    throughput = samples_rate(run)
+    if throughput is None or not has_overlapping_stages(run):
         return []
-    rate = Margin(together.rate_hz, together.interval.low, together.interval.high)
-    times = stage_times(run)
-    rows = [
+    together = Margin(throughput.rate_hz, throughput.interval.low, throughput.interval.high)
+    rates = stage_rates(frames, run, together)
+    slowest = bottleneck(run, rates)
+    load = margin_in(slowest.row, "load") if slowest else UNKNOWN
+    in_doubt = [row["stages"] for row in (slowest.row, *slowest.rivals)] if slowest else []
+    return [
         {
             **run_cells(run.row),
             "agent": run.row.agent,
-            "stage": stage,
-            "queries": of_stage.height,
-            **_busy_cells(run, stage, rate),
-            **rate.cells("together"),
-            **trimmed_margin(of_stage["spent_ns"].to_numpy()).cells("spent"),
-            **trimmed_margin(of_stage["waited_ns"].to_numpy()).cells("waited"),
-        }
-        for stage in STAGES
-        if (of_stage := times.filter(pl.col("stage") == stage)).height
-    ]
-    slowest = leader(rows, "busy_share")
-    bound = min(row["alone"] for row in rows)
-    in_doubt = [slowest.row["stage"], *(row["stage"] for row in slowest.rivals)]
-    return [
-        {
-            **row,
-            "bound": bound,
-            "of_bound": rate.value / bound if rate.value else None,
+            **_stage_cells(frames, run, rate),
+            **together.cells("together"),
+            "bound": share(together.value, load.value),
+            **load.cells("of_bound"),
             "is_bottleneck": None
-            if slowest.rivals and row["stage"] in in_doubt
-            else row is slowest.row,
+            if not slowest or (slowest.rivals and any(rate.stage in both for both in in_doubt))
+            else rate.stage in slowest.row["stages"],
         }
-        for row in rows
+        for rate in rates
     ]
 
 
-def bottleneck_of(run: Run) -> str:
-    """Return the stage that limits a run's rate; '' where none does beyond doubt."""
-    return next((row["stage"] for row in stage_rows(run) if row["is_bottleneck"]), "")
+def bottleneck_of(frames: Frames, run: Run) -> str:
+    """Return the stage that limits a run's rate, "prepare and predict" for one device of both.
 
-
-def _busy_cells(run: Run, stage: str, together: Margin) -> _Cells:
-    """Return the share of time in which a stage was busy, and its rate in that time.
-
-    `together` is the rate of the run, which counts as independent of the share.
+    '' where none does beyond doubt, and for an open loop whose own rate is well below its bound.
     """
-    shares = busy_shares(run, stage)
-    interval = blocks_interval(shares)
-    low = None if interval.low is None else max(0.0, interval.low)
-    high = None if interval.high is None else min(1.0, interval.high)
-    busy = Margin(float(np.mean(shares)), low, high)
-    spans = stage_spans(run)
-    own_spans = spans.filter(pl.col("stage") == stage)
-    summed = float((own_spans["end_ns"] - own_spans["start_ns"]).sum())
-    # From the first operator of each block to its last.
-    block_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
-    elapsed = int(spans.group_by("block").agg(block_ns.alias("ns"))["ns"].sum())
+    rows = stage_rows(frames, run)
+    if run.is_open_loop and rows and (rows[0]["of_bound"] or 0.0) < LEAST_REACHED:
+        return ""
+    return " and ".join(row["stage"] for row in rows if row["is_bottleneck"])
+
+
+def _stage_cells(frames: Frames, run: Run, rate: StageRate) -> _Cells:
+    """Return the cells of one stage: how its servers worked, its rate alone, its queries' times."""
+    busy = mean_margin(busy_shares(run, rate.stage))
+    high = None if busy.high is None else min(1.0, busy.high)
+    summed = float(summed_shares(run, rate.stage).mean())
+    slower, alone_run = slowdown(frames, run) if rate.stage == PREDICT else (UNKNOWN, "")
+    of_stage = stage_times(run).filter(pl.col("stage") == rate.stage)
     return {
-        **busy.cells("busy_share"),
-        "at_once": summed / (busy.value * elapsed) if busy.value and elapsed else None,
-        **(ratio(together, busy) if busy.value else UNKNOWN).cells("alone"),
+        "stage": rate.stage,
+        "queries": of_stage.height,
+        "servers": rate.servers,
+        **rate.utilisation.cells("utilisation"),
+        **Margin(busy.value, busy.low, high).cells("busy_share"),
+        "at_once": share(summed, busy.value),
+        **rate.alone.cells("alone"),
+        "alone_from": rate.alone_from,
+        **slower.cells("slowdown"),
+        "slowdown_from": alone_run,
+        **trimmed_margin(of_stage["spent_ns"].to_numpy()).cells("spent"),
+        **trimmed_margin(of_stage["waited_ns"].to_numpy()).cells("waited"),
     }
 
 
+def _slowdown_notes(rows: list[_Cells]) -> list[str]:
+    """Return a caveat for each run whose calls preparation certainly slows."""
+    longer = [(row, difference(margin_in(row, "slowdown"), Margin(1.0, 1.0, 1.0))) for row in rows]
+    return [
+        f"{row['run']}: predict takes {_percent_text(share_longer)} longer while samples are "
+        f"prepared than in {row['slowdown_from']}"
+        for row, share_longer in longer
+        if (share_longer.low or 0.0) > LEAST_LONGER
+    ]
+
+
 def _verdict(rows: list[_Cells]) -> str:
-    slowest = leader(rows, "busy_share")
-    row = slowest.row
-    rates = ", ".join(
-        f"{other['stage']} {estimate_text(other, 'alone', 'samples/s')}" for other in rows
-    )
-    together = f"{estimate_text(row, 'together', 'samples/s')} together"
-    reached = f"{row['of_bound']:.0%} of the slowest stage's rate"
-    question = f"which stage is the bottleneck of {row['run']}"
-    doubt = slowest.doubt(question, lambda row: str(row["stage"]))
-    certain = f"The bottleneck of {row['run']} is {row['stage']}: "
-    return f"{f'{capitalised(doubt)}; ' if doubt else certain}{together}, {reached}; alone {rates}."
+    run, bound = rows[0]["run"], rows[0]["bound"]
+    together = f"{estimate_text(rows[0], 'together', 'samples/s')} together"
+    if bound is None:
+        return (
+            f"{run} has {together}: its device prepares and predicts, so that its bound is known "
+            "only beside a run with samples prepared ahead."
+        )
+    rates = ", ".join(f"{row['stage']} {estimate_text(row, 'alone', 'samples/s')}" for row in rows)
+    in_doubt = [row["stage"] for row in rows if row["is_bottleneck"] is None]
+    slowest = [row["stage"] for row in rows if row["is_bottleneck"]]
+    subject = f"The bottleneck of {run} is {' and '.join(slowest)}:"
+    limit = "the bound"
+    if len(slowest) > 1:
+        subject, limit = f"{subject[:-1]}, by one device:", "the device's rate of both in turn"
+    if in_doubt:
+        doubt = f"which stage is the bottleneck of {run}: {' or '.join(in_doubt)}"
+        subject = f"The intervals do not tell {doubt};"
+    reached = f"{_percent_text(margin_in(rows[0], 'of_bound'))} of {limit}"
+    return f"{subject} {together}, {reached}, {bound:,.1f} samples/s; alone {rates}."
+
+
+def _percent_text(shares: Margin) -> str:
+    """Return a known share with its interval for a sentence."""
+    low, high = (None if end is None else 100.0 * end for end in (shares.low, shares.high))
+    return estimated(100.0 * (shares.value or 0.0), low, high, "%")
 
 
 ANALYSIS = Analysis(
     name="pipeline_stages",
     title="Stages of the pipeline",
     source=(
-        "Operational analysis (Denning and Buzen 1978): the rate of a pipeline is at most that of "
-        "its slowest stage, and a stage's rate alone is that of the run divided by the share of "
-        "time in which the stage was busy. The interval of that share is Student's t over up to "
-        "20 stretches of the run; that of the rate alone combines both."
+        "Operational analysis (Denning and Buzen 1978), the utilisation law: a stage's rate alone "
+        "is the run's divided by the utilisation of its servers, which is the summed time of its "
+        "operators over elapsed time and servers; overlapping calls of the model count once. "
+        "Rates measured alone come first: of the model, in a run with samples ahead that is alike "
+        "otherwise; of one process or device that prepares, before the clock of that run. The "
+        "bound is the least rate alone. Where one device prepares and predicts it is 1 / (1 / "
+        "prepare + 1 / predict), which a run exceeds where the host's part of decoding overlaps. "
+        "Steps leave out reading samples and filling the model's inputs, so that rates of "
+        "preparation alone from this run are too high by that. Intervals: Student's t over up to "
+        "20 stretches of the run for shares of time, Zou and Donner's for ratios."
     ),
     columns=(
         *RUN_COLUMNS,
         text_column("agent", "The agent that ran it."),
         text_column("stage", "Stage: prepare, predict or post-process."),
         int_column("queries", "Queries in the stage."),
+        int_column(
+            "servers",
+            "Samples that can be prepared at a time: preparing processes, or threads with the one "
+            "that predicts; else 1.",
+        ),
+        *estimate_columns("utilisation", "Share of the run in which its servers worked.", "1"),
         *estimate_columns(
             "busy_share", "Share of the run in which at least one query was in the stage.", "1"
         ),
         float_column("at_once", "Operators that ran at a time while the stage was busy.", "1"),
-        *estimate_columns(
-            "alone", "Samples per second in the time in which the stage was busy.", "1/s"
+        *estimate_columns("alone", "Samples per second of the stage alone, all servers.", "1/s"),
+        text_column(
+            "alone_from",
+            "Where that is from: this run, by utilisation; another run that measured it alone; or "
+            "preparation before that run's clock. '' where unknown.",
         ),
+        *estimate_columns(
+            "slowdown",
+            "Predict's time in this run over the same alone; null where no run has it alone, or "
+            "calls overlap.",
+            "1",
+        ),
+        text_column("slowdown_from", "The run that has predict alone, for that."),
         *estimate_columns("together", "Samples per second of the whole pipeline.", "1/s"),
         *estimate_columns("spent", "Trimmed mean of a query's time in the stage."),
         *estimate_columns("waited", "Trimmed mean of a query's wait before the stage."),
-        float_column("bound", "The least rate alone of all stages, which bounds the run.", "1/s"),
-        float_column("of_bound", "The rate of the whole pipeline divided by that bound.", "1"),
+        float_column(
+            "bound",
+            "The least rate alone of all stages, which bounds the run; of a device that prepares "
+            "and predicts, its rate of both in turn. Null where a rate is unknown.",
+            "1/s",
+        ),
+        *estimate_columns("of_bound", "The rate of the whole pipeline divided by that bound.", "1"),
         bool_column(
             "is_bottleneck", "Whether the stage limits the run; null where intervals leave it open."
         ),
@@ -160,7 +218,7 @@ ANALYSIS = Analysis(
     compute=pipeline_stages,
     chart=bars(
         ("stage", "Stage"),
-        Axis("busy_share", "Busy share", "share"),
+        Axis("utilisation", "Utilisation", "share"),
         "alone",
         "together",
         "waited",

@@ -9,7 +9,7 @@ from mlscope.load.load import AHEAD
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import Axis, bars
-from services.analyzer.building.margins import Margin, mean_margin
+from services.analyzer.building.margins import mean_margin, per_second
 from services.analyzer.building.table import (
     PREPARED_COLUMN,
     RUN_COLUMNS,
@@ -31,7 +31,6 @@ PREPARE, ANSWER = "prepare", "answer"
 BEFORE, AFTER = "before", "after"
 ALL, REST, STEPS = "all", "rest", "steps"
 """A whole part; what it has above its steps; and their sum, where only they were timed."""
-_NS_PER_S = 1e9
 _PARTS = (BEFORE, AFTER)
 
 
@@ -108,18 +107,9 @@ def _part_rows(
             "step": step,
             "batches": batches,
             **margin.cells("time"),
-            **_rate(margin).cells("samples_per_s"),
+            **per_second(margin).cells("samples_per_s"),
             "share": share(margin.value, total.value),
         }
-
-
-def _rate(time: Margin) -> Margin:
-    """Return samples per second from the time (ns) of one."""
-
-    def rate(value: float | None) -> float | None:
-        return _NS_PER_S / value if value else None
-
-    return Margin(rate(time.value), rate(time.high), rate(time.low))
 
 
 def _ahead_times(run: Run) -> pl.DataFrame:

@@ -11,6 +11,8 @@ from services.analyzer.building.margins import (
     Margin,
     difference,
     mean_margin,
+    per_second,
+    total,
     trimmed_margin,
     trimmed_margins,
     trimmed_margins_by_key,
@@ -38,6 +40,17 @@ def test_a_difference_adds_squared_margins_end_by_end() -> None:
     assert found == Margin(60.0, 60 - 5.0, 60 + 50.0)
     assert difference(Margin(9.0), Margin(4.0, 3.0, 5.0)) == Margin(5.0)
     assert difference(Margin(9.0), UNKNOWN) == UNKNOWN
+
+
+def test_a_total_adds_squared_margins_end_by_end() -> None:
+    assert total(Margin(100.0, 97.0, 130.0), Margin(40.0, 36.0, 80.0)) == Margin(140.0, 135, 190)
+    assert total(Margin(1.0), Margin(2.0)) == Margin(3.0)
+    assert total(UNKNOWN, Margin(1.0)) == UNKNOWN
+
+
+def test_the_longest_time_is_the_least_rate() -> None:
+    assert per_second(Margin(2e6, 1e6, 4e6), 8) == Margin(4000.0, 2000.0, 8000.0)
+    assert per_second(Margin(2e6, 0.0, None)) == Margin(500.0)
 
 
 @given(times, times)

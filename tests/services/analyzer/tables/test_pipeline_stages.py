@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.building.pipeline import busy_shares
+from services.analyzer.building.pipeline import busy_shares, summed_shares
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.levels import ANALYSIS as LEVELS
 from services.analyzer.tables.pipeline_stages import ANALYSIS, NO_OVERLAP, bottleneck_of
 from services.analyzer.tables.tail import ANALYSIS as TAIL
 from tests.services.analyzer.golden import frames_in
+from tests.services.analyzer.tables.pipelines import ahead, pooled
 from tests.services.analyzer.tables.reading import MS, rows_of, table_of
 from tests.services.analyzer.tables.traced import kernel_run, model_run
 
@@ -40,9 +41,15 @@ def pipelined(
     return run | more
 
 
-def stages_of(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return a run's rows by stage."""
-    return {row["stage"]: row for row in rows_of(table_of(ANALYSIS, run))}
+def stages_of(run: dict[str, Any], *others: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return a run's rows by stage, in an evaluation with `others`."""
+    return {row["stage"]: row for row in rows_of(table_of(ANALYSIS, run, *others))}
+
+
+def limiting(*runs: dict[str, Any]) -> str:
+    """Return the bottleneck of the first run."""
+    frames = frames_in({"runs": list(runs)})
+    return bottleneck_of(frames, frames.measured[0])
 
 
 def test_a_slow_preparation_is_the_bottleneck_and_bounds_the_rate() -> None:
@@ -59,7 +66,7 @@ def test_a_slow_preparation_is_the_bottleneck_and_bounds_the_rate() -> None:
     assert [row["is_bottleneck"] for row in stages.values()] == [True, False, False]
     verdict = table_of(ANALYSIS, run).verdict
     assert verdict.startswith("The bottleneck of r is prepare: 98.8 samples/s (")
-    assert bottleneck_of(frames_in({"runs": [run]}).measured[0]) == "prepare"
+    assert limiting(run) == "prepare"
 
 
 def test_a_slow_model_is_waited_for() -> None:
@@ -77,15 +84,144 @@ def test_stages_whose_shares_overlap_are_not_told_apart() -> None:
     assert [row["is_bottleneck"] for row in rows_of(table)] == [None, None, False]
 
 
-def test_samples_prepared_by_several_processes_are_one_stage() -> None:
+def test_samples_that_several_processes_prepare_at_a_time_are_one_stage() -> None:
     run = pipelined(10, 4)
-    # Each sample is prepared twice over, on another thread, at the same time.
-    twins = [[*span[:6], 7, *span[7:]] for span in run["spans"] if span[3] != "predict"]
+    # Each batch has a second sample, which another process prepares at the same time.
+    twins = [[*span[:6], 7, *span[7:]] for span in run["spans"] if span[3] in ("decode", "resize")]
     for number, span in enumerate(twins):
         span[0] = 10_000 + number
-    both = stages_of(run | {"spans": run["spans"] + twins})
-    assert both["prepare"]["alone"] == pytest.approx(100, rel=0.01)
-    assert both["prepare"]["at_once"] == pytest.approx(2.0)
+    queries = [[*query[:2], 2, *query[3:]] for query in run["queries"]]
+    run |= {"spans": run["spans"] + twins, "queries": queries, "batch_size": 2}
+    rates = {count: stages_of(run | of_processes(count))["prepare"] for count in (2, 4)}
+    assert rates[2]["alone"] == pytest.approx(200, rel=0.01)
+    assert rates[4]["alone"] == pytest.approx(400, rel=0.01)
+    assert rates[4]["utilisation"] == pytest.approx(0.49, abs=0.01)
+    assert rates[2]["at_once"] == rates[4]["at_once"] == pytest.approx(2.0)
+    assert stages_of(run)["prepare"] == rates[2], "an imported recording: its threads count"
+
+
+def of_processes(count: int, **more: Any) -> dict[str, Any]:
+    """Return the conditions of a run whose samples so many processes prepared."""
+    return {"conditions": {"prepare_processes": count, **more}}
+
+
+def test_fourteen_processes_that_are_never_idle_at_once_do_not_bound_a_model() -> None:
+    run = pooled(5.5, 4, processes=14)
+    stages = stages_of(run)
+    assert stages["prepare"]["busy_share"] > 0.8, "one of them nearly always prepares"
+    assert stages["prepare"]["servers"] == 14
+    assert stages["prepare"]["alone"] == pytest.approx(14 / 5.5e-3, rel=0.02)
+    assert stages["predict"]["bound"] == pytest.approx(250, rel=0.02)
+    assert stages["predict"]["of_bound"] == pytest.approx(1.0, abs=0.02)
+    assert limiting(run) == "predict"
+    assert table_of(ANALYSIS, run).verdict.startswith("The bottleneck of r is predict: ")
+
+
+def test_one_process_bounds_a_faster_model() -> None:
+    run = pooled(5.5, 4, processes=1)
+    stages = stages_of(run)
+    assert stages["prepare"]["servers"] == 1
+    assert stages["prepare"]["bound"] == pytest.approx(1 / 5.5e-3, rel=0.02)
+    assert stages["predict"]["alone"] == pytest.approx(250, rel=0.02)
+    assert limiting(run) == "prepare"
+
+
+def test_threads_that_prepare_and_predict_have_less_time_to_prepare() -> None:
+    # One thread prepares for 10 ms; the one that predicts for 4 ms helps in the time between.
+    run = pipelined(10, 4) | {"conditions": {"prepare_threads": 1}}
+    stages = stages_of(run)
+    assert stages["prepare"]["servers"] == 2
+    assert stages["prepare"]["alone"] == pytest.approx(200, rel=0.01)
+    assert stages["prepare"]["bound"] == pytest.approx(1000 / ((10 + 4) / 2), rel=0.01)
+    assert limiting(run) == "prepare"
+
+
+def test_a_model_that_another_run_has_alone_is_not_guessed_from_this_one() -> None:
+    run, alone = pooled(5.5, 4.4, processes=14, jitter_ms=0.02), ahead(4, jitter_ms=0.02)
+    stages = stages_of(run, alone)
+    assert stages["predict"]["alone_from"] == "a"
+    assert stages["predict"]["alone"] == pytest.approx(250, rel=0.02)
+    assert stages["predict"]["of_bound"] == pytest.approx(4 / 4.4, abs=0.02)
+    assert stages["prepare"]["alone_from"] == "this run", "one process is not fourteen"
+    assert stages["predict"]["slowdown"] == pytest.approx(1.1, abs=0.01)
+    assert (stages["prepare"]["slowdown"], stages["predict"]["slowdown_from"]) == (None, "a")
+
+
+def test_predict_beside_preparation_is_said_to_be_slower_only_beyond_its_interval() -> None:
+    for predict_ms, jitter_ms, slower in ((4.4, 0.02, 1), (4.4, 3.0, 0), (4.05, 0.02, 0)):
+        run = pooled(5.5, predict_ms, processes=14, jitter_ms=jitter_ms)
+        caveats = table_of(ANALYSIS, run, ahead(4, jitter_ms=jitter_ms)).caveats
+        said = [note for note in caveats if note.endswith("while samples are prepared than in a")]
+        assert len(said) == slower
+        assert all(note.startswith("r: predict takes 10") for note in said)
+
+
+def test_one_process_prepared_before_the_clock_without_a_model_beside_it() -> None:
+    stages = stages_of(pooled(5.5, 4, processes=1), ahead(4, prepare_ms=5))
+    assert stages["prepare"]["alone_from"] == "a, before the clock"
+    assert stages["prepare"]["bound"] == pytest.approx(200, rel=0.01)
+    assert stages["prepare"]["of_bound"] == pytest.approx(5 / 5.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [
+        {"batch_size": 2},
+        {"level": 3},
+        {"model": "larger"},
+        {"conditions": {"samples": "streamed"}},
+        {"conditions": {"samples": "ahead", "calls_in_flight": 2}},
+        {"conditions": {"samples": "ahead", "options": {"threads": 2}}},
+        {"queries": [[n, 0, 1, n * MS, n * MS, n * MS, n * MS + 5, 5, 0] for n in range(9)]},
+    ],
+)
+def test_a_run_of_another_kind_does_not_have_the_model_alone(differing: dict[str, Any]) -> None:
+    predict = stages_of(pooled(5.5, 4, processes=14), ahead(2) | differing)["predict"]
+    assert (predict["alone_from"], predict["slowdown"]) == ("this run", None)
+
+
+ON_DEVICE = of_processes(0, prepare_threads=1, options={"decode": "device"})
+
+
+def test_a_device_that_decodes_and_predicts_does_so_in_turn() -> None:
+    alone = ahead(4, prepare_ms=6, options={"decode": "device"})
+    run = pooled(8, 8, processes=1) | ON_DEVICE
+    stages = stages_of(run, alone)
+    assert [row["servers"] for row in stages.values()] == [1, 1, 1]
+    assert stages["prepare"]["bound"] == pytest.approx(100, rel=0.01)
+    assert [row["is_bottleneck"] for row in stages.values()] == [True, True, False]
+    assert limiting(run, alone) == "prepare and predict"
+    verdict = table_of(ANALYSIS, run, alone).verdict
+    assert verdict.startswith("The bottleneck of r is prepare and predict, by one device: ")
+
+
+def test_what_a_shared_device_could_do_alone_is_not_known_from_both_together() -> None:
+    run = pooled(8, 8, processes=1) | ON_DEVICE
+    stages = stages_of(run)
+    assert {row["bound"] for row in stages.values()} == {None}
+    assert (stages["predict"]["alone"], stages["predict"]["alone_from"]) == (None, "")
+    assert limiting(run) == ""
+    assert "only beside a run with samples prepared ahead" in table_of(ANALYSIS, run).verdict
+
+
+def test_overlapping_calls_of_a_model_count_once() -> None:
+    run = pooled(2, 4, processes=4) | of_processes(4, calls_in_flight=2)
+    # Each call begins while the one before it is computed.
+    for span in run["spans"]:
+        if span[3] == "predict":
+            span[4], span[5] = span[4] - MS, span[5] + MS
+    predict = stages_of(run)["predict"]
+    assert predict["utilisation"] == pytest.approx(0.99, abs=0.02)
+    assert predict["alone"] == pytest.approx(250, rel=0.02)
+    predict = stages_of(run, ahead(4, calls_in_flight=2))["predict"]
+    assert (predict["alone_from"], predict["slowdown"]) == ("a", None)
+
+
+def test_a_load_below_every_rate_is_limited_by_none() -> None:
+    run = pooled(5, 4, processes=1, due_ms=7)
+    assert [row["is_bottleneck"] for row in stages_of(run).values()] == [True, False, False]
+    assert limiting(run) == ""
+    assert limiting(pooled(5, 4, processes=1, due_ms=5)) == "prepare"
 
 
 def test_one_query_at_a_time_has_no_stages_that_overlap() -> None:
@@ -114,6 +250,7 @@ def test_time_is_divided_into_stretches_of_each_block() -> None:
     shares = busy_shares(run, "predict")
     assert len(shares) == 20
     assert all(0.3 < share < 0.5 for share in shares)
+    assert summed_shares(run, "predict") == pytest.approx(shares), "they never overlap"
 
 
 def test_levels_have_no_time_outside_operators_that_ran_side_by_side() -> None:
@@ -140,3 +277,10 @@ def test_a_device_that_waits_for_prepared_samples_is_input_bound() -> None:
         model = model_run(**pipelined(prepare_ms, 4, scenario="online") | {"run": "m"})
         (row,) = rows_of(table_of(DEVICE_USE, model, kernel_run((0, "k", 5000, *[None] * 4))))
         assert row["bound"] == bound
+
+
+@pytest.mark.parametrize(("processes", "bound"), [(14, "host-bound"), (1, "input-bound")])
+def test_a_device_that_many_processes_feed_is_not_input_bound(processes: int, bound: str) -> None:
+    model = model_run(**pooled(5.5, 4, processes=processes, scenario="online") | {"run": "m"})
+    (row,) = rows_of(table_of(DEVICE_USE, model, kernel_run((0, "k", 5000, *[None] * 4))))
+    assert row["bound"] == bound
