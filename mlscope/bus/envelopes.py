@@ -71,9 +71,14 @@ def in_envelope(fact: Fact, *, id: str, cause: str = "", traceparent: str = "") 
 
 
 async def decode_recorded(
-    subject: str, sequence: int, body: bytes, fetch_payload: FetchPayload
+    subject: str,
+    sequence: int,
+    body: bytes,
+    fetch_payload: FetchPayload,
+    *,
+    stored_ns: int = 0,
 ) -> Recorded:
-    """Return the fact in `body`, stored on `subject` with `sequence`.
+    """Return the fact in `body`, stored on `subject` with `sequence` at `stored_ns` (epoch).
 
     A payload in the object store is read with `fetch_payload`.
     Raises SchemaError, NoSuchPayload, PayloadMismatch, Unreachable.
@@ -84,7 +89,7 @@ async def decode_recorded(
         data = unpack(await fetch_payload(subject, envelope.payload, envelope.payload_sha256))
     fact = fact_in(envelope, data)
     check_subject(subject, fact)
-    return Recorded(subject, sequence, envelope, fact)
+    return Recorded(subject, sequence, envelope, fact, stored_ns)
 
 
 def decode_live(subject: str, body: bytes) -> tuple[Envelope, Fact]:
@@ -118,13 +123,16 @@ class SkippingReader:
         self._traffic = traffic
         self._skipped: OrderedDict[tuple[str, int], None] = OrderedDict()
 
-    async def decode(self, subject: str, sequence: int, body: bytes) -> Recorded | None:
+    async def decode(
+        self, subject: str, sequence: int, body: bytes, stored_ns: int
+    ) -> Recorded | None:
         """Return what `decode_recorded` returns, or None for a fact that can't be decoded.
 
-        `subject`, `sequence` and `body` are as in `decode_recorded`.
+        `subject`, `sequence`, `body` and `stored_ns` are as in `decode_recorded`.
         """
+        fetch = self._fetch_payload
         try:
-            return await decode_recorded(subject, sequence, body, self._fetch_payload)
+            return await decode_recorded(subject, sequence, body, fetch, stored_ns=stored_ns)
         except UNDECODABLE as error:
             if (subject, sequence) not in self._skipped:
                 _log.warning("skipped %s at %d: %s", subject, sequence, error)

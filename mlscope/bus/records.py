@@ -1,7 +1,7 @@
 """Values that a bus returns: facts of the log, entries of buckets, commands, counts. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas.message import Envelope, Fact
 
@@ -11,12 +11,22 @@ StatsSource = Callable[[], Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A fact in the log; `sequence` is its number in its stream, from 1."""
+    """A fact in the log; `sequence` is its number in its stream, from 1.
+
+    `stored_ns` is when the server stored it, by the server's clock (epoch nanoseconds; 0 if not
+    known). `envelope.time_ns` is by the sender's clock.
+    """
 
     subject: str
     sequence: int
     envelope: Envelope
     fact: Fact
+    stored_ns: int = 0
+
+    @property
+    def at_ns(self) -> int:
+        """When the fact was stored, or sent if that is not known (epoch nanoseconds)."""
+        return self.stored_ns or self.envelope.time_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +77,13 @@ class Traffic:
 class Backlog:
     """What a durable has still to do: facts not delivered yet, and delivered ones not settled.
 
-    Of the latter, some were `redelivered`.
+    Of the latter, some were `redelivered`. It was so at `at_ns` of the server's clock (epoch).
     """
 
     waiting: int
     unsettled: int
     redelivered: int
+    at_ns: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)

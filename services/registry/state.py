@@ -1,8 +1,8 @@
 """The catalog as a fold of the facts of agents and of the registry. Pure.
 
 Facts about agents and manifests are in two streams, independent of each other, so any interleaving
-gives the same state. Agents that left long ago are removed by the times in the facts alone, so
-that the same log always gives the same state.
+gives the same state. Agents that left long ago are removed by the times at which the server
+stored the facts, so that the same log always gives the same state, whatever an agent's clock says.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def evolve(state: RegistryState, recorded: Recorded) -> RegistryState:
         return state
     if recorded.fact.entity == "agent":
         after = replace(state, fleet_sequence=max(state.fleet_sequence, recorded.sequence))
-        return _forget(step(after, recorded), recorded.envelope.time_ns)
+        return _forget(step(after, recorded), recorded.at_ns)
     after = replace(state, catalog_sequence=max(state.catalog_sequence, recorded.sequence))
     return step(after, recorded)
 
@@ -110,7 +110,7 @@ def _announced(state: RegistryState, recorded: Recorded) -> RegistryState:
     status = AgentStatus(
         announcement=fact.announcement,
         state="live",
-        since_ns=recorded.envelope.time_ns,
+        since_ns=recorded.at_ns,
         is_drained=current is not None and current.is_drained,
     )
     if current is not None and current.model_copy(update={"since_ns": status.since_ns}) == status:
@@ -127,7 +127,7 @@ def _gone(state: RegistryState, recorded: Recorded) -> RegistryState:
     if current.state != "live":
         return state
     how = "left" if isinstance(fact, AgentLeft) else "lost"
-    gone = current.model_copy(update={"state": how, "since_ns": recorded.envelope.time_ns})
+    gone = current.model_copy(update={"state": how, "since_ns": recorded.at_ns})
     return replace(state, agents={**state.agents, fact.agent: gone})
 
 
@@ -140,7 +140,7 @@ def _told(state: RegistryState, recorded: Recorded) -> RegistryState:
         return state
     changes: dict[str, Any] = {"is_drained": isinstance(fact, AgentDrained)}
     if isinstance(fact, AgentRevoked):
-        changes |= {"state": "revoked", "since_ns": recorded.envelope.time_ns}
+        changes |= {"state": "revoked", "since_ns": recorded.at_ns}
     return replace(state, agents={**state.agents, fact.agent: current.model_copy(update=changes)})
 
 

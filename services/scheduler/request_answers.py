@@ -155,7 +155,8 @@ class RequestAnswers:
             message = f"{self._index.max_open} evaluations are open; try again later"
             return Refused(error="busy", message=message)
         checking = self._checking[asker.name]
-        if refused := self._index.quotas.refusal(asker, checking, time.time_ns()):
+        now_ns = time.time_ns() if self._index.now_ns is None else self._index.now_ns()
+        if refused := self._index.quotas.refusal(asker, checking, now_ns):
             return refused
         self._checking[asker.name] += 1
         try:

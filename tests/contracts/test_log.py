@@ -1,7 +1,9 @@
 """The log: publishing once, guarded, bounded; reading and following completely."""
 
 import asyncio
+import time
 from contextlib import aclosing
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +27,24 @@ async def test_a_fact_comes_back_as_it_was_said(bus: Bus) -> None:
     assert (read.envelope.id, read.envelope.cause) == ("a", "c")
     assert read.envelope.traceparent == "00-1-2-01"
     assert read.envelope.time_ns > 0
+
+
+async def test_when_a_fact_was_stored_is_the_servers_word_not_the_senders(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sender's clock may be a day ahead."""
+    day_ns, before_ns = 86_400_000_000_000, time.time_ns()
+    ahead = SimpleNamespace(time_ns=lambda: time.time_ns() + day_ns)
+    monkeypatch.setattr("mlscope.bus.envelopes.time", ahead)
+    await bus.publish(a_fact(), id="a")
+    async with aclosing(bus.follow(DECISIONS)) as log, aclosing(bus.deliveries("scheduler")) as own:
+        followed, (delivery,) = await anext(log), await anext(own)
+    (read,) = await bus.read(DECISIONS)
+    assert followed is not None
+    for recorded in (read, followed, delivery.recorded):
+        assert recorded.envelope.time_ns > before_ns + day_ns
+        assert recorded.at_ns == recorded.stored_ns == read.stored_ns
+    assert before_ns <= read.stored_ns <= (await bus.backlog("scheduler")).at_ns <= time.time_ns()
 
 
 async def test_the_same_id_is_stored_once(bus: Bus) -> None:

@@ -29,6 +29,7 @@ from mlscope.bus.nats.log import (
     EXPECTED_ON,
     MESSAGE_ID,
     StoredMessage,
+    epoch_ns,
     message_id,
     read_on,
     store,
@@ -210,7 +211,9 @@ class NatsBus:
                     yield fact
 
     async def _readable(self, stored: StoredMessage) -> Recorded | None:
-        return await self._reader.decode(stored.subject, stored.sequence, stored.body)
+        return await self._reader.decode(
+            stored.subject, stored.sequence, stored.body, stored.stored_ns
+        )
 
     def unread(self, evaluation: str) -> int:
         """Return how many facts of an `evaluation` were read here and could not be decoded."""
@@ -290,7 +293,12 @@ class NatsBus:
         info = json.loads((await self._connection.request(subject, b"")).data)
         if "error" in info:
             raise ServerRefused.of(subject, info["error"])
-        return Backlog(info["num_pending"], info["num_ack_pending"], info["num_redelivered"])
+        return Backlog(
+            info["num_pending"],
+            info["num_ack_pending"],
+            info["num_redelivered"],
+            epoch_ns(info["ts"]),
+        )
 
     async def announce(self, info: ServiceInfo, stats: StatsSource) -> ServiceInstance:
         """Answer NATS service discovery until the bus closes; return the instance."""

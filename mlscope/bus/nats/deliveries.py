@@ -40,13 +40,16 @@ class DeliveryMetadata:
     tries: int
     #: how often an operator had the message handled again, this time included
     retries: int = 0
+    #: when the server stored it, by its clock (epoch nanoseconds)
+    stored_ns: int = 0
 
 
 def metadata_of(reply: str) -> DeliveryMetadata:
-    """Parse `$JS.ACK[.<domain>.<account>].<stream>.<consumer>.<tries>.<sequence>.…`."""
+    """Parse `$JS.ACK[.<domain>.<account>].<stream>.<consumer>.<tries>.<sequence>.….<time>.…`."""
     tokens = reply.split(".")
     start = 2 if len(tokens) < 11 else 4
-    return DeliveryMetadata(tokens[start], int(tokens[start + 3]), int(tokens[start + 2]))
+    tries, sequence, _, stored_ns = map(int, tokens[start + 2 : start + 6])
+    return DeliveryMetadata(tokens[start], sequence, tries, stored_ns=stored_ns)
 
 
 _Pulled = tuple[Msg, DeliveryMetadata]
@@ -258,8 +261,9 @@ class Puller:
         except (BusError, ValueError) as error:
             self.connection.send_soon(request.reply, FAILED + str(error).encode())
             return
-        place = (self.durable.stream, order.sequence, order.tries, order.retries)
-        self._given_again[request.reply] = DeliveryMetadata(*place)
+        self._given_again[request.reply] = DeliveryMetadata(
+            self.durable.stream, order.sequence, order.tries, order.retries, stored.stored_ns
+        )
         self._replies.put_nowait(
             Msg(self.connection.client, stored.subject, request.reply, stored.body)
         )
@@ -305,7 +309,11 @@ class Puller:
     ) -> NatsDelivery | None:
         try:
             recorded = await decode_recorded(
-                message.subject, metadata.sequence, bytes(message.data), self._fetch
+                message.subject,
+                metadata.sequence,
+                bytes(message.data),
+                self._fetch,
+                stored_ns=metadata.stored_ns,
             )
         except UNDECODABLE as error:
             await self._give_up(message, metadata, str(error))

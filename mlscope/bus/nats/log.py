@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
 from mlscope.bus.errors import (
@@ -50,6 +51,18 @@ class StoredMessage:
     sequence: int
     headers: Mapping[str, str]
     body: bytes
+
+    @property
+    def stored_ns(self) -> int:
+        """When the server stored it, by its clock (epoch nanoseconds)."""
+        return epoch_ns(self.headers["Nats-Time-Stamp"])
+
+
+def epoch_ns(text: str) -> int:
+    """Return a time that the server writes, `2026-01-31T12:00:00.123456789Z`, in nanoseconds."""
+    seconds, _, fraction = text.removesuffix("Z").partition(".")
+    whole_s = int(datetime.fromisoformat(f"{seconds}+00:00").timestamp())
+    return whole_s * 1_000_000_000 + int(fraction.ljust(9, "0"))
 
 
 def message_id(seed: str | None, fact_id: str) -> str:

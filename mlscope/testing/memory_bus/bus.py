@@ -223,7 +223,9 @@ class MemoryBus:
         return [fact for fact in decoded if fact is not None]
 
     async def _readable(self, message: MemoryMessage) -> Recorded | None:
-        return await self._reader.decode(message.subject, message.sequence, message.body)
+        return await self._reader.decode(
+            message.subject, message.sequence, message.body, message.stored_ns
+        )
 
     async def follow(
         self, filter_subject: str, *, after: int = 0

@@ -54,7 +54,11 @@ class MemoryDelivery:
             message = self._message
             fetch = self._publisher.get_object
             self._recorded = await decode_recorded(
-                message.subject, message.sequence, message.body, fetch
+                message.subject,
+                message.sequence,
+                message.body,
+                fetch,
+                stored_ns=message.stored_ns,
             )
         except UNDECODABLE as error:
             await self._give_up(str(error))

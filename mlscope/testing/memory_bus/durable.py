@@ -1,5 +1,6 @@
 """A durable in memory: unacknowledged messages, their tries, redelivery times and delays."""
 
+import time
 from dataclasses import dataclass
 
 from mlscope.bus.records import Backlog
@@ -65,7 +66,7 @@ class DurableState:
         """Return what it has still to do."""
         waiting = self._log.beyond(self.durable.filters, self._after)
         again = sum(out.tries > 1 for out in self._unacknowledged.values())
-        return Backlog(len(waiting), len(self._unacknowledged), again)
+        return Backlog(len(waiting), len(self._unacknowledged), again, time.time_ns())
 
     def next_due_s(self) -> float | None:
         """Return the clock time of the next redelivery, or None."""

@@ -1,6 +1,7 @@
 """Streams in memory: sequences, guarded writes, the duplicate window and the size limit."""
 
 import heapq
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ class MemoryMessage:
     subject: str
     sequence: int
     body: bytes
+    #: when it was stored (epoch nanoseconds)
+    stored_ns: int
 
 
 class Log:
@@ -63,7 +66,9 @@ class Log:
             oldest = next(iter(self._kept))
             self.purge(self._kept[oldest].subject, up_to=oldest)
         self.last_sequence += 1
-        self._kept[self.last_sequence] = MemoryMessage(subject, self.last_sequence, body)
+        self._kept[self.last_sequence] = MemoryMessage(
+            subject, self.last_sequence, body, time.time_ns()
+        )
         self._sequences.setdefault(subject, []).append(self.last_sequence)
         self._size_bytes += size_bytes
         if id:

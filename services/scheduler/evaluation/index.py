@@ -6,7 +6,7 @@ over evaluations, so their order does not matter and an ended one can be forgott
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mlscope.bus.records import Recorded
@@ -46,6 +46,8 @@ class EvaluationIndex:
     _loads: Counter[str] = field(default_factory=Counter)
     _listing: Listing = field(default_factory=Listing)
     quotas: Quotas = field(default_factory=Quotas)
+    #: the time by which quotas count what is requested from now on; the log's own before
+    now_ns: Callable[[], int] | None = None
     #: facts that were passed over and not buried yet, with the reason
     unfolded: list[tuple[Recorded, Exception]] = field(default_factory=list)
     _passed_over: OrderedDict[int, None] = field(default_factory=OrderedDict)
@@ -78,7 +80,8 @@ class EvaluationIndex:
         self._digests.pop(name, None)
         self._listing.put(name, row_of(after))
         if after.requested_by and not before.is_known:
-            self.quotas.request(after.requested_by, name, after.requested_ns)
+            at_ns = recorded.at_ns if self.now_ns is None else self.now_ns()
+            self.quotas.request(after.requested_by, name, at_ns)
         if after.is_ended:
             self.quotas.end(after.requested_by, name)
             self.open.pop(name, None)

@@ -87,8 +87,8 @@ async def test_a_reader_goes_on_over_what_nobody_can_read(
     traffic = Traffic()
     reader = SkippingReader(shelf.fetch, traffic)
     for _ in range(5):
-        assert await reader.decode(DECISION, 1, lost) is None
-        assert await reader.decode(DECISION, 2, b"nonsense") is None
+        assert await reader.decode(DECISION, 1, lost, 0) is None
+        assert await reader.decode(DECISION, 2, b"nonsense", 0) is None
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         f"skipped {DECISION} at 1",
         f"skipped {DECISION} at 2",

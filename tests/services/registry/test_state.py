@@ -1,5 +1,7 @@
 """The catalog is a fold, indifferent to repeats and to how its two streams interleave."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,6 +119,22 @@ def test_who_is_gone_for_long_is_forgotten_with_the_next_fact() -> None:
     assert sorted(fold(log_of(facts), short).agents) == ["a2"]
     assert sorted(fold(log_of(facts), long).agents) == ["a1", "a2"]
     assert "agent_a1" not in entries(fold(log_of(facts), short))
+
+
+def test_an_agent_whose_clock_is_ahead_has_nobody_forgotten() -> None:
+    """The catalog would forget who left today, was drained or revoked."""
+    day_ns = 86_400_000_000_000
+    left = [announced("a1", "i1"), AgentLeft(agent="a1", incarnation="i1")]
+    facts = [*left, announced("a2", "i1"), AgentRevoked(agent="a2"), announced("ahead", "i1")]
+    log = [replace(entry, stored_ns=entry.sequence) for entry in log_of(facts)]
+    envelope = log[-1].envelope.model_copy(update={"time_ns": 30 * day_ns})
+    state = fold([*log[:-1], replace(log[-1], envelope=envelope)])
+    assert {agent: status.state for agent, status in state.agents.items()} == {
+        "a1": "left",
+        "a2": "revoked",
+        "ahead": "live",
+    }
+    assert state.agents["ahead"].since_ns == len(log)
 
 
 def test_of_many_gone_the_longest_gone_are_forgotten() -> None:

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from schemas.encoding.codec import encode_body, unpack
+from schemas.people import Asker
+from schemas.subjects import asked_subject
 from services.scheduler.patience import Patience
 from tests.services.scheduler.samples import a_request
 from tests.services.scheduler.test_patience import completed
@@ -48,6 +51,28 @@ async def test_a_run_goes_on_over_a_step(
         status = await world.becomes(evaluation, "analyzed", "failed")
         assert (status.state, status.cause) == ("analyzed", "")
         assert "interrupted" not in await world.decisions(evaluation)
+
+
+@pytest.mark.parametrize("step_ns", STEPS.values(), ids=STEPS.keys())
+async def test_a_step_neither_lifts_nor_locks_a_quota(
+    world: World, monkeypatch: pytest.MonkeyPatch, step_ns: int
+) -> None:
+    """One request a day, asked for before the step, and one of another person after it."""
+    ada, bob = (Asker(name, "requester", per_day=1) for name in ("ada", "bob"))
+
+    async def error_of(asker: Asker) -> str:
+        body = await world.client.ask(asked_subject(asker, "evaluate"), encode_body(a_request()))
+        return str(unpack(body).get("error", ""))
+
+    async with scheduling(world, PATIENT):
+        await world.an_agent()
+        assert await error_of(ada) == ""
+        set_clock(monkeypatch, step_ns)
+        assert [await error_of(asker) for asker in (ada, bob, bob)] == [
+            "exhausted",
+            "",
+            "exhausted",
+        ]
 
 
 @pytest.mark.parametrize("step_ns", STEPS.values(), ids=STEPS.keys())

@@ -17,7 +17,7 @@ from tests.contracts.worlds import NatsWorld, OpenSettings
     ["$JS.ACK.TRACES.spans.2.17.5.1795.0", "$JS.ACK.hub.ACC.TRACES.spans.2.17.5.1795.0.r"],
 )
 def test_a_place_is_read_with_and_without_a_domain(reply: str) -> None:
-    assert metadata_of(reply) == DeliveryMetadata("TRACES", 17, 2)
+    assert metadata_of(reply) == DeliveryMetadata("TRACES", 17, 2, stored_ns=1795)
 
 
 async def test_what_came_after_its_asker_left_is_there_for_the_next(world: NatsWorld) -> None:

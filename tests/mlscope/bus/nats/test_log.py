@@ -15,11 +15,32 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, last_on, read_on, store, tail
+from mlscope.bus.nats.log import (
+    EXPECTED,
+    EXPECTED_ON,
+    MESSAGE_ID,
+    epoch_ns,
+    last_on,
+    read_on,
+    store,
+    tail,
+)
 from tests.contracts.worlds import NatsWorld, OpenSettings
 from tests.mlscope.bus.nats.test_connection import GREETING, connected, greeting
 
 SUBJECT = "mlscope.v1.trace.e1.r1.captured.a1"
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ns"),
+    [
+        ("2027-01-15T08:00:00Z", 1_800_000_000_000_000_000),
+        ("2027-01-15T08:00:00.5Z", 1_800_000_000_500_000_000),
+        ("2027-01-15T08:00:01.000000001Z", 1_800_000_001_000_000_001),
+    ],
+)
+def test_times_of_the_server_are_read_to_the_nanosecond(text: str, time_ns: int) -> None:
+    assert epoch_ns(text) == time_ns
 
 
 @pytest.fixture
