@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from mlscope.quantities import shown
 from mlscope.statistics import is_certified
+from mlscope.statistics.latency_buckets import BUCKETS_PER_OCTAVE, buckets_of
 from schemas.batch import QueriesAnswered
 from schemas.live.resources import ResourcesUsed
 
-BUCKETS_PER_OCTAVE = 8
-"""Buckets of `Reading.histogram`: bucket n begins at 2 ** (n / 8) ns."""
 _FINE = 16
+"""Buckets of latency in one of `Reading.histogram`."""
 _FINE_PER_OCTAVE = BUCKETS_PER_OCTAVE * _FINE
 _BUCKETS = 64 * _FINE_PER_OCTAVE
 
@@ -49,6 +49,8 @@ class Reading:
     power_w: float | None = None
     #: the number of answered queries by bucket, without empty ones
     histogram: Mapping[int, int] = field(default_factory=dict)
+    #: the number of the slowest answered query by bucket
+    slowest: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def p99_text(self) -> str:
@@ -73,6 +75,7 @@ class RunMeter:
         self._until_ns = -1
         self._used: ResourcesUsed | None = None
         self._heard: set[tuple[str, int]] = set()
+        self._slowest: dict[int, tuple[int, int]] = {}
         self._buckets: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
     def count_queries(self, fact: QueriesAnswered) -> None:
@@ -88,9 +91,20 @@ class RunMeter:
         self._busy_ns += int(latencies.sum())
         if fact.count:
             self._until_ns = max(self._until_ns, int(np.frombuffer(fact.ended_ns, "<i8").max()))
-        octaves = np.log2(np.maximum(latencies, 1))
-        buckets = (octaves * _FINE_PER_OCTAVE).astype(np.int64)
-        np.add.at(self._buckets, np.clip(buckets, 0, _BUCKETS - 1), 1)
+        buckets = np.clip(buckets_of(latencies, _FINE_PER_OCTAVE), 0, _BUCKETS - 1)
+        np.add.at(self._buckets, buckets, 1)
+        self._note_slowest(buckets // _FINE, latencies, np.frombuffer(fact.query, "<i4")[good])
+
+    def _note_slowest(
+        self, buckets: NDArray[np.int64], latencies: NDArray[np.int64], queries: NDArray[np.int32]
+    ) -> None:
+        """Remember the slowest query of each bucket; of equal ones the first."""
+        slowest_first = np.argsort(-latencies, kind="stable")
+        named, places = np.unique(buckets[slowest_first], return_index=True)
+        for bucket, place in zip(named.tolist(), slowest_first[places].tolist(), strict=True):
+            slowest = (int(latencies[place]), int(queries[place]))
+            if slowest[0] > self._slowest.get(bucket, (-1, -1))[0]:
+                self._slowest[bucket] = slowest
 
     def count_spans(self, sequence: int, count: int) -> None:
         """Add the size of a batch of spans."""
@@ -123,6 +137,7 @@ class RunMeter:
             gpu_share=self._used.gpu_share if self._used else None,
             power_w=self._used.power_w if self._used else None,
             histogram={int(n): int(coarse[n]) for n in np.flatnonzero(coarse)},
+            slowest={bucket: query for bucket, (_, query) in self._slowest.items()},
         )
 
     def _is_new(self, kind: str, sequence: int) -> bool:

@@ -240,6 +240,18 @@ async def test_an_address_brings_the_view_back(
     assert query.removeprefix("&") in await page.evaluate("location.search")
 
 
+async def test_an_address_opens_at_a_query(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference(), "&query=17")
+    assert await page.evaluate(SELECTED) == "query 17"
+    start, end = await window_of(page)
+    assert end - start < 4e6
+    await until(page, "location.search.includes('sel=') && !location.search.includes('query=')")
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0&query=170")
+    await expect(page.locator("[data-part=note]")).to_have_text("Query 170 is not in this trace.")
+
+
 async def test_lanes_fold_and_groups_fold(page: Page, running: Running, standing: StandIns) -> None:
     await open_trace(page, running, standing, inference())
     height = await page.evaluate(f"{TIMELINE}.layout.height")
@@ -455,7 +467,7 @@ async def test_a_live_run_grows_counts_its_gaps_and_ends_as_the_record(
     browser.tolerate("Failed to load resource")  # no analyzer answers once the run has ended
     page = await browser.page()
     await standing.tell(*beginning(), a_run("r0")[0])
-    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0&query=3")
     await expect(page.locator("[data-part=state]")).to_contain_text("Waiting for the first spans")
     await until(page, f"{TIMELINE}.feed.source.isOpen")
     names = {"conv": 0, "predict": 1}
@@ -471,6 +483,9 @@ async def test_a_live_run_grows_counts_its_gaps_and_ends_as_the_record(
     await expect(count).to_contain_text("1 gap (hatched)")
     await expect(page.locator("[data-do=follow]")).to_have_attribute("aria-pressed", "true")
     assert (await window_of(page))[1] > 4e9
+    note = page.locator("[data-part=note]")
+    await expect(note).to_contain_text("Query 3 was answered before this page looked")
+    await until(page, "location.search.includes('query=3')")
     await page.keyboard.press("a")
     await expect(page.locator("[data-do=follow]")).to_have_attribute("aria-pressed", "false")
     await assert_accessible(page)

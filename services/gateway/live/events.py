@@ -85,18 +85,22 @@ def tick_of(
 ) -> Tick:
     """Return the readings of all runs as columns; `number` is the tick's.
 
-    A histogram is a list of buckets and counts in turn; null where it is that of the tick `before`.
+    A histogram is a list of buckets and counts in turn, and `slowest` has the number of the slowest
+    query of each of these buckets; both are null where they are those of the tick `before`.
     """
     rows = list(readings.values())
     earlier = before or {}
     columns: dict[str, Any] = {"tick": number}
     for name in _COLUMNS:
         columns[name] = [getattr(row, name) for row in rows]
+    news = [row.run not in earlier or earlier[row.run].histogram != row.histogram for row in rows]
     columns["histogram"] = [
-        None
-        if row.run in earlier and earlier[row.run].histogram == row.histogram
-        else list(chain.from_iterable(row.histogram.items()))
-        for row in rows
+        list(chain.from_iterable(row.histogram.items())) if is_new else None
+        for row, is_new in zip(rows, news, strict=True)
+    ]
+    columns["slowest"] = [
+        [row.slowest.get(bucket, -1) for bucket in row.histogram] if is_new else None
+        for row, is_new in zip(rows, news, strict=True)
     ]
     return Tick(number, _json_line(columns))
 

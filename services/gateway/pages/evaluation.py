@@ -13,6 +13,11 @@ from schemas.status import EvaluationStatus
 from services.gateway.pages.analyses import Index, index_of
 from services.gateway.pages.catalog.models import address_of
 from services.gateway.pages.results.caveats import FEW_CAUSES, Cause, causes_of, noise_text
+from services.gateway.pages.results.histograms import (
+    MOST_HISTOGRAMS,
+    Histogram,
+    histograms_of,
+)
 from services.gateway.pages.results.picture import (
     LatencyPicture,
     RatePicture,
@@ -22,7 +27,10 @@ from services.gateway.pages.results.picture import (
 from services.gateway.pages.results.runs import BLANK, RunRow, notes_by_run, run_rows
 from services.gateway.pages.results.tiles import Tile, tiles_of
 
-RESULT_TABLES = ("latency", "throughput", "optimal_batch", "accuracy", "energy", "conditions")
+RESULT_TABLES = (
+    *("latency", "throughput", "optimal_batch", "accuracy", "energy", "conditions"),
+    "latency_histogram",
+)
 """The tables of which the page shows figures or verdicts; the others have pages of their own."""
 _FINDINGS = (
     *(("latency", "Result"), ("optimal_batch", "Best batch size")),
@@ -39,6 +47,7 @@ class EvaluationView:
     tiles: Sequence[Tile]
     latencies: LatencyPicture | None
     rates: RatePicture | None
+    histograms: Sequence[Histogram]
     findings: Sequence[tuple[str, str]]
     runs: Sequence[RunRow]
     noise: str
@@ -97,6 +106,16 @@ class EvaluationView:
         has_page = _TRACE in self.pages
         has_spans = self.is_live or any(run.spans for run in self.status.runs)
         return f"/evaluations/{self.status.evaluation}/trace" if has_page and has_spans else ""
+
+    @property
+    def first_histograms(self) -> Sequence[Histogram]:
+        """The histograms that are shown at once; `further_histograms` on demand."""
+        return self.histograms[:MOST_HISTOGRAMS]
+
+    @property
+    def further_histograms(self) -> Sequence[Histogram]:
+        """The histograms behind the first."""
+        return self.histograms[MOST_HISTOGRAMS:]
 
     @property
     def has_results(self) -> bool:
@@ -161,11 +180,13 @@ def evaluation_view(
         unread = f"This page lacks {many(status.unread_facts, 'fact')} that could not be read"
         note = f"{unread}: of a newer mlscope, or damaged. {note}".strip()
     trace = f"/evaluations/{status.evaluation}/trace" if _TRACE in pages else ""
+    traced = {run.run: trace for run in status.runs if trace and run.spans}
     return EvaluationView(
         status=status,
         tiles=tiles_of(status, by_name),
         latencies=latency_picture(by_name),
         rates=rate_picture(by_name),
+        histograms=histograms_of(by_name, traced),
         findings=findings,
         runs=run_rows(status.runs, by_name, notes, trace),
         noise=noise_text(notes) if findings else "",

@@ -7,6 +7,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Model": {
             "latency": "How long does a query take?",
+            "latency_histogram": "How are latencies spread?",
             "blocks": "Was latency the same throughout?",
             "throughput": "How many samples a second?",
             "optimal_batch": "Which batch size is best?",

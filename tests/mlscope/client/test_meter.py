@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.client.meter import BUCKETS_PER_OCTAVE, Meter
+from mlscope.client.meter import Meter
+from mlscope.statistics.latency_buckets import BUCKETS_PER_OCTAVE
 from tests.stories import queries
 
 
@@ -63,3 +64,11 @@ def test_a_bucket_begins_where_it_says() -> None:
     meter.count_queries(queries([2**20, 2**20 + 1, 2**21]))
     histogram = meter.read()["r0"].histogram
     assert histogram == {20 * BUCKETS_PER_OCTAVE: 2, 21 * BUCKETS_PER_OCTAVE: 1}
+
+
+def test_each_bucket_names_its_slowest_query() -> None:
+    meter = Meter()
+    meter.count_queries(queries([2**20, 2**20 + 9, 2**20 + 9, 2**21]))
+    assert meter.read()["r0"].slowest == {160: 1, 168: 3}
+    meter.count_queries(queries([2**20 + 5, 2**21 + 5], sequence=1))
+    assert meter.read()["r0"].slowest == {160: 1, 168: 1}

@@ -8,6 +8,7 @@ prefixed ones. A type of layer has its colour from whoever draws, by its name.
 from services.analyzer.building.charts.bars import (
     bars,
     grouped_bars,
+    histogram,
     layer_bars,
     ranked,
     stacked,
@@ -39,6 +40,7 @@ __all__ = [
     "front",
     "grouped_bars",
     "heat",
+    "histogram",
     "layer_bars",
     "points",
     "ranked",

@@ -203,6 +203,29 @@ def grouped_bars(
     )
 
 
+def histogram(
+    ends: tuple[str, str], y: Axis, title: str, *tooltip_fields: str, facet: str = "run"
+) -> Chart:
+    """Return a bar for each bucket of times, whose columns `ends` say from where to where it is.
+
+    `y` is the column of counts, `title` says what the times are, on a logarithmic axis. `facet`
+    splits the chart into rows, `tooltip_fields` are further columns in the tooltip.
+    """
+    along = number(Axis(ends[0], title, "ns"), scale={"type": "log"})
+    return view(
+        facet,
+        {"y": "independent"},
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "x": along,
+            "x2": {"field": ends[1]},
+            "y": number(y),
+            "y2": {"datum": 0},
+            "tooltip": tips(*ends, y.field, *tooltip_fields),
+        },
+    )
+
+
 def _folded(parts: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the transforms that make a row of each part: amount, what, and its place."""
     named = " : ".join(f"datum.part == '{column}' ? '{label}'" for column, label in parts.items())

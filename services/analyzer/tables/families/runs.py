@@ -4,6 +4,7 @@ from services.analyzer.building.table import Analysis
 from services.analyzer.tables.blocks import ANALYSIS as BLOCKS
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
+from services.analyzer.tables.latency_histogram import ANALYSIS as LATENCY_HISTOGRAM
 from services.analyzer.tables.layer_overheads import ANALYSIS as LAYER_OVERHEADS
 from services.analyzer.tables.levels import ANALYSIS as LEVELS
 from services.analyzer.tables.operators import ANALYSIS as OPERATORS
@@ -15,6 +16,7 @@ from services.analyzer.tables.throughput import ANALYSIS as THROUGHPUT
 ANALYSES: tuple[Analysis, ...] = (
     CONDITIONS,
     LATENCY,
+    LATENCY_HISTOGRAM,
     BLOCKS,
     THROUGHPUT,
     OPTIMAL_BATCH,

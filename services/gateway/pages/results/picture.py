@@ -156,7 +156,7 @@ def nice_steps(highest: float) -> list[float]:
 
 def latency_picture(tables: Mapping[str, Table]) -> LatencyPicture | None:
     """Return the percentiles of each load, at its shallowest level; None where none is known."""
-    rows = _of_loads(with_value(rows_of(tables, "latency"), "median"))
+    rows = of_loads(with_value(rows_of(tables, "latency"), "median"))
     shown_rows = rows[:MOST_LANES]
     values = [
         float(row[f"{column}{end}"])
@@ -172,7 +172,7 @@ def latency_picture(tables: Mapping[str, Table]) -> LatencyPicture | None:
     return LatencyPicture(lanes, axis.ticks("ns"), axis.is_logarithmic, len(rows) - len(lanes))
 
 
-def _of_loads(rows: Sequence[Cells]) -> list[Cells]:
+def of_loads(rows: Sequence[Cells]) -> list[Cells]:
     """Return of each load the row of the shallowest level, in the order of the rows."""
     chosen: dict[tuple[Any, ...], Cells] = {}
     for row in rows:
@@ -209,7 +209,7 @@ def _marks(table: Table, row: Cells, axis: _Axis) -> list[Mark]:
 
 def rate_picture(tables: Mapping[str, Table]) -> RatePicture | None:
     """Return throughput by batch size; None with fewer than two batch sizes."""
-    rows = _of_loads(with_value(rows_of(tables, "throughput"), "samples_per_s"))
+    rows = of_loads(with_value(rows_of(tables, "throughput"), "samples_per_s"))
     sizes = sorted({int(row["batch_size"]) for row in rows if row.get("batch_size")})
     if len(sizes) < 2:
         return None

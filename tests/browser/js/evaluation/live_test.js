@@ -30,9 +30,9 @@ export function testAnAttemptBeforeIsNoNewsAndANewOneBeginsAnew() {
 
 export function testAHistogramThatDidNotChangeIsKept() {
   const progress = new Progress();
-  progress.take(tick({ answered: 1, histogram: [8, 1] }));
-  const [reading] = progress.take(tick({ answered: 1, spans: 5, histogram: null }));
-  equal(reading.histogram, [8, 1]);
+  progress.take(tick({ answered: 1, histogram: [8, 1], slowest: [0] }));
+  const [reading] = progress.take(tick({ answered: 1, spans: 5, histogram: null, slowest: null }));
+  equal([reading.histogram, reading.slowest], [[8, 1], [0]]);
 }
 
 export function testWhatARunUsesIsNewsAlsoWhileNoQueryEnds() {
@@ -54,6 +54,8 @@ export function testBarsHaveThoseBetweenAndTheShareBelow() {
   equal(bars.map((bar) => bar.below), [0.25, 0.25, 1]);
   equal(bars[0].from, 2);
   equal(barsOf([]), []);
+  equal(barsOf([8, 1, 10, 3], [40, 7]).map((bar) => bar.query), [40, -1, 7]);
+  equal(barsOf([8, 1]).map((bar) => bar.query), [-1]);
 }
 
 export function testEventsAreSentencesAlsoOfAnotherVersion() {

@@ -71,14 +71,17 @@ export function test_long_names_are_cut_in_the_middle_between_letters() {
 }
 
 export function test_a_view_survives_its_address() {
-  const view = { window: { from: 12_310_001, to: 14_020_000 }, selected: 81723, search: "gemm ü", pinned: ["device/0/7", "load/query"], folded: ["host/system/1"] };
+  const view = { window: { from: 12_310_001, to: 14_020_000 }, selected: 81723, query: null, search: "gemm ü", pinned: ["device/0/7", "load/query"], folded: ["host/system/1"] };
   equal(viewOf(queryOf(view, "?run=r0")), view);
   ok(queryOf(view, "?run=r0").startsWith("?run=r0&t=12.310001ms,14.02ms&sel=81723&"));
-  equal(queryOf({ window: null, selected: null, search: "", pinned: [], folded: null }, "?run=r0&t=1,2"), "?run=r0");
+  const none = { window: null, selected: null, query: null, search: "", pinned: [], folded: null };
+  equal(queryOf(none, "?run=r0&t=1,2&query=7"), "?run=r0");
+  equal(viewOf("?run=r0&query=17").query, 17);
+  equal(queryOf({ ...none, query: 17 }, "?run=r0"), "?run=r0&query=17");
 }
 
 export function test_an_address_without_sense_shows_all() {
-  equal(viewOf("?t=5ms,1ms&sel=abc"), { window: null, selected: null, search: "", pinned: [], folded: null });
+  equal(viewOf("?t=5ms,1ms&sel=abc&query=-1"), { window: null, selected: null, query: null, search: "", pinned: [], folded: null });
   equal([timeOf("1.5us"), timeOf("7"), timeOf("x"), timeText(0), timeText(999)], [1500, 7, NaN, "0ns", "999ns"]);
 }
 

@@ -49,3 +49,12 @@ def test_a_tick_has_a_row_a_run() -> None:
     assert (tick.number, told["tick"], told["run"]) == (4, 4, ["r0", "r1"])
     assert {len(column) for name, column in told.items() if name != "tick"} == {2}
     assert "\n" not in tick.data
+
+
+def test_a_histogram_and_its_slowest_queries_come_when_they_changed() -> None:
+    before = {"r0": Reading("r0", 1, 1, 0, 0, 5, 9, histogram={8: 1}, slowest={8: 3})}
+    after = {"r0": Reading("r0", 1, 2, 0, 0, 5, 9, histogram={8: 1, 9: 1}, slowest={9: 4, 8: 3})}
+    told = json.loads(tick_of(1, after, before).data)
+    assert (told["histogram"], told["slowest"]) == ([[8, 1, 9, 1]], [[3, 4]])
+    told = json.loads(tick_of(2, after, after).data)
+    assert (told["histogram"], told["slowest"]) == ([None], [None])

@@ -2,18 +2,23 @@
 
 import { duration } from "../quantities.js";
 
-const PER_OCTAVE = 8; // as in mlscope/client/meter.py
+const PER_OCTAVE = 8; // as in mlscope/statistics/latency_buckets.py
 const [WIDTH, HEIGHT, BOTTOM, LEFT] = [900, 180, 24, 44];
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * Return the bars of a histogram given as buckets and counts in turn, also empty ones between.
- * @returns {{from: number, to: number, count: number, below: number}[]} `below` is the share of
- * queries up to the end of the bar
+ * `slowest` has the slowest query of each of these buckets.
+ * @returns {{from: number, to: number, count: number, below: number, query: number}[]} `below` is the
+ * share of queries up to the end of the bar, `query` the number of its slowest, -1 not known
  */
-export function barsOf(pairs) {
+export function barsOf(pairs, slowest = []) {
   const counts = new Map();
-  for (let place = 0; place < pairs.length; place += 2) counts.set(pairs[place], pairs[place + 1]);
+  const queries = new Map();
+  for (let place = 0; place < pairs.length; place += 2) {
+    counts.set(pairs[place], pairs[place + 1]);
+    queries.set(pairs[place], slowest[place / 2] ?? -1);
+  }
   if (!counts.size) return [];
   const [first, last] = [Math.min(...counts.keys()), Math.max(...counts.keys())];
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
@@ -22,7 +27,7 @@ export function barsOf(pairs) {
     const bucket = first + place;
     const count = counts.get(bucket) ?? 0;
     sum += count;
-    return { from: 2 ** (bucket / PER_OCTAVE), to: 2 ** ((bucket + 1) / PER_OCTAVE), count, below: sum / total };
+    return { from: 2 ** (bucket / PER_OCTAVE), to: 2 ** ((bucket + 1) / PER_OCTAVE), count, below: sum / total, query: queries.get(bucket) ?? -1 };
   });
 }
 
@@ -35,15 +40,17 @@ function element(name, attributes, text = "") {
 
 /** The picture in a figure, drawn anew at most ten times a second. */
 export class Histogram {
-  constructor(figure) {
-    this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+  /** @param {HTMLElement} figure @param {string} trace the address of the evaluation's trace, "" without one */
+  constructor(figure, trace = "") {
+    this.trace = trace;
+    this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "group" });
     figure.append(this.svg);
     addEventListener("resize", () => this.reading && this.show(this.reading));
   }
 
   show(reading) {
     this.reading = reading;
-    const bars = barsOf(reading.histogram);
+    const bars = barsOf(reading.histogram, reading.slowest);
     if (!bars.length) return;
     const width = this.svg.clientWidth || WIDTH;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
@@ -60,12 +67,23 @@ export class Histogram {
       const x = LEFT + place * step;
       const top = y(bar.count / most);
       const rect = element("rect", { class: "bar", x: x + 0.5, y: top, width: Math.max(1, step - 1), height: floor - top });
-      rect.append(element("title", {}, `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${(bar.below * 100).toFixed(1)} % are faster`));
-      parts.push(rect);
+      const area = element("rect", { class: "area", x, y: y(1), width: step, height: floor - y(1) });
+      parts.push(this.#part(reading.run, bar, area, rect));
       curve += `L${x + step},${y(bar.below)}`;
       if (place % every === 0 && x < width - 50) parts.push(element("text", { x, y: HEIGHT - 8 }, duration(bar.from)));
     });
     parts.push(element("path", { class: "curve", d: curve }));
     this.svg.replaceChildren(...parts);
+  }
+
+  /** A bar, and all above it, as a link to its slowest query; a pointer's only, the page of the run has all queries. */
+  #part(run, bar, ...shapes) {
+    const isLink = this.trace && bar.query >= 0;
+    const address = `${this.trace}?run=${encodeURIComponent(run)}&query=${bar.query}`;
+    const part = isLink ? element("a", { href: address, tabindex: -1, "aria-hidden": "true" }) : element("g", {});
+    const slowest = bar.query < 0 ? "" : `; the slowest is query ${bar.query}`;
+    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${(bar.below * 100).toFixed(1)} % are faster${slowest}`;
+    part.append(element("title", {}, text), ...shapes);
+    return part;
   }
 }

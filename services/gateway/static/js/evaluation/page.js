@@ -68,7 +68,7 @@ async function showLive(reading) {
   document.getElementById("live").hidden = false;
   set("live-run", reading.unheard ? `${reading.run}, only what came since somebody watches` : reading.run);
   strips ??= new Strips(article.dataset.uplot);
-  histogram ??= new Histogram(document.getElementById("histogram"));
+  histogram ??= new Histogram(document.getElementById("histogram"), article.dataset.trace);
   strips.add(reading);
   histogram.show(reading);
 }

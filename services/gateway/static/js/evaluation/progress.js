@@ -18,6 +18,7 @@
  * @property {number|null|undefined} gpu_share share of the GPU's time
  * @property {number|null|undefined} power_w power of the GPU
  * @property {number[]} histogram buckets and counts in turn
+ * @property {number[]} slowest the slowest query of each of these buckets
  * @property {number|undefined} rate queries/s, between this reading and one before
  * @property {number|undefined} samplesRate samples/s
  * @property {number|undefined} flight queries in flight, by Little's law
@@ -27,7 +28,7 @@ const WINDOW_NS = 1e9;
 const COUNTS = ["answered", "failed", "spans"];
 const USE = ["cpu_cores", "gpu_share", "power_w"];
 const RATES = ["rate", "samplesRate", "flight"];
-const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard", "cpu_cores", "gpu_share", "power_w", "histogram"];
+const NAMES = ["run", "attempt", "answered", "failed", "spans", "samples", "busy_ns", "until_ns", "p50_ns", "p90_ns", "p99_ns", "unheard", "cpu_cores", "gpu_share", "power_w", "histogram", "slowest"];
 
 /** The newest reading of each run, and some before, for rates. */
 export class Progress {
@@ -49,7 +50,7 @@ export class Progress {
       const last = before.at(-1);
       if (last && reading.attempt < last.attempt) continue;
       const isNew = !last || reading.attempt > last.attempt;
-      reading.histogram ??= isNew ? [] : last.histogram;
+      for (const name of ["histogram", "slowest"]) reading[name] ??= isNew ? [] : last[name];
       const isSame = (name) => !isNew && (last[name] ?? null) === (reading[name] ?? null);
       if ([...COUNTS, ...USE].every(isSame)) continue;
       // What a run uses is told between queries too: the rates stay those of the last queries.

@@ -1,6 +1,6 @@
 /** What keys and buttons do with a timeline. Each command is named in the table of keys. */
 
-import { copyLink } from "./address.js";
+import { copyLink, queriesOf } from "./address.js";
 import { longestIn } from "./data/hit.js";
 import { groupOf } from "./drawing/layout.js";
 import { hitAfter } from "./data/search.js";
@@ -78,11 +78,7 @@ function fit(timeline) {
 
 /** Select the query at a quantile of duration, and zoom to it. */
 function showQuery(timeline, share) {
-  const { overview } = timeline.levels;
-  const lanes = [...timeline.lanes.values()];
-  const lane = lanes.find(({ level }) => level === "query") ?? lanes.find(({ level }) => level === "application" || level === "model");
-  const rows = lane ? overview.rowsOf(lane.lane) : [];
-  const places = rows.flatMap((row) => Array.from({ length: row.size }, (_, span) => ({ row, span })));
+  const places = queriesOf(timeline);
   if (places.length === 0) return;
   places.sort((a, b) => a.row.duration[a.span] - b.row.duration[b.span]);
   timeline.select(places[Math.min(places.length - 1, Math.floor(share * places.length))]);

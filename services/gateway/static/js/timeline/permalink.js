@@ -1,4 +1,4 @@
-/** The view as a query of the address: `t` window, `sel` span, `q` search, `lanes` pinned, `fold` folded. Pure. */
+/** The view as a query of the address: `t` window, `sel` span, `query` by number, `q` search, `lanes` pinned, `fold` folded. Pure. */
 
 const SCALES = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9 };
 
@@ -15,15 +15,16 @@ export function timeOf(text) {
   return match ? Number(match[1]) * SCALES[match[2] ?? "ns"] : NaN;
 }
 
-/** The view that a query asks for; parts that it lacks or that make no sense are null or empty. */
-export function viewOf(query) {
-  const parameters = new URLSearchParams(query);
+/** The view that an address's query asks for; parts that it lacks or that make no sense are null or empty. */
+export function viewOf(address) {
+  const parameters = new URLSearchParams(address);
   const [from, to] = (parameters.get("t") ?? "").split(",").map(timeOf);
-  const selected = parameters.get("sel") ?? "";
+  const [selected, query] = ["sel", "query"].map((name) => parameters.get(name) ?? "");
   const list = (name) => (parameters.get(name) ?? "").split(",").filter(Boolean);
   return {
     window: from < to ? { from, to } : null,
     selected: /^\d+$/.test(selected) ? Number(selected) : null,
+    query: /^\d+$/.test(query) ? Number(query) : null,
     search: parameters.get("q") ?? "",
     pinned: list("lanes"),
     folded: parameters.has("fold") ? list("fold") : null,
@@ -36,6 +37,7 @@ export function queryOf(view, before = "") {
   const set = (name, text) => (text ? parameters.set(name, text) : parameters.delete(name));
   set("t", view.window ? `${timeText(view.window.from)},${timeText(view.window.to)}` : "");
   set("sel", view.selected === null ? "" : String(view.selected));
+  set("query", view.query === null ? "" : String(view.query));
   set("q", view.search);
   set("lanes", view.pinned.join(","));
   set("fold", view.folded?.join(",") ?? "");
