@@ -134,7 +134,7 @@ class AgentLost(Fact):
 
 
 class AgentDrained(Fact):
-    """An agent gets no new evaluations; it ends those that it has. Published by the operator."""
+    """An agent gets no new evaluations, and finishes those it has. Published by the operator."""
 
     entity = "agent"
     happened = "drained"
@@ -150,7 +150,7 @@ class AgentResumed(Fact):
 
 
 class AgentRevoked(Fact):
-    """An agent's key was taken back, and its connection is closed. Published by the operator."""
+    """An agent's key was revoked and its connection closed. Published by the operator."""
 
     entity = "agent"
     happened = "revoked"

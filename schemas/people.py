@@ -87,7 +87,7 @@ THE_USER = Asker()
 
 
 class PersonAdded(Fact):
-    """The operator let a person in, or changed a person's role and limits."""
+    """The operator added a person, or changed a person's role and limits."""
 
     entity = "person"
     happened = "added"
@@ -98,7 +98,7 @@ class PersonAdded(Fact):
 
 
 class PersonRemoved(Fact):
-    """The operator took back a person's key and token."""
+    """The operator revoked a person's key and token."""
 
     entity = "person"
     happened = "removed"
@@ -106,7 +106,7 @@ class PersonRemoved(Fact):
 
 
 class PersonRefused(Fact):
-    """A person asked for what another's ownership or a limit does not allow."""
+    """A person's command was refused: beyond a limit, or about another person's evaluation."""
 
     entity = "person"
     happened = "refused"

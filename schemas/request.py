@@ -181,7 +181,7 @@ class Evaluate(Command):
 
 
 class Match(Evaluate):
-    """Ask who would run this evaluation, and with how many runs. Nothing is recorded or started."""
+    """Ask which agents could run this evaluation, and with how many runs. Nothing is started."""
 
     verb = "match"
 

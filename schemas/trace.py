@@ -86,7 +86,7 @@ class ShowSpan(Command):
 
 
 class Watch(Command):
-    """Have an evaluation's live spans relayed for a while; repeat it to have them for longer.
+    """Relay an evaluation's live spans for a while; repeat the command to continue.
 
     The spans are sent on a subject of their own, as JSON; they are not stored there.
     """

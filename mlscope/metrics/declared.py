@@ -47,7 +47,7 @@ METRICS = (
     Metric(
         "mlscope_restarts_total",
         "counter",
-        "How often `mlscope up` started the service again.",
+        "How often `mlscope up` restarted the service.",
         "process.restarts",
     ),
     Metric(
@@ -65,13 +65,13 @@ METRICS = (
     Metric(
         "mlscope_nats_reconnects_total",
         "counter",
-        "How often the connection to NATS came back.",
+        "How often the service reconnected to NATS.",
         "bus.reconnects",
     ),
     Metric(
         "mlscope_messages_sent_total",
         "counter",
-        "Messages sent to NATS, acknowledgements among them.",
+        "Messages sent to NATS, including acknowledgements.",
         "bus.sent",
     ),
     Metric(
@@ -101,7 +101,7 @@ METRICS = (
     Metric(
         "mlscope_dead_letters_total",
         "counter",
-        "Messages that the service could not use and buried.",
+        "Messages that the service gave up on (dead letters).",
         "bus.buried",
     ),
     Metric(
@@ -135,7 +135,7 @@ METRICS = (
     Metric(
         "mlscope_requests_open",
         "gauge",
-        "Requests that are being answered or wait for it, by endpoint.",
+        "Requests that wait or are being answered, by endpoint.",
         "requests.open",
         "endpoint",
     ),
@@ -150,14 +150,14 @@ METRICS = (
     Metric(
         "mlscope_runs_waiting",
         "gauge",
-        "Ended runs of which not every batch is stored.",
+        "Ended runs whose batches are not all stored.",
         "waiting_runs",
         services=("collector",),
     ),
     Metric(
         "mlscope_evaluations_lost",
         "gauge",
-        "Evaluations of which the log says that rows are stored, and the database lacks them.",
+        "Evaluations with rows that the log says are stored but the database lacks.",
         "lost_evaluations",
         services=("collector",),
     ),
@@ -220,7 +220,7 @@ METRICS = (
     Metric(
         "mlscope_spool_bytes",
         "gauge",
-        "Batches that workers handed over and nobody has sent yet, in ring and spool.",
+        "Size of the batches in ring and spool that are not sent yet.",
         "spool_bytes",
         services=("agent",),
     ),
@@ -242,14 +242,14 @@ METRICS = (
     Metric(
         "mlscope_batches_dropped_total",
         "counter",
-        "Batches that were dropped for want of room, as the ended runs say.",
+        "Batches dropped because the spool was full; the runs are marked.",
         "dropped_batches",
         services=("agent",),
     ),
     Metric(
         "mlscope_runs_ended_total",
         "counter",
-        "Runs that ended, by how.",
+        "Runs that ended, by outcome.",
         "runs_ended",
         "how",
         ("agent",),
@@ -267,7 +267,7 @@ BACKLOGS = (
     Metric(
         "mlscope_durable_waiting",
         "gauge",
-        "Facts that a durable has not delivered yet: how far its service is behind.",
+        "Facts that a durable has not delivered yet: how far behind its service is.",
         "waiting",
     ),
     Metric(

@@ -6,8 +6,8 @@ from tools.reference.markdown import code, table
 
 _HEAD = """# Analyses
 
-The analyzer makes these tables of every evaluation. A1 to A15 are the analyses of the XSP paper.
-`mlscope analyze ID NAME` prints one; in SQL each is a view `analysis_NAME` with the same columns.
+The analyzer computes these tables for every evaluation. A1 to A15 are those of the XSP paper.
+`mlscope analyze ID NAME` prints one. In SQL each is a view `analysis_NAME` with the same columns.
 
 """
 
@@ -31,8 +31,7 @@ def _section(analysis: Analysis) -> str:
         (code(column.name), column.type, column.unit, column.description)
         for column in analysis.columns
     )
-    title = f"{analysis.title} ({analysis.id})" if analysis.id else analysis.title
     return (
-        f"({_anchor(analysis)})=\n## {title}\n\nTable `{analysis.name}`. Source: {analysis.source}"
-        f"\n\n{table(('Column', 'Type', 'Unit', 'Meaning'), columns)}"
+        f"({_anchor(analysis)})=\n## {analysis.title}\n\nTable `{analysis.name}`. "
+        f"Source: {analysis.source}\n\n{table(('Column', 'Type', 'Unit', 'Meaning'), columns)}"
     )

@@ -19,7 +19,7 @@ from tools.reference.types import type_text
 
 _HEAD = """# Manifests
 
-A manifest is a YAML file. `mlscope manifest check FILE` names every fault with its line;
+A manifest is a YAML file. `mlscope manifest check FILE` reports every fault with its line;
 `schemas/v1/manifest.json` lets an editor do the same while you type.
 
 """

@@ -12,9 +12,10 @@ from tools.reference.types import default_text, type_text
 
 _HEAD = """# Messages
 
-The contract of the services. Facts are durable, in the past tense, and have an envelope; commands
-are requests that anyone with a requester's key may send, in JSON or msgpack, without an envelope.
-`schemas/v1` in the repository holds a JSON Schema for each message and one AsyncAPI document.
+The contract of the services. Facts are durable, in the past tense, and have an envelope. Commands
+are requests that a client with a requester's or a person's key may send, in JSON or msgpack,
+without an envelope. `schemas/v1` in the repository holds a JSON Schema for each message and one
+AsyncAPI document.
 
 """
 

@@ -5,9 +5,9 @@ from tools.reference.markdown import code, table
 
 _HEAD = """# Metrics
 
-`/metrics` of the gateway has all of these; a service's own port (`MLSCOPE_METRICS_PORT`) has those
-of that service, without the last four, which the gateway asks of the log and the bus. The label
-`agent` is empty for services that are no agent.
+`/metrics` of the gateway has all of these. A service's own port (`MLSCOPE_METRICS_PORT`) has only
+the metrics of that service, without the last four, which the gateway reads from the bus and the
+log. The label `agent` is empty for services other than agents.
 
 """
 

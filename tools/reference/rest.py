@@ -5,8 +5,8 @@ from tools.reference.markdown import code, table
 
 _HEAD = """# REST API
 
-The gateway serves this API beside its pages; `/api/openapi.json` is the same as OpenAPI 3.1.
-A request needs the header `Authorization: Bearer TOKEN`; `mlscope status` names the token's file.
+The gateway serves this API and the pages. `/api/openapi.json` describes it in OpenAPI 3.1.
+A request needs the header `Authorization: Bearer TOKEN`; `mlscope status` prints the token's file.
 
 """
 

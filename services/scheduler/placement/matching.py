@@ -50,7 +50,7 @@ _RECENT_NS = 600 * 1_000_000_000
 _GONE = {
     "lost": "lost: its lease is gone",
     "left": "left",
-    "revoked": "revoked: its key was taken back",
+    "revoked": "its key was revoked",
 }
 
 
