@@ -15,9 +15,9 @@ DataLoader and MLPerf's LoadGen with the same model), and the cases of `benchmar
 
 Wanted: predict within 2 % of bare; throughput ahead 0.98 of two bare calls in flight or more;
 predict while streamed within 2 % of predict ahead (kappa); throughput streamed 0.95 of the bound or
-more, which is the lower rate of preparation's and the model's; where the GPU does both, that of the
-two one after the other. Of preparation a core 0.9 of the libraries' calls alone; 13 processes 2,200
-samples a second, 3,500 with fast_image_resize; the GPU 10,000.
+more, which is the lower rate of preparation's and the model's. Where the GPU does both, the rate of
+one after the other stands beside it. Of preparation: a core 0.9 of the libraries' calls alone; 13
+processes 2,200 samples a second, 3,500 with fast_image_resize; the GPU 10,000.
 """
 
 import argparse
