@@ -118,6 +118,11 @@ class EvaluationAnalyzed(Fact):
     headlines: tuple[Headline, ...] = ()
 
 
+NO_AGENT_FITS = "no agent fits"
+NO_AGENT_KNOWN = "no agent is known"
+"""Causes of an evaluation that no agent ran, after it waited for one."""
+
+
 class EvaluationFailed(Fact):
     """The evaluation failed, with the cause."""
 

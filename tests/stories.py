@@ -363,6 +363,10 @@ class StandIns:
 
     async def _tables(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(ShowTables, asked.body)
+        if "nosuch" in command.tables:
+            return encode_body(
+                Refused(error="unknown", message="no table is called nosuch", field="tables")
+            )
         names = set(command.tables)
         wanted = [table for table in self.held if not names or names & {table.name, table.id}]
         some = slice(command.offset, command.offset + self.most_rows)

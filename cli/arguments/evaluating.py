@@ -39,7 +39,7 @@ def add_run(commands: Parsers) -> None:
         "--table", default="", metavar="NAME", help="print this table instead of the summary"
     )
     parser.add_argument(
-        "--strict", action="store_true", help="exit with code 6 if the result has caveats"
+        "--strict", action="store_true", help="exit with code 6 if a run or a table has caveats"
     )
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     add_output(parser)

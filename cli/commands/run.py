@@ -9,16 +9,22 @@ from cli import exits
 from cli.inputs.connection import client_of
 from cli.inputs.pages import browser_address
 from cli.inputs.request import request_from
-from cli.printing.progress import ProgressLine
+from cli.printing.progress import LatestReadings, ProgressLine
 from cli.printing.results import (
+    caveats_of,
     exit_code_of,
     print_failure,
+    print_note,
     print_run_notes,
+    table_names,
     write_accepted,
     write_result,
 )
-from mlscope.client.errors import ClientError
-from schemas.request import Evaluate
+from mlscope.client import AsyncClient
+from mlscope.client.asking import ask
+from mlscope.client.errors import ClientError, CommandRefused, NotAnswering
+from mlscope.evaluation.status import is_unmatched
+from schemas.request import Evaluate, ShowTables
 from schemas.values.identity import keyed_evaluation_id
 
 
@@ -32,8 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
+    (table,) = table_names([arguments.table])
     async with client_of(arguments) as client:
+        latest = LatestReadings()
         try:
+            if table:
+                await check_table(client, keyed_evaluation_id(request.key), table)
             evaluation = await client.evaluate(request)
             if arguments.detach:
                 write_accepted(evaluation, arguments.output)
@@ -41,7 +51,7 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
             with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
                 address = browser_address(evaluation.address, arguments)
                 line.note(f"evaluation {evaluation.id}  {address}")
-                status = await evaluation.follow(line.show)
+                status = await evaluation.follow(latest.after(line.show))
         except asyncio.CancelledError:
             running = keyed_evaluation_id(request.key)
             print(
@@ -51,11 +61,30 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
                 await client.cancel(running, "interrupted at the terminal")
             except ClientError as error:
                 print(f"not cancelled: {error}", file=sys.stderr)
+            for line_text in latest.lines(running):
+                print(line_text, file=sys.stderr)
             raise
         print_run_notes(status)
         if status.state != "analyzed":
             print_failure(status)
-            return exits.FAILED
+            return exits.NO_AGENT if is_unmatched(status) else exits.FAILED
         tables = await client.tables(status.evaluation)
-    write_result(status, tables, arguments.output, arguments.table)
-    return exit_code_of(status, is_strict=arguments.strict)
+    write_result(status, tables, arguments.output, table)
+    caveats = caveats_of(tables) if arguments.strict else []
+    for caveat in caveats:
+        print_note(f"--strict: {caveat}")
+    return exit_code_of(status, is_strict=arguments.strict, caveats=caveats)
+
+
+async def check_table(client: AsyncClient, evaluation: str, table: str) -> None:
+    """Ask for a `table` of an `evaluation` that has none yet. Raises CommandRefused for its name.
+
+    Nothing is raised where the analyzer does not answer: it is asked again when all is measured.
+    """
+    try:
+        await ask(client.bus, ShowTables(evaluation=evaluation, tables=(table,), limit=1))
+    except CommandRefused as error:
+        if error.field == "tables":
+            raise
+    except NotAnswering:
+        return

@@ -10,6 +10,7 @@ from cli.inputs.connection import client_of
 from cli.printing.progress import ProgressLine
 from cli.printing.results import exit_code_of, print_failure
 from mlscope.client import AsyncEvaluation, Progress
+from mlscope.evaluation.status import is_unmatched
 
 
 async def watch(arguments: argparse.Namespace) -> int:
@@ -33,4 +34,4 @@ async def watch(arguments: argparse.Namespace) -> int:
         print(f"{status.evaluation} analyzed  {status.address}", file=sys.stderr)
         return exit_code_of(status, is_strict=False)
     print_failure(status)
-    return exits.FAILED
+    return exits.NO_AGENT if is_unmatched(status) else exits.FAILED

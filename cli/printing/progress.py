@@ -2,15 +2,18 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from cli.printing.output import width_of
 from mlscope.client.watching import Progress
 from mlscope.evaluation.run import RUN_ENDED
 from mlscope.quantities import shown
 from schemas.status import EvaluationStatus, RunStatus
+
+if TYPE_CHECKING:
+    from mlscope.client.meter import Reading
 
 _LINE_S = 5.0
 """Between two plain lines of the same stage."""
@@ -81,6 +84,35 @@ class ProgressLine:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+class LatestReadings:
+    """What was last heard of each run: all that a cancelled evaluation has to show."""
+
+    def __init__(self) -> None:
+        """Begin with nothing heard."""
+        self._readings: dict[str, Reading] = {}
+
+    def after(self, show: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Return `show`, with what it shows kept."""
+
+        def show_and_keep(progress: Progress) -> None:
+            self._readings |= progress.readings
+            show(progress)
+
+        return show_and_keep
+
+    def lines(self, evaluation: str) -> Iterator[str]:
+        """Yield a line for each run with answers so far, and where to look at an `evaluation`."""
+        for reading in self._readings.values():
+            if reading.answered:
+                p50, p90 = shown(reading.p50_ns, "ns"), shown(reading.p90_ns, "ns")
+                queries = f"{reading.answered} queries, {reading.failed} failed"
+                yield f"  {reading.run}: {queries}, p50 {p50}, p90 {p90} (live, not analyzed)"
+        commands = (
+            f"`mlscope show {evaluation}` lists its runs, `mlscope open {evaluation}` its page"
+        )
+        yield f"kept: {commands}"
 
 
 def _current_runs(status: EvaluationStatus) -> list[RunStatus]:

@@ -132,15 +132,24 @@ def print_failure(status: EvaluationStatus) -> None:
     print(f"{status.evaluation} {status.state}: {cause}", *refusals, sep="\n", file=sys.stderr)
 
 
-def exit_code_of(status: EvaluationStatus, *, is_strict: bool) -> int:
+def caveats_of(tables: ResultTables) -> list[str]:
+    """Return the caveats of all tables with rows, each once, with the table's name."""
+    filled = [result.table for result in tables.values() if result.table.rows]
+    shared, own = parted_caveats(filled)
+    named = [f"{name}: {text}" for name, texts in own.items() for text in caveat_lines(texts)]
+    return [*caveat_lines(shared), *named]
+
+
+def exit_code_of(status: EvaluationStatus, *, is_strict: bool, caveats: Sequence[str] = ()) -> int:
     """Return the exit code of an analyzed evaluation.
 
-    A failed run comes before missing batches, and those before caveats, which count if `is_strict`.
+    A failed run comes before missing batches, and those before caveats, which count if `is_strict`:
+    those of runs, and `caveats` of tables.
     """
     states = {run.state for run in status.runs}
     if states & {"failed", "interrupted"}:
         return exits.FAILED
-    has_caveats = any(run.caveats or run.level_note for run in status.runs)
+    has_caveats = bool(caveats) or any(run.caveats or run.level_note for run in status.runs)
     if "incomplete" in states or (is_strict and has_caveats):
         return exits.INVALID
     return exits.OK

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from mlscope.evaluation.fold import EvaluationRecord
 from mlscope.evaluation.run import RunRecord
+from schemas.evaluation import NO_AGENT_FITS, NO_AGENT_KNOWN
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus, Extent, RowCounts, RunStatus, framework_name
@@ -14,6 +15,11 @@ _NO_ROWS = RowCounts()
 def unrequested_status(evaluation: str) -> EvaluationStatus:
     """Return the status of an evaluation before any of its facts."""
     return EvaluationStatus(evaluation=evaluation, state="requested", model="", requested_ns=0)
+
+
+def is_unmatched(status: EvaluationStatus) -> bool:
+    """Tell whether an evaluation failed because no agent could run it."""
+    return status.state == "failed" and status.cause in (NO_AGENT_FITS, NO_AGENT_KNOWN)
 
 
 def status_of(

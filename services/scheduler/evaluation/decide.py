@@ -5,6 +5,8 @@ them again. The caller asks again until it returns none. Commands to agents are 
 """
 
 from schemas.evaluation import (
+    NO_AGENT_FITS,
+    NO_AGENT_KNOWN,
     EvaluationAnalyzed,
     EvaluationCancelled,
     EvaluationFailed,
@@ -78,10 +80,11 @@ def _plan_or_postpone(state: EvaluationState, now_ns: int, fleet: Fleet) -> list
     except RequestRefused as refused:
         return [EvaluationFailed(evaluation=evaluation, cause=refused.refused.message)]
     reasons = matched.reasons
-    wait_s = max(request.wait_s, fleet.limits.agent_grace_s)
+    # A request without a wait was accepted because an agent fitted, which may be starting again.
+    wait_s = request.wait_s or fleet.limits.agent_grace_s
     until_ns = state.requested_ns + int(wait_s * S_NS)
     if now_ns >= until_ns:
-        cause = "no agent fits" if reasons else "no agent is known"
+        cause = NO_AGENT_FITS if reasons else NO_AGENT_KNOWN
         return [EvaluationFailed(evaluation=evaluation, cause=cause, agents=reasons)]
     if state.state == "postponed":
         return []

@@ -114,6 +114,41 @@ async def test_wrong_arguments_are_named(
     assert ended.out == ""
 
 
+async def test_a_table_that_there_is_not_is_refused_before_anything_is_measured(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.then = goes_well
+    ended = await mlscope("run", "tiny", "--table", "nosuch")
+    assert (ended.code, ended.out, standing.requested) == (exits.USAGE, "", [])
+    assert "no table is called nosuch" in ended.err
+
+
+async def test_a_table_is_named_in_any_case(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.then = goes_well
+    ended = await mlscope("run", "tiny", "--table", "Latency", "--quiet")
+    assert (ended.code, "5 ms" in ended.out) == (exits.OK, True)
+
+
+async def test_caveats_of_tables_fail_a_strict_run_and_are_named(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.then = goes_well
+    standing.held = [LATENCY.model_copy(update={"caveats": ("the clock was set",)})]
+    assert (await mlscope("run", "tiny")).code == exits.OK
+    ended = await mlscope("run", "tiny", "--strict", "--table", "latency")
+    assert ended.code == exits.INVALID
+    assert "--strict: latency: the clock was set" in ended.err
+
+
+async def test_waiting_for_an_agent_in_vain_ends_as_having_none(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.then = lambda evaluation: [
+        EvaluationFailed(evaluation=evaluation, cause="no agent fits")
+    ]
+    assert (await mlscope("run", "tiny", "--wait", "1")).code == exits.NO_AGENT
+
+
 async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> None:
     words = """
         run tiny --detach -o json --framework 'onnxruntime:>=1.16 <2'
@@ -177,6 +212,7 @@ async def test_ctrl_c_cancels_the_evaluation(mlscope: CommandLine, standing: Sta
     ended = await interrupted(process)
     assert ended.code == exits.INTERRUPTED
     assert standing.cancelled == [said.split()[1]]
+    assert f"kept: `mlscope show {said.split()[1]}`" in ended.err
     assert "Traceback" not in ended.err, ended.err
 
 

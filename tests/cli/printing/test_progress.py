@@ -2,7 +2,7 @@
 
 import io
 
-from cli.printing.progress import ProgressLine, fitting, progress_text
+from cli.printing.progress import LatestReadings, ProgressLine, fitting, progress_text
 from mlscope.client.meter import Reading
 from mlscope.client.watching import Progress
 from mlscope.evaluation.fold import fold
@@ -85,3 +85,16 @@ def test_a_pipe_hears_nothing_between_two_runs() -> None:
     said = out.getvalue().splitlines()
     assert "running  1/2 runs" not in said
     assert len(said) == 3, said
+
+
+def test_what_was_heard_of_a_cancelled_evaluation_is_kept() -> None:
+    latest, shown_states = LatestReadings(), []
+    show = latest.after(lambda progress: shown_states.append(progress.status.state))
+    facts = [*beginning(), a_run("r0")[0]]
+    show(progress_after(facts, r0=Reading("r0", 1, 92, 1, 0, 5_000_000, 9_000_000, 7_000_000)))
+    show(progress_after(facts, r1=Reading("r1", 1, 0, 0, 0, -1, -1)))
+    assert shown_states == ["running", "running"]
+    assert list(latest.lines("abc")) == [
+        "  r0: 92 queries, 1 failed, p50 5 ms, p90 7 ms (live, not analyzed)",
+        "kept: `mlscope show abc` lists its runs, `mlscope open abc` its page",
+    ]

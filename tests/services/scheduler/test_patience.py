@@ -185,3 +185,15 @@ def test_an_agent_that_breaks_attempts_off_gives_way_even_to_a_busier_one(
 def _die(story: Story, run: str, attempt: int) -> None:
     about = {"evaluation": E, "run": run, "attempt": attempt, "agent": "a1"}
     story.say(RunFailed.model_validate(about | {"error": "worker_died", "message": "x"}))
+
+
+@pytest.mark.parametrize(("wait_s", "until_s"), [(1, 1), (0, WAITS.agent_grace_s), (90, 90)])
+def test_an_evaluation_waits_for_an_agent_as_long_as_it_says(wait_s: int, until_s: float) -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1", runtimes=())})
+    request = a_request(scenarios=["online"], wait_s=wait_s)
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    [postponed] = follows(story, 0)
+    assert postponed.until_ns == until_s * S_NS
+    story.say(postponed)
+    assert follows(story, until_s - 0.5) == []
+    assert follows(story, until_s)[0].cause == "no agent fits"
