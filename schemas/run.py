@@ -112,6 +112,8 @@ class Conditions(Message):
     prepared_bytes: int = 0
     #: processes that prepared streamed samples; 0: threads of the worker did
     prepare_processes: int = 0
+    #: how long these prepared in its blocks, summed, with reading and filling inputs; 0 unknown
+    prepare_busy_ns: int = 0
     rss_bytes: int = 0
     checksums: dict[str, str] = Field(default_factory=dict)
     seed: int | None = None

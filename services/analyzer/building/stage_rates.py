@@ -6,7 +6,7 @@ beside it. Else it is the run's own rate over the share of time in which the sta
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlscope.load.load import AHEAD
 from services.analyzer.building.best import Leader, leader
@@ -67,7 +67,8 @@ def stage_rates(frames: Frames, run: Run, together: Margin) -> list[StageRate]:
         preparing = servers.preparing if stage == PREPARE else 1
         # One call is computed at a time: where two are under way, one waits or is copied.
         shares = busy_shares(run, stage) if preparing == 1 else summed_shares(run, stage)
-        own = _share_margin(shares / preparing)
+        scale = _untraced_scale(run) if stage == PREPARE else 1.0
+        own = _share_margin(shares / preparing * scale)
         alone, source = _measured_alone(frames, run, stage, preparing)
         load = ratio(together, alone)
         if not source:
@@ -162,6 +163,18 @@ def _predict_margin(run: Run) -> Margin:
     return margin_in(trimmed_cells(PREDICT, times, blocks), PREDICT)
 
 
+def _untraced_scale(run: Run) -> float:
+    """Return how long processes prepared over the time of their steps; 1 where it is unknown.
+
+    Steps leave out reading a sample and filling the model's inputs with it.
+    """
+    steps = stage_spans(run).filter(stage=PREPARE)
+    steps_ns = int((steps["end_ns"] - steps["start_ns"]).sum())
+    busy_ns = int(run.row.conditions.get("prepare_busy_ns") or 0)
+    return max(1.0, busy_ns / steps_ns) if steps_ns else 1.0
+
+
 def _share_margin(shares: Reals) -> Margin:
     margin = mean_margin(shares)
-    return replace(margin, high=None if margin.high is None else min(1.0, margin.high))
+    ends = (margin.value, margin.low, margin.high)
+    return Margin(*(None if end is None else min(1.0, end) for end in ends))

@@ -169,8 +169,8 @@ ANALYSIS = Analysis(
         "otherwise; of one process or device that prepares, before the clock of that run. The "
         "bound is the least rate alone. Where one device prepares and predicts it is 1 / (1 / "
         "prepare + 1 / predict), which a run exceeds where the host's part of decoding overlaps. "
-        "Steps leave out reading samples and filling the model's inputs, so that rates of "
-        "preparation alone from this run are too high by that. Intervals: Student's t over up to "
+        "Processes also read samples and fill the model's inputs, which is part of their "
+        "utilisation and of no step. Intervals: Student's t over up to "
         "20 stretches of the run for shares of time, Zou and Donner's for ratios."
     ),
     columns=(

@@ -54,9 +54,10 @@ class SlotMemory:
 class Arena:
     """Shared memory with slots, and with a few numbers of each process.
 
-    `done`, `prepared` and `began_ns` have an item for each process, by its number: its last order
-    that is done, how many samples it has been through, and when it began the current one, 0 for
-    none. Orders before `cancelled[0]` are not carried out.
+    `done`, `prepared`, `began_ns` and `busy_ns` have an item for each process, by its number: its
+    last order that is done, how many samples it has been through, when it began the current one, 0
+    for none, and how long it has carried out orders. Orders before `cancelled[0]` are not carried
+    out.
     """
 
     def __init__(self, fd: int, layout: ArenaLayout) -> None:
@@ -66,8 +67,8 @@ class Arena:
         columns = memoryview(self._pages)[: layout.control_bytes].cast("q")
         count = layout.processes
         self.cancelled = columns[:1]
-        self.done, self.prepared, self.began_ns = (
-            columns[1 + number * count : 1 + (number + 1) * count] for number in range(3)
+        self.done, self.prepared, self.began_ns, self.busy_ns = (
+            columns[1 + number * count : 1 + (number + 1) * count] for number in range(4)
         )
         self.slots = tuple(self._slot(offsets) for offsets in layout.slot_offsets)
 

@@ -44,6 +44,7 @@ class Preparer:
     def work(self, orders: socket.socket) -> None:
         """Carry out the `orders` one by one until the worker closes them."""
         while body := orders.recv(ORDER.size):
+            order_began_ns = now_ns()
             number, slot, first, count = ORDER.unpack(body)
             prepared = self._arena.prepared[self._number] + count
             for position in range(first, first + count):
@@ -53,6 +54,7 @@ class Preparer:
                 self._arena.prepared[self._number] += 1
             self._arena.prepared[self._number] = prepared
             self._arena.began_ns[self._number] = 0
+            self._arena.busy_ns[self._number] += now_ns() - order_began_ns
             self._arena.done[self._number] = number
             with contextlib.suppress(BlockingIOError):  # then enough others wake the worker
                 self._wakes[slot].send(b"1", socket.MSG_DONTWAIT)

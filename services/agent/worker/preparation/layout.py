@@ -66,7 +66,7 @@ class ArenaLayout:
     @property
     def control_bytes(self) -> int:
         """Size of the columns at the start of the arena, one int64 a process each."""
-        return _pages(_INT64_BYTES * (1 + 3 * self.processes))
+        return _pages(_INT64_BYTES * (1 + 4 * self.processes))
 
     @property
     def reserved_bytes(self) -> int:

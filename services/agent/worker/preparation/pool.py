@@ -114,6 +114,11 @@ class PreparationPool:
         return len(self._processes)
 
     @property
+    def busy_ns(self) -> int:
+        """How long its processes have carried out orders so far, summed."""
+        return sum(self._mapped.busy_ns)
+
+    @property
     def last_ending(self) -> str:
         """How the last process that was replaced had ended, or why it was not replaced."""
         return self._last_ending

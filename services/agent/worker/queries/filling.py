@@ -177,6 +177,7 @@ class PoolFilling:
         pool.begin_block()
         stages.prepared_by.processes = pool.processes
         self._deaths_before, self._retries_before = pool.deaths, pool.retries
+        self._busy_before_ns = pool.busy_ns
 
     def put(self, query: Query | None) -> None:
         """Take the next query; None is the end."""
@@ -253,6 +254,7 @@ class PoolFilling:
         prepared_by = self._stages.prepared_by
         prepared_by.deaths += self._pool.deaths - self._deaths_before
         prepared_by.retries += self._pool.retries - self._retries_before
+        prepared_by.busy_ns += self._pool.busy_ns - self._busy_before_ns
 
     def _record_kept(self) -> None:
         kept, self._kept, self._kept_bytes = self._kept, [], 0

@@ -20,6 +20,8 @@ class PreparedBy:
 
     #: 0: threads of the predicting process
     processes: int = 0
+    #: how long they prepared, summed
+    busy_ns: int = 0
     #: processes that ended, and samples that were given to another one
     deaths: int = 0
     retries: int = 0
@@ -31,7 +33,11 @@ class PreparedBy:
         """The conditions of the run that it changes."""
         if not self.processes:
             return {}
-        return {"prepare_processes": self.processes, "prepare_threads": 0}
+        return {
+            "prepare_processes": self.processes,
+            "prepare_busy_ns": self.busy_ns,
+            "prepare_threads": 0,
+        }
 
     @property
     def notes(self) -> list[str]:

@@ -126,6 +126,15 @@ def test_one_process_bounds_a_faster_model() -> None:
     assert limiting(run) == "prepare"
 
 
+def test_processes_also_read_samples_and_fill_inputs() -> None:
+    # The steps of 120 samples take 5.5 ms each, and all else 1.1 ms.
+    busy = of_processes(14, samples="streamed", prepare_busy_ns=120 * 66 * MS // 10)
+    prepare = stages_of(pooled(5.5, 4, processes=14) | busy)["prepare"]
+    assert prepare["alone"] == pytest.approx(14 / 6.6e-3, rel=0.02)
+    full = of_processes(1, prepare_busy_ns=120 * 66 * MS // 10)
+    assert stages_of(pooled(5.5, 4, processes=1) | full)["prepare"]["utilisation"] == 1.0
+
+
 def test_threads_that_prepare_and_predict_have_less_time_to_prepare() -> None:
     # One thread prepares for 10 ms; the one that predicts for 4 ms helps in the time between.
     run = pipelined(10, 4) | {"conditions": {"prepare_threads": 1}}

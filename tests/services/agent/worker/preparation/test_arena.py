@@ -44,10 +44,11 @@ def test_two_mappings_of_an_arena_are_one_memory() -> None:
     other = Arena(fd, LAYOUT)
     os.close(fd)
     other.slots[2].arrays[1][3, 6] = 42
-    other.done[4], other.cancelled[0] = 7, 9
+    other.done[4], other.busy_ns[4], other.cancelled[0] = 7, 8, 9
     other.slots[1].set_reason(3, "a bad picture: ö")
     assert arena.slots[2].arrays[1][3, 6] == 42
-    assert (arena.done[4], arena.prepared[4], arena.cancelled[0]) == (7, 0, 9)
+    assert (arena.done[4], arena.prepared[4], arena.busy_ns[4]) == (7, 0, 8)
+    assert arena.cancelled[0] == 9
     assert arena.slots[1].reason(3) == "a bad picture: ö"
     assert arena.slots[1].states.tolist() == [PENDING] * 3 + [UNUSABLE]
     assert sum(int(np.count_nonzero(array)) for array in arena.slots[0].arrays) == 0

@@ -167,6 +167,17 @@ def test_stamps_lie_between_order_and_end_and_threads_are_other_processes(
     assert os.getpid() not in pool.pids
 
 
+def test_processes_are_busy_with_their_steps_and_what_lies_between_them(
+    pool: PreparationPool,
+) -> None:
+    began, busy_before = now_ns(), pool.busy_ns
+    assert prepare(pool, [0] * BATCH) == {}
+    spent, elapsed = pool.busy_ns - busy_before, now_ns() - began
+    steps = pool.slot(0).stamps
+    assert (steps[..., 1] - steps[..., 0]).sum() < spent < elapsed * pool.processes
+    assert pool.busy_ns == busy_before + spent, "and idle without an order"
+
+
 def test_a_bad_sample_fails_alone_with_the_worker_s_words(
     pool: PreparationPool, subject: Subject, samples: Sequence[Any]
 ) -> None:

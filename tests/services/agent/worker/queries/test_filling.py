@@ -236,9 +236,16 @@ def test_processes_do_what_is_done_inline(runs: Runs, inline: Result, pool: Sess
     assert processes.notes == inline.notes
     assert pool.started is not None
     count = pool.started.processes
+    busy_ns = processes.conditions.pop("prepare_busy_ns")
     assert processes.conditions == {"prepare_processes": count, "prepare_threads": 0}
+    assert step_ns(processes, set(pool.started.pids)) < busy_ns < pool.started.busy_ns
     own_payload = {row[6] for row in processes.spans if row[7] == 2}
     assert processes.preparing_threads() - own_payload <= set(pool.started.pids)
+
+
+def step_ns(result: Result, threads: set[int]) -> int:
+    """Return the summed time of the spans of these threads."""
+    return sum(row[5] for row in result.spans if row[6] in threads)
 
 
 def test_a_pool_s_slots_can_be_page_locked(runs: Runs) -> None:
