@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mlscope.load.errors import LoadError
+from mlscope.load.stopping import stop_caveat, stop_reason
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
@@ -20,7 +21,6 @@ from services.agent.link.messages import (
 )
 from services.agent.predictors import LayerCapture, LayerSource, OverlappingPredictor
 from services.agent.predictors.shapes import first_line
-from services.agent.worker.blocks import issued_once_caveat, stop_caveat, stop_reason
 from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
@@ -273,9 +273,6 @@ class Group:
 
         self._run_queries(run, self._received_queries(run, waiting), answer)
         run.end_block(0)
-        caveat = issued_once_caveat(run.missing_in_result(self._order.subject.blocks))
-        if caveat:
-            run.caveats.append(caveat)
 
     def _run_queries(
         self,

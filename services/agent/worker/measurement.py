@@ -6,7 +6,9 @@ from statistics import quantiles
 from typing import Any, Self
 
 from mlscope.load.load import AHEAD, STREAMED, Load
+from mlscope.load.precision import Answers, shortfall
 from mlscope.load.scenarios import COLD, scenario_named
+from mlscope.load.stopping import block_statistics
 from mlscope.tracing.batches import Attempt
 from mlscope.tracing.clock import ended_origin, started_origin, wall_step_ns
 from schemas.level import Level
@@ -27,7 +29,6 @@ from services.agent.link.messages import AttemptKey, Outcome
 from services.agent.machine.noise import MachineReading, noise_between, read_machine
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof, RunCeilings
 from services.agent.predictors import Layer, LayerSource, PartsSource
-from services.agent.worker.blocks import block_statistics
 from services.agent.worker.control import Control, Deadline
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.open_collectors import (
@@ -36,7 +37,6 @@ from services.agent.worker.open_collectors import (
     missing_levels,
     open_collectors,
 )
-from services.agent.worker.precision import Answers, shortfall
 from services.agent.worker.queries.ahead import BatchOf
 from services.agent.worker.queries.overload import ServiceBacklog
 from services.agent.worker.queries.query import Query, Slot, bytes_of

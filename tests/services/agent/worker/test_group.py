@@ -248,24 +248,6 @@ def test_a_remote_run_s_batches_are_prepared_before_it_takes_queries(session: Se
     assert [block.queries for block in outcome.blocks] == [3]
 
 
-def test_a_remote_run_says_what_its_result_lacks(session: Session) -> None:
-    """The scheduler issues its load once, so no further block follows."""
-    room = Room(session, a_run(pacing="remote"), blocks=RESULT_RULE)
-    outcomes: list[Outcome] = []
-    performing = threading.Thread(target=lambda: outcomes.extend(room.perform()))
-    performing.start()
-    assert room.message() == LoadAwaited("r0")
-    room.ask(0, 1)
-    room.message()
-    room.control.finish(AttemptKey("e1", "r0", 1))
-    performing.join(30)
-    (outcome,) = outcomes
-    assert isinstance(outcome, RunCompleted)
-    assert outcome.caveats[-1].startswith(
-        "ended at 1 block, because the scheduler issues a load once: its "
-    )
-
-
 def test_a_local_open_loop_with_batches_prepared_ahead_counts_from_due_times(
     session: Session,
 ) -> None:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.request import Blocks
-from services.agent.worker.blocks import (
+from mlscope.load.stopping import (
     block_statistics,
     relative_interval,
     stop_caveat,
     stop_reason,
 )
+from schemas.request import Blocks
 
 MEDIANS = st.lists(st.floats(1.0, 1e9), min_size=0, max_size=40)
 

@@ -5,7 +5,7 @@ that need no resampling.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,10 +100,23 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
     interval that reaches at most half of `width` to each side, and a percentile as many
     `answers` as certify it.
     """
-    count = sum(map(len, answers.latency_ns))
+    return _shortfall(_figures(load, answers), sum(map(len, answers.latency_ns)), width)
+
+
+def open_loop_shortfall(latency_ns: Ns, blocks: Ns, width: float) -> str:
+    """Return why the result of an open loop is not known well enough yet, '' where it is.
+
+    `latency_ns` has the latency of each answered query from its due time, `blocks` the block of
+    each; `width` as in `shortfall`.
+    """
+    return _shortfall(_open_loop_figures(latency_ns, blocks), len(latency_ns), width)
+
+
+def _shortfall(figures: Iterable[_Figure], count: int, width: float) -> str:
+    """Return what `shortfall` does, of `figures` that are computed only with a `count` above 0."""
     if not count:
         return "no query was answered"
-    for figure in _figures(load, answers):
+    for figure in figures:
         if count < figure.needed:
             return f"its {figure.name} needs {figure.needed} answered queries, {count} were"
         reach = figure.relative_reach
@@ -120,7 +133,7 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
 def _figures(load: Load, answers: Answers) -> Iterator[_Figure]:
     latencies, blocks = answers.latencies, answers.blocks
     if load.due_ns is not None:
-        yield _percentile_figure("99th percentile", latencies, 0.99, blocks)
+        yield from _open_loop_figures(latencies, blocks)
     elif load.scenario == _BATCHED:
         ends = answers.contiguous_ends
         if ends.max() > 0:
@@ -131,6 +144,10 @@ def _figures(load: Load, answers: Answers) -> Iterator[_Figure]:
         interval = widened(winsorised_interval(latencies), mean, factor)
         yield _Figure("trimmed mean", mean, interval)
         yield _percentile_figure("90th percentile", latencies, 0.9, blocks)
+
+
+def _open_loop_figures(latencies: Ns, blocks: Ns) -> Iterator[_Figure]:
+    yield _percentile_figure("99th percentile", latencies, 0.99, blocks)
 
 
 def _percentile_figure(name: str, latencies: Ns, p: float, blocks: Ns) -> _Figure:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mlscope.load.load import Load
+from mlscope.load.precision import Answers, shortfall
 from mlscope.load.scenarios import scenario_named
 from mlscope.statistics import minimum_count
-from services.agent.worker.precision import Answers, shortfall
 
 MS = 1_000_000
 

@@ -4,12 +4,16 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
+from mlscope.counts import many
 from mlscope.statistics.blocks import student_975
 from schemas.request import Blocks
 from schemas.run import ENDED_EARLY, BlockStatistics
 
 LEAST_OF_RESULT = 3
 """The fewest blocks after which a result counts as known: fewer do not show the host's drift."""
+
+OVERLOAD = "overload"
+"""The reason of a load that ends because its queries come faster than they are answered."""
 
 
 def block_statistics(block: int, service_ns: Sequence[int]) -> BlockStatistics:
@@ -58,15 +62,23 @@ def stop_reason(
     return "budget" if rule.budget_s and elapsed_s >= rule.budget_s else ""
 
 
-def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str, missing: str = "") -> str:
+def stop_caveat(
+    rule: Blocks, medians: Sequence[float], reason: str, missing: str = "", extent: str = ""
+) -> str:
     """Return the caveat of blocks that stopped before the `rule`'s interval was reached, or ''.
 
-    `medians` are the blocks', `reason` that of `stop_reason`, `missing` as there.
+    `medians` are the blocks', `reason` that of `stop_reason` or `OVERLOAD`, `missing` as there.
+    `extent` says how much was measured, '' for the number of blocks.
     """
-    if not rule.interval or reason not in ("most", "budget"):
+    bounds = {
+        "most": "the most allowed",
+        "budget": f"its budget of {rule.budget_s:g} s spent",
+        OVERLOAD: "because its answers did not keep up",
+    }
+    if not rule.interval or reason not in bounds:
         return ""
-    bound = "the most allowed" if reason == "most" else f"its budget of {rule.budget_s:g} s spent"
-    count = f"{len(medians)} {'block' if len(medians) == 1 else 'blocks'}"
+    bound = bounds[reason]
+    count = extent or many(len(medians), "block")
     if rule.of == "result":
         return f"{ENDED_EARLY} {count}, {bound}: {missing}" if missing else ""
     width = relative_interval(medians)
@@ -76,15 +88,6 @@ def stop_caveat(rule: Blocks, medians: Sequence[float], reason: str, missing: st
         else "the median has no interval"
     )
     return f"{ENDED_EARLY} {count}, {bound}: {precision}; {_percent(rule.interval)} was requested"
-
-
-def issued_once_caveat(missing: str) -> str:
-    """Return the caveat of a load that a scheduler issues once, without another block.
-
-    `missing` as in `stop_reason`, '' for nothing; then there is no caveat.
-    """
-    bound = "because the scheduler issues a load once"
-    return f"{ENDED_EARLY} 1 block, {bound}: {missing}" if missing else ""
 
 
 def _percent(share: float) -> str:
