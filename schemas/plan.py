@@ -38,6 +38,8 @@ class RunPlan(Message):
     #: queries in one block
     queries: int = Field(ge=1)
     timeout_s: float = 600.0
+    #: its own stop rule, where that is another than its subject's
+    blocks: Blocks | None = None
 
 
 class Build(Message):

@@ -66,7 +66,8 @@ class Blocks(Command):
 
     With `of: result` it is the interval of the scenario's final performance result, at the least
     of the levels, that must be as narrow, and a percentile must be certified; then the measurement
-    ends after 3 blocks or more, or once its budget is spent.
+    ends after 3 blocks or more, or once its budget is spent. A load that the scheduler issues has
+    exactly `least` blocks then where the request gives its `queries`.
     """
 
     least: Integer = Field(default=1, ge=1, le=1000)

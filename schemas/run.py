@@ -121,7 +121,8 @@ class Conditions(Message):
     opened: str = ""
     #: answers to repeated samples that were compared with the first answer
     repeats_compared: int = 0
-    #: which rule ended its blocks: least, interval, most or budget; empty for none
+    #: which rule ended its blocks: least, interval, most or budget, or overload where a remote
+    #: load's answers did not keep up; empty for none
     blocks_ended: str = ""
     #: the cluster's clock minus the agent's when the run's session began, which is wrong by at most
     #: the bound; None not measured

@@ -1,4 +1,4 @@
-"""Levels end to end: collectors, variants and cold starts, from the request to rows and tables."""
+"""Levels end to end, from the request to rows and tables; collectors, variants, the stop rule."""
 
 import json
 from collections import Counter, defaultdict
@@ -158,3 +158,20 @@ def test_a_deep_cold_start_is_seen_layer_by_layer(cluster: Cluster) -> None:
     assert len(rows) == 8
     assert all(row["first"] > 0 and row["warm"] > 0 for row in rows)
     assert "onnxruntime does not report the weights of each layer" in " ".join(table.caveats)
+
+
+def test_a_load_from_the_scheduler_goes_on_until_its_budget_ends(cluster: Cluster) -> None:
+    rule = {"least": 1, "most": 20, "interval": 0.1, "budget_s": 1.5, "of": "result"}
+    rate = {"name": "fixed_rate", "parameters": {"rate_hz": 100}}
+    counted = {"name": "fixed_rate", "parameters": {"rate_hz": 100, "queries": 50}}
+    status = run(cluster, scenarios=[rate, counted], blocks=rule)
+    assert [each.answered for each in status.runs] == [150, 50]
+    first, second = (" ".join(each.caveats) for each in status.runs)
+    needed = "its 99th percentile needs 662 answered queries"
+    assert f"ended at 150 queries, its budget of 1.5 s spent: {needed}, 150 were" in first
+    assert f"ended at 50 queries, the most allowed: {needed}, 50 were" in second
+    sql = "SELECT due_ns FROM query JOIN run USING (run_key) WHERE evaluation = %s AND run = %s"
+    rows = cluster.rows(f"{sql} ORDER BY query", status.evaluation, status.runs[0].run)
+    assert rows == [(number * 10_000_000,) for number in range(150)]
+    sql = "SELECT run, blocks_ended FROM analysis_conditions WHERE evaluation = %s ORDER BY run"
+    assert [ended for _, ended in cluster.rows(sql, status.evaluation)] == ["budget", "most"]

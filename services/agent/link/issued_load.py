@@ -24,6 +24,10 @@ class IssuedLoad:
     tally: Tally
     lost_queries: int = 0
     late_p99_ns: int | None = None
+    #: see `Conditions.blocks_ended`
+    blocks_ended: str = ""
+    #: what its result lacks where it ended before the stop rule was satisfied
+    stop_caveat: str = ""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -39,15 +43,18 @@ class IssuedLoad:
             ),
             int(fields.get("lost_queries", 0)),
             None if late_p99_ns is None else int(late_p99_ns),
+            str(fields.get("blocks_ended", "")),
+            shortened(str(fields.get("stop_caveat", ""))),
         )
 
     def added_to(self, outcome: Outcome) -> Outcome:
         """Return an outcome with the issuer's queries in its tally, conditions and caveats."""
         counts = {name: getattr(self.tally, name) for name in (*_REQUIRED_COUNTS, _FAILED_SAMPLES)}
         changes: dict[str, Any] = {"tally": outcome.tally.model_copy(update=counts)}
+        observed: dict[str, Any] = {"blocks_ended": self.blocks_ended}
         if self.late_p99_ns is not None:
-            noise = {**outcome.conditions.noise, LATENESS: self.late_p99_ns}
-            changes["conditions"] = outcome.conditions.model_copy(update={"noise": noise})
+            observed["noise"] = {**outcome.conditions.noise, LATENESS: self.late_p99_ns}
+        changes["conditions"] = outcome.conditions.model_copy(update=observed)
         if isinstance(outcome, RunCompleted):
             changes["caveats"] = (*outcome.caveats, *self.caveats())
         return outcome.model_copy(update=changes)
@@ -63,6 +70,8 @@ class IssuedLoad:
             caveats.append(f"{self.lost_queries} of {tally.queries} queries got no answer")
         if self.late_p99_ns is not None and self.late_p99_ns > LATE_NS:
             caveats.append(late_issue_caveat(self.late_p99_ns))
+        if self.stop_caveat:
+            caveats.append(self.stop_caveat)
         return caveats
 
 

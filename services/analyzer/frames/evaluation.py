@@ -201,7 +201,14 @@ class Run:
 
     @cached_property
     def answered_blocks(self) -> Ns:
-        """The block of each answered query."""
+        """The block of each answered query.
+
+        A load that the scheduler issues goes on without a pause: as its rows have one block, each
+        `queries` of it count as a block.
+        """
+        queries = self.row.parameters.get("queries")
+        if self.row.pacing == "remote" and isinstance(queries, int) and queries > 0:
+            return self.answered["query"].to_numpy().astype(np.int64) // queries
         return self.answered["block"].fill_null(0).to_numpy()
 
     @cached_property

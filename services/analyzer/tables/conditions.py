@@ -178,7 +178,8 @@ ANALYSIS = Analysis(
         int_column("blocks", "Blocks measured."),
         text_column(
             "blocks_ended",
-            "Part of the stop rule that ended the run: least, interval, most or budget.",
+            "Part of the stop rule that ended the run: least, interval, most or budget; overload "
+            "where answers to the scheduler did not keep up.",
         ),
         int_column("load_ns", "Time to open the model.", "ns"),
         int_column("first_run_ns", "Time of the first, cold prediction.", "ns"),

@@ -264,8 +264,9 @@ def _check_pacing(loads: _Loads, group: Group, size: int) -> None:
             raise invalid("pacing", "remote", allowed)
         if request.trace_level > Level.MODEL:
             raise invalid("pacing", "remote", "auto or local at levels deeper than model")
+    least = request.blocks.least if request.blocks else 1
     if pacing_of(request, group.load) == "remote":
-        limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // size)
+        limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // size) // least
         if group.load.queries > limit:
             field = f"scenarios.{group.number}.parameters.queries"
             allowed = f"at most {limit} for a remote load; more with pacing local"

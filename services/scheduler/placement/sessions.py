@@ -3,8 +3,10 @@
 A variant that has runs is one session. The scenario `cold` makes a session for each opening of the
 model and level.
 
-Pacing: `auto` is remote for an open loop at level model or above, else local. Remote runs are
-one block.
+Pacing: `auto` is remote for an open loop at level model or above, else local.
+
+A remote run whose request gives its number of queries has that many in each of the least blocks,
+and no further one for the sake of its result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ from typing import Any, Literal
 from mlscope.load.scenarios import COLD, WARM
 from schemas.level import Level
 from schemas.plan import RunPlan, SessionPlan, Variant
-from schemas.request import Evaluate, ScenarioChoice
+from schemas.request import Blocks, Evaluate, ScenarioChoice
 from schemas.values.identity import token_of
 from services.scheduler.placement.levels import Levels
 from services.scheduler.placement.load_shapes import LoadShape
@@ -61,6 +63,16 @@ def pacing_of(request: Evaluate, load: LoadShape) -> Literal["local", "remote"]:
     return request.pacing
 
 
+def _own_rule(request: Evaluate, group: Group) -> Blocks | None:
+    """Return the stop rule of a load with a requested number of queries, None for the request's."""
+    rule = request.blocks
+    is_remote = pacing_of(request, group.load) == "remote"
+    if rule is None or rule.of != "result" or not is_remote:
+        return None
+    is_counted = "queries" in group.choice.parameters
+    return rule.model_copy(update={"most": rule.least, "budget_s": 0.0}) if is_counted else None
+
+
 def run_count(levels: Mapping[Variant, Levels], groups: Sequence[Group]) -> int:
     """Return the number of runs that `sessions_of` makes for one agent and batch size."""
     warm = sum(not group.is_cold for group in groups)
@@ -90,6 +102,7 @@ def sessions_of(
                 pacing=pacing_of(request, group.load),
                 queries=group.load.queries,
                 timeout_s=request.run_timeout_s,
+                blocks=_own_rule(request, group),
             )
             for group in groups
             if not group.is_cold

@@ -1,7 +1,7 @@
 """The queries of a remote load as rows, filled in as answers come, and batches of them. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class LoadRecord:
 
 
 class LoadProgress:
-    """A load while it is issued.
+    """A load while it is issued; not all of its queries may be.
 
     `stamps` is memory that another process fills, int64 [queries]: CLOCK_MONOTONIC of each issue,
     0 before. `due_ns` are the due times from `origin_ns`.
@@ -85,9 +85,25 @@ class LoadProgress:
         return int(np.count_nonzero(self._stamps))
 
     @property
-    def unanswered(self) -> int:
-        """The number of queries without answer."""
-        return int(np.count_nonzero(~self._is_answered))
+    def waiting(self) -> int:
+        """The number of queries that were issued and have no answer."""
+        return int(np.count_nonzero(~self._is_answered & (self._stamps != 0)))
+
+    @property
+    def answered(self) -> int:
+        """The number of queries with an answer."""
+        return int(np.count_nonzero(self._is_answered))
+
+    @property
+    def answered_first(self) -> int:
+        """The number of queries up to the first one without answer."""
+        return int(np.argmin(np.append(self._is_answered, np.False_)))
+
+    def first(self, queries: int) -> LoadRecord:
+        """Return the record of the first `queries`."""
+        load = self.load
+        columns = ("due_ns", "issued_ns", "ended_ns", "service_ns", "status")
+        return replace(load, **{name: getattr(load, name)[:queries] for name in columns})
 
     def take(self, columns: Mapping[str, Any]) -> Queries:
         """Take answers, the reader's `columns`; return the queries whose rows are now final.
@@ -106,10 +122,11 @@ class LoadProgress:
         return self._finish(self._is_answered & (self._stamps != 0))
 
     def give_up(self) -> Queries:
-        """Return the queries that are not final yet; those without answer are lost."""
-        for query in np.flatnonzero(~self._is_answered).tolist():
+        """Return the issued queries that are not final yet; those without answer are lost."""
+        is_issued = self._stamps != 0
+        for query in np.flatnonzero(is_issued & ~self._is_answered).tolist():
             self.load.errors[query] = "no answer"
-        return self._finish(np.ones_like(self._is_answered))
+        return self._finish(is_issued)
 
     def _finish(self, over: NDArray[np.bool_]) -> Queries:
         queries = np.flatnonzero(over & ~self._is_final).astype(np.int32)

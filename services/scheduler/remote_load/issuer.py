@@ -6,9 +6,10 @@ is due. Each has one blocking connection of its own.
 Standard input begins with the length of a spec (4 bytes, little-endian) and the spec as msgpack.
 Then the sender gets its start: 8 bytes, the origin on CLOCK_MONOTONIC. A closed standard input ends
 either process. Standard output holds messages, each after its length: `ready`, then of the reader a
-map of columns for every quarter of a second with answers, and at the end an empty map, or one
-with an `error`. The sender's stamps are in memory that it shares with the parent: a pipe would take
-time.
+map of columns for the first answer and for every quarter of a second with answers, and at the end a
+map, empty or with an `error`; the sender's says whether it ended at the limit. This is the number
+of queries that may be issued, which the parent changes as answers come. It is in memory that both
+share, with the sender's stamps: a pipe would take time.
 """
 
 import mmap
@@ -39,6 +40,8 @@ from mlscope.load.pacing import calibrate_margin_ns, pace
 from services.scheduler.remote_load.issued import ANSWERED, FAILED
 
 READY = b"ready"
+AT_LIMIT = "at_limit"
+"""The key in the sender's last message: whether it ended because no further query may be issued."""
 _REPORT_S = 0.25
 _MAX_DIGITS = 11
 
@@ -46,24 +49,28 @@ _MAX_DIGITS = 11
 def main() -> None:
     """Be the sender or the reader, as the first argument says."""
     spec = msgpack.unpackb(_read_exactly(struct.unpack("<I", _read_exactly(4))[0]))
+    end: dict[str, Any] = {}
     try:
-        send(spec) if sys.argv[1] == "send" else read(spec)
+        if sys.argv[1] == "send":
+            end[AT_LIMIT] = send(spec)
+        else:
+            read(spec)
     except (OSError, EOFError) as error:
         _write_message(msgpack.packb({"error": str(error) or type(error).__name__}))
     else:
-        _write_message(msgpack.packb({}))
+        _write_message(msgpack.packb(end))
 
 
-def send(spec: dict[str, Any]) -> None:
-    """Publish each query at its due time.
+def send(spec: dict[str, Any]) -> bool:
+    """Publish each query at its due time; return whether it ended at the limit.
 
-    Stamps of CLOCK_MONOTONIC, taken after the socket's write returned, go to the memory behind the
-    descriptor `stamps_fd` of the spec, int64 [queries].
+    The memory behind the descriptor `shared_fd` of the `spec` is int64 [1 + queries]: the limit,
+    then stamps of CLOCK_MONOTONIC, taken after the socket's write returned.
     """
     connection, parser = _dial(spec, "issuer")
     due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
     publications = _publications(spec, len(due_ns))
-    stamps = memoryview(mmap.mmap(spec["stamps_fd"], 8 * len(due_ns))).cast("q")
+    shared = memoryview(mmap.mmap(spec["shared_fd"], 8 * (1 + len(due_ns)))).cast("q")
     writing, stop = threading.Lock(), threading.Event()
     threading.Thread(
         target=_answer_pings, args=(connection, parser, writing, stop), daemon=True
@@ -74,12 +81,20 @@ def send(spec: dict[str, Any]) -> None:
     origin_ns = struct.unpack("<q", _read_exactly(8))[0]
     threading.Thread(target=_stop_with_input, args=(stop,), daemon=True).start()
 
+    issued = 0
+
     def issue(query: int) -> None:
+        nonlocal issued
         with writing:
             connection.sendall(publications[query])
-        stamps[query] = time.monotonic_ns()
+        issued = query + 1
+        shared[issued] = time.monotonic_ns()
 
-    pace(due_ns, issue, origin_ns, margin_ns, stop=stop.is_set)
+    def is_over() -> bool:
+        return stop.is_set() or issued >= shared[0]
+
+    pace(due_ns, issue, origin_ns, margin_ns, stop=is_over)
+    return not stop.is_set() and issued < len(due_ns)
 
 
 def _dial(spec: dict[str, Any], name: str) -> tuple[socket.socket, Parser]:
@@ -176,7 +191,8 @@ class QueryAnswers:
         self._is_answered = bytearray(queries)
         self._errors: dict[int, str] = {}
         self._failed_samples: dict[int, int] = {}
-        self._next_report_s = time.monotonic() + _REPORT_S
+        #: the first report comes with the first answer: the load may end before it goes on
+        self._next_report_s = 0.0
 
     def add(self, subject: str, body: bytes, now_ns: int) -> None:
         """Add the answer `body` that came at `now_ns` of CLOCK_MONOTONIC.

@@ -22,13 +22,17 @@ from mlscope.load.load import Load
 from schemas.plan import WorkOrder
 from schemas.subjects import agent_command
 from services.scheduler.errors import IssuerFailed
+from services.scheduler.remote_load.continuation import Continuation
 from services.scheduler.remote_load.issued import LoadProgress, LoadRecord, Queries
-from services.scheduler.remote_load.issuer import READY
+from services.scheduler.remote_load.issuer import AT_LIMIT, READY
 
 Process = asyncio.subprocess.Process
 
 _LEAD_NS = 20_000_000
 """Time from the order to begin to the origin of the load's clock."""
+
+_SILENCE_S = 0.5
+"""Time without a report after which no query was answered: the reader reports twice as often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +60,38 @@ async def issue_load(
     load: Load,
     lost_after_s: float,
     *,
+    continuation: Continuation | None = None,
     on_final: OnFinal = _ignore,
 ) -> LoadRecord:
     """Issue an open loop to the agent of an `order`, and return what became of its queries.
 
-    `run` is the run of the order whose `load` it is; `broker` is where the agent listens.
+    `run` is the run of the order whose `load` it is; `broker` is where the agent listens. With a
+    `continuation` that says how many of the load's queries may be issued, else all are.
     `on_final` is called with each query once, while the load goes on. A query without answer is
     lost `lost_after_s` after the last answer or issue. Raises IssuerFailed when a process or its
     connection breaks.
     """
     assert load.due_ns is not None, "only open loops are issued remotely"
-    with _shared_stamps(load.queries) as (stamps_fd, stamps):
-        spec = _spec(broker, order, run, load) | {"stamps_fd": stamps_fd}
+    with _shared_memory(1 + load.queries) as (shared_fd, shared):
+        limit, stamps = shared[:1], shared[1:]
+        limit[0] = continuation.limit if continuation else load.queries
+        spec = _spec(broker, order, run, load) | {"shared_fd": shared_fd}
         async with (
             _process("read", spec) as reader,
-            _process("send", spec, stamps_fd) as sender,
+            _process("send", spec, shared_fd) as sender,
         ):
             origin_ns = time.monotonic_ns() + _LEAD_NS
             _input(sender).write(struct.pack("<q", origin_ns))
             progress = LoadProgress(origin_ns, load.due_ns, stamps)
-            await _LoadFollower(progress, reader, sender, lost_after_s).follow(on_final)
-        return progress.load
+
+            async def set_limit() -> None:
+                if continuation is not None:
+                    elapsed_s = (time.monotonic_ns() - origin_ns) * 1e-9
+                    limit[0] = await asyncio.to_thread(continuation.look, progress, elapsed_s)
+
+            follower = _LoadFollower(progress, reader, sender, lost_after_s)
+            await follower.follow(on_final, set_limit)
+        return progress.first(progress.issued)
 
 
 class _LoadFollower:
@@ -90,13 +105,17 @@ class _LoadFollower:
         self._lost_after_s = lost_after_s
         self._sending = asyncio.ensure_future(_message(sender))
 
-    async def follow(self, on_final: OnFinal) -> None:
-        """Call `on_final` with queries until none is left."""
+    async def follow(self, on_final: OnFinal, set_limit: Callable[[], Awaitable[None]]) -> None:
+        """Call `on_final` with queries until none is left.
+
+        `set_limit` is called whenever answers came, and when none came for a while.
+        """
         progress = self._progress
         try:
             async with aclosing(self._answers()) as answers:
                 async for columns in answers:
-                    final = progress.take(columns)
+                    final = progress.take(columns) if columns else np.zeros(0, np.int32)
+                    await set_limit()
                     if len(final):
                         await on_final(progress.load, final)
             await self._check_sent()
@@ -107,11 +126,15 @@ class _LoadFollower:
             self._sending.cancel()
 
     async def _answers(self) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the reader's columns, until it is through or no more answer is to be expected."""
+        """Yield the reader's columns, until it is through or no more answer is to be expected.
+
+        They are empty where none came for a while.
+        """
         message = asyncio.ensure_future(_message(self._reader))
         try:
             while await self._wait_for(message):
                 if not message.done():
+                    yield {}
                     continue
                 columns = _columns_of(message.result())
                 if not columns:
@@ -120,35 +143,44 @@ class _LoadFollower:
                 message = asyncio.ensure_future(_message(self._reader))
         finally:
             message.cancel()
-        if message.done() and not message.cancelled() and self._progress.unanswered:
-            raise IssuerFailed(f"the reader ended before {self._progress.unanswered} answers")
+        missing = self._progress.load.queries - self._progress.answered
+        if message.done() and not message.cancelled() and missing and not self._is_through:
+            raise IssuerFailed(f"the reader ended before {missing} answers")
+
+    @property
+    def _is_through(self) -> bool:
+        """Whether every query that may be issued was, and has an answer."""
+        return self._sending.done() and not self._progress.waiting
 
     async def _wait_for(self, message: "asyncio.Future[bytes]") -> bool:
-        """Wait for the reader's message or the sender's end; False when neither came in time."""
+        """Wait for the reader's message, the sender's end or a while; False when all is over."""
         if not self._sending.done():
-            await asyncio.wait({message, self._sending}, return_when=asyncio.FIRST_COMPLETED)
+            both = {message, self._sending}
+            await asyncio.wait(both, timeout=_SILENCE_S, return_when=asyncio.FIRST_COMPLETED)
             if self._sending.done():
                 await self._check_sent()
             return True
+        if self._is_through:
+            return False
         await asyncio.wait({message}, timeout=self._lost_after_s)
         return message.done()
 
     async def _check_sent(self) -> None:
-        """Raise IssuerFailed unless the sender issued every query."""
-        _columns_of(await self._sending)
+        """Raise IssuerFailed unless the sender issued every query that may be issued."""
+        end = _columns_of(await self._sending)
         issued, queries = self._progress.issued, self._progress.load.queries
-        if issued < queries:
+        if issued < queries and not end.get(AT_LIMIT):
             raise IssuerFailed(f"{issued} of {queries} queries were issued")
 
 
 @contextmanager
-def _shared_stamps(queries: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Lend memory to share with a process: its descriptor, and zeros int64 [queries]."""
+def _shared_memory(count: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Lend memory to share with a process: its descriptor, and zeros int64 [count]."""
     with tempfile.TemporaryFile() as file:
         fd = os.memfd_create("mlscope-issued") if sys.platform == "linux" else file.fileno()
         try:
-            os.truncate(fd, 8 * queries)
-            yield fd, np.frombuffer(mmap.mmap(fd, 8 * queries), np.int64)
+            os.truncate(fd, 8 * count)
+            yield fd, np.frombuffer(mmap.mmap(fd, 8 * count), np.int64)
         finally:
             if fd != file.fileno():
                 os.close(fd)

@@ -28,6 +28,7 @@ from services.scheduler.evaluation.effects import Issue, Start, order_of
 from services.scheduler.evaluation.state import EvaluationState, Run
 from services.scheduler.placement.fleet import Attempt, Limits
 from services.scheduler.placement.resolving import samples_of
+from services.scheduler.remote_load.continuation import Continuation, continuation_of
 from services.scheduler.remote_load.issued import LoadRecord, Queries, batches_of
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
@@ -123,7 +124,7 @@ class RemoteLoads:
 
     async def _issue(self, order: WorkOrder, run: Run) -> None:
         """Issue a claimed load, publish its queries, then tell the agent that it is complete."""
-        load = await asyncio.to_thread(load_of, order, run)
+        load, continuation = await asyncio.to_thread(continued_load_of, order, run)
         publishing = _QueryPublisher(self._bus, order, run.run, self._lost_after_s)
         try:
             issued = await issue_load(
@@ -132,11 +133,13 @@ class RemoteLoads:
                 run.run,
                 load,
                 self._lost_after_s,
+                continuation=continuation,
                 on_final=publishing.publish,
             )
             await publishing.drain()
         finally:
             await publishing.window.abort()
+        blocks_ended, caveat = await asyncio.to_thread(continuation.ending, issued)
         body = msgpack.packb(
             {
                 "evaluation": order.evaluation,
@@ -148,6 +151,8 @@ class RemoteLoads:
                 "failed_samples": sum(issued.failed_samples.values()),
                 "lost_queries": issued.lost,
                 "late_p99_ns": issued.late_p99_ns,
+                "blocks_ended": blocks_ended,
+                "stop_caveat": caveat,
             }
         )
         await finish_run(self._bus, order.agent, body, self._limits.run_grace_s)
@@ -238,8 +243,17 @@ def _run_under_way(state: EvaluationState, attempt: Attempt) -> Run | None:
     return run
 
 
-def load_of(order: WorkOrder, run: Run) -> Load:
-    """Return the load of a run, the same that its agent would make."""
+def continued_load_of(order: WorkOrder, run: Run) -> tuple[Load, Continuation]:
+    """Return the load of a `run` of an `order`, as far as it may go on, and its continuation.
+
+    Its first block is the load that the agent would make.
+    """
     scenario = scenario_named(run.plan.scenario)
     samples = samples_of(order.subject.dataset)
-    return scenario(run.plan.parameters, order.session.batch_size, samples)
+
+    def longer(queries: int) -> Load:
+        parameters = {**run.plan.parameters, "queries": queries}
+        return scenario(parameters, order.session.batch_size, samples)
+
+    load = scenario(run.plan.parameters, order.session.batch_size, samples)
+    return continuation_of(order, run.plan, load, longer)

@@ -46,3 +46,11 @@ def test_a_failed_run_keeps_the_issuer_s_numbers() -> None:
     )
     said = IssuedLoad.of({**COUNTS, "late_p99_ns": 5}).added_to(failed)
     assert (said.tally.queries, said.conditions.noise) == (40, {LATENESS: 5})
+
+
+def test_how_a_load_ended_is_a_condition_and_what_it_lacks_the_last_caveat() -> None:
+    words = {**COUNTS, "lost_queries": 2, "blocks_ended": "budget", "stop_caveat": "ended at 200"}
+    said = IssuedLoad.of(words).added_to(a_completed())
+    assert isinstance(said, RunCompleted)
+    assert said.conditions.blocks_ended == "budget"
+    assert said.caveats[1:] == ("2 of 40 queries got no answer", "ended at 200")

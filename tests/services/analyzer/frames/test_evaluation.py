@@ -33,6 +33,15 @@ def test_failed_queries_and_their_spans_do_not_count() -> None:
     assert run.operator_ns("predict").tolist() == [5]
 
 
+def test_a_remote_load_s_blocks_are_its_stretches_of_as_many_queries() -> None:
+    queries = [[n, 0, 1, n * 10, n * 10, 0, n * 10 + 10, None, int(n == 3)] for n in range(7)]
+    remote = _run(*queries, pacing="remote", parameters={"queries": 2})
+    assert remote.answered_blocks.tolist() == [0, 0, 1, 2, 2, 3]
+    local = _run(*queries, pacing="local", parameters={"queries": 2})
+    assert local.answered_blocks.tolist() == [0] * 6
+    assert _run(*queries, pacing="remote").answered_blocks.tolist() == [0] * 6
+
+
 def test_time_between_blocks_is_taken_out() -> None:
     first = [[n, 0, 1, None, n * 10, 0, n * 10 + 10, None, 0] for n in range(3)]
     second = [[3 + n, 1, 1, None, 1000 + n * 10, 0, 1010 + n * 10, None, 0] for n in range(2)]

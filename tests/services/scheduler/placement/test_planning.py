@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mlscope.load.stop_rule import RESULT_RULE
 from schemas.manifest import DatasetManifest, ScenarioManifest, Source
 from schemas.plan import Plan
-from schemas.request import Refused
+from schemas.request import Blocks, Refused
 from schemas.status import Catalog
 from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.load_shapes import LoadShapes
@@ -99,6 +100,23 @@ def test_who_paces(scenario: str, level: str, asked: str, pacing: str) -> None:
     assert {run.pacing for run in made.sessions[0].runs} == {pacing}
 
 
+def own_rules(rule: Blocks | None, **wanted: Any) -> list[Blocks | None]:
+    """Return the runs' own stop rules: of a load with 50 queries, then of one without a number."""
+    counted = {"name": "poisson", "parameters": {"queries": 50}}
+    made = planned(scenarios=[counted, "poisson"], blocks=rule, **wanted)
+    return [run.blocks for run in made.sessions[0].runs]
+
+
+def test_a_requested_number_of_remote_queries_is_obeyed_exactly() -> None:
+    once = RESULT_RULE.model_copy(update={"most": 1, "budget_s": 0.0})
+    assert own_rules(RESULT_RULE) == [once, None]
+    thrice = RESULT_RULE.model_copy(update={"least": 3})
+    assert own_rules(thrice) == [thrice.model_copy(update={"most": 3, "budget_s": 0.0}), None]
+    assert own_rules(RESULT_RULE, pacing="local") == [None, None]
+    assert own_rules(Blocks(least=2, most=5, interval=0.02)) == [None, None]
+    assert own_rules(None) == [None, None]
+
+
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [
@@ -168,6 +186,14 @@ def test_a_remote_load_is_bounded_and_a_local_one_is_not(queries: int, size: int
     }
     assert refusal(**wanted).field == "scenarios.0.parameters.queries"
     assert planned(**wanted, pacing="local").sessions[0].runs[0].queries == queries
+
+
+def test_the_least_blocks_of_a_remote_load_count_too() -> None:
+    rate = {"queries": 400_000, "rate_hz": 1e6}
+    wanted: dict[str, Any] = {"scenarios": [{"name": "fixed_rate", "parameters": rate}]}
+    assert planned(**wanted, blocks=Blocks(least=2, most=2)).sessions
+    refused = refusal(**wanted, blocks=Blocks(least=3, most=3))
+    assert refused.allowed == "at most 333333 for a remote load; more with pacing local"
 
 
 def test_the_samples_of_all_loads_are_bounded() -> None:

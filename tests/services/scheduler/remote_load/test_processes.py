@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgpack
 import numpy as np
@@ -13,12 +14,16 @@ from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ReceivedCommand
+from mlscope.load import scenario_named
+from mlscope.load.arrivals import poisson_due_ns
 from mlscope.load.load import Load
 from mlscope.settings import Settings
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
+from schemas.request import Blocks
 from schemas.subjects import agent_command
 from services.scheduler.errors import IssuerFailed
+from services.scheduler.remote_load.continuation import Continuation, continuation_of
 from services.scheduler.remote_load.issued import LoadRecord, batches_of
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
@@ -75,7 +80,8 @@ async def answering(
         return await answer(msgpack.unpackb(asked.body))
 
     async with nats.connect(settings, "agent") as bus:
-        await bus.answer(agent_command(AGENT, "query"), taken, queue=None)
+        limits = {"limit_pending": 10_000, "limit_running": 10_000}
+        await bus.answer(agent_command(AGENT, "query"), taken, queue=None, **limits)
         yield
 
 
@@ -128,8 +134,6 @@ async def test_an_absent_agent_loses_every_query(nats_server: NatsServer) -> Non
 
 
 async def test_a_broker_that_dies_fails_the_load(data_folder: object) -> None:
-    from pathlib import Path
-
     with NatsServer(Path(str(data_folder))) as server:
         issuing = asyncio.ensure_future(
             issue_load(where(server), an_order(), "b2", a_load(2000), 1.0)
@@ -165,3 +169,69 @@ def test_batches_hold_every_query_once() -> None:
     numbers = np.concatenate([np.frombuffer(batch.query, "<i4") for batch in batches])
     assert numbers.tolist() == list(range(queries))
     assert (batches[1].error_rows, batches[1].error_texts) == ((1,), ("x",))
+
+
+def served_within(service_ns: int) -> bytes:
+    return msgpack.packb({"status": 0, "service_ns": service_ns})  # type: ignore[no-any-return]
+
+
+async def issued_to(
+    server: NatsServer, answer: Callable[[dict[str, object]], Awaitable[bytes]], most: int
+) -> tuple[LoadRecord, Continuation]:
+    """Issue a Poisson load at 1000/s in blocks of 300, as far as its rule lets it go on."""
+    rule = Blocks(least=1, most=most, interval=0.1, budget_s=60)
+    subject = an_order().subject.model_copy(update={"blocks": rule})
+    order = an_order().model_copy(update={"subject": subject})
+
+    def longer(queries: int) -> Load:
+        return scenario_named("poisson")({"rate_hz": 1000, "queries": queries}, 2, 12)
+
+    load, continuation = continuation_of(order, order.session.runs[0], longer(300), longer)
+    async with answering(server, answer):
+        issued = await issue_load(where(server), order, "b2", load, 5.0, continuation=continuation)
+    assert issued.due_ns.tolist() == poisson_due_ns(1000, issued.queries, 1).tolist()
+    assert (issued.issued_ns >= issued.due_ns).all()
+    assert issued.failed == 0
+    return issued, continuation
+
+
+async def test_a_steady_agent_s_load_ends_once_it_is_known(nats_server: NatsServer) -> None:
+    async def steady(_: dict[str, object]) -> bytes:
+        return served_within(7_000)
+
+    issued, continuation = await issued_to(nats_server, steady, 40)
+    assert 600 <= issued.queries < 12_000
+    assert continuation.ending(issued) == ("interval", "")
+
+
+async def test_a_noisy_agent_s_load_goes_on_to_its_end_and_says_so(
+    nats_server: NatsServer,
+) -> None:
+    async def noisy(query: dict[str, object]) -> bytes:
+        block = int(str(query["query"])) // 300
+        return served_within(9_000 if block % 2 else 5_000)
+
+    issued, continuation = await issued_to(nats_server, noisy, 6)
+    reason, caveat = continuation.ending(issued)
+    assert (issued.queries, reason) == (1800, "most")
+    assert caveat.startswith("ended at 1800 queries, the most allowed: the interval of the median")
+
+
+async def test_an_agent_that_does_not_keep_up_gets_no_further_queries(
+    nats_server: NatsServer,
+) -> None:
+    async def slow(_: dict[str, object]) -> bytes:
+        return served_within(10**12)
+
+    issued, continuation = await issued_to(nats_server, slow, 9)
+    assert issued.queries == 300
+    assert continuation.ending(issued)[0] == "overload"
+
+
+async def test_a_broker_that_dies_fails_a_load_that_goes_on(data_folder: object) -> None:
+    with NatsServer(Path(str(data_folder))) as server:
+        issuing = asyncio.ensure_future(issued_to(server, well, 9))
+        await asyncio.sleep(1.5)
+        server.kill()
+        with pytest.raises(IssuerFailed):
+            await issuing
