@@ -14,24 +14,27 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
-from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.permissions import PERMISSIONS
+from cli.cluster.keys import ensure_key
+from cli.cluster.members import Members
+from mlscope.bus.permissions import agent_key, invitation_key
 from mlscope.client.errors import EvaluationRefused
+from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, PEOPLE, inbox_of, key_file
 from tests.faults.made_messages import made_message
 from tests.flow.clusters import Cluster, online, running
 
-KEYS = tuple(name for name in PERMISSIONS if name != "provisioner")
+FUZZED = tuple(name for name in KEYS if name != "provisioner")
 CHUNK = 1000
 _AGENT_WITHIN_S = 60.0
+_INVITED_S = 86_400.0
 
 
 async def send_made(cluster: Cluster, seed: int, first: int, count: int) -> int:
     """Publish messages `first` and the following `count`, key after key; return how many."""
     sent = 0
-    for key in KEYS:
+    for key in FUZZED:
         client = await _connected(cluster, key)
-        for number in range(first, first + -(-count // len(KEYS))):
-            message = made_message(key, seed, number)
+        for number in range(first, first + -(-count // len(FUZZED))):
+            message = made_message(key, KEYS[key].publish, seed, number)
             if message is None:
                 continue
             await client.publish(
@@ -43,6 +46,21 @@ async def send_made(cluster: Cluster, seed: int, first: int, count: int) -> int:
     return sent
 
 
+def admit_everyone(cluster: Cluster) -> None:
+    """Have the broker know an agent and a machine by keys of their own, and people of each role."""
+    members = Members(cluster.folder)
+    for name in (agent_key(AGENT), invitation_key(INVITED)):
+        ensure_key(cluster.folder / "keys", name)
+    public = ensure_key(cluster.folder / "keys", agent_key(AGENT)).public
+    members.invite(AGENT, public, time.time() + _INVITED_S)
+    assert members.admit(AGENT, public)
+    invited = ensure_key(cluster.folder / "keys", invitation_key(INVITED)).public
+    members.invite(INVITED, invited, time.time() + _INVITED_S)
+    for asker in PEOPLE:
+        cluster.mlscope("people", "add", asker.name, "--role", asker.role)
+    members.notify()
+
+
 async def _connected(cluster: Cluster, key: str) -> Client:
     async def ignored(_: Exception) -> None:
         return None
@@ -50,8 +68,11 @@ async def _connected(cluster: Cluster, key: str) -> Client:
     client = Client()
     await client.connect(
         cluster.nats_url,
-        nkeys_seed=str(cluster.key(key)),
-        inbox_prefix=inbox_prefix(key).encode(),
+        nkeys_seed=str(key_file(cluster.folder, key)),
+        inbox_prefix=inbox_of(key).encode(),
+        # The broker learns of new keys a moment after they are made.
+        max_reconnect_attempts=-1,
+        allow_reconnect=True,
         error_cb=ignored,
         pending_size=1 << 27,
     )
@@ -63,6 +84,7 @@ def fuzz(cluster: Cluster, seed: int, messages: int, state: Path | None = None) 
 
     What is done is noted in the file `state`, if there is one, and not done again.
     """
+    admit_everyone(cluster)
     noted = json.loads(state.read_text("utf-8")) if state and state.exists() else {}
     done = noted if noted.get("seed") == seed else {"sent": 0, "number": 0}
     sent, number = done["sent"], done["number"]
@@ -70,7 +92,7 @@ def fuzz(cluster: Cluster, seed: int, messages: int, state: Path | None = None) 
         count = min(CHUNK, messages - sent)
         sent += asyncio.run(send_made(cluster, seed, number, count))
         assert cluster.restarted() == {}, f"seed {seed}, messages from {number} of each key"
-        number += -(-count // len(KEYS))
+        number += -(-count // len(FUZZED))
         if state is not None:
             state.write_text(json.dumps({"seed": seed, "sent": sent, "number": number}), "utf-8")
             sys.stderr.write(f"{sent} sent, no restart\n")

@@ -6,12 +6,12 @@ deeper. Each is made of a seed and a number alone, so that one that hurt is made
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
-from mlscope.bus.permissions import permission_of
 from schemas.encoding.message_index import COMMANDS, FACTS
 
 _TOKENS = ("e1", "e2", "r0", "r1", "a1", "first", "ghost", "scheduler", "x" * 64, "agent-first")
@@ -32,12 +32,13 @@ _REPLIES = (
     "", "", "", "x", "mlscope.v1.evaluation.e1.measured", "$JS.API.STREAM.PURGE.EVALUATIONS",
     "$KV.leases.agent-first", "_INBOX_scheduler.x", "mlscope.v1.request.evaluate", "x." * 100 + "x",
 )  # fmt: skip
+_CHANGES = ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT", "RESTORE")
 # What a key does with these is its right, and no fault: it changes streams, removes what they hold,
 # takes what its own service waits for, or tells the running agent that it is revoked.
 _LEFT_OUT = (
     "$JS.API.CONSUMER.MSG.NEXT.",
     "$JS.ACK.",
-    "$JS.API.STREAM.",
+    *(f"$JS.API.STREAM.{verb}." for verb in _CHANGES),
     "$JS.API.CONSUMER.DURABLE",
     "mlscope.v1.agent.first.revoked",
     "mlscope.v1.agent.first.drained",
@@ -54,10 +55,13 @@ class MadeMessage:
     reply: str
 
 
-def made_message(key: str, seed: int, number: int) -> MadeMessage | None:
-    """Return message `number` of a `seed` for a `key`; None where it may not publish any."""
+def made_message(key: str, publish: Sequence[str], seed: int, number: int) -> MadeMessage | None:
+    """Return message `number` of a `seed` for a `key` that may `publish` on some subjects.
+
+    None where nothing that it may publish is tried.
+    """
     chance = random.Random(f"{seed}/{key}/{number}")  # repeatable
-    rights = [right for right in permission_of(key).publish if not right.startswith(_LEFT_OUT)]
+    rights = [right for right in publish if not right.startswith(_LEFT_OUT)]
     if not rights:
         return None
     subject = _literal(chance.choice(rights), chance)

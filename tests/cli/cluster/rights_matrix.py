@@ -13,8 +13,8 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.permissions import PERMISSIONS, agent_key, invitation_key
+from mlscope.bus.permissions import PERMISSIONS
+from mlscope.bus.permissions_of_people import person_key
 from mlscope.bus.rights import fact_subject
 from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, SUSPECTS
 from schemas.dead import LetterBuried
@@ -29,22 +29,35 @@ from schemas.subjects import (
     join_subject,
     retry_subject,
 )
+from tests.cli.cluster.keyholders import (
+    AGENT,
+    INVITED,
+    KEYS,
+    NAMES,
+    PEOPLE,
+    inbox_of,
+    key_file,
+    served,
+)
 
-OWN, OTHER = "a1", "a2"
-KEYS = (*PERMISSIONS, agent_key(OWN), invitation_key(OWN))
+OWN, OTHER = AGENT, "a2"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
 _VIOLATION = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"")
 _AGENT_VERBS = ("start", "stop", "close", "query")
+_PEOPLE = ", ".join(f"`{person_key(asker.name)}`" for asker in PEOPLE)
 _HEAD = """# Rights of each key
 
 Written by `make rights`, which tries every key on every subject of a real server: {tries} tries.
 A test does the same and compares. `p`: the key may publish there, `s`: it may subscribe, `p*` or
 `s*`: on some of the subjects of that row, `·`: neither. What a key with an account of its own
-publishes reaches the log only where the log's account exports it ([security](security.md)). No key
-reaches it by a reply subject: `tests/cli/cluster/test_reply_subjects.py` tries all of them.
+publishes reaches the log only where the log's account exports it ([security](security.md)). None of
+these keys reaches it by a reply subject: `tests/cli/cluster/test_reply_subjects.py` tries each. The
+services, `curator`, `operator` and `provisioner` have the log's account, and may use it so.
 
-`agent-{own}` is the key of the agent `{own}` alone, `invitation-{own}` that of a machine which is
-asked to join as `{own}`.
+`agent-{own}` is the key of the agent `{own}` alone, `invitation-{invited}` that of a machine which
+is asked to join as `{invited}`. {people}
+are the keys of a viewer, a requester and an owner; what they publish within their accounts crosses
+as the commands of their role.
 
 """
 
@@ -84,6 +97,7 @@ def rows() -> Iterator[Row]:
     asker = Asker("ada", "owner")
     asked = tuple(asked_subject(asker, verb) for verb in COMMANDS)
     yield Row("commands that say who asks (`asked`)", asked)
+    yield Row(f"joining as {INVITED}", (join_subject(INVITED),))
     for agent in (OWN, OTHER):
         orders = tuple(agent_command(agent, verb) for verb in _AGENT_VERBS)
         yield Row(f"commands to {agent}", orders)
@@ -95,8 +109,8 @@ def rows() -> Iterator[Row]:
         yield Row(f"files of `{store.name}`", (f"$O.{store.name}.C.x",))
         yield Row(f"descriptions in `{store.name}`", (f"$O.{store.name}.M.x",))
     yield from _server_rows()
-    for key in KEYS:
-        yield Row(f"inbox of {key}", (f"{inbox_prefix(key)}.x",))
+    for key in NAMES:
+        yield Row(f"inbox of {key}", (f"{inbox_of(key)}.x",))
     yield Row("discovery", ("$SRV.PING", "$SRV.INFO", "$SRV.STATS.scheduler"))
     yield Row("the server itself (`$SYS`)", ("$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.x.CONNZ"))
 
@@ -145,8 +159,8 @@ async def tried(server: NatsServer, key: str, subjects: Sequence[str]) -> Outcom
     client = Client()
     await client.connect(
         server.url,
-        nkeys_seed_str=server.seeds[key],
-        inbox_prefix=inbox_prefix(key).encode(),
+        nkeys_seed=str(key_file(server.folder, key)),
+        inbox_prefix=inbox_of(key).encode(),
         error_cb=note,
         pending_size=1 << 26,
     )
@@ -171,7 +185,7 @@ async def matrix(folder: Path) -> Outcome:
     """Return what every key may do with every subject, on a server that keeps no stream."""
     outcome: dict[tuple[str, str], tuple[bool, bool]] = {}
     subjects = [subject for row in rows() for subject in row.subjects]
-    with NatsServer(folder, names=KEYS) as server:
+    with served(folder) as server:
         for key in KEYS:
             outcome |= await tried(server, key, subjects)
     return outcome
@@ -187,7 +201,7 @@ def page(outcome: Outcome) -> str:
             lines.append(f"| {row.label} | {' | '.join(cell or '·' for cell in cells)} |")
         else:
             nobody.append(row.label)
-    head = _HEAD.format(tries=f"{2 * len(outcome):,}", own=OWN)
+    head = _HEAD.format(tries=f"{2 * len(outcome):,}", own=OWN, invited=INVITED, people=_PEOPLE)
     ending = f"\nNo key may publish or subscribe to: {'; '.join(nobody)}.\n"
     return f"{head}{chr(10).join(lines)}\n{ending}"
 

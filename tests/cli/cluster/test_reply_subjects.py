@@ -1,21 +1,27 @@
-"""No key reaches the log by a reply subject: every right that it has, answered onto the log."""
+"""No key outside the log's account reaches the log by a reply subject.
+
+Every right that a key has is tried, answered onto the log.
+"""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from nats.aio.client import Client
 
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus.accounts import INSIDE
-from mlscope.bus.inboxes import ANSWERS, inbox_prefix
-from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
+from mlscope.bus.inboxes import ANSWERS
+from mlscope.bus.permissions import CURATOR, OPERATOR
 from mlscope.provision import provision
 from mlscope.settings import Settings
+from tests.cli.cluster.keyholders import KEYS, inbox_of, key_file, served
 from tests.mlscope.bus.permission_trace import covers
 
 ROOT = "mlscope.v1"
-OUTSIDERS = sorted({*PERMISSIONS, agent_key("a1")} - INSIDE)
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "security.md"
+OUTSIDERS = sorted(KEYS.keys() - INSIDE)
 STORED = (
     f"{ROOT}.evaluation.forged.measured",
     f"{ROOT}.analysis.forged.completed",
@@ -37,9 +43,8 @@ DESTRUCTIVE = (
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    """Run a provisioned server that also knows an agent by a key of its own."""
-    names = (*PERMISSIONS, agent_key("a1"))
-    with NatsServer(tmp_path_factory.mktemp("guarded"), names=names) as server:
+    """Run a server that knows every kind of key."""
+    with served(tmp_path_factory.mktemp("guarded")) as server:
         yield server
 
 
@@ -52,8 +57,8 @@ async def opened(server: NatsServer, name: str) -> Client:
     client = Client()
     await client.connect(
         server.url,
-        nkeys_seed_str=server.seeds[name],
-        inbox_prefix=inbox_prefix(name).encode(),
+        nkeys_seed=str(key_file(server.folder, name)),
+        inbox_prefix=inbox_of(name).encode(),
         error_cb=ignored,
     )
     return client
@@ -91,7 +96,7 @@ async def test_no_answer_lands_in_the_log(guarded: NatsServer, name: str) -> Non
     await provision(_settings(guarded))
     reader, intruder = await opened(guarded, "provisioner"), await opened(guarded, name)
     body = json.dumps({"seq": 1, "batch": 10, "forged": name}).encode()
-    for right in permission_of(name).publish:
+    for right in KEYS[name].publish:
         if right == ANSWERS:
             continue
         await intruder.publish(literal(right), body)
@@ -102,7 +107,7 @@ async def test_no_answer_lands_in_the_log(guarded: NatsServer, name: str) -> Non
     await settle(intruder)
     await settle(reader)
     counts = await stored_subjects(reader)
-    granted = permission_of(name).publish
+    granted = KEYS[name].publish
     forged = [one for one in STORED if one in counts and not _is_granted(granted, one)]
     await intruder.close()
     await reader.close()
@@ -132,3 +137,24 @@ def _is_granted(rights: tuple[str, ...], subject: str) -> bool:
 
 def _settings(server: NatsServer) -> Settings:
     return Settings(nats_url=server.url, nats_seed_file=server.seed_files["provisioner"])
+
+
+@pytest.mark.parametrize("name", ["gateway", OPERATOR, CURATOR])
+async def test_a_key_of_the_logs_account_can_do_harm_as_the_docs_say(
+    guarded: NatsServer, name: str
+) -> None:
+    """A promise that is not made: whoever reads a stream there has the end answered anywhere."""
+    await provision(_settings(guarded))
+    reader, holder = await opened(guarded, "provisioner"), await opened(guarded, name)
+    for right in KEYS[name].publish:
+        if right.startswith("$JS.API.DIRECT.GET."):
+            body = b'{"seq": 1, "batch": 10}'
+            await holder.publish(literal(right), body, reply="$JS.API.STREAM.DELETE.TRACES")
+    await settle(holder)
+    await settle(reader)
+    info = json.loads((await reader.request("$JS.API.STREAM.INFO.TRACES", b"")).data)
+    assert info["error"]["description"] == "stream not found"
+    assert f"| `{name}` |" in DOCS.read_text("utf-8")
+    assert "may delete any stream by a reply subject" in DOCS.read_text("utf-8")
+    await holder.close()
+    await reader.close()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.bus.permissions import permission_of
-from tests.cli.cluster.rights_matrix import KEYS, PAGE, Outcome, matrix, page, rows
+from tests.cli.cluster.keyholders import KEYS
+from tests.cli.cluster.rights_matrix import PAGE, Outcome, matrix, page, rows
 from tests.mlscope.bus.permission_trace import covers
 
 OUTCOMES: list[Outcome] = []
@@ -22,7 +22,7 @@ async def outcome(data_folder: Path) -> Outcome:
 async def test_what_is_not_granted_fails_and_what_is_granted_does_not(outcome: Outcome) -> None:
     wrong = []
     for (key, subject), (may_publish, may_subscribe) in outcome.items():
-        permission = permission_of(key)
+        permission = KEYS[key]
         is_pattern = ">" in subject
         publish = not is_pattern and any(covers(right, subject) for right in permission.publish)
         subscribe = any(covers(right, subject) for right in permission.subscribe)
