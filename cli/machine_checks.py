@@ -215,7 +215,7 @@ def hardware_counters() -> Finding:
     if not level:
         return Finding(name, "note", "no perf events", "use Linux with perf events")
     if not any(_EVENT_SOURCES.glob("cpu*")) and not any(_EVENT_SOURCES.glob("armv*")):
-        advice = "in a virtual machine the host must pass them on"
+        advice = "in a virtual machine the host must expose them"
         return Finding(name, "note", "this processor offers none", advice)
     if int(level) <= _LEAST_PARANOID:
         return Finding(name, "ok", f"perf_event_paranoid={level}")
@@ -228,16 +228,18 @@ def sandbox() -> Finding:
     version = landlock_version()
     if version:
         return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
-    advice = "models can read and write what the agent can: open trusted ones, or use Linux 5.13"
+    advice = (
+        "models can read and write what the agent can: open only trusted ones, or use Linux 5.13"
+    )
     return Finding("sandbox", "note", "this kernel has no Landlock", advice)
 
 
 def models() -> Finding:
     """Say whose models an agent with these settings opens."""
     if Settings.read(os.environ).opens_any_model:
-        advice = "requests may bring models of their own; MLSCOPE_MODELS=catalog opens none of them"
+        advice = "requests may bring their own models; MLSCOPE_MODELS=catalog refuses them"
         return Finding("models", "ok", "an agent here opens any model (MLSCOPE_MODELS)", advice)
-    text = "an agent here opens models of its own catalog alone (MLSCOPE_MODELS)"
+    text = "an agent here opens only models of its own catalog (MLSCOPE_MODELS)"
     return Finding("models", "ok", text)
 
 
@@ -263,7 +265,7 @@ def gpus() -> Finding:
     names = [accelerator.name for accelerator in nvidia_accelerators()]
     if names:
         return Finding("gpu", "ok", ", ".join(names))
-    advice = "if there is one: NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
+    advice = "if there is one: install NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
     return Finding("gpu", "note", "none found", advice)
 
 

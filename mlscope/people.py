@@ -82,12 +82,12 @@ def _person_in(file: Path) -> Person | None:
     try:
         fields: Mapping[str, Any] = json.loads(file.read_text("utf-8"))
         if not re.fullmatch(ALLOWED, file.stem):
-            raise ValueError("the file's name is no person's name")
+            raise ValueError("the file's name is not a person's name")
         (role,) = [role for role in ROLES if role == fields["role"]]
         asker = Asker(file.stem, role, int(fields["at_most"]), int(fields["per_day"]))
         public_key, token = str(fields["public_key"]), str(fields["token"])
         if not token:
-            raise ValueError("its token is empty: nobody could be told apart by it")
+            raise ValueError("its token is empty: it identifies nobody")
         return Person(asker, public_key, token, float(fields["since_s"]))
     except (OSError, KeyError, TypeError, ValueError) as error:
         _log.warning("%s holds no person: %s: %s", file, type(error).__name__, error)

@@ -29,7 +29,7 @@ async def admit(members: Members, command: ReceivedCommand) -> bytes:
     """Answer a machine that wants to join the `members`; `command` holds its public key."""
     agent = command.subject.rsplit(".", 1)[-1]
     if not members.admit(agent, command.body.decode("ascii", "replace")):
-        message = f"the invitation of {agent} was used or has ended: invite it again"
+        message = f"the invitation of {agent} was used or has expired: invite it again"
         return encode_body(Refused(error="conflict", message=message), json_text=True)
     _log.info("a machine joined", extra={"agent": agent})
     members.notify()

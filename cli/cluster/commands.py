@@ -45,7 +45,7 @@ def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
         default="",
         metavar="ADDRESS",
         help="let other machines reach the broker and the pages at this address, over TLS "
-        "(default: MLSCOPE_LISTEN, else this machine alone)",
+        "(default: MLSCOPE_LISTEN, else this machine only)",
     )
     up_parser.set_defaults(run=up)
     down_parser = subparsers.add_parser("down", help="stop the local cluster")

@@ -99,7 +99,7 @@ async def drain(arguments: argparse.Namespace) -> int:
     """Give an agent no new evaluations. Raises Misused for a name that no agent has."""
     await _check_name(arguments)
     await record_decision(arguments, AgentDrained(agent=arguments.name))
-    print(f"{arguments.name} ends the evaluations that it has, and gets no others")
+    print(f"{arguments.name} finishes the evaluations that it has and gets no new ones")
     return exits.OK
 
 
@@ -121,7 +121,7 @@ async def _check_name(arguments: argparse.Namespace) -> None:
 
 
 async def revoke(arguments: argparse.Namespace) -> int:
-    """Take back an agent's key: its connection closes, and its runs are repeated elsewhere.
+    """Revoke an agent's key: its connection closes, and its runs are repeated elsewhere.
 
     A revocation that failed after the key was gone is completed by the next one.
 
@@ -137,7 +137,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
         tell_broker(members, state)
     await record_decision(arguments, AgentRevoked(agent=agent))
     members.end_removal(agent)
-    print(f"the key of {agent} opens no connection any more")
+    print(f"the key of {agent} no longer works")
     return exits.OK
 
 

@@ -143,5 +143,5 @@ def caveats_hint(lines: Sequence[Mapping[str, object]], evaluation: str) -> str:
         return ""
     command = f"mlscope analyze {evaluation} {' '.join(names)}"
     if len(names) == 1:
-        return f"1 table has caveats of its own, printed by: {command}"
-    return f"{len(names)} tables have caveats of their own, printed by: {command}"
+        return f"1 table has its own caveats; to print them: {command}"
+    return f"{len(names)} tables have their own caveats; to print them: {command}"

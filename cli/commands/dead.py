@@ -36,7 +36,7 @@ async def dead(arguments: argparse.Namespace) -> int:
     if number.isdecimal():
         letters = [letter for letter in letters if letter.sequence == int(number)]
         if not letters:
-            raise Misused(f"no dead letter {number}; `mlscope dead` lists those there are")
+            raise Misused(f"no dead letter {number}; `mlscope dead` lists them")
     if action:
         return await _settle(settings, action, letters)
     write_rows(Rows(_COLUMNS, tuple(map(_row, letters))), arguments.output)
@@ -54,7 +54,7 @@ def _action_and_number(arguments: argparse.Namespace) -> tuple[str, str]:
     number = which if is_settling else action
     if number.isdecimal() or number == (_ALL if is_settling else ""):
         return action if is_settling else "", number
-    raise Misused(f"{number!r} is no number of a letter; `mlscope dead` lists those there are")
+    raise Misused(f"{number!r} is not the number of a letter; `mlscope dead` lists them")
 
 
 async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) -> int:

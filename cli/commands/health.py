@@ -24,7 +24,7 @@ def health(arguments: argparse.Namespace) -> int:
     announced = Announced.read(file)
     if arguments.end and announced and count_silence(file, hearing) >= _SILENCES:
         count_silence(file, "starting")
-        print(f"{arguments.service}: ended, to be started again")
+        print(f"{arguments.service}: killed, so that it is restarted")
         with suppress(ProcessLookupError):
             # One that hangs does not hear a softer signal.
             os.kill(announced.pid, signal.SIGKILL)

@@ -45,7 +45,7 @@ def join(arguments: argparse.Namespace) -> int:
     elif not (folder / "member.json").exists():
         raise Misused("no invitation: `mlscope agents invite NAME` on the cluster prints one")
     os.environ.update(member_environ(folder), MLSCOPE_DATA=str(data.resolve()))
-    print(f"{os.environ['MLSCOPE_AGENT_ID']} runs; end it with Ctrl-C", file=sys.stderr)
+    print(f"{os.environ['MLSCOPE_AGENT_ID']} is running; stop it with Ctrl-C", file=sys.stderr)
     return serve(argparse.Namespace(service="agent"))
 
 
@@ -120,7 +120,9 @@ async def _ask(settings: Settings, agent: str, public: str) -> None:
     try:
         await connection.open(_WITHIN_S)
     except NotPermitted:
-        raise Misused(f"the invitation of {agent} was used or has ended: invite it again") from None
+        raise Misused(
+            f"the invitation of {agent} was used or has expired: invite it again"
+        ) from None
     try:
         answer = bytes((await connection.request(join_subject(agent), public.encode())).data)
     finally:

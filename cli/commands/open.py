@@ -28,7 +28,7 @@ async def open_page(arguments: argparse.Namespace) -> int:
     # Others of this machine see the browser's arguments: a ticket of its own, which ends soon.
     opened = browser_address(page, arguments, _OPENED_S)
     if not arguments.print_only and not await asyncio.to_thread(webbrowser.open, opened):
-        print("no browser here: open the address in one", file=sys.stderr)
+        print("no browser on this machine: open the address in another one", file=sys.stderr)
     return exits.OK
 
 

@@ -48,8 +48,8 @@ async def add(arguments: argparse.Namespace) -> int:
     state, folder = running_state(data), people_folder(data)
     if (folder / f"{arguments.name}.removing").exists():
         raise Misused(
-            f"the removal of {arguments.name} is not recorded: `mlscope people remove "
-            f"{arguments.name}` ends it; then add the person anew"
+            f"the removal of {arguments.name} was not recorded: run `mlscope people remove "
+            f"{arguments.name}` again, then add the person"
         )
     asker = Asker(arguments.name, arguments.role, arguments.at_most, arguments.per_day)
     before = {person.asker.name: person for person in People(folder).all()}.get(asker.name)
@@ -94,5 +94,5 @@ async def remove(arguments: argparse.Namespace) -> int:
     await record_decision(arguments, PersonRemoved(person=name))
     for file in (folder / f"{name}.nk", folder / f"{name}.token", begun):
         file.unlink(missing_ok=True)
-    print(f"the key and the token of {name} open nothing any more")
+    print(f"the key and the token of {name} no longer work")
     return exits.OK

@@ -51,7 +51,7 @@ def _token_file(data_folder: Path) -> Path:
     """Return the file with the token of a local cluster's gateway. Raises InvalidSetting."""
     path = data_folder / "keys" / TOKEN_FILE
     if not path.is_file():
-        needed = f"a file with a secret text: there is no cluster's in {data_folder}"
+        needed = f"a file with a token: {data_folder} has none of a local cluster"
         raise InvalidSetting("MLSCOPE_GATEWAY_TOKEN_FILE", "", needed)
     return path
 

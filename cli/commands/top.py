@@ -87,7 +87,7 @@ def screen(agents: Sequence[AgentStatus], running: Sequence[Progress]) -> list[s
         rows = Rows(_RUN_COLUMNS, tuple(map(run_row, running)), folds=True)
         lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
     else:
-        lines.append("nothing runs; start with: mlscope run MODEL")
+        lines.append("nothing is running; start with: mlscope run MODEL")
     return lines
 
 

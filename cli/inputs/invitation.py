@@ -36,5 +36,5 @@ def invitation_in(word: str) -> Invitation:
         text = zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
         return Invitation(**json.loads(text))
     except (binascii.Error, zlib.error, ValueError, TypeError):
-        advice = "copy the whole word that `mlscope agents invite NAME` printed"
+        advice = "copy all that `mlscope agents invite NAME` printed after `join`"
         raise Misused(f"not an invitation: {advice}") from None

@@ -11,7 +11,7 @@ class BrokenBackup(BackupError):
     def __init__(self, reason: str) -> None:
         """Give the `reason`."""
         self.reason = reason
-        super().__init__(f"not a whole backup: {reason}; nothing was restored")
+        super().__init__(f"not a complete backup: {reason}; nothing was restored")
 
 
 class NewerBackup(BackupError):

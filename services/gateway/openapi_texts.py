@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "Last-Event-ID": "the id of the last event received: the stream goes on behind it",
+        "Last-Event-ID": "the id of the last event received: the stream continues after it",
         "accelerator": "a part of an accelerator's name, in any case",
         "accelerator_memory_bytes": "least memory of an accelerator, in bytes",
         "agent": "an agent's id; several may be named by repeating the parameter",

@@ -60,7 +60,7 @@ EXPLORATION = Exploration(
         "a warm one. The analysis cold_start of an evaluation shows its layers."
     ),
     columns=(
-        text_column("subject", "The model, and what tells its system apart."),
+        text_column("subject", "The model, and what distinguishes its system."),
         *PLACE_COLUMNS,
         int_column("open", "Time to open the model.", "ns"),
         int_column("first_run", "Time of the first prediction.", "ns"),

@@ -57,7 +57,7 @@ EXPLORATION = Exploration(
         "machines; the interval is that of the throughput. Idle time is paid for too."
     ),
     columns=(
-        text_column("subject", "The model, and what tells its system apart."),
+        text_column("subject", "The model, and what distinguishes its system."),
         *PLACE_COLUMNS,
         float_column("price", "Hourly price of the agent, as given.", "USD/h"),
         float_column("samples_per_s", "Highest throughput.", "1/s"),

@@ -98,7 +98,7 @@ EXPLORATION = Exploration(
         "Donner 2008)."
     ),
     columns=(
-        text_column("subject", "The model, and what tells its system apart."),
+        text_column("subject", "The model, and what distinguishes its system."),
         *PLACE_COLUMNS,
         int_column("base_batch_size", "The smallest measured batch size."),
         *estimate_columns("speedup", "Throughput relative to the smallest batch size.", "1"),

@@ -158,7 +158,7 @@ def _match_variant(
     absent = [
         AgentReason(
             agent=agent,
-            reason="is an import that plays back its own evaluation alone"
+            reason="is an import that plays back only its own evaluation"
             if agent in known_names
             else "is not known here",
         )

@@ -185,9 +185,9 @@ def disallowed_model(
     """
     if agent.models is not None:
         if not digest_of(model).startswith(agent.models):
-            yield "opens models of its own catalog alone (MLSCOPE_MODELS=catalog there)"
+            yield "opens only models of its own catalog (MLSCOPE_MODELS=catalog there)"
         elif options.get(OPTION) == UNVERIFIED and refused_in(model.model, {}) is not None:
-            yield "opens verified files alone (MLSCOPE_MODELS=catalog there)"
+            yield "opens only verified files (MLSCOPE_MODELS=catalog there)"
     has_code = any(getattr(model, field) for field in CODE_FIELDS)
     if has_code and not agent.allows_inline_python:
         yield "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"

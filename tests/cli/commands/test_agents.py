@@ -95,7 +95,7 @@ async def test_a_machine_joins_once_and_is_revoked(
         seed = ensure_key(older, "agent").seed
         (older / "member.json").write_text("{}")
         membership = {"agent.nk": f"{seed}\n", "member.json": "{}"}
-        with pytest.raises(Misused, match="was used or has ended"):
+        with pytest.raises(Misused, match="was used or has expired"):
             await join.become_member(invitation, older)
         assert {path.name: path.read_text() for path in older.iterdir()} == membership
         # The answer was lost: the same word is taken again from the machine that has joined.

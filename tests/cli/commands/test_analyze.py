@@ -72,10 +72,10 @@ def test_tables_with_caveats_are_marked_and_named_in_a_command() -> None:
     assert [line.split()[1] for line in printed if line[:2] == "A2"] == ["layers*"]
     assert printed[-1].split() == ["levels", "7", "short"]
     assert caveats_hint(lines, "e1") == (
-        "1 table has caveats of its own, printed by: mlscope analyze e1 layers"
+        "1 table has its own caveats; to print them: mlscope analyze e1 layers"
     )
     assert caveats_hint([lines[0], {**LINES[1], "caveats": 1}], "e1") == (
-        "2 tables have caveats of their own, printed by: mlscope analyze e1 layers levels"
+        "2 tables have their own caveats; to print them: mlscope analyze e1 layers levels"
     )
     assert caveats_hint(LINES, "e1") == ""
 
@@ -132,7 +132,7 @@ async def test_analyses_in_short_say_which_of_them_have_caveats(
     short = await mlscope("analyze", E1)
     assert short.err.splitlines() == [
         "note: r0: noisy",
-        f"1 table has caveats of its own, printed by: mlscope analyze {E1} kernels",
+        f"1 table has its own caveats; to print them: mlscope analyze {E1} kernels",
     ]
     assert "*" not in short.out
     assert (await mlscope("analyze", E1, "-o", "csv")).err == ""

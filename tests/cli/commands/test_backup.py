@@ -43,5 +43,5 @@ async def test_a_file_that_is_no_backup_moves_no_data(data_folder: Path, tmp_pat
     broken.write_bytes(b"PK not whole")
     command = CommandLine(MLSCOPE_DATA=str(data_folder))
     refused = await command("restore", str(broken), "--replace")
-    assert (refused.code, "not a whole backup" in refused.err) == (exits.FAILED, True)
+    assert (refused.code, "not a complete backup" in refused.err) == (exits.FAILED, True)
     assert (data_folder / "nats").is_dir()

@@ -49,7 +49,7 @@ async def test_a_hung_service_is_silent_and_ended_at_the_third_question(
     for _ in range(2):
         silent = await line(*question)
         assert (silent.code, silent.out) == (exits.FAILED, "registry: silent\n")
-    assert "ended, to be started again" in (await line(*question)).out
+    assert "killed, so that it is restarted" in (await line(*question)).out
     assert (await ended(process)).code == -signal.SIGKILL
 
 

@@ -51,4 +51,4 @@ def test_an_empty_screen_says_what_to_do() -> None:
 async def test_once_prints_and_ends(mlscope: CommandLine, standing: StandIns) -> None:
     ended = await mlscope("top", "--once")
     assert ended.code == exits.OK
-    assert "nothing runs" in ended.out
+    assert "nothing is running" in ended.out

@@ -45,7 +45,7 @@ def decoded_on_device(
     operators = [operator_of(step.step, labels) for step in ports[0].steps if step.step]
     forms = _forms_on_device(operators)
     if not forms:
-        raise BadOption(OPTION, "device", "host: the first step is no decode to RGB or BGR")
+        raise BadOption(OPTION, "device", "host: the first step is not a decode to RGB or BGR")
     head, rest = operators[: len(forms)], operators[len(forms) :]
     steps = predictor.picture_steps(forms)
     note = _difference_note(steps, head, sample)

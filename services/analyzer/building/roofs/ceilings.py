@@ -54,7 +54,11 @@ class Ceilings:
             figures.append(f"{shown(value, unit)}{spread}{sheet}")
         method = f" ({self.method})" if self.method else ""
         source = "" if self.kind == "measured" else "; from the datasheet, not measured there"
-        doubt = f"; it may be higher: {self.disturbance} meanwhile" if self.disturbance else ""
+        doubt = (
+            f"; it may be higher: {self.disturbance} during the measurement"
+            if self.disturbance
+            else ""
+        )
         return f"{' and '.join(figures)}{method}{source}{doubt}"
 
     def roof(self, intensity: float | None) -> float | None:

@@ -132,7 +132,7 @@ class AgentView:
             ("Labels", labels),
             ("Python", announcement.python_version),
             ("mlscope", announcement.mlscope_version),
-            ("Models", "any" if announcement.models is None else "of its own catalog alone"),
+            ("Models", "any" if announcement.models is None else "only those of its own catalog"),
             ("Python code in requests", "allowed" if is_open else "not allowed"),
             ("Reserved", "for one request" if announcement.reserved_for else ""),
         ]

@@ -154,7 +154,7 @@ def test_a_disturbed_roof_is_said_to_be_low_and_makes_no_error() -> None:
         "l: 1 of 2 rows is above the roof, by up to 2 times: the true roof may be higher"
         in table.caveats
     )
-    low = "; it may be higher: other processes used 40% of the cores meanwhile"
+    low = "; it may be higher: other processes used 40% of the cores during the measurement"
     assert any(caveat.endswith(low) for caveat in table.caveats)
     assert not any("error of mlscope" in text for text in (table.verdict, *table.caveats))
 

@@ -358,7 +358,7 @@ def test_an_agent_reserved_for_a_request_serves_and_hinders_no_other() -> None:
 def test_who_names_a_reserved_agent_is_told_why_not() -> None:
     catalog = a_catalog(an_agent("imported", reserved_for="import e1"))
     (told,) = match(a_request(agents=["imported"]), catalog, {}).reasons
-    assert told.reason == "is an import that plays back its own evaluation alone"
+    assert told.reason == "is an import that plays back only its own evaluation"
 
 
 def test_only_who_went_a_short_while_ago_is_named() -> None:

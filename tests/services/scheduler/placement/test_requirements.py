@@ -181,7 +181,7 @@ def test_an_agent_of_a_catalog_opens_no_other_model() -> None:
     own, other = a_model(), a_model(description="another's of this name and version")
     agent = an_agent(models=tuple(digest[:12] for digest in model_digests([own])))
     assert reason(agent, {"models": (own,)}) == ""
-    told = "opens models of its own catalog alone (MLSCOPE_MODELS=catalog there)"
+    told = "opens only models of its own catalog (MLSCOPE_MODELS=catalog there)"
     assert reason(agent, {"models": (other,)}) == told
     assert reason(agent, {"models": (own,)}, model=other) == told
     assert reason(an_agent(models=()), {"models": (own,)}) == told
@@ -193,7 +193,7 @@ def test_an_agent_of_a_catalog_opens_no_file_that_nobody_verified() -> None:
     agent = an_agent(models=tuple(digest[:12] for digest in model_digests([own])))
     unverified = {"options": {"weights": "unverified"}}
     told = reason(agent, {"models": (own,)}, **unverified)
-    assert told == "opens verified files alone (MLSCOPE_MODELS=catalog there)"
+    assert told == "opens only verified files (MLSCOPE_MODELS=catalog there)"
     assert reason(an_agent(), {"models": (own,)}, **unverified) == ""
 
 

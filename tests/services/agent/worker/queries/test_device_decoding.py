@@ -265,8 +265,12 @@ def test_a_resize_that_a_device_lacks_stays_on_the_host() -> None:
 @pytest.mark.parametrize(
     ("steps", "first", "reason"),
     [
-        ([NORMALIZE], PHOTOS[0], "the first step is no decode"),
-        ([Step(operator="decode", parameters={"color_mode": "L"})], PHOTOS[0], "no decode to RGB"),
+        ([NORMALIZE], PHOTOS[0], "the first step is not a decode"),
+        (
+            [Step(operator="decode", parameters={"color_mode": "L"})],
+            PHOTOS[0],
+            "not a decode to RGB",
+        ),
         ([DECODE, RESIZE], np.zeros((4, 4, 3)), "whose samples are files"),
         ([DECODE, RESIZE], b"\x89PNG\r\n", "the first sample is not a JPEG file"),
     ],
