@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cli import exits
 from cli.arguments import build_parser
+from cli.missing_packages import missing_package_text
 from cli.parser import parse
 
 
@@ -28,6 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has closed the pipe; Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.OK
+    except ImportError as error:
+        # Not among the failures: to import these needs the same packages.
+        if not (text := missing_package_text(error)):
+            raise
+        print(f"mlscope {arguments.command}: {text}", file=sys.stderr)
+        return exits.FAILED
     except Exception as error:
         from cli.failures import explain
 
