@@ -31,6 +31,7 @@ from services.analyzer.building.pipeline import (
 )
 from services.analyzer.building.rates import samples_rate
 from services.analyzer.building.table import trimmed_cells
+from services.analyzer.frames.derived import once_a_run
 from services.analyzer.frames.evaluation import PREDICT, ROOT_LEVEL, Frames, Run
 
 THIS_RUN, BEFORE_CLOCK = "this run", "before the clock"
@@ -156,6 +157,7 @@ def _ahead_of(frames: Frames, run: Run) -> Iterator[Run]:
     yield from sorted(alike, key=lambda other: other.row.scenario != run.row.scenario)
 
 
+@once_a_run
 def _predict_margin(run: Run) -> Margin:
     calls = stage_spans(run).filter(stage=PREDICT)
     times = (calls["end_ns"] - calls["start_ns"]).to_numpy()

@@ -10,7 +10,7 @@ import polars as pl
 
 from mlscope.quantities import estimated
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text
+from services.analyzer.building.best import Leader, estimate_text
 from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import (
     UNKNOWN,
@@ -68,7 +68,7 @@ def stage_rows(frames: Frames, run: Run) -> list[_Cells]:
     rates = stage_rates(frames, run, together)
     slowest = bottleneck(run, rates)
     load = margin_in(slowest.row, "load") if slowest else UNKNOWN
-    in_doubt = [row["stages"] for row in (slowest.row, *slowest.rivals)] if slowest else []
+    is_limited = not run.is_open_loop or (load.value or 1.0) >= LEAST_REACHED
     return [
         {
             **run_cells(run.row),
@@ -78,21 +78,26 @@ def stage_rows(frames: Frames, run: Run) -> list[_Cells]:
             "bound": share(together.value, load.value),
             **load.cells("of_bound"),
             "is_bottleneck": None
-            if not slowest or (slowest.rivals and any(rate.stage in both for both in in_doubt))
-            else rate.stage in slowest.row["stages"],
+            if slowest is None
+            else is_limited and _limits(slowest, rate.stage),
         }
         for rate in rates
     ]
 
 
+def _limits(slowest: Leader, stage: str) -> bool | None:
+    """Return whether a stage is among the `slowest`; None where others may be slower."""
+    if not any(stage in row["stages"] for row in (slowest.row, *slowest.rivals)):
+        return False
+    return None if slowest.rivals else True
+
+
 def bottleneck_of(frames: Frames, run: Run) -> str:
     """Return the stage that limits a run's rate, "prepare and predict" for one device of both.
 
-    '' where none does beyond doubt, and for an open loop whose own rate is well below its bound.
+    '' where none does beyond doubt.
     """
     rows = stage_rows(frames, run)
-    if run.is_open_loop and rows and (rows[0]["of_bound"] or 0.0) < LEAST_REACHED:
-        return ""
     return " and ".join(row["stage"] for row in rows if row["is_bottleneck"])
 
 
@@ -142,6 +147,8 @@ def _verdict(rows: list[_Cells]) -> str:
     in_doubt = [row["stage"] for row in rows if row["is_bottleneck"] is None]
     slowest = [row["stage"] for row in rows if row["is_bottleneck"]]
     subject = f"The bottleneck of {run} is {' and '.join(slowest)}:"
+    if not slowest:
+        subject = f"No stage limits {run}, whose queries come more slowly:"
     limit = "the bound"
     if len(slowest) > 1:
         subject, limit = f"{subject[:-1]}, by one device:", "the device's rate of both in turn"
@@ -212,7 +219,9 @@ ANALYSIS = Analysis(
         ),
         *estimate_columns("of_bound", "The rate of the whole pipeline divided by that bound.", "1"),
         bool_column(
-            "is_bottleneck", "Whether the stage limits the run; null where intervals leave it open."
+            "is_bottleneck",
+            "Whether the stage limits the run; null where intervals leave it open. No stage limits "
+            f"an open loop below {LEAST_REACHED:.0%} of the bound.",
         ),
     ),
     compute=pipeline_stages,

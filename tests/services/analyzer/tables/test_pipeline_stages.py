@@ -189,6 +189,13 @@ def test_a_run_of_another_kind_does_not_have_the_model_alone(differing: dict[str
     assert (predict["alone_from"], predict["slowdown"]) == ("this run", None)
 
 
+def test_a_run_of_the_same_scenario_has_the_model_alone_rather_than_another() -> None:
+    other = ahead(3) | {"run": "o", "scenario": "online"}
+    run = pooled(5.5, 4, processes=14)
+    assert stages_of(run, other, ahead(4))["predict"]["alone_from"] == "a"
+    assert stages_of(run, other)["predict"]["alone_from"] == "o"
+
+
 ON_DEVICE = of_processes(0, prepare_threads=1, options={"decode": "device"})
 
 
@@ -228,7 +235,8 @@ def test_overlapping_calls_of_a_model_count_once() -> None:
 
 def test_a_load_below_every_rate_is_limited_by_none() -> None:
     run = pooled(5, 4, processes=1, due_ms=7)
-    assert [row["is_bottleneck"] for row in stages_of(run).values()] == [True, False, False]
+    assert [row["is_bottleneck"] for row in stages_of(run).values()] == [False] * 3
+    assert table_of(ANALYSIS, run).verdict.startswith("No stage limits r, whose queries come more")
     assert limiting(run) == ""
     assert limiting(pooled(5, 4, processes=1, due_ms=5)) == "prepare"
 
