@@ -5,7 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.counts import many
 from mlscope.load.scenarios import COLD
+from mlscope.load.stop_rule import RESULT_RULE
 from mlscope.quantities import number
 from schemas.analysis import Table
 from schemas.batch import SpanKind
@@ -48,7 +50,30 @@ def cold_start(frames: Frames) -> Table:
     for key in sorted(first.keys() - measured):
         rows += _reported_rows(first[key])
     by_part = {row["part"]: row for row in reversed(rows) if row["part"] in (OPEN, PREDICT)}
-    return make_table(ANALYSIS, rows, _verdict(by_part), run_warnings(frames))
+    results = (row for row in rows if row["part"] in (OPEN, PREDICT))
+    notes = [
+        _precision_note(row) for row in results if (row["agent"], row["batch_size"]) in measured
+    ]
+    return make_table(
+        ANALYSIS, rows, _verdict(by_part), [*run_warnings(frames), *filter(None, notes)]
+    )
+
+
+def _precision_note(row: Mapping[str, Any]) -> str:
+    """Return a caveat of a result that is known less well than other results are by default.
+
+    Openings are planned with the evaluation, so no further ones follow.
+    """
+    goal, cold, low, high = RESULT_RULE.interval / 2, row["cold"], row["cold_low"], row["cold_high"]
+    name = f"{row['run']}: its {'time to open' if row['part'] == OPEN else 'first run'}"
+    count = many(row["count"], "opening")
+    more = f"the goal is within {goal:.0%}: a larger `queries` makes it more certain"
+    if low is None or high is None:
+        return f"{name} has no interval, with {count}; {more}"
+    reach = max(high - cold, cold - low) / cold
+    if reach <= goal:
+        return ""
+    return f"{name} is known to within {reach:.0%} (95 % interval), with {count}; {more}"
 
 
 def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:
@@ -57,7 +82,10 @@ def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:
     predict = by_part[PREDICT]
     opening = "The"
     if OPEN in by_part:
-        opening = f"Opening takes {format_time(by_part[OPEN]['cold'])}, the"
+        row = by_part[OPEN]
+        once = row["count"] == 1
+        taken = format_time(row["cold"]) if once else estimate_text(row, "cold")
+        opening = f"Opening takes {taken}, the"
     if predict["count"] == 1:
         ratio_text = "" if predict["times"] is None else number(predict["times"], 3)
         cold = f"{format_time(predict['cold'])}, measured once"

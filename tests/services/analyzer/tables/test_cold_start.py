@@ -56,3 +56,38 @@ def test_openings_are_averaged_and_levels_matched() -> None:
     rows = rows_of(table_of(ANALYSIS, *cold, *warm))
     told = [(row["part"], row["count"], row["cold"], row["warm"]) for row in rows]
     assert told == [("predict", 2, 50_000, 10_000), ("layer", 2, 75_000, 1000)]
+
+
+def _openings(*open_ns: int) -> list[dict[str, Any]]:
+    """Return a cold run for each time to open; each first run takes 50 µs."""
+    return [
+        _cold(
+            run=f"c{number}",
+            session=f"c{number}",
+            spans=[span(0, 2, "open", ns, of=0), span(1, 2, "predict", 50_000, of=0)],
+        )
+        for number, ns in enumerate(open_ns)
+    ]
+
+
+def test_a_result_of_few_openings_says_how_well_it_is_known() -> None:
+    noisy = table_of(ANALYSIS, *_openings(600_000, 700_000, 800_000))
+    assert noisy.verdict.startswith("Opening takes 700 µs (452 … 948), the first run")
+    (note,) = (caveat for caveat in noisy.caveats if "the goal is within 5%" in caveat)
+    assert note.startswith("c0: its time to open is known to within 35% (95 % interval), with 3 ")
+    steady = table_of(ANALYSIS, *_openings(700_000, 701_000, 700_000))
+    assert not any("the goal is within" in caveat for caveat in steady.caveats)
+
+
+def test_one_opening_has_no_interval_and_says_so() -> None:
+    notes = [
+        caveat for caveat in table_of(ANALYSIS, *_openings(700_000)).caveats if "goal" in caveat
+    ]
+    assert [note.partition(";")[0] for note in notes] == [
+        "c0: its time to open has no interval, with 1 opening",
+        "c0: its first run has no interval, with 1 opening",
+    ]
+    noted = {"load_ns": 9000, "first_run_ns": 30_000}
+    assert not any(
+        "goal" in note for note in table_of(ANALYSIS, model_run(conditions=noted)).caveats
+    )
