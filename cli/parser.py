@@ -4,9 +4,11 @@ import argparse
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from cli import exits
+
+Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 _INVALID_CHOICE = re.compile(
     r"argument (?P<name>.*?): invalid choice: (?P<value>.*?) \(choose from (?P<choices>.*)\)"
@@ -71,6 +73,11 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unexpected argument {option!r}")
         options = re.findall(r"(?<![\w-])--[a-z][a-z-]*", self.format_help())
         self.error(f"unknown option {option}{_suggestion(option, options)}")
+
+
+def add_described(commands: Parsers, name: str, text: str) -> argparse.ArgumentParser:
+    """Add a parser to `commands`: `text` is the help of the word `name`, and its description."""
+    return commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:

@@ -15,7 +15,7 @@ from cli.arguments.operating import (
 from cli.arguments.publishing import add_assets, add_manifest
 from cli.arguments.reading import add_listing, add_reading
 from cli.cluster.commands import add_commands
-from cli.parser import Parser
+from cli.parser import Parser, add_described
 
 _TOPICS = ("exit-codes", "settings")
 
@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_keeping(commands)
     add_keys(commands)
     topics = ", ".join(_TOPICS)
-    help_parser = commands.add_parser("help", help=f"explain a command or a topic: {topics}")
+    help_parser = add_described(commands, "help", f"explain a command or a topic: {topics}")
     help_parser.add_argument("topic", nargs="?", default="", metavar="COMMAND or TOPIC")
     help_parser.set_defaults(run=_help)
     return parser

@@ -7,12 +7,12 @@ from cli.arguments.parts import (
     DEVICE_HELP,
     MODEL_HELP,
     WAIT_HELP,
-    Parsers,
     add_command,
     add_connection,
     add_machine,
     add_output,
 )
+from cli.parser import Parsers
 
 _EXPORT_FORMATS = (
     "log",

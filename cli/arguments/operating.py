@@ -8,11 +8,11 @@ from cli.arguments.parts import (
     DATA_HELP,
     SHIPPED_MODEL_HELP,
     URL_HELP,
-    Parsers,
     add_command,
     add_connection,
     add_output,
 )
+from cli.parser import Parsers
 
 _ROLES = ("viewer", "requester", "owner")
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")

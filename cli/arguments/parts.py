@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Callable, Coroutine
 from importlib import import_module
-from typing import TypeAlias
 
-Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
+from cli.parser import Parsers, add_described
+
 Command = Callable[[argparse.Namespace], int | Coroutine[object, object, int]]
 
 _FORMATS = ("table", "json", "csv")
@@ -36,7 +36,7 @@ def add_command(
 
         return asyncio.run(exit_code)
 
-    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser = add_described(commands, name, text)
     parser.set_defaults(run=run)
     return parser
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 from cli.arguments.parts import (
     SHIPPED_MODEL_HELP,
-    Parsers,
     add_command,
     add_connection,
     add_output,
 )
+from cli.parser import Parsers, add_described
 
 
 def add_manifest(commands: Parsers) -> None:
     """Add `manifest check|publish|withdraw`."""
-    parser = commands.add_parser("manifest", help="check, publish or withdraw a manifest")
+    parser = add_described(commands, "manifest", "check, publish or withdraw a manifest")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = add_command(
         actions, "check", "check manifest files and print their errors", function="manifest:check"
@@ -36,13 +36,13 @@ def add_manifest(commands: Parsers) -> None:
 
 def add_assets(commands: Parsers) -> None:
     """Add `models fetch` and `artifacts put|ls|rm`."""
-    models = commands.add_parser("models", help="download models' files before a run needs them")
+    models = add_described(commands, "models", "download models' files before a run needs them")
     actions = models.add_subparsers(dest="action", metavar="ACTION", required=True)
     fetch = add_command(
         actions, "fetch", "download models' files into this host's cache", function="models:fetch"
     )
     fetch.add_argument("models", nargs="+", metavar="MODEL", help=SHIPPED_MODEL_HELP)
-    artifacts = commands.add_parser("artifacts", help="store, list and remove files in the cluster")
+    artifacts = add_described(commands, "artifacts", "store, list and remove files in the cluster")
     actions = artifacts.add_subparsers(dest="action", metavar="ACTION", required=True)
     put = add_command(
         actions,

@@ -1,6 +1,7 @@
 """Commands that read results: ls, show, tables, analyze, watch; and cancel."""
 
-from cli.arguments.parts import Parsers, add_command, add_connection, add_machine, add_output
+from cli.arguments.parts import add_command, add_connection, add_machine, add_output
+from cli.parser import Parsers
 
 STATES = (
     "requested",

@@ -23,6 +23,7 @@ from cli.cluster.state import (
     running_state,
     status_table,
 )
+from cli.parser import Parsers, add_described
 from mlscope.logs import set_up_logging
 from mlscope.settings import Settings
 
@@ -32,9 +33,9 @@ _POLL_S = 0.02
 _OK, _FAILED, _NOT_UP = 0, 1, 3
 
 
-def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(subparsers: Parsers) -> None:
     """Add `up`, `down` and `status`; `run` of each parser maps arguments to an exit code."""
-    up_parser = subparsers.add_parser("up", help="run the local cluster in the foreground")
+    up_parser = add_described(subparsers, "up", "run the local cluster in the foreground")
     up_parser.add_argument(
         "--detach",
         action="store_true",
@@ -48,9 +49,9 @@ def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
         "(default: MLSCOPE_LISTEN, else this machine only)",
     )
     up_parser.set_defaults(run=up)
-    down_parser = subparsers.add_parser("down", help="stop the local cluster")
+    down_parser = add_described(subparsers, "down", "stop the local cluster")
     down_parser.set_defaults(run=down)
-    status_parser = subparsers.add_parser("status", help="show the local cluster's processes")
+    status_parser = add_described(subparsers, "status", "show the local cluster's processes")
     status_parser.add_argument(
         "-o",
         "--output",
@@ -61,7 +62,10 @@ def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
     status_parser.set_defaults(run=status)
     for parser in (up_parser, down_parser, status_parser):
         parser.add_argument(
-            "--data", type=Path, help="data folder (default: MLSCOPE_DATA, else .mlscope)"
+            "--data",
+            type=Path,
+            metavar="FOLDER",
+            help="data folder of the local cluster (default: MLSCOPE_DATA, else .mlscope)",
         )
 
 

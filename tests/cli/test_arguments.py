@@ -33,6 +33,12 @@ def test_every_option_says_what_it_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", commands())
+def test_every_command_describes_itself_in_a_sentence(name: str) -> None:
+    description = commands()[name].description or ""
+    assert (description[:1].isupper(), description[-1:]) == (True, ".")
+
+
+@pytest.mark.parametrize("name", commands())
 def test_a_command_s_help_fits_a_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = commands()[name].format_help()
