@@ -48,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_keys(commands)
     topics = ", ".join(_TOPICS)
     help_parser = add_described(commands, "help", f"explain a command or a topic: {topics}")
-    help_parser.add_argument("topic", nargs="?", default="", metavar="COMMAND or TOPIC")
+    help_parser.add_argument(
+        "topic", nargs="?", default="", metavar="COMMAND or TOPIC", help="default: all commands"
+    )
     help_parser.set_defaults(run=_help)
     return parser
 

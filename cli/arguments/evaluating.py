@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cli.arguments.parts import (
     DEVICE_HELP,
+    ID_HELP,
     MODEL_HELP,
     WAIT_HELP,
     add_command,
@@ -163,8 +164,8 @@ def add_answers(commands: Parsers) -> None:
         "compare two evaluations' predictions for the same samples, or the figures of several",
     )
     add = compare.add_argument
-    add("first", metavar="ID[/RUN]")
-    add("second", metavar="ID[/RUN]")
+    add("first", metavar="ID[/RUN]", help="an evaluation's id, or one of its runs")
+    add("second", metavar="ID[/RUN]", help="what to compare it with")
     add("others", nargs="*", metavar="ID", help="with more than two, compare figures side by side")
     add("--samples", action="store_true", help="also print the measures of each sample")
     add(
@@ -201,13 +202,13 @@ def add_repeating(commands: Parsers) -> None:
     report = add_command(
         commands, "report", "write an evaluation's report: one HTML file, or a zip with its tables"
     )
-    report.add_argument("evaluation", metavar="ID")
+    report.add_argument("evaluation", metavar="ID", help=ID_HELP)
     report.add_argument(
         "-o", "--out", type=Path, required=True, metavar="FILE", help="FILE.html or FILE.zip"
     )
     add_connection(report)
     export = add_command(commands, "export", "write an evaluation to a file")
-    export.add_argument("evaluation", metavar="ID")
+    export.add_argument("evaluation", metavar="ID", help=ID_HELP)
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: standard output")
     export.add_argument(
         "--format",

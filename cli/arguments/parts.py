@@ -9,6 +9,7 @@ from cli.parser import Parsers, add_described
 Command = Callable[[argparse.Namespace], int | Coroutine[object, object, int]]
 
 _FORMATS = ("table", "json", "csv")
+ID_HELP = "an evaluation's id"
 MODEL_HELP = "a model's NAME[:CONSTRAINT], or a manifest file"
 SHIPPED_MODEL_HELP = "name of a shipped model, or a manifest file"
 DEVICE_HELP = "cpu, gpu (any), cuda (NVIDIA), rocm (AMD), or a predictor's own device, e.g. fpga"

@@ -22,14 +22,14 @@ def add_manifest(commands: Parsers) -> None:
         actions, "publish", "publish manifests in the catalog", function="manifest:publish"
     )
     for action in (check, publish):
-        action.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        action.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a manifest")
     withdraw = add_command(
         actions, "withdraw", "remove a manifest from the catalog", function="manifest:withdraw"
     )
     kinds = ("model", "framework", "dataset", "scenario", "hardware", "software")
-    withdraw.add_argument("kind", choices=kinds)
-    withdraw.add_argument("name")
-    withdraw.add_argument("version")
+    withdraw.add_argument("kind", choices=kinds, help="kind of the manifest")
+    withdraw.add_argument("name", help="its name")
+    withdraw.add_argument("version", help="its version")
     for action in (publish, withdraw):
         add_connection(action)
 
@@ -50,13 +50,13 @@ def add_assets(commands: Parsers) -> None:
         "store a file; manifests refer to it as artifact://NAME",
         function="artifacts:put",
     )
-    put.add_argument("file", type=Path, metavar="FILE")
+    put.add_argument("file", type=Path, metavar="FILE", help="the file to store")
     put.add_argument(
         "name", nargs="?", default="", metavar="NAME", help="default: the name of the file"
     )
     listing = add_command(actions, "ls", "list the stored files", function="artifacts:ls")
     add_output(listing)
     remove = add_command(actions, "rm", "remove stored files", function="artifacts:rm")
-    remove.add_argument("names", nargs="+", metavar="NAME")
+    remove.add_argument("names", nargs="+", metavar="NAME", help="name of a stored file")
     for action in (fetch, put, listing, remove):
         add_connection(action)

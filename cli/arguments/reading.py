@@ -1,6 +1,6 @@
 """Commands that read results: ls, show, tables, analyze, watch; and cancel."""
 
-from cli.arguments.parts import add_command, add_connection, add_machine, add_output
+from cli.arguments.parts import ID_HELP, add_command, add_connection, add_machine, add_output
 from cli.parser import Parsers
 
 STATES = (
@@ -76,10 +76,10 @@ def add_reading(commands: Parsers) -> None:
         "--run", dest="of_run", default="", metavar="RUN", help="only the predictions of this run"
     )
     tables = add_command(commands, "tables", "print an evaluation's tables")
-    tables.add_argument("evaluation", metavar="ID")
+    tables.add_argument("evaluation", metavar="ID", help=ID_HELP)
     tables.add_argument("names", nargs="*", metavar="TABLE", help="default: all")
     analyze = add_command(commands, "analyze", "print the verdict of each analysis")
-    analyze.add_argument("evaluation", metavar="ID")
+    analyze.add_argument("evaluation", metavar="ID", help=ID_HELP)
     analyze.add_argument(
         "names", nargs="*", metavar="A1|TABLE", help="print these tables, by number or name"
     )
@@ -91,10 +91,10 @@ def add_reading(commands: Parsers) -> None:
         help="draw the charts as bars in the terminal, or one chart into FILE (.svg, .png, .pdf)",
     )
     watch = add_command(commands, "watch", "follow an evaluation until it ends")
-    watch.add_argument("evaluation", metavar="ID")
+    watch.add_argument("evaluation", metavar="ID", help=ID_HELP)
     watch.add_argument("--events", action="store_true", help="print each event as a line of JSON")
     cancel = add_command(commands, "cancel", "cancel an evaluation now")
-    cancel.add_argument("evaluation", metavar="ID")
+    cancel.add_argument("evaluation", metavar="ID", help=ID_HELP)
     cancel.add_argument("--reason", default="", metavar="TEXT", help="recorded with the evaluation")
     page = add_command(
         commands,
@@ -102,7 +102,7 @@ def add_reading(commands: Parsers) -> None:
         "open an evaluation's page, or the home page, in a browser, already logged in",
         function="open:open_page",
     )
-    page.add_argument("evaluation", metavar="ID", nargs="?", default="")
+    page.add_argument("evaluation", metavar="ID", nargs="?", default="", help=ID_HELP)
     page.add_argument("--trace", action="store_true", help="open the page of its trace")
     page.add_argument(
         "--run",

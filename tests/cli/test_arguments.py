@@ -1,6 +1,7 @@
 """The grammar: every command has its help, and words of the contract are the contract's."""
 
 import argparse
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
@@ -19,8 +20,14 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     return next(dict(each.choices) for each in actions if each.dest == "command")
 
 
-def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [each for each in parser._actions if each.option_strings]
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield a command's arguments and options, and those of its own commands."""
+    for argument in parser._actions:
+        if isinstance(argument, argparse._SubParsersAction):
+            for action in argument.choices.values():
+                yield from arguments_of(action)
+        else:
+            yield argument
 
 
 def test_states_are_those_of_the_contract() -> None:
@@ -28,8 +35,9 @@ def test_states_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_every_option_says_what_it_does(name: str) -> None:
-    assert [each.dest for each in options(commands()[name]) if not each.help] == []
+def test_every_argument_and_option_says_what_it_is(name: str) -> None:
+    unexplained = (argument for argument in arguments_of(commands()[name]) if not argument.help)
+    assert [argument.dest for argument in unexplained] == []
 
 
 @pytest.mark.parametrize("name", commands())
