@@ -67,6 +67,13 @@ def mean_margin(values: npt.NDArray[Any]) -> Margin:
     return Margin(float(np.mean(values)), low, interval.high)
 
 
+def share_margin(shares: npt.NDArray[Any]) -> Margin:
+    """Return the `mean_margin` of shares from 0, which do not exceed 1 on average."""
+    margin = mean_margin(shares)
+    ends = (margin.value, margin.low, margin.high)
+    return Margin(*(None if end is None else min(1.0, end) for end in ends))
+
+
 def ratio(above: Margin, below: Margin) -> Margin:
     """Return `above` / `below` with the interval of `mlscope.statistics.ratio_interval`.
 

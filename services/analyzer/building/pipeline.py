@@ -137,6 +137,21 @@ def summed_shares(run: Run, stage: str) -> Reals:
     return _shares(run, stage, _summed_before)
 
 
+def utilised_shares(run: Run, stage: str, servers: int) -> Reals:
+    """Return the share of each stretch of a run in which a stage's `servers` worked, float64.
+
+    Calls of a model that overlap count once: one is computed while the other waits or is copied.
+    Processes also read samples and fill the model's inputs, which is part of no step.
+    """
+    shares = busy_shares(run, stage) if servers == 1 else summed_shares(run, stage) / servers
+    prepared_ns = int(run.row.conditions.get("prepare_busy_ns") or 0)
+    if stage != PREPARE or not prepared_ns:
+        return shares
+    steps = stage_spans(run).filter(stage=PREPARE)
+    steps_ns = int((steps["end_ns"] - steps["start_ns"]).sum())
+    return shares * max(1.0, prepared_ns / max(1, steps_ns))
+
+
 def _shares(run: Run, stage: str, before: Callable[[Ns, Ns, Reals], Reals]) -> Reals:
     shares: list[Reals] = []
     blocks = stage_spans(run).partition_by("block", maintain_order=True)

@@ -14,20 +14,18 @@ from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
     margin_in,
-    mean_margin,
     per_second,
     ratio,
+    share_margin,
     total,
     trimmed_margin,
 )
 from services.analyzer.building.pipeline import (
     PREPARE,
     STAGES,
-    Reals,
     Servers,
-    busy_shares,
     stage_spans,
-    summed_shares,
+    utilised_shares,
 )
 from services.analyzer.building.rates import samples_rate
 from services.analyzer.building.table import trimmed_cells
@@ -66,10 +64,7 @@ def stage_rates(frames: Frames, run: Run, together: Margin) -> list[StageRate]:
     rates = []
     for stage in (stage for stage in STAGES if stage in present):
         preparing = servers.preparing if stage == PREPARE else 1
-        # One call is computed at a time: where two are under way, one waits or is copied.
-        shares = busy_shares(run, stage) if preparing == 1 else summed_shares(run, stage)
-        scale = _untraced_scale(run) if stage == PREPARE else 1.0
-        own = _share_margin(shares / preparing * scale)
+        own = share_margin(utilised_shares(run, stage, preparing))
         alone, source = _measured_alone(frames, run, stage, preparing)
         load = ratio(together, alone)
         if not source:
@@ -106,6 +101,13 @@ def bottleneck(run: Run, rates: Sequence[StageRate]) -> Leader | None:
     return leader(rows, "load")
 
 
+def is_slowest(slowest: Leader, stage: str) -> bool | None:
+    """Return whether a stage is among the `slowest` by `bottleneck`; None where intervals doubt."""
+    if not any(stage in row["stages"] for row in (slowest.row, *slowest.rivals)):
+        return False
+    return None if slowest.rivals else True
+
+
 def slowdown(frames: Frames, run: Run) -> tuple[Margin, str]:
     """Return predict's time in a streamed `run` over the same alone, and the run of the latter.
 
@@ -113,48 +115,48 @@ def slowdown(frames: Frames, run: Run) -> tuple[Margin, str]:
     waiting for another call in it.
     """
     if run.row.calls_in_flight == 1:
-        for other in _ahead_of(frames, run):
-            return ratio(_predict_margin(run), _predict_margin(other)), other.row.run
+        for ahead_run in _ahead_of(frames, run):
+            return ratio(_predict_margin(run), _predict_margin(ahead_run)), ahead_run.row.run
     return UNKNOWN, ""
 
 
 def _measured_alone(frames: Frames, run: Run, stage: str, servers: int) -> tuple[Margin, str]:
     """Return a stage's rate where another run measured it alone, and where; else UNKNOWN and ''.
 
-    One process prepares before the clock: several beside each other are not known from it.
+    One process prepares before the clock: the rate of several at a time does not follow.
     """
-    for other in _ahead_of(frames, run):
-        if stage == PREDICT and (rate := samples_rate(other)) is not None:
-            return Margin(rate.rate_hz, rate.interval.low, rate.interval.high), other.row.run
+    for ahead_run in _ahead_of(frames, run):
+        if stage == PREDICT and (rate := samples_rate(ahead_run)) is not None:
+            return Margin(rate.rate_hz, rate.interval.low, rate.interval.high), ahead_run.row.run
         if stage == PREPARE and servers == 1:
-            is_batch = (other.spans["block"] < 0) & (other.spans["level"] == ROOT_LEVEL)
-            batches = other.spans.filter(is_batch & (other.spans["name"] == PREPARE))
+            is_batch = (ahead_run.spans["block"] < 0) & (ahead_run.spans["level"] == ROOT_LEVEL)
+            batches = ahead_run.spans.filter(is_batch & (ahead_run.spans["name"] == PREPARE))
             if batches.height:
                 time = trimmed_margin(batches["duration_ns"].to_numpy())
-                return per_second(time, run.row.batch_size), f"{other.row.run}, {BEFORE_CLOCK}"
+                return per_second(time, run.row.batch_size), f"{ahead_run.row.run}, {BEFORE_CLOCK}"
     return UNKNOWN, ""
 
 
 def _ahead_of(frames: Frames, run: Run) -> Iterator[Run]:
     """Yield the runs that have the model of a `run` alone, those of its scenario first.
 
-    Their calls follow each other, as many at a time as in the run.
+    Their calls follow one another, as many at a time as in the run.
     """
 
-    def key(other: Run) -> tuple[object, ...]:
-        conditions = (other.row.conditions.get(name) for name in _CONDITIONS)
-        row = (getattr(other.row, name) for name in _ROW)
-        return *row, *conditions, other.row.calls_in_flight
+    def key(compared: Run) -> tuple[object, ...]:
+        conditions = (compared.row.conditions.get(name) for name in _CONDITIONS)
+        row = (getattr(compared.row, name) for name in _ROW)
+        return *row, *conditions, compared.row.calls_in_flight
 
     alike = [
-        other
-        for other in frames.measured
-        if other.row.prepared == AHEAD
-        and other.answered.height
-        and not other.is_open_loop
-        and key(other) == key(run)
+        ahead_run
+        for ahead_run in frames.measured
+        if ahead_run.row.prepared == AHEAD
+        and ahead_run.answered.height
+        and not ahead_run.is_open_loop
+        and key(ahead_run) == key(run)
     ]
-    yield from sorted(alike, key=lambda other: other.row.scenario != run.row.scenario)
+    yield from sorted(alike, key=lambda ahead_run: ahead_run.row.scenario != run.row.scenario)
 
 
 @once_a_run
@@ -163,20 +165,3 @@ def _predict_margin(run: Run) -> Margin:
     times = (calls["end_ns"] - calls["start_ns"]).to_numpy()
     blocks = calls["block"].fill_null(0).to_numpy()
     return margin_in(trimmed_cells(PREDICT, times, blocks), PREDICT)
-
-
-def _untraced_scale(run: Run) -> float:
-    """Return how long processes prepared over the time of their steps; 1 where it is unknown.
-
-    Steps leave out reading a sample and filling the model's inputs with it.
-    """
-    steps = stage_spans(run).filter(stage=PREPARE)
-    steps_ns = int((steps["end_ns"] - steps["start_ns"]).sum())
-    busy_ns = int(run.row.conditions.get("prepare_busy_ns") or 0)
-    return max(1.0, busy_ns / steps_ns) if steps_ns else 1.0
-
-
-def _share_margin(shares: Reals) -> Margin:
-    margin = mean_margin(shares)
-    ends = (margin.value, margin.low, margin.high)
-    return Margin(*(None if end is None else min(1.0, end) for end in ends))

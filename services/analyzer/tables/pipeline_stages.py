@@ -10,14 +10,14 @@ import polars as pl
 
 from mlscope.quantities import estimated
 from schemas.analysis import Table
-from services.analyzer.building.best import Leader, estimate_text
+from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
     difference,
     margin_in,
-    mean_margin,
+    share_margin,
     trimmed_margin,
 )
 from services.analyzer.building.pipeline import (
@@ -27,7 +27,13 @@ from services.analyzer.building.pipeline import (
     summed_shares,
 )
 from services.analyzer.building.rates import samples_rate
-from services.analyzer.building.stage_rates import StageRate, bottleneck, slowdown, stage_rates
+from services.analyzer.building.stage_rates import (
+    StageRate,
+    bottleneck,
+    is_slowest,
+    slowdown,
+    stage_rates,
+)
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
@@ -79,17 +85,10 @@ def stage_rows(frames: Frames, run: Run) -> list[_Cells]:
             **load.cells("of_bound"),
             "is_bottleneck": None
             if slowest is None
-            else is_limited and _limits(slowest, rate.stage),
+            else is_limited and is_slowest(slowest, rate.stage),
         }
         for rate in rates
     ]
-
-
-def _limits(slowest: Leader, stage: str) -> bool | None:
-    """Return whether a stage is among the `slowest`; None where others may be slower."""
-    if not any(stage in row["stages"] for row in (slowest.row, *slowest.rivals)):
-        return False
-    return None if slowest.rivals else True
 
 
 def bottleneck_of(frames: Frames, run: Run) -> str:
@@ -103,8 +102,7 @@ def bottleneck_of(frames: Frames, run: Run) -> str:
 
 def _stage_cells(frames: Frames, run: Run, rate: StageRate) -> _Cells:
     """Return the cells of one stage: how its servers worked, its rate alone, its queries' times."""
-    busy = mean_margin(busy_shares(run, rate.stage))
-    high = None if busy.high is None else min(1.0, busy.high)
+    busy = share_margin(busy_shares(run, rate.stage))
     summed = float(summed_shares(run, rate.stage).mean())
     slower, alone_run = slowdown(frames, run) if rate.stage == PREDICT else (UNKNOWN, "")
     of_stage = stage_times(run).filter(pl.col("stage") == rate.stage)
@@ -113,7 +111,7 @@ def _stage_cells(frames: Frames, run: Run, rate: StageRate) -> _Cells:
         "queries": of_stage.height,
         "servers": rate.servers,
         **rate.utilisation.cells("utilisation"),
-        **Margin(busy.value, busy.low, high).cells("busy_share"),
+        **busy.cells("busy_share"),
         "at_once": share(summed, busy.value),
         **rate.alone.cells("alone"),
         "alone_from": rate.alone_from,
