@@ -126,7 +126,7 @@ class Objects:
         if described is None or described.get("deleted"):
             return None, b""
         parts: list[bytes] = []
-        after, remaining, size_bytes = 0, 1, 0
+        after, remaining = 0, 1
         while remaining:
             messages, remaining = await read_on(
                 self._connection,
@@ -135,7 +135,7 @@ class Objects:
                 after,
             )
             parts += [stored.body for stored in messages]
-            size_bytes += sum(len(stored.body) for stored in messages)
+            size_bytes = sum(map(len, parts))
             if size_bytes > MAX_OBJECT_BYTES:
                 raise PayloadMismatch(name, sha256, f"of more than {MAX_OBJECT_BYTES} bytes")
             after = messages[-1].sequence if messages else after

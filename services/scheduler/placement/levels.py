@@ -59,9 +59,8 @@ def levels_of(level: Level, deepest: Level, collected: frozenset[Level] = frozen
     if level <= Level.MODEL:
         return (level,)
     available = {own for own in Level if own <= deepest} | collected | {Level.MODEL}
-    inner = sorted(own for own in available if Level.MODEL <= own <= min(level, Level.HARDWARE))
-    if level == Level.FULL:
-        inner = [own for own in inner if own != Level.HARDWARE]
+    below_full = Level.SYSTEM if level == Level.FULL else level
+    inner = sorted(own for own in available if Level.MODEL <= own <= below_full)
     # Without the level itself, its run is traced as deep as the deepest level that there is.
     between = [own for own in inner if own < level][: None if level in inner else -1]
     return (*(between or [Level.MODEL]), level)

@@ -128,7 +128,7 @@ def sent_notes(request: Evaluate, catalog: Catalog) -> tuple[str, ...]:
         if namesake is None or sent == namesake:
             continue
         variants = variants_of(namesake) if isinstance(namesake, ModelManifest) else ()
-        if not any(sent == variant for variant in variants):
+        if sent not in variants:
             notes.append(
                 f"{field} {sent.name} {sent.version} came with the request and is not the "
                 f"published one of that name and number: sha256 {digest_of(sent)[:12]}, "

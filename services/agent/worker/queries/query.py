@@ -63,11 +63,10 @@ def put_sample(array: Tensor, position: int, value: Any) -> None:
     lies there already, as its last step wrote it there, stays.
     """
     value, place = np.asarray(value), array[position]
-    is_alike = value.shape == place.shape and value.dtype == place.dtype
-    if is_alike and value.strides == place.strides:
-        addresses = [tensor.__array_interface__["data"][0] for tensor in (value, place)]
-        if addresses[0] == addresses[1]:
-            return
+    layout = (value.shape, value.dtype, value.strides)
+    is_alike = layout == (place.shape, place.dtype, place.strides)
+    if is_alike and value.ctypes.data == place.ctypes.data:
+        return
     if value.shape != array.shape[1:]:
         raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
     kind, array_kind = value.dtype.kind, array.dtype.kind

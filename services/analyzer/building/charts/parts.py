@@ -148,13 +148,12 @@ def _fields_in(part: Any) -> tuple[set[str], set[str]]:
         return set(), set()
     read: set[str] = set()
     written: set[str] = set()
-    # A label's expression reads the axis' own values, not a row's.
-    children: Sequence[Any] = (
-        [child for name, child in part.items() if name != "labelExpr"]
-        if isinstance(part, Mapping)
-        else part
-    )
-    if isinstance(part, Mapping):
+    children: Sequence[Any] = []
+    if isinstance(part, Sequence):
+        children = part
+    else:
+        # A label's expression reads the axis' own values, not a row's.
+        children = [child for name, child in part.items() if name != "labelExpr"]
         created = part.get("as", ())
         written |= {created} if isinstance(created, str) else set(created)
         read |= {part["field"]} if isinstance(part.get("field"), str) else set()
