@@ -156,9 +156,12 @@ class Bus(Protocol):
         """
         ...
 
-    async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
+    async def read(
+        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+    ) -> list[Recorded]:
         """Return every fact on a filter with a sequence above `after`, in order.
 
+        With `at_most`, the first facts alone: so many, or a few more.
         A filter with the entity `*` (`subjects.story_of`) reads the stream of decisions and
         outcomes. Messages that can't be decoded are logged, counted (`unread`) and skipped.
         """

@@ -7,6 +7,7 @@ database would notice none of them but the exchange.
 
 import asyncio
 import logging
+from collections import OrderedDict
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -20,18 +21,24 @@ from services.collector.store import Store
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 60.0
+_MOST_RUNS = 100_000
+_PAGE_FACTS = 1000
 
 
 class Holdings:
     """Compares the log with the database, again and again."""
 
-    def __init__(self, bus: Bus, address: str) -> None:
-        """Read the log on `bus`, and open a connection to the database at `address`."""
+    def __init__(self, bus: Bus, address: str, most_runs: int = _MOST_RUNS) -> None:
+        """Read the log on `bus`, and open a connection to the database at `address`.
+
+        The newest `most_runs` are compared: an older database lacks those before all others.
+        """
         self._bus = bus
+        self._most_runs = most_runs
         self._store = Store(address)
         self._sequence = 0
-        #: the evaluation of each run that is in the log as stored, by run key
-        self._recorded: dict[int, str] = {}
+        #: the evaluation of each of the newest runs that the log says are stored, by run key
+        self._recorded: OrderedDict[int, str] = OrderedDict()
         #: the run keys that were missing at the look before
         self._missing: frozenset[int] = frozenset()
         self.lost: frozenset[str] = frozenset()
@@ -42,15 +49,21 @@ class Holdings:
 
         Raises BusError, CollectorServiceError.
         """
-        for recorded in await self._bus.read(recorded_runs(), after=self._sequence):
-            fact = recorded.fact
-            self._sequence = recorded.sequence
-            if isinstance(fact, RunRecorded):
-                key = run_key(fact.evaluation, fact.run, fact.attempt)
-                self._recorded[key] = fact.evaluation
+        while page := await self._bus.read(
+            recorded_runs(), after=self._sequence, at_most=_PAGE_FACTS
+        ):
+            for recorded in page:
+                fact = recorded.fact
+                self._sequence = recorded.sequence
+                if isinstance(fact, RunRecorded):
+                    key = run_key(fact.evaluation, fact.run, fact.attempt)
+                    self._recorded[key] = fact.evaluation
+            while len(self._recorded) > self._most_runs:
+                self._recorded.popitem(last=False)
         missing = await patiently((), self._store.missing_runs, list(self._recorded))
         before, self._missing = self._missing, frozenset(missing)
-        lost = frozenset(self._recorded[key] for key in before & self._missing)
+        both = before & self._missing & self._recorded.keys()
+        lost = frozenset(self._recorded[key] for key in both)
         if newly_lost := lost - self.lost:
             _log.error(
                 "the database has lost rows of %s, those of %s among them: it was emptied, "

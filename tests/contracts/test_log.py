@@ -29,6 +29,14 @@ async def test_a_fact_comes_back_as_it_was_said(bus: Bus) -> None:
     assert read.envelope.time_ns > 0
 
 
+async def test_the_first_facts_alone_are_read(bus: Bus) -> None:
+    sequences = [await bus.publish(a_fact(), id=str(number)) for number in range(3)]
+    first = await bus.read(DECISIONS, at_most=2)
+    assert [recorded.sequence for recorded in first][:2] == sequences[:2]
+    last = await bus.read(DECISIONS, after=sequences[1], at_most=2)
+    assert [recorded.sequence for recorded in last] == sequences[2:]
+
+
 async def test_when_a_fact_was_stored_is_the_servers_word_not_the_senders(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,8 +185,13 @@ class NatsBus:
         )
         return puller.deliveries(batch)
 
-    async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
-        """Return every fact on a filter with a sequence above `after`, in order."""
+    async def read(
+        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+    ) -> list[Recorded]:
+        """Return every fact on a filter with a sequence above `after`, in order.
+
+        With `at_most`, no further ones are read once there are so many.
+        """
         facts: list[Recorded] = []
         stream = stream_of(filter_subject)
         remaining = 1
@@ -195,7 +200,8 @@ class NatsBus:
             decoded = [await self._readable(stored) for stored in messages]
             facts += [fact for fact in decoded if fact is not None]
             after = messages[-1].sequence if messages else after
-            remaining = remaining if messages else 0
+            is_enough = 0 < at_most <= len(facts)
+            remaining = remaining if messages and not is_enough else 0
         return facts
 
     async def follow(

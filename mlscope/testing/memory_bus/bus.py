@@ -214,13 +214,16 @@ class MemoryBus:
             if not due:
                 await self._server.changed(state.next_due_s())
 
-    async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
-        """Return every fact on a filter with a sequence above `after`, in order."""
+    async def read(
+        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+    ) -> list[Recorded]:
+        """Return every fact on a filter with a sequence above `after`; no more than `at_most`."""
         await self._reachable()
         log = self._log(filter_subject)
         messages = log.beyond((filter_subject,), after)
         decoded = [await self._readable(message) for message in messages]
-        return [fact for fact in decoded if fact is not None]
+        readable = [fact for fact in decoded if fact is not None]
+        return readable[:at_most] if at_most else readable
 
     async def _readable(self, message: MemoryMessage) -> Recorded | None:
         return await self._reader.decode(

@@ -64,6 +64,19 @@ async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(
         assert holdings.lost == frozenset()
 
 
+async def test_the_newest_runs_are_remembered_and_no_more(
+    bus: Bus, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are lost; of the older one nothing is known after the next page of the log."""
+    monkeypatch.setattr("services.collector.holdings._PAGE_FACTS", 1)
+    migrate(database_url)
+    with closing(Holdings(bus, database_url, most_runs=1)) as holdings:
+        for _ in range(2):
+            await holdings.look()
+        assert holdings.lost == {"e2"}
+        assert list(holdings._recorded.values()) == ["e2"]
+
+
 async def test_a_run_without_its_batches_is_lost(bus: Bus, database_url: str) -> None:
     migrate(database_url)
     store_run(database_url, "e1")
