@@ -101,11 +101,12 @@ class Analyzer:
             request = decode_body(ShowTables, command.body)
             unknown = sorted(set(request.tables) - set(_NAMES))
             if unknown:
+                names = [name if name.strip() else repr(name) for name in unknown]
                 similar = [n for name in unknown for n in get_close_matches(name, _NAMES, n=1)]
                 suggestion = f"; did you mean {' or '.join(similar)}?" if similar else ""
                 return Refused(
                     error="unknown",
-                    message=f"no table is called {', '.join(unknown)}{suggestion}",
+                    message=f"no table is called {', '.join(names)}{suggestion}",
                     field="tables",
                     found=", ".join(unknown),
                     allowed=_ALLOWED,
