@@ -81,7 +81,7 @@ def screen(agents: Sequence[AgentStatus], running: Sequence[Progress]) -> list[s
     if agents:
         lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
     else:
-        lines.append("no agent has announced itself; start one with: mlscope agent")
+        lines.append("no agent has announced itself; start one with: mlscope serve agent")
     lines.append("")
     if running:
         rows = Rows(_RUN_COLUMNS, tuple(map(run_row, running)), folds=True)

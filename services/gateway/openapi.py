@@ -192,7 +192,7 @@ def _trace_paths() -> dict[str, Any]:
         path: {"get": operation}
         for path, operation in {
             f"{address}/trace": _operation(
-                f"{overview}, the deepest", TraceOverview, [evaluation, *waits]
+                f"{overview}: the one with the deepest trace", TraceOverview, [evaluation, *waits]
             ),
             f"{run_address}/trace": _operation(overview, TraceOverview, [evaluation, run, *waits]),
             f"{run_address}/spans": spans,
@@ -257,7 +257,7 @@ def _catalog_paths() -> dict[str, Any]:
 def _taking_file() -> dict[str, Any]:
     """Return the operation that takes a file."""
     operation = _operation(
-        "keep a file for a day, for a request's own model", None, _query("name"), code="201"
+        "store a file for a day, for a model in a request", None, _query("name"), code="201"
     )
     content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     return operation | {"requestBody": {"required": True, "content": content}}

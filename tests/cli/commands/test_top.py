@@ -44,7 +44,7 @@ def test_a_narrow_screen_cuts_no_doubt_off(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_empty_screen_says_what_to_do() -> None:
     text = "\n".join(screen([], []))
-    assert "mlscope agent" in text
+    assert "mlscope serve agent" in text
     assert "mlscope run" in text
 
 
