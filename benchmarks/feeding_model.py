@@ -2,6 +2,7 @@
 
 EfficientNet-Lite0 on ONNX Runtime, one thread; photographs prepared ahead, or streamed by as many
 processes as an agent takes. Each round has all contestants, every other round the other way round.
+At further batch sizes, blocks of runs ahead alternate with bare loops.
 """
 
 import time
@@ -16,8 +17,24 @@ import numpy as np
 import yaml
 
 from benchmarks.feeding_gpu import Instant, measured
-from benchmarks.feeding_peers import bare_model, by_data_loader, by_loadgen, has_loadgen
-from benchmarks.preparation import ALONE, OURS, contestants_of, in_turns, shipped_photographs
+from benchmarks.feeding_peers import (
+    Predict,
+    bare_model,
+    by_data_loader,
+    by_loadgen,
+    has_loadgen,
+    mlscope_by_loadgen,
+)
+from benchmarks.preparation import (
+    ALONE,
+    EARLIER,
+    OURS,
+    WANTED_OVER_ALONE,
+    WANTED_OVER_EARLIER,
+    contestants_of,
+    in_turns,
+    shipped_photographs,
+)
 from mlscope.statistics import percentile_interval
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, ModelManifest
@@ -30,9 +47,12 @@ from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.worker.session_opener import SessionOpener
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
-BATCH, BATCHES, IN_FLIGHT = 8, 24, 4
+BATCH, IN_FLIGHT = 8, 4
+BATCHES = {1: 96, BATCH: 24, 32: 8}
+"""Of a run, by batch size: a run takes a second or two."""
 AHEAD, STREAMED, ONLINE = "ahead", "streamed", "online"
 BARE, LOADER, LOADGEN, ALONE_PREPARED = "bare", "loader", "loadgen", "preparation"
+OURS_BY_LOADGEN = "mlscope by loadgen"
 Figures = Mapping[str, Sequence[tuple[float, float]]]
 """Samples a second, and ms of a predict call, of each round of each contestant."""
 _LITTLE_MEMORY = 8 << 20
@@ -65,8 +85,8 @@ class Claim:
         return f"{self.text:58}{figure:28} {sign} {self.wanted:<6g}{verdict:>4}"
 
 
-def subject_of() -> Subject:
-    """Return the model with its photographs."""
+def subject_of(rounds: int) -> Subject:
+    """Return the model with its photographs, whose runs have a block for each of the `rounds`."""
     model = yaml.safe_load((MANIFESTS / "models/efficientnet_lite0.yml").read_text())
     dataset = yaml.safe_load((MANIFESTS / "datasets/photos.yml").read_text())
     return Subject(
@@ -75,12 +95,13 @@ def subject_of() -> Subject:
         framework="onnxruntime",
         options={"threads": 1},
         outputs=0,
-        blocks=Blocks(),
+        blocks=Blocks(least=rounds, most=rounds),
     )
 
 
-def order_of(*names: str) -> WorkOrder:
-    """Return an order of runs."""
+def order_of(*names: str, batch_size: int = BATCH, rounds: int = 1) -> WorkOrder:
+    """Return an order of runs at a `batch_size`, in as many blocks as `rounds` says."""
+    batches = BATCHES[batch_size]
     plans: dict[str, tuple[str, dict[str, Any]]] = {
         ONLINE: ("online", {"samples": "ahead"}),
         AHEAD: ("batched", {"samples": "ahead"}),
@@ -91,19 +112,19 @@ def order_of(*names: str) -> WorkOrder:
             run=name,
             group=0,
             scenario=plans[name][0],
-            parameters={"queries": BATCHES, **plans[name][1]},
+            parameters={"queries": batches, **plans[name][1]},
             level=Level.MODEL,
-            queries=BATCHES,
+            queries=batches,
             pacing="local",
         )
         for name in names
     )
-    session = SessionPlan(session="s", agent="here", batch_size=BATCH, runs=runs)
+    session = SessionPlan(session="s", agent="here", batch_size=batch_size, runs=runs)
     return WorkOrder(
         evaluation="feeding",
         agent="here",
         attempt=1,
-        subject=subject_of(),
+        subject=subject_of(rounds),
         session=session,
         runs=names,
     )
@@ -130,11 +151,13 @@ class Contest:
     def turn(self, contestant: str) -> tuple[float, float]:
         """Return samples a second, and the median ms of a predict call, of a contestant."""
         if contestant == BARE:
-            return self._bare_calls()
+            return bare_calls(self._bare, self._batch)
         if contestant == LOADER:
-            return by_data_loader(self._bare, self.bodies, BATCH, BATCHES)
+            return by_data_loader(self._bare, self.bodies, BATCH, BATCHES[BATCH])
         if contestant == LOADGEN:
-            return by_loadgen(self._bare, self.bodies, BATCH, BATCHES)
+            return by_loadgen(self._bare, self.bodies, BATCH, BATCHES[BATCH])
+        if contestant == OURS_BY_LOADGEN:
+            return mlscope_by_loadgen(self.session, order_of(AHEAD), self.opener)
         is_alone = contestant == ALONE_PREPARED
         run = STREAMED if is_alone else contestant
         session = self._instant if is_alone else self.session
@@ -142,14 +165,41 @@ class Contest:
         assert isinstance(outcomes[0], RunCompleted), outcomes[0]
         return blocks.samples_per_s[run][0], blocks.predict_ms[run][0]
 
-    def _bare_calls(self) -> tuple[float, float]:
-        """Call the model in a loop."""
-        stamps = [time.perf_counter()]
-        for _ in range(BATCHES):
-            self._bare(self._batch)
-            stamps.append(time.perf_counter())
-        rate = (BATCHES - 1) * BATCH / (stamps[-1] - stamps[1])
-        return rate, float(np.median(np.diff(stamps))) * 1e3
+
+def bare_calls(predict: Predict, batch: Any) -> tuple[float, float]:
+    """Return samples a second, and the median ms of a call, of a loop over one batch."""
+    stamps = [time.perf_counter()]
+    for _ in range(BATCHES[len(batch)]):
+        predict(batch)
+        stamps.append(time.perf_counter())
+    rate = (len(stamps) - 2) * len(batch) / (stamps[-1] - stamps[1])
+    return rate, float(np.median(np.diff(stamps))) * 1e3
+
+
+def ahead_beside_bare(batch_size: int, rounds: int, folder: Path) -> list[Claim]:
+    """Print the predict times of runs ahead at a `batch_size`; return their ratios to bare calls'.
+
+    Each block lies between two loops of bare calls; the first of the blocks warms.
+    """
+    order = order_of(ONLINE, AHEAD, batch_size=batch_size, rounds=rounds + 1)
+    opener = SessionOpener(PerformOrder(order, MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF), folder)
+    session, bare = opener.open(), bare_model()
+    batch = np.array(next(iter(session.slots[0].inputs.values())))
+    try:
+        blocks, outcomes = measured(session, order, lambda: bare_calls(bare, batch), opener)
+    finally:
+        session.close()
+    assert all(isinstance(outcome, RunCompleted) for outcome in outcomes), outcomes
+    claims = []
+    for run, text in ((ONLINE, "one in flight"), (AHEAD, "batched")):
+        pairs = list(zip(blocks.predict_ms[run], blocks.beside(run, 1), strict=True))[1:]
+        ours_ms, bare_ms = (median(times) for times in zip(*pairs, strict=True))
+        print(f"batch {batch_size:2}, {text:14} predict {ours_ms:8.2f} ms, bare {bare_ms:8.2f} ms")
+        ratios = [ours / own_bare for ours, own_bare in pairs]
+        claims.append(
+            Claim(f"predict ahead, {text}, batch {batch_size}, over bare", ratios, 1.02, True)
+        )
+    return claims
 
 
 def limited_memory(folder: Path) -> tuple[str, int]:
@@ -166,16 +216,24 @@ def limited_memory(folder: Path) -> tuple[str, int]:
     return outcomes[0].conditions.samples, outcomes[0].conditions.prepared_bytes
 
 
-def per_core(rounds: int) -> list[float]:
-    """Return our rate over that of the libraries' calls alone, on one core, of each round."""
+def prepared_over(rounds: int, *others: str) -> dict[str, list[float]]:
+    """Return our rate of preparation on one core over that of each of `others`, of each round."""
     bodies = shipped_photographs()
     contestants = contestants_of(bodies)[0]
     passes = {
         name: lambda prepare=contestants[name]: [prepare(n) for n in range(len(bodies))]
-        for name in (OURS, ALONE)
+        for name in (OURS, *others)
     }
     seconds = in_turns(passes, rounds)
-    return [alone / ours for alone, ours in zip(seconds[ALONE], seconds[OURS], strict=True)]
+    return {
+        name: [other / ours for other, ours in zip(seconds[name], seconds[OURS], strict=True)]
+        for name in others
+    }
+
+
+def per_core(rounds: int) -> list[float]:
+    """Return our rate over that of the libraries' calls alone, on one core, of each round."""
+    return prepared_over(rounds, ALONE)[ALONE]
 
 
 def _ratios(figures: Figures, above: str, below: str, place: int) -> list[float]:
@@ -202,19 +260,33 @@ def ratio_to_bound(figures: Figures) -> float:
 
 def claims(figures: Figures, rounds: int) -> list[Claim]:
     """Return what is claimed of the figures of all contestants, a pair a round."""
-    ratios = partial(_ratios, figures)
+    ratios, prepared = partial(_ratios, figures), prepared_over(rounds, ALONE, EARLIER)
     rows = [
-        Claim("predict ahead, one in flight, over bare", ratios(ONLINE, BARE, 1), 1.02, True),
-        Claim("predict ahead, batched, over bare", ratios(AHEAD, BARE, 1), 1.02, True),
+        Claim(
+            "predict ahead, one in flight, batch 8, over bare", ratios(ONLINE, BARE, 1), 1.02, True
+        ),
+        Claim("predict ahead, batched, batch 8, over bare", ratios(AHEAD, BARE, 1), 1.02, True),
         Claim("predict while streamed over ahead", ratios(STREAMED, AHEAD, 1), 1.02, True),
         Claim("throughput ahead over the bare loop's", ratios(AHEAD, BARE, 0), 0.98),
         Claim("throughput streamed over min(preparation, model)", _over_bound(figures), 0.95),
-        Claim("preparation per core over the libraries' calls alone", per_core(rounds), 0.9),
+        Claim(
+            "preparation per core over the libraries' calls alone",
+            prepared[ALONE],
+            WANTED_OVER_ALONE,
+        ),
+        Claim(
+            "preparation, bit for bit, over release 0.1's steps",
+            prepared[EARLIER],
+            WANTED_OVER_EARLIER,
+        ),
         Claim("throughput streamed over PyTorch DataLoader's", ratios(STREAMED, LOADER, 0), 1.0),
     ]
     if LOADGEN in figures:
-        over_loadgen = ratios(AHEAD, LOADGEN, 0)
-        rows.append(Claim("throughput ahead over MLPerf LoadGen's Offline", over_loadgen, 0.98))
+        texts = {
+            AHEAD: "throughput ahead over MLPerf LoadGen's, bare calls",
+            OURS_BY_LOADGEN: "mlscope under LoadGen over bare calls under it",
+        }
+        rows += [Claim(text, ratios(own, LOADGEN, 0), 0.98) for own, text in texts.items()]
     return rows
 
 
@@ -228,6 +300,7 @@ def printed(figures: Figures) -> None:
         ALONE_PREPARED: "mlscope preparation alone",
         LOADER: "PyTorch DataLoader, 1 worker, bare loop",
         LOADGEN: "MLPerf LoadGen Offline, bare calls",
+        OURS_BY_LOADGEN: "MLPerf LoadGen Offline, mlscope ahead",
     }
     print(f"{'':42}{'samples/s':>11}{'predict, ms':>13}")
     for name, turns in figures.items():
@@ -240,7 +313,7 @@ def measure(rounds: int, folder: Path) -> tuple[list[Claim], Figures]:
     """Measure all contestants in turns and print; return the claims and the figures."""
     contest = Contest(folder)
     names = [BARE, ONLINE, AHEAD, STREAMED, ALONE_PREPARED, LOADER]
-    names += [LOADGEN] if has_loadgen() else []
+    names += [LOADGEN, OURS_BY_LOADGEN] if has_loadgen() else []
     figures: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         for number in range(rounds + 1):
@@ -251,4 +324,8 @@ def measure(rounds: int, folder: Path) -> tuple[list[Claim], Figures]:
     measured_rounds = {name: turns[1:] for name, turns in figures.items()}  # the first one warms
     print(f"\nEfficientNet-Lite0, one thread, batch {BATCH}, medians of {rounds} rounds")
     printed(measured_rounds)
-    return claims(measured_rounds, rounds), measured_rounds
+    print("PyTorch DataLoader, pinned: not measured, it needs a GPU (python -m benchmarks.fed_gpu)")
+    rows = claims(measured_rounds, rounds)
+    for batch_size in (1, 32):
+        rows += ahead_beside_bare(batch_size, rounds, folder / str(batch_size))
+    return rows, measured_rounds

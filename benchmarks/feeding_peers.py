@@ -3,13 +3,14 @@
 The model is EfficientNet-Lite0 on ONNX Runtime, one thread, called as its documentation says. The
 loader's one worker process makes the calls of Pillow and NumPy that the model's steps make. LoadGen
 issues its Offline scenario; samples are prepared before its clock starts, as its rules have it.
+Its system under test is bare calls, or mlscope with samples ahead.
 """
 
 import importlib.util
 import io
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +18,18 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from benchmarks.feeding_gpu import rows_of
 from mlscope.image_geometry import covering, cut_before
+from schemas.plan import WorkOrder
+from schemas.run import RunCompleted
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.measurement import Measurement
+from services.agent.worker.queries.ahead import BatchOf
+from services.agent.worker.queries.query import Query
+from services.agent.worker.queries.streaming import OnFinished
+from services.agent.worker.session import Session
+from services.agent.worker.session_opener import SessionOpener
 
 MODEL = Path(__file__).parents[1] / "manifests/models/efficientnet_lite0/model.onnx"
 SIDE, COVERED = 224, 256
@@ -153,3 +165,52 @@ def offline(
     lg.DestroyQSL(samples)
     lg.DestroySUT(under_test)
     return count / (stamps[-1] - stamps[0])
+
+
+class GroupUnderLoadGen(Group):
+    """Performs a run whose samples are prepared ahead, and whose queries LoadGen issues at once."""
+
+    #: samples a second
+    rate_hz = 0.0
+
+    def _run_closed_ahead(
+        self,
+        run: Measurement,
+        batch_of: BatchOf,
+        queries: Iterator[Query],
+        on_finished: OnFinished,
+    ) -> None:
+        size, perform = self._order.session.batch_size, super()._run_closed_ahead
+
+        def issue(samples: Sequence[Any], answered: Answered) -> None:
+            in_place = sorted(samples, key=lambda sample: sample.index)
+            chunks = iter(
+                [in_place[first : first + size] for first in range(0, len(samples), size)]
+            )
+
+            def finished(query: Query) -> None:
+                on_finished(query)
+                answered(next(chunks))
+
+            perform(run, batch_of, queries, finished)
+
+        count = run.load.queries * size
+        self.rate_hz = offline(issue, lambda _: None, lambda _: None, count)
+
+
+def mlscope_by_loadgen(
+    session: Session, order: WorkOrder, opener: SessionOpener
+) -> tuple[float, float]:
+    """Return what `by_loadgen` does, of a run of an `order` in its open `session`."""
+    bodies: list[bytes] = []
+
+    def keep(body: bytes) -> bool:
+        bodies.append(body)
+        return True
+
+    group = GroupUnderLoadGen(session, order, Control(), keep, lambda _: None, opener)
+    (outcome,) = group.perform()
+    assert isinstance(outcome, RunCompleted), outcome
+    assert group.rate_hz, "the run's samples were not prepared ahead"
+    predicts, _ = rows_of(outcome.run, bodies)
+    return group.rate_hz, float(np.median(predicts["duration_ns"])) / 1e6
