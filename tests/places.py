@@ -13,6 +13,14 @@ MEMORY = Path("/dev/shm")
 LISTINGS = Path(__file__).parent / "mlscope" / "manifests" / "listings"
 """The papers' own manifests."""
 ROOM_BYTES = 2 << 30
+_OF_SERVERS = ("PostgreSQL.", ".org.chromium")
+"""Files in shared memory of servers and browsers that other tests start meanwhile."""
+
+
+def shared_files() -> set[str]:
+    """Return the names of files in shared memory; tests keep folders there, too."""
+    names = (path.name for path in MEMORY.iterdir() if not path.is_dir())
+    return {name for name in names if not name.startswith(_OF_SERVERS)}
 
 
 def roomy(folder: Path, room_bytes: int = ROOM_BYTES) -> bool:

@@ -19,13 +19,11 @@ from schemas.encoding.codec import decode
 from schemas.plan import OfflinePlan, Plan
 from schemas.run import RunFailed
 from services.agent.host.offline import read_bundle
+from tests.places import shared_files
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
-SHARED = Path("/dev/shm")
 LONG_S = 50.0
 _ARENA = "/memfd:mlscope-preparation"
-_OTHERS = ("PostgreSQL.", ".org.chromium")
-"""Files in shared memory of servers and browsers that other tests start meanwhile."""
 
 Value = TypeVar("Value")
 
@@ -90,12 +88,6 @@ def running() -> set[int]:
     pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     stats = {pid: read(pid, "stat").rpartition(b")")[2].split() for pid in pids}
     return {pid for pid, fields in stats.items() if fields and fields[0] != b"Z"}
-
-
-def shared_files() -> set[str]:
-    """Return the names of files in shared memory; tests keep folders there, too."""
-    names = (path.name for path in SHARED.iterdir() if not path.is_dir())
-    return {name for name in names if not name.startswith(_OTHERS)}
 
 
 @pytest.fixture
