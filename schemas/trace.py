@@ -236,6 +236,8 @@ class SpanDetails(Message):
     level: str = ""
     thread: int | None = None
     block: int = -1
+    #: the framework's number of the layer that it is or belongs to, -1 for none
+    layer: int = -1
     correlation: int = -1
     attributes: JsonObject = Field(default_factory=dict)
     ancestors: tuple[TraceSpan, ...] = ()

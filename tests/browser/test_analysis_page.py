@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from schemas.analysis import Table
 from services.analyzer.tables import ANALYSES
@@ -62,3 +62,56 @@ async def test_it_is_accessible(
     await page.wait_for_selector("#chart svg")
     await assert_accessible(page)
     await photographs.take(page, "analysis")
+
+
+OUTLINED = """() => [...document.querySelectorAll("#chart svg.broad path[stroke-width='2.5']")]
+  .map((mark) => mark.closest("a").getAttribute("href"))"""
+"""Where the outlined marks of the chart lead."""
+
+
+async def test_a_bar_chooses_its_layer_and_every_table_has_it(
+    page: Page, running: Running, photographs: Photographs
+) -> None:
+    await page.goto(f"{running.url}/evaluations/{E}/analyses/A2")
+    assert await page.evaluate(OUTLINED) == []
+    await page.locator("#chart svg.broad a[href$='layer=1']").first.click()
+    await page.wait_for_url("**/analyses/A2?layer=1")
+    chosen = page.locator("tr.chosen")
+    assert await chosen.count() >= 1
+    assert set(await page.evaluate(OUTLINED)) == {"?layer=1"}
+    await expect(page.locator(".chosen-layer")).to_contain_text("Layer 1, relu1, is chosen")
+    await assert_accessible(page)
+    await photographs.take(page, "analysis-layer")
+    await page.locator(".chosen-layer").get_by_role("link", name="A3", exact=True).click()
+    await page.wait_for_url("**/analyses/A3?layer=1")
+    await expect(chosen.first).to_contain_text("relu")
+    assert set(await page.evaluate(OUTLINED)) == {"?layer=1"}
+    await page.locator(".chosen-layer").get_by_role("link", name="none", exact=True).click()
+    await expect(chosen).to_have_count(0)
+
+
+async def test_the_dot_of_a_layer_is_outlined_on_the_roofline(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    standing.held = [golden(name) for name in ("layers", "layer_roofline")]
+    await page.goto(f"{running.url}/evaluations/{E}/analyses/A14?layer=0")
+    assert await page.evaluate(OUTLINED) == ["?layer=0"]
+    await expect(page.locator("tr.chosen")).to_have_count(1)
+    await photographs.take(page, "analysis-roofline-layer")
+
+
+async def test_a_layer_is_chosen_by_keys_in_the_table(page: Page, running: Running) -> None:
+    await page.goto(f"{running.url}{PAGE}")
+    link = page.locator("#table tbody a").last
+    await link.focus()
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/analyses/A3?layer=*#chosen")
+    await expect(page.locator("tr.chosen")).to_be_in_viewport()
+
+
+async def test_a_dot_of_the_interactive_chart_chooses_too(page: Page, running: Running) -> None:
+    await page.goto(f"{running.url}/evaluations/{E}/analyses/A2")
+    await page.click("#interactive")
+    await until(page, "document.querySelector('#chart .vega svg')")
+    await page.locator("#chart .vega .mark-rect path").nth(1).click(force=True)
+    await page.wait_for_url("**/analyses/A2?layer=*")

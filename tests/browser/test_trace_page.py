@@ -37,7 +37,10 @@ class ManyLayers(Trace):
         return frame.select(pl.col(name).cast(kind) for name, kind in one.schema.items())
 
 
-DETAILS = {"attributes": {"type": "Conv", "shape": [1, 64, 56, 56], "flops": 231211008}}
+DETAILS = {
+    "layer": 12,
+    "attributes": {"type": "Conv", "shape": [1, 64, 56, 56], "flops": 231211008},
+}
 TIMELINE = "globalThis.__timeline"
 SELECTED = f"((t) => t.selected && t.store.names[t.selected.row.name[t.selected.span]])({TIMELINE})"
 
@@ -133,12 +136,30 @@ async def test_a_click_selects_a_span_and_shows_what_is_known_of_it(
     await expect(details).to_contain_text("Same name: 40")
     await expect(details).to_contain_text("231211008")
     layers = details.get_by_text("this layer in A2")
-    address = f"/evaluations/{E}/analyses/A2?run=r0#:~:text=conv_3"
-    await expect(layers).to_have_attribute("href", address)
+    await expect(layers).to_have_attribute("href", f"/evaluations/{E}/analyses/A2?layer=12")
+    links = details.locator(".links a")
+    await expect(links).to_have_count(6)
+    assert [str(await link.get_attribute("href"))[-12:] for link in await links.all()] == [
+        f"{number:>3}?layer=12".replace(" ", "/")
+        for number in ("A2", "A3", "A4", "A11", "A13", "A14")
+    ]
     await expect(page.locator("[data-part=spoken]")).to_contain_text("conv_3, layer,")
     await until(page, "location.search.includes('sel=')")
     await assert_accessible(page)
     await photographs.take(page, "trace-selected")
+
+
+async def test_a_layer_without_a_number_is_found_by_its_name(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    await serve(page, inference(), {"layer": -1, "attributes": {"type": "Conv"}})
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0&sel=4")
+    details = page.locator("[data-part=details]")
+    await expect(details).to_contain_text("Conv")
+    address = f"/evaluations/{E}/analyses/A2?run=r0#:~:text="
+    href = await details.get_by_text("this layer in A2").get_attribute("href")
+    assert str(href).startswith(address)
 
 
 async def test_keys_walk_to_children_parents_and_namesakes(

@@ -131,14 +131,15 @@ class TraceReader:
             prepared_share=min(share, 0.99),
         )
 
-    def attributes(self, traced: TracedRun, start_ns: int, span: int) -> tuple[int, str]:
-        """Return the block and the attributes, a JSON text, of a `span`.
+    def attributes(self, traced: TracedRun, start_ns: int, span: int) -> tuple[int, str, int]:
+        """Return the block, the attributes, a JSON text, and the layer of a `span`.
 
         The span of the run `traced` began at `start_ns`. Raises DatabaseAway.
         """
         values = _key(traced) | {"start_ns": start_ns, "span": span}
         rows = self._sessions.read(lambda session: session.maps("span_attributes", values))
-        return (rows[0]["block"], rows[0]["attributes"]) if rows else (-1, "")
+        names = ("block", "attributes", "layer")
+        return tuple(rows[0][name] for name in names) if rows else (-1, "", -1)
 
     def close(self) -> None:
         """Close the connection."""

@@ -109,10 +109,15 @@ FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND batch = %(batch)s;
 
 -- span_attributes --
--- What else is stored of one span.
-SELECT block, coalesce(attributes::text, '') AS attributes
+-- What else is stored of one span, and the number of its layer, -1 without one.
+SELECT
+    span.block,
+    coalesce(span.attributes::text, '') AS attributes,
+    coalesce(span_tree.layer, -1) AS layer
 FROM span
-WHERE run_key = %(run_key)s AND ts = %(ts)s AND start_ns = %(start_ns)s AND span = %(span)s;
+LEFT JOIN span_tree ON span_tree.run_key = span.run_key AND span_tree.span = span.span
+WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s
+    AND span.start_ns = %(start_ns)s AND span.span = %(span)s;
 
 -- timeline --
 -- The description of a run's timeline, if it was made of the spans that are stored now.

@@ -72,6 +72,7 @@ ANALYSIS = Analysis(
         *RUN_COLUMNS,
         int_column("index", "Position in execution order, from 0."),
         text_column("name", "The layer's name."),
+        int_column("node", "The framework's number of the layer; -1 without one."),
         text_column("type", "The layer's type."),
         int_column("queries", "Queries measured."),
         *estimate_columns("time", "Trimmed mean of its time per query."),

@@ -68,6 +68,7 @@ ANALYSIS = Analysis(
         *RUN_COLUMNS,
         int_column("index", "Position in execution order, from 0."),
         text_column("name", "The layer's name."),
+        int_column("node", "The framework's number of the layer; -1 without one."),
         text_column("type", "The layer's type."),
         text_column("shape", "Shape of the layer's output."),
         int_column("queries", "Queries measured."),

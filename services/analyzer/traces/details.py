@@ -23,18 +23,22 @@ def row_of(trace: Prepared, span: int) -> int | None:
 
 
 def details_of(
-    evaluation: str, run: str, trace: Prepared, row: int, stored: tuple[int, str] = (-1, "")
+    evaluation: str,
+    run: str,
+    trace: Prepared,
+    row: int,
+    stored: tuple[int, str, int] = (-1, "", -1),
 ) -> SpanDetails:
     """Return what is known of the span in a `row` of the `trace` of `run`, of `evaluation`.
 
-    `stored` are its block and its attributes as a JSON text.
+    `stored` are its block, its attributes as a JSON text, and the number of its layer.
     """
     frame = trace.frame
     values = frame.row(row, named=True)
     lane = trace.lanes[values["lane"]]
     children = frame.filter(pl.col("parent") == values["id"]).sort("start", "id")
     launched, launched_by = _linked(frame, values)
-    block, attributes = stored
+    block, attributes, layer = stored
     return SpanDetails(
         evaluation=evaluation,
         run=run,
@@ -42,6 +46,7 @@ def details_of(
         level=lane.level,
         thread=lane.thread,
         block=block,
+        layer=layer,
         correlation=values["correlation"],
         attributes=json.loads(attributes) if attributes else {},
         ancestors=_ancestors(trace, values),

@@ -3,6 +3,7 @@
 from markupsafe import escape
 
 from schemas.analysis import Table
+from services.gateway.charts.choosing import Choosing
 from services.gateway.charts.drawing import Pictures
 from services.gateway.charts.fitting import NARROW, WIDE, fitted
 from services.gateway.charts.inline import inlined
@@ -11,13 +12,18 @@ from services.gateway.errors import CannotDraw
 
 
 async def figure_of(
-    pictures: Pictures, table: Table, *, among: Table | None = None, is_narrow_too: bool = True
+    pictures: Pictures,
+    table: Table,
+    *,
+    among: Table | None = None,
+    is_narrow_too: bool = True,
+    choosing: Choosing | None = None,
 ) -> str:
     """Return the chart of a `table`, drawn by `pictures`; '' for one without rows or chart.
 
     `among` has all rows where `table` has those that a reader selected: then it is said where
     these leave nothing to draw. `is_narrow_too`: also as wide as a telephone; the page's styles
-    show one of both.
+    show one of both. `choosing` is the layer to outline, and where marks of layers lead.
     """
     if table.chart is None or not (among or table).rows:
         return ""
@@ -25,7 +31,7 @@ async def figure_of(
     notes: tuple[str, ...] = ()
     sizes = ((WIDE, "broad"), (NARROW, "narrow"))
     for size, name in sizes if is_narrow_too else sizes[:1]:
-        chart = fitted(table, PAGE, size, among=among)
+        chart = fitted(table, PAGE, size, among=among, choosing=choosing)
         notes = chart.notes
         if chart.spec is None:
             break

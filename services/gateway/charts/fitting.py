@@ -14,6 +14,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
+from services.gateway.charts.choosing import Choosing, choosable
 from services.gateway.charts.colouring import coloured
 from services.gateway.charts.theme import Theme, config_of
 from services.gateway.pages.colours import hash_of
@@ -65,14 +66,24 @@ class Fitted:
     notes: tuple[str, ...] = ()
 
 
-def fitted(table: Table, theme: Theme, size: Size = WIDE, *, among: Table | None = None) -> Fitted:
+def fitted(
+    table: Table,
+    theme: Theme,
+    size: Size = WIDE,
+    *,
+    among: Table | None = None,
+    choosing: Choosing | None = None,
+) -> Fitted:
     """Return the chart of a `table` with its rows, in the colours of `theme`, as wide as `size`.
 
     `among` has all rows where `table` has some of them: colours do not change with the selection.
+    `choosing` is the layer to outline, and where marks of layers lead.
     """
     if table.chart is None:
         return Fitted(None)
     spec: Spec = copy.deepcopy(dict(table.chart))
+    if choosing is not None:
+        spec = choosable(spec, choosing, theme)
     every = rows_of(among or table, spec)
     drawn: list[Row] = [row for row in rows_of(table, spec) if _passes(row, spec)]
     if not drawn:

@@ -4,6 +4,7 @@ import html
 import re
 
 _ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\"[^>]*>")
+_LINK = re.compile(r'<a xlink:href="[^"?]*(\?[^"]*)">')
 _ID = re.compile(r"(\bid=\"|url\(#)([\w-]+)")
 
 
@@ -18,9 +19,14 @@ def inlined(svg: str, title: str, name: str) -> str:
     def root(match: re.Match[str]) -> str:
         width, height = match[1], match[2]
         return (
-            f'<svg class="drawing {name}" role="img" aria-label="{html.escape(title)}" '
+            f'<svg class="drawing {name}" role="{role}" aria-label="{html.escape(title)}" '
             f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         )
+
+    # Vega completes addresses by one of its own; links of marks are a pointer's only, as the table
+    # beside the chart has them for keys and screen readers.
+    svg, links = _LINK.subn(r'<a href="\1" tabindex="-1" aria-hidden="true">', svg)
+    role = "group" if links else "img"
 
     # Its marks are described one by one for screen readers; the table says the same, and better.
     svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)

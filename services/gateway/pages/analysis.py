@@ -14,8 +14,10 @@ from services.gateway.pages.selection import (
     PAGE_ROWS,
     Selection,
     choices_of,
+    layers_of,
     page_of,
     selected,
+    with_page,
 )
 from services.gateway.pages.subjects import question_of
 from services.gateway.pages.tables import (
@@ -35,6 +37,14 @@ _TABLE_FILES = (
     *(("JSON", ""), ("Markdown", ".md")),
 )
 _PICTURE_FILES = (("SVG", ".svg"), ("PNG", ".png"), ("PDF", ".pdf"), ("Vega-Lite", ".json"))
+LAYER_TABLES = frozenset(
+    {
+        *("layers", "layer_latency", "layer_memory", "kernels_by_layer", "gpu_and_rest"),
+        *("layer_roofline", "roof_distance"),
+    }
+)
+"""Analyses with a row, a bar or a dot for each layer, which a reader may choose."""
+_NUMBERS = ("index", "layer", "node")
 _FEW_ROWS = 3
 _JSON_BEGINS = ('{"', '["', "[{")
 _LABELS = {"batch_size": "Batch size"}
@@ -64,6 +74,10 @@ class AnalysisView:
     alike: str
     matching: int
     selection: Selection
+    #: of each shown row: the number of its layer, None for none
+    layers: Sequence[int | None]
+    #: the place of the column whose cells choose a layer, -1 for none
+    layer_place: int
     template: ClassVar[str] = "analysis.html"
     chart: ClassVar[str] = CHART
 
@@ -76,6 +90,39 @@ class AnalysisView:
     def question(self) -> str:
         """The question that it answers."""
         return question_of(self.table.name)
+
+    @property
+    def chosen(self) -> str:
+        """The layer that is chosen, in words; '' where none is."""
+        if self.selection.layer is None:
+            return ""
+        names = [column.name for column in self.table.columns]
+        title = next((name for name in ("layer_name", "name") if name in names), "")
+        rows = zip(layers_of(self.table), self.table.rows, strict=True)
+        called = [row for number, row in rows if number == self.selection.layer]
+        if not called:
+            return f"Layer {self.selection.layer} has no row here"
+        name = called[0][names.index(title)] if title else ""
+        return f"Layer {self.selection.layer}{f', {name},' if name else ''} is chosen"
+
+    @property
+    def without_layer(self) -> str:
+        """The address of this page without the choice."""
+        return self.selection.query(layer=None, page=1) or self.form.action
+
+    @property
+    def layer_tables(self) -> list[tuple[str, str]]:
+        """The other analyses of layers with the same layer chosen: number and address."""
+        return [
+            (card.number or card.title, f"{card.address}?layer={self.selection.layer}")
+            for card in self.index.cards
+            if card.name in LAYER_TABLES and card.name != self.table.name
+        ]
+
+    def layer_address(self, row: int) -> str:
+        """Return the address that chooses the layer of a shown `row`, '' for a row of none."""
+        layer = self.layers[row]
+        return "" if layer is None else f"{self.selection.query(layer=layer, page=1)}#chosen"
 
     @property
     def caveats(self) -> list[str]:
@@ -123,7 +170,12 @@ class AnalysisView:
         last = -(-self.matching // PAGE_ROWS)
         page = self.selection.page
         around = (("Previous rows", page - 1), ("Next rows", page + 1))
-        return [(text, self.selection.query(page=n)) for text, n in around if 1 <= n <= last]
+        return [(text, self._page_address(n)) for text, n in around if 1 <= n <= last]
+
+    def _page_address(self, page: int) -> str:
+        # The first page is named too where another would be opened for the chosen layer.
+        is_named = page == 1 and self.selection.layer is not None
+        return self.selection.query(page=page) + ("&page=1" if is_named else "")
 
     @property
     def count(self) -> str:
@@ -149,6 +201,8 @@ def analysis_view(
     `selection` says which rows are shown.
     """
     matching = selected(table, selection)
+    selection = with_page(matching, selection)
+    shown_rows = page_of(matching, selection.page)
     columns = _telling_first(table, without_bounds(table.columns))
     constant = constant_columns(table, columns) if len(table.rows) >= _FEW_ROWS else []
     shown_columns = [column for column in columns if column not in constant] or columns
@@ -157,16 +211,20 @@ def analysis_view(
         Choice(name, _LABELS.get(name, name.capitalize()), selection.wanted[name], values)
         for name, values in choices_of(table).items()
     ]
+    kept = [] if selection.layer is None else [("layer", str(selection.layer))]
+    places = [n for n, column in enumerate(shown_columns) if column.name in _NUMBERS]
     return AnalysisView(
         status=status,
         table=table,
         index=index,
-        form=SearchForm(address, [], choices),
+        form=SearchForm(address, [], choices, kept),
         heads=_sortable(shown_columns, selection),
-        shown=grid_of(page_of(matching, selection.page), shown_columns),
+        shown=grid_of(shown_rows, shown_columns),
         alike=constant_text(table, constant),
         matching=len(matching.rows),
         selection=selection,
+        layers=layers_of(shown_rows),
+        layer_place=places[0] if places and selection.layer_column else -1,
     )
 
 

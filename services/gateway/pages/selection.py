@@ -20,6 +20,12 @@ class Selection:
     sort: str = ""
     is_descending: bool = False
     page: int = 1
+    #: the number of the layer that is chosen, in every table; None for none
+    layer: int | None = None
+    #: the column of these numbers, '' in a table without layers
+    layer_column: str = ""
+    #: whether the address names the page
+    has_page: bool = False
 
     def query(self, **changes: Any) -> str:
         """Return the query of an address for this selection with `changes` of its fields."""
@@ -28,6 +34,8 @@ class Selection:
         if changed.sort:
             pairs["sort"] = changed.sort
             pairs |= {"order": "descending"} if changed.is_descending else {}
+        if changed.layer is not None:
+            pairs["layer"] = str(changed.layer)
         if changed.page > 1:
             pairs["page"] = str(changed.page)
         return f"?{urlencode(pairs)}" if pairs else ""
@@ -36,15 +44,36 @@ class Selection:
 def selection_of(query: Mapping[str, str], table: Table) -> Selection:
     """Return the selection that a `query` makes of a `table`; what it lacks is ignored."""
     names = {column.name for column in table.columns}
-    number = query.get("page", "")
-    is_number = number.isascii() and number.isdigit() and len(number) < 6
+    page, layer = (_number_in(query.get(name, "")) for name in ("page", "layer"))
     sort = query.get("sort", "")
     return Selection(
         wanted={name: query.get(name, "") for name in FILTERS if name in names},
         sort=sort if sort in names else "",
         is_descending=query.get("order", "") == "descending",
-        page=max(1, int(number)) if is_number else 1,
+        page=max(1, page or 1),
+        layer=layer,
+        layer_column=layer_column(table),
+        has_page=page is not None,
     )
+
+
+def _number_in(text: str) -> int | None:
+    is_number = text.isascii() and text.isdigit() and len(text) < 6
+    return int(text) if is_number else None
+
+
+def layer_column(table: Table) -> str:
+    """Return the column of a `table` with the framework's number of a layer, '' without one."""
+    names = {column.name for column in table.columns if column.type == "int"}
+    return next((name for name in ("node", "layer") if name in names), "")
+
+
+def layers_of(table: Table) -> list[int | None]:
+    """Return the number of the layer of each row of a `table`, None for a row of none."""
+    column = layer_column(table)
+    places = [place for place, one in enumerate(table.columns) if one.name == column]
+    numbers = [row[places[0]] if places else None for row in table.rows]
+    return [number if isinstance(number, int) and number >= 0 else None for number in numbers]
 
 
 def choices_of(table: Table) -> dict[str, list[str]]:
@@ -74,6 +103,17 @@ def selected(table: Table, selection: Selection) -> Table:
         valued.sort(key=lambda row: row[place], reverse=selection.is_descending)
         rows = [*valued, *(row for row in rows if row[place] is None)]
     return table.model_copy(update={"rows": tuple(rows)})
+
+
+def with_page(table: Table, selection: Selection) -> Selection:
+    """Return a `selection` with the page of the chosen layer, where the address names none.
+
+    `table` has the rows of all pages.
+    """
+    layers = layers_of(table)
+    if selection.has_page or selection.layer is None or selection.layer not in layers:
+        return selection
+    return replace(selection, page=layers.index(selection.layer) // PAGE_ROWS + 1)
 
 
 def page_of(table: Table, page: int) -> Table:

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from schemas.analysis import Table
 from schemas.encoding.errors import MalformedMessage
 from services.gateway.bus_requests import table_of
+from services.gateway.charts.choosing import choosing_of
 from services.gateway.charts.fitting import NARROW, WIDE, Fitted, Size, fitted
 from services.gateway.charts.theme import PAGE, PRINT, Theme
 from services.gateway.errors import CannotDraw
@@ -15,7 +16,7 @@ from services.gateway.responses import as_json
 
 PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 """The media type of each kind of picture, by its suffix."""
-_OPTIONS = ("theme", "width")
+_OPTIONS = ("theme", "width", "layer")
 
 
 async def show_chart(request: Request) -> Response:
@@ -26,9 +27,10 @@ async def show_chart(request: Request) -> Response:
             expected = f"one of {', '.join((*FILTERS, *_OPTIONS))}"
             raise MalformedMessage(field=parameter, found=value[:80], expected=expected)
     table = await table_of(bus_of(request), evaluation_of(request), name)
-    shown = selected(table, selection_of(request.query_params, table))
+    selection = selection_of(request.query_params, table)
     theme, size = theme_and_size(request)
-    chart = fitted(shown, theme, size, among=table)
+    choosing = choosing_of(selection, has_links=theme is PAGE)
+    chart = fitted(selected(table, selection), theme, size, among=table, choosing=choosing)
     reason = f"The table {table.name} has no chart."
     return await drawn(request, table, chart, suffix, reason)
 

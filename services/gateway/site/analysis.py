@@ -8,6 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from mlscope.client.errors import ClientError
 from schemas.analysis import Tables
 from services.gateway.bus_requests import headings_of, status_of, table_of
+from services.gateway.charts.choosing import choosing_of
 from services.gateway.charts.figures import figure_of
 from services.gateway.pages.analyses import analyses_view, index_of
 from services.gateway.pages.analysis import CHART, analysis_view
@@ -43,12 +44,13 @@ async def analysis(request: Request) -> Response:
     )
     document = html_of(view, request.app.state.page_paths, request.url.path)
     shown = selected(table, selection_of({**selection.wanted}, table))
+    choosing = choosing_of(selection)
 
     async def parts() -> AsyncIterator[str]:
         before, marker, after = document.partition(CHART)
         yield before
         if marker:
-            yield await figure_of(request.app.state.pictures, shown, among=table)
+            yield await figure_of(request.app.state.pictures, shown, among=table, choosing=choosing)
         yield after
 
     return StreamingResponse(parts(), media_type="text/html; charset=utf-8")

@@ -160,9 +160,10 @@ def test_a_span_has_ancestors_children_and_namesakes() -> None:
     trace = prepared(stored_of(rows))
     row = row_of(trace, 3)
     assert row is not None
-    details = details_of("e1", "r0", trace, row, (2, '{"flops": 5}'))
+    details = details_of("e1", "r0", trace, row, (2, '{"flops": 5}', 7))
     assert [span.id for span in details.ancestors] == [1]
     assert (details.block, details.attributes, details.level) == (2, {"flops": 5}, "layer")
+    assert details.layer == 7
     same = details.same_name
     assert same is not None
     assert (same.count, same.least_ns, same.most_ns, same.rank) == (2, 20, 30, 1.0)

@@ -133,3 +133,45 @@ def test_what_is_equal_in_all_rows_is_said_once() -> None:
     view = analysis_view(STATUS, table, index_of("e1", [table], {}), Selection({"run": ""}))
     assert view.alike == "In every row: run r, batch size 4."
     assert [head.text for head in view.heads] == ["time"]
+
+
+def of_layers(count: int, column: str = "node") -> Table:
+    """Return a table with a row for each of `count` layers, and one of no layer."""
+    columns = (Column(name="name", type="text"), Column(name=column, type="int"))
+    rows = [*((f"layer{n}", n) for n in range(count)), ("rest", -1)]
+    return Table(name="layers", id="A2", title="Layers", columns=columns, rows=tuple(rows))
+
+
+def test_the_page_of_a_chosen_layer_is_opened_until_another_is_named() -> None:
+    table, index = of_layers(3 * PAGE_ROWS), index_of("e1", (), {})
+    layer = 2 * PAGE_ROWS + 3
+    view = analysis_view(STATUS, table, index, selection_of({"layer": str(layer)}, table))
+    assert view.selection.page == 3
+    assert view.layers[3] == layer
+    assert view.layer_address(0) == f"?layer={2 * PAGE_ROWS}#chosen"
+    assert view.chosen == f"Layer {layer}, layer{layer}, is chosen"
+    assert view.without_layer == "/evaluations/e1/analyses/A2"
+    first = analysis_view(
+        STATUS, table, index, selection_of({"layer": str(layer), "page": "1"}, table)
+    )
+    assert first.selection.page == 1
+    second = analysis_view(
+        STATUS, table, index, selection_of({"layer": str(layer), "page": "2"}, table)
+    )
+    assert ("Previous rows", f"?layer={layer}&page=1") in second.pages
+
+
+def test_a_choice_stays_in_every_address_and_says_where_it_has_no_row() -> None:
+    table, index = of_layers(3, column="layer"), index_of("e1", (), {})
+    view = analysis_view(STATUS, table, index, selection_of({"layer": "7"}, table))
+    assert view.chosen == "Layer 7 has no row here"
+    assert view.form.kept == [("layer", "7")]
+    assert all("layer=7" in head.address for head in view.heads)
+    assert (view.layers[-1], view.layer_address(3)) == (None, "")
+
+
+def test_what_is_no_number_chooses_nothing() -> None:
+    table = of_layers(3)
+    for text in ("", "-1", "x", "9" * 40):
+        assert selection_of({"layer": text}, table).layer is None
+    assert selection_of({"layer": "1"}, a_table()).layer_column == ""

@@ -22,10 +22,15 @@ function table(caption, heads, rows) {
   return element("table", {}, element("caption", { textContent: caption }), element("thead", {}, head), element("tbody", {}, ...body));
 }
 
+/** Links with dots between them. */
+function anchorsOf(links) {
+  return links.flatMap(([text, href]) => [element("a", { href, textContent: text }), " · "]).slice(0, -1);
+}
+
 export class Details {
   /**
    * @param {HTMLElement} panel
-   * @param {{select: (place: object) => void, details: (id: number, signal: AbortSignal) => Promise<any>, links: (level: string, name: string) => [string, string][]}} actions
+   * @param {{select: (place: object) => void, details: (id: number, signal: AbortSignal) => Promise<any>, links: (level: string, name: string, layer?: number, hasDevice?: boolean) => [string, string][]}} actions
    */
   constructor(panel, actions) {
     this.panel = panel;
@@ -57,7 +62,7 @@ export class Details {
     const title = element("h3", { textContent: shortened(name, NAME_LETTERS), title: name.slice(0, 2000) });
     const own = element("div", { className: "own" }, title, this.#facts(store, lanes, place));
     this.panel.replaceChildren(own, this.#inside(store, lanes, place), this.#alike(store, lanes, place));
-    if (row.id[span] >= 0 && row.count[span] <= 1) this.#ask(row.id[span], own, this.abort.signal);
+    if (row.id[span] >= 0 && row.count[span] <= 1) this.#ask(row.id[span], own, this.abort.signal, { store, lanes, ...place });
   }
 
   #button(store, place) {
@@ -83,8 +88,7 @@ export class Details {
       list.append(element("dt", { textContent: "Inside" }), element("dd", {}, ...path));
     }
     const links = this.actions.links(lane?.level ?? "", store.names[row.name[span]]);
-    const anchors = links.flatMap(([text, href]) => [element("a", { href, textContent: text }), " · "]).slice(0, -1);
-    if (anchors.length) list.append(element("dt", { textContent: "See" }), element("dd", {}, ...anchors));
+    if (links.length) list.append(element("dt", { textContent: "See" }), element("dd", { className: "links" }, ...anchorsOf(links)));
     return list;
   }
 
@@ -132,9 +136,19 @@ export class Details {
     return box;
   }
 
-  async #ask(id, own, signal) {
+  /** Put links to the tables of layers, with this one chosen, in the place of those by name. */
+  #seeLayer(own, { store, lanes, row, span }, layer) {
+    const hasDevice = [...lanes.values()].some(({ group }) => group === "device");
+    const links = this.actions.links(lanes.get(row.lane)?.level ?? "", store.names[row.name[span]], layer, hasDevice);
+    const part = own.querySelector(".links");
+    if (part) part.replaceChildren(...anchorsOf(links));
+    else own.querySelector("dl").append(element("dt", { textContent: "See" }), element("dd", { className: "links" }, ...anchorsOf(links)));
+  }
+
+  async #ask(id, own, signal, place) {
     const answer = await this.actions.details(id, signal).catch(() => null);
     if (!answer || signal.aborted) return;
+    if (answer.layer >= 0) this.#seeLayer(own, place, answer.layer);
     const attributes = Object.entries(answer.attributes ?? {});
     if (attributes.length === 0) return;
     const text = (value) => shortened(typeof value === "string" ? value : JSON.stringify(value), 2000);

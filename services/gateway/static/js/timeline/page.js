@@ -19,11 +19,27 @@ const TABLES = {
   kernel: [["this kernel in A8", "A8"], ["all of its name in A10", "A10"]],
 };
 
-/** Tables of the evaluation that know a span of a level; the browser scrolls to its name. */
-function links(level, name) {
+/** Tables of the evaluation with a layer, by its number: those of kernels where the run has any. */
+function layerLinks(layer, hasDevice) {
+  const tables = hasDevice ? ["A2", "A3", "A4", "A11", "A13", "A14"] : ["A2", "A3", "A4", "A14"];
+  const titles = { A2: "this layer in A2", A14: "its dot on the roofline, A14" };
+  return tables.map((analysis) => [titles[analysis] ?? analysis, `${root.dataset.page}/analyses/${analysis}?layer=${layer}`]);
+}
+
+/**
+ * Tables of the evaluation that know a span of a level; the browser scrolls to its name. Once the number
+ * of its layer is known, those of layers with the layer chosen.
+ */
+function links(level, name, layer = -1, hasDevice = false) {
+  const own = level === "layer" ? [] : TABLES[level] ?? [];
+  if (layer >= 0) return [...layerLinks(layer, hasDevice), ...namedLinks(own, name)];
+  return namedLinks(TABLES[level] ?? [], name);
+}
+
+function namedLinks(tables, name) {
   const text = encodeURIComponent(name.slice(0, 100)).replaceAll("-", "%2D");
   const query = `?run=${encodeURIComponent(root.dataset.run)}#:~:text=${text}`;
-  return (TABLES[level] ?? []).map(([title, analysis]) => [title, `${root.dataset.page}/analyses/${analysis}${query}`]);
+  return tables.map(([title, analysis]) => [title, `${root.dataset.page}/analyses/${analysis}${query}`]);
 }
 
 /** Say in the status line what is shown, of how much. */
