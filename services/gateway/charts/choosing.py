@@ -15,6 +15,9 @@ Spec = dict[str, Any]
 
 _MARKS = frozenset({"bar", "point", "circle"})
 _OUTLINE_PX = 2.5
+_DIMMED = 0.4
+LEGEND: Spec = {"symbolStrokeWidth": 0, "symbolOpacity": 1}
+"""How a legend stays as it is where marks are dimmed and outlined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ def choosable(spec: Spec, choosing: Choosing, theme: Theme) -> Spec:
             encoding["stroke"] = {"condition": {"test": is_chosen, "value": theme.ink}}
             outline = {"test": is_chosen, "value": _OUTLINE_PX}
             encoding["strokeWidth"] = {"condition": outline, "value": 0}
+            encoding["opacity"] = {"condition": {"test": is_chosen, "value": 1}, "value": _DIMMED}
         if choosing.address:
             encoding["href"] = {"field": "layer_address"}
     if choosing.address:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.gateway.charts.choosing import Choosing, choosable
+from services.gateway.charts.choosing import LEGEND, Choosing, choosable
 from services.gateway.charts.colouring import coloured
 from services.gateway.charts.theme import Theme, config_of
 from services.gateway.pages.colours import hash_of
@@ -99,6 +99,8 @@ def fitted(
     spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
     values = {"data": {"values": [dict(row) for row in drawn]}}
     config = config_of(theme, is_narrow=size.is_narrow)
+    if choosing is not None and choosing.layer is not None:
+        config["legend"] |= LEGEND
     config["legend"]["columns"] = _legend_columns(plots, config["legend"], size)
     return Fitted({**spec, **values, "config": config}, tuple(notes))
 
