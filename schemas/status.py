@@ -107,6 +107,24 @@ class EvaluationStatus(Message):
     cause: str = ""
     address: str = ""
 
+    def __str__(self) -> str:
+        """Return a few lines to read: what it is, its main figures, why it ended."""
+        named = (self.evaluation, self.model, self.framework, self.device, self.state)
+        figures = map(headline_text, self.headlines)
+        return "\n".join(filter(None, ("  ".join(filter(None, named)), *figures, self.cause)))
+
+
+def headline_text(headline: Headline) -> str:
+    """Return the main figures of a load in one line."""
+    parts = [f"  {headline.scenario}, batch {headline.batch_size}"]
+    if own := headline.latency_ns:
+        parts.append(f"{headline.statistic.replace('_', ' ')} {own.value / 1e6:.4g} ms")
+    if own := headline.p90_ns:
+        parts.append(f"p90 {own.value / 1e6:.4g} ms")
+    if own := headline.samples_per_s:
+        parts.append(f"{own.value:.4g} samples/s")
+    return ", ".join(parts)
+
 
 def framework_name(subject: Subject) -> str:
     """Return the planned framework, with its version if all agents have the same."""

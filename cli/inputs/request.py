@@ -10,6 +10,7 @@ import yaml
 from cli.failures import Misused
 from cli.inputs.manifests import name_or_manifest
 from mlscope.client.asynchronous import request_of
+from mlscope.client.scenario_texts import NoScenario, scenario_in
 from schemas.request import Evaluate
 
 
@@ -88,8 +89,10 @@ def system_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def scenario_of(text: str) -> dict[str, Any]:
     """Return the scenario in `name:k=v,k=v`. Raises Misused."""
-    name, _, parameters = text.partition(":")
-    return {"name": name, "parameters": pairs_of(f"--scenario {text}:", _split(parameters))}
+    try:
+        return scenario_in(text)
+    except NoScenario as error:
+        raise Misused(f"--scenario {error}") from None
 
 
 def collectors_of(texts: Iterable[str]) -> dict[str, bool | dict[str, Any]]:

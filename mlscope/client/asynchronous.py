@@ -23,6 +23,8 @@ from mlscope.client.predicting import (
     requests_of,
 )
 from mlscope.client.results import ListedEvaluations, ResultTable, ResultTables
+from mlscope.client.scenario_texts import with_scenarios
+from mlscope.client.short_ids import whole_id, whole_place
 from mlscope.client.tracing import MOST_SPANS, flow_of, trace_of
 from mlscope.client.watching import Progress, watch
 from mlscope.exchange.traces import Trace
@@ -104,7 +106,8 @@ class AsyncClient:
 
         Arguments as for `run`; nothing is recorded or started. Raises EvaluationRefused.
         """
-        return await ask_for(self.bus, command_of(Match, {"model": model, **request}), Matched)
+        fields = {"model": model, **with_scenarios(request)}
+        return await ask_for(self.bus, command_of(Match, fields), Matched)
 
     async def evaluation(self, evaluation: str) -> "AsyncEvaluation":
         """Return a handle on an evaluation that exists. Raises CommandRefused."""
@@ -112,13 +115,14 @@ class AsyncClient:
         return AsyncEvaluation(self, status.evaluation, status.address)
 
     async def status(self, evaluation: str) -> EvaluationStatus:
-        """Return where an evaluation is. Raises CommandRefused."""
-        command = command_of(ShowEvaluation, {"evaluation": evaluation})
+        """Return where an evaluation is; its id may be shortened. Raises CommandRefused."""
+        command = command_of(ShowEvaluation, {"evaluation": await self.whole_id(evaluation)})
         return await ask_for(self.bus, command, EvaluationStatus)
 
     async def cancel(self, evaluation: str, reason: str = "") -> None:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
-        await ask(self.bus, command_of(Cancel, {"evaluation": evaluation, "reason": reason}))
+        fields = {"evaluation": await self.whole_id(evaluation), "reason": reason}
+        await ask(self.bus, command_of(Cancel, fields))
 
     async def evaluations(self, **constraints: Any) -> ListedEvaluations:
         """Return the newest evaluations that fit, newest first. Raises CommandRefused.
@@ -152,32 +156,34 @@ class AsyncClient:
 
     async def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
-        return ResultTables(await whole_tables(self.bus, evaluation, names))
+        whole = await self.whole_id(evaluation)
+        return ResultTables(await whole_tables(self.bus, whole, names))
 
     async def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
         """Return what the model answered in `evaluation`, of one `run` ('': all).
 
         `most` bounds their number; 0 is all. Raises CommandRefused.
         """
-        return await predictions_of(self.bus, evaluation, run, most)
+        return await predictions_of(self.bus, await self.whole_id(evaluation), run, most)
 
     async def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
         """Return the first `most` spans of a run of `evaluation`, 0 is all.
 
         Without the name of the `run` it is the one traced deepest. Raises CommandRefused.
         """
-        return await trace_of(self.bus, evaluation, run, most)
+        return await trace_of(self.bus, await self.whole_id(evaluation), run, most)
 
     async def flow(self, evaluation: str) -> list[dict[str, Any]]:
         """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""
-        return await flow_of(self.bus, evaluation)
+        return await flow_of(self.bus, await self.whole_id(evaluation))
 
     async def compare(self, first: str, second: str) -> Compared:
         """Return how far two evaluations' answers are apart; each is `ID` or `ID/RUN`.
 
         Raises CommandRefused for what is not alike.
         """
-        return await comparison_of(self.bus, first, second)
+        places = [await whole_place(self.bus, text) for text in (first, second)]
+        return await comparison_of(self.bus, *places)
 
     async def figures(self, *evaluations: str, **terms: Any) -> Compared:
         """Return the figures of two or more evaluations side by side.
@@ -185,7 +191,8 @@ class AsyncClient:
         `terms`: prices ($ an hour by agent), most_latency_ns, most_cost ($ a million inferences),
         least_accuracy. Raises CommandRefused.
         """
-        return await figures_of(self.bus, evaluations, **terms)
+        whole = [await self.whole_id(evaluation) for evaluation in evaluations]
+        return await figures_of(self.bus, whole, **terms)
 
     async def explore(self, table: str = "", **constraints: Any) -> Explored:
         """Return the newest figures of many evaluations as a table, such as accuracy_latency.
@@ -214,9 +221,18 @@ class AsyncClient:
             predicted |= {answer.file: answer for answer in matched(some, status, answers)}
         return [predicted[file.name] for file in uploads]
 
-    def watch(self, evaluation: str) -> AsyncGenerator[Progress, None]:
+    async def watch(self, evaluation: str) -> AsyncGenerator[Progress, None]:
         """Yield where an evaluation is until it ended; see `mlscope.client.watching`."""
-        return watch(self.bus, evaluation)
+        async with aclosing(watch(self.bus, await self.whole_id(evaluation))) as steps:
+            async for progress in steps:
+                yield progress
+
+    async def whole_id(self, evaluation: str) -> str:
+        """Return the id of the `evaluation` that begins with these four digits or more.
+
+        Every method takes such a short id. Raises CommandRefused where several begin so.
+        """
+        return await whole_id(self.bus, evaluation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +290,6 @@ class AsyncEvaluation:
 def request_of(model: str | Mapping[str, Any], fields: Mapping[str, Any]) -> Evaluate:
     """Return the request; a wrong field is refused here as the scheduler would refuse it.
 
-    Raises EvaluationRefused.
+    Scenarios may be texts, as `poisson:rate_hz=20`. Raises EvaluationRefused.
     """
-    return command_of(Evaluate, {"model": model, **fields})
+    return command_of(Evaluate, {"model": model, **with_scenarios(fields)})

@@ -72,9 +72,11 @@ class CommandRefused(ClientError):
     """A service understood and said no; the fields are those of `Refused`."""
 
     def __init__(self, refused: Refused) -> None:
-        """Keep the refusal as it came."""
+        """Keep the refusal as it came; the text names what is allowed, without a suggestion."""
         self.refused = refused
-        super().__init__(refused.message)
+        message, allowed = refused.message, refused.allowed
+        is_complete = not allowed or allowed in message or "did you mean" in message
+        super().__init__(message if is_complete else f"{message}; allowed: {allowed}")
 
     @property
     def error(self) -> str:

@@ -13,9 +13,9 @@ from cli.inputs.request import (
     collectors_of,
     pairs_of,
     request_from,
-    scenario_of,
 )
 from mlscope.client.errors import EvaluationRefused
+from mlscope.client.scenario_texts import scenario_in
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.request import Evaluate, ScenarioChoice
 
@@ -52,7 +52,7 @@ def test_scenarios_bring_their_parameters() -> None:
         ScenarioChoice(name="poisson", parameters={"rate_hz": 12.5, "queries": 7}),
         ScenarioChoice(name="online"),
     )
-    assert scenario_of("online") == {"name": "online", "parameters": {}}
+    assert scenario_in("online") == {"name": "online", "parameters": {}}
 
 
 def test_a_device_is_a_need_of_the_system() -> None:

@@ -9,7 +9,8 @@ from mlscope.client import (
     NoSuchTable,
     StillRunning,
 )
-from schemas.request import AgentReason
+from schemas.analysis import Estimate, Headline
+from schemas.request import AgentReason, Refused
 from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
 
 
@@ -31,6 +32,62 @@ async def test_refusals_carry_their_fields(client: AsyncClient) -> None:
     assert (refused.value.error, refused.value.field) == ("invalid", "batch_sizes")
     with pytest.raises(CommandRefused):
         await client.status("nosuch")
+
+
+async def test_a_table_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    refused = Refused(error="unknown", message="no table is called x", allowed="latency (A3), tail")
+    assert str(CommandRefused(refused)) == "no table is called x; allowed: latency (A3), tail"
+    similar = refused.model_copy(update={"message": "no table is called x; did you mean y?"})
+    assert str(CommandRefused(similar)) == "no table is called x; did you mean y?"
+
+
+async def test_scenarios_are_taken_as_the_command_line_takes_them(client: AsyncClient) -> None:
+    evaluation = await client.run("tiny", scenarios=["poisson:rate_hz=20,queries=7", "online"])
+    request = (await evaluation.status()).request
+    assert request is not None
+    told = [(each.name, each.parameters) for each in request.scenarios]
+    assert told == [("poisson", {"rate_hz": 20, "queries": 7}), ("online", {})]
+
+
+@pytest.mark.parametrize("text", ["poisson:rate", "poisson:=3", "poisson:rate_hz=[1"])
+async def test_a_text_that_is_no_scenario_is_refused(client: AsyncClient, text: str) -> None:
+    with pytest.raises(EvaluationRefused, match="NAME:KEY=VALUE") as refused:
+        await client.run("tiny", scenarios=text)
+    assert refused.value.field == "scenarios"
+
+
+async def test_an_id_may_be_shortened_where_one_evaluation_begins_so(
+    client: AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    assert (await client.status(E[:4])).evaluation == E
+    assert (await client.tables(E[:5]))["latency"].name == "latency"
+    assert [step.status.state async for step in client.watch(E[:6])][-1] == "analyzed"
+    await client.compare(f"{E[:4]}/r0", E)
+    assert (standing.compared[0].first, standing.compared[0].second) == (E, E)
+    with pytest.raises(CommandRefused, match="no evaluation 0124"):
+        await client.status("0124")
+
+
+async def test_a_short_id_of_several_evaluations_names_them(
+    client: AsyncClient, standing: StandIns
+) -> None:
+    longer = f"{E[:8]}00000000"
+    await standing.tell(*whole_story(), *whole_story(longer))
+    with pytest.raises(CommandRefused, match=f"2 evaluations begin with 01234567.*{E}"):
+        await client.cancel(E[:8])
+    assert standing.cancelled == []
+
+
+async def test_an_evaluation_prints_as_a_few_lines(client: AsyncClient, standing: StandIns) -> None:
+    await standing.tell(*whole_story())
+    status = await client.status(E)
+    load = Headline(
+        run="r0", scenario="online", latency_ns=Estimate(value=3.86e6), p90_ns=Estimate(value=4e6)
+    )
+    lines = str(status.model_copy(update={"headlines": (load,)})).splitlines()
+    assert lines[0].startswith(f"{E}  ")
+    assert lines[1:] == ["  online, batch 1, trimmed mean 3.86 ms, p90 4 ms"]
 
 
 async def test_a_wait_is_bounded_and_the_evaluation_goes_on(
