@@ -10,6 +10,7 @@ import pytest
 from services.gateway.static_files import StaticFiles, shipped_files
 from tests.stories import E, StandIns, beginning
 
+MOST_LINES = 400
 SCRIPT_BYTES = 60_000
 """What a page may load of scripts, compressed, before anything is clicked."""
 
@@ -78,3 +79,12 @@ async def test_a_page_s_scripts_are_light_before_anything_is_clicked(
         for name in named
     ]
     assert sum(sizes) <= SCRIPT_BYTES
+
+
+def test_no_script_of_ours_is_long() -> None:
+    repository = Path(__file__).parents[3]
+    folders = ("services/gateway/static/js", "tests/browser/js")
+    scripts = [path for folder in folders for path in (repository / folder).rglob("*.js")]
+    lines = {path.name: len(path.read_text().splitlines()) for path in scripts}
+    assert len(lines) > 40
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
