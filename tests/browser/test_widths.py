@@ -1,15 +1,18 @@
 """Pages in a real browser are as wide as their window: the results need no scrolling sideways."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from playwright.async_api import Page
 
-from schemas.analysis import Column, Table
+from schemas.analysis import Column, Estimate, Headline, Table
+from schemas.evaluation import EvaluationAnalyzed
 from services.analyzer.tables.latency import ANALYSIS
-from tests.browser.chromium import Browsing
+from tests.browser.chromium import Browsing, until
+from tests.browser.conftest import shared_loop
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_model, whole_story
+from tests.stories import E, StandIns, a_model, a_run, beginning, queries, whole_story
 
 _KERNEL = "sm80_xmma_fprop_implicit_gemm_indexed_f32f32_f32f32_f32_" * 4
 _TEXTS = {"run": "b16-poisson-framework", "scenario": "poisson", "level": "framework"}
@@ -88,3 +91,82 @@ async def test_the_models_fit_a_laptop_whatever_they_say_of_their_accuracy(
     table = "document.querySelector('.models')"
     assert await page.evaluate(f"{table}.innerText.includes('mean average precision')")
     assert await page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+
+
+CUT = """([selector, most]) => [...document.querySelectorAll(selector)].flatMap((element) => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  const { left, right, width } = range.getBoundingClientRect();
+  const isSeen = element.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true });
+  const text = `${element.textContent.trim()} from ${left} to ${right} of ${most}`;
+  return isSeen && width > 0 && left >= 0 && right <= most ? [] : [text];
+})"""
+"""Those elements of a selector whose text is not seen, or not within a width in pixels.
+
+A phone's `innerWidth` grows with what is too wide for it.
+"""
+LIVE_CELLS = "#runs [data-run=r0] :is([data-field=p50], [data-field=p90], [data-field=rate])"
+
+
+async def assert_within(page: Page, selector: str, *, at_least: int) -> None:
+    """Check that the texts of `at_least` so many elements are seen within the window of a page."""
+    assert await page.locator(selector).count() >= at_least
+    size = page.viewport_size
+    assert size is not None
+    assert await page.evaluate(CUT, [selector, size["width"]]) == []
+
+
+@shared_loop
+async def phone(browser: Browsing, running: Running, standing: StandIns) -> Page:
+    """Return the page of an evaluation on a phone that has heard queries, slow and quick ones."""
+    await standing.tell(*beginning(), a_run("r0")[0])
+    page = await browser.page(width=390)
+    await page.goto(f"{running.url}/evaluations/{E}")
+    await until(page, "document.querySelector('#runs [data-run=r0][data-state=started]')")
+    for sequence in range(2):
+        slow = [123_456_789 + 1_000_000_000 * sequence] * 40
+        await standing.tell(queries(slow, sequence=sequence))
+        answered = "document.querySelector('[data-run=r0] [data-field=answered]').textContent"
+        await until(page, f"{answered} === '{40 * sequence + 40}'")
+    return page
+
+
+async def test_a_phone_shows_the_figures_of_a_live_run(phone: Page) -> None:
+    await assert_within(phone, LIVE_CELLS, at_least=3)
+    figures = "#live :is([data-figure=throughput], [data-figure=latency])"
+    await assert_within(phone, figures, at_least=2)
+
+
+async def test_a_phone_shows_the_figures_of_what_runs_on_the_first_page(
+    phone: Page, running: Running, standing: StandIns
+) -> None:
+    await phone.goto(running.url)
+    rate = "document.querySelector('.open [data-field=rate]').textContent"
+    for sequence in range(2, 100):
+        await standing.tell(queries([123_456_789] * 40, sequence=sequence))
+        await asyncio.sleep(0.2)
+        if await phone.evaluate(f"Number.parseFloat({rate}) > 0"):
+            break
+    fields = ".open :is([data-field=rate], [data-field=p50], [data-field=p99])"
+    await assert_within(phone, fields, at_least=3)
+
+
+@pytest.mark.parametrize("path", ["/", "/evaluations"])
+async def test_a_phone_shows_the_figures_of_what_was_measured(
+    browser: Browsing, running: Running, standing: StandIns, path: str
+) -> None:
+    headline = Headline(
+        run="r0",
+        agent="a" * 60,
+        scenario="poisson",
+        batch_size=128,
+        statistic="p99",
+        latency_ns=Estimate(value=1.2345e9, low=1.2e9, high=1.25e9),
+        p90_ns=Estimate(value=1.1345e9, low=1.1e9, high=1.15e9),
+        samples_per_s=Estimate(value=123_456.0, low=123_000.0, high=124_000.0),
+    )
+    analyzed = EvaluationAnalyzed(evaluation=E, tables=("latency",), headlines=(headline,))
+    await standing.tell(*whole_story()[:-1], analyzed)
+    page = await browser.page(width=390)
+    await page.goto(f"{running.url}{path}")
+    await assert_within(page, ".evaluations :is(.latency, .throughput) .figure", at_least=2)
