@@ -37,12 +37,17 @@ class EvaluationPostponed(Fact):
 
 
 class EvaluationPlanned(Fact):
-    """The evaluation is planned: which agent runs what."""
+    """The evaluation is planned: which agent runs what.
+
+    A plan with a `revision` holds the one before it and further sessions.
+    """
 
     entity = "evaluation"
     happened = "planned"
     evaluation: Token
     plan: Plan
+    #: of a plan that was extended, the number of its sessions; 0 is the first plan
+    revision: int = 0
 
 
 class RunStarted(Fact):

@@ -34,7 +34,7 @@ from schemas.evaluation import (
 )
 from schemas.manifest import DatasetManifest
 from schemas.message import Fact
-from schemas.plan import Subject
+from schemas.plan import Plan, Subject
 from schemas.request import AgentReason, Evaluate
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunRecorded
 from schemas.status import State
@@ -123,16 +123,29 @@ def postpone_evaluation(record: E, fact: EvaluationPostponed) -> E:
 
 
 def plan_evaluation(record: E, fact: EvaluationPlanned) -> E:
-    """Return the record with the runs and the subject of its plan."""
+    """Return the record with the runs and the subject of its plan; a later one adds its runs."""
     if record.state not in _NOT_PLANNED:
-        return record
+        return _extend_plan(record, fact)
     subject = fact.plan.subject
     sent = record.request.dataset if record.request else None
     if isinstance(sent, DatasetManifest):
         # Uploads are as large as a message may be, and the request holds them already.
         named = DatasetManifest(name=sent.name, version=sent.version, modality=sent.modality)
         subject = subject.model_copy(update={"dataset": named})
-    runs = {
+    runs, refusals = _planned_runs(fact.plan), fact.plan.refusals
+    return replace(record, state="planned", subject=subject, runs=runs, refusals=refusals)
+
+
+def _extend_plan(record: E, fact: EvaluationPlanned) -> E:
+    """Return the record with the runs that a plan adds to those of the plan before it."""
+    if not fact.revision or record.state not in ("planned", "running"):
+        return record
+    added = {name: run for name, run in _planned_runs(fact.plan).items() if name not in record.runs}
+    return replace(record, runs={**record.runs, **added}) if added else record
+
+
+def _planned_runs(plan: Plan) -> dict[str, RunRecord]:
+    return {
         run.run: RunRecord(
             run=run.run,
             session=session.session,
@@ -142,11 +155,9 @@ def plan_evaluation(record: E, fact: EvaluationPlanned) -> E:
             batch_size=session.batch_size,
             planned_queries=run.queries,
         )
-        for session in fact.plan.sessions
+        for session in plan.sessions
         for run in session.runs
     }
-    refusals = fact.plan.refusals
-    return replace(record, state="planned", subject=subject, runs=runs, refusals=refusals)
 
 
 def begin_run(record: E, fact: RunStarted) -> E:

@@ -26,6 +26,7 @@ from mlscope.statistics import (
 )
 
 _BATCHED = "batched"
+_NO_ANSWER = "no query was answered"
 Ns = npt.NDArray[np.int64]
 
 
@@ -112,10 +113,21 @@ def open_loop_shortfall(latency_ns: Ns, blocks: Ns, width: float) -> str:
     return _shortfall(_open_loop_figures(latency_ns, blocks), len(latency_ns), width)
 
 
+def opening_shortfall(opening_ns: Ns, width: float) -> str:
+    """Return why the time to open a model is not known well enough yet, '' where it is.
+
+    `opening_ns` has the time of each opening; `width` as in `shortfall`.
+    """
+    if not len(opening_ns):
+        return _NO_ANSWER
+    mean = _Figure("mean", trimmed_mean(opening_ns), winsorised_interval(opening_ns))
+    return _shortfall([mean], len(opening_ns), width)
+
+
 def _shortfall(figures: Iterable[_Figure], count: int, width: float) -> str:
     """Return what `shortfall` does, of `figures` that are computed only with a `count` above 0."""
     if not count:
-        return "no query was answered"
+        return _NO_ANSWER
     for figure in figures:
         if count < figure.needed:
             return f"its {figure.name} needs {figure.needed} answered queries, {count} were"

@@ -98,7 +98,9 @@ def decision_id(fact: Fact) -> str:
     """Return a decision's id: the same from every scheduler that comes to it.
 
     A decision is unique for each evaluation, kind of fact, run and attempt; an interruption also
-    for whether it is final.
+    for whether it is final, and a plan for its revision.
     """
     parts = [str(getattr(fact, name, "")) for name in ("run", "attempt", "final")]
+    if revision := getattr(fact, "revision", 0):
+        parts.append(str(revision))
     return derived_id(str(getattr(fact, "evaluation", "")), fact.schema_name(), "/".join(parts))

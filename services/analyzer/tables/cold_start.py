@@ -60,14 +60,11 @@ def cold_start(frames: Frames) -> Table:
 
 
 def _precision_note(row: Mapping[str, Any]) -> str:
-    """Return a caveat of a result that is known less well than other results are by default.
-
-    Openings are planned with the evaluation, so no further ones follow.
-    """
+    """Return a caveat of a result that is known less well than other results are by default."""
     goal, cold, low, high = RESULT_RULE.interval / 2, row["cold"], row["cold_low"], row["cold_high"]
     name = f"{row['run']}: its {'time to open' if row['part'] == OPEN else 'first run'}"
     count = many(row["count"], "opening")
-    more = f"the goal is within {goal:.0%}: a larger `queries` makes it more certain"
+    more = f"the goal is within {goal:.0%}: a larger `queries` or budget makes it more certain"
     if low is None or high is None:
         return f"{name} has no interval, with {count}; {more}"
     reach = max(high - cold, cold - low) / cold

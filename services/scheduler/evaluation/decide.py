@@ -23,6 +23,7 @@ from services.scheduler.evaluation.attempts import (
     is_counted,
     is_over,
 )
+from services.scheduler.evaluation.openings import openings_due
 from services.scheduler.evaluation.runs import measured_run
 from services.scheduler.evaluation.starting import starts_due
 from services.scheduler.evaluation.state import EvaluationState
@@ -43,7 +44,11 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
         return _plan_or_postpone(state, now_ns, fleet)
     if state.state == "measured":
         return _end_of_analysis(state, now_ns, fleet)
-    due = list(interruptions_due(state, now_ns, fleet)) or list(starts_due(state, now_ns, fleet))
+    due = (
+        list(interruptions_due(state, now_ns, fleet))
+        or list(openings_due(state))
+        or list(starts_due(state, now_ns, fleet))
+    )
     return due or _measured(state, now_ns, fleet)
 
 

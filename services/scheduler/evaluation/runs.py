@@ -10,7 +10,7 @@ from mlscope.evaluation.run import RunRecord, is_by_its_agent
 from schemas.evaluation import MeasuredRun, RunEnd, RunInterrupted, RunIssued, RunStarted
 from schemas.message import Fact
 from schemas.plan import RunPlan
-from schemas.run import RunFailed, RunReady
+from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.status import RowCounts
 
 
@@ -32,6 +32,8 @@ class Run(RunRecord):
     died: int = 0
     #: (agent, attempt) of each interrupted attempt: the agent may still be at work on it
     interrupted_attempts: tuple[tuple[str, int], ...] = ()
+    #: the median of its first block's queries: of an opening of the model, the time it took
+    first_block_ns: int = 0
 
     @property
     def is_unfinished(self) -> bool:
@@ -86,6 +88,8 @@ def schedule_run(before: Run, after: Run, fact: Fact, time_ns: int) -> Run:
             )
         case RunFailed(error="worker_died") if after.state != before.state:
             return replace(after, since_ns=time_ns, died=before.died + 1)
+    if isinstance(fact, RunCompleted) and fact.blocks and is_by_its_agent(before, fact):
+        after = replace(after, first_block_ns=fact.blocks[0].median_ns)
     is_changed = (after.state, after.is_final) != (before.state, before.is_final)
     return replace(after, since_ns=time_ns) if is_changed else after
 

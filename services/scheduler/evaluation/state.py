@@ -112,8 +112,12 @@ def _schedule(
             return replace(after, until_ns=fact.until_ns)
         case EvaluationPlanned() if after is not before:
             plans = {run.run: run for session in fact.plan.sessions for run in session.runs}
-            runs = {name: run_of(run, plans[name]) for name, run in after.runs.items()}
-            return replace(after, plan=fact.plan, planned_ns=time_ns, runs=runs)
+            runs = {
+                name: before.runs[name] if name in before.runs else run_of(run, plans[name])
+                for name, run in after.runs.items()
+            }
+            planned_ns = before.planned_ns or time_ns
+            return replace(after, plan=fact.plan, planned_ns=planned_ns, runs=runs)
         case EvaluationMeasured() if after is not before:
             return replace(after, measured_ns=time_ns)
         case AnalysisCompleted() if before.state == "measured":

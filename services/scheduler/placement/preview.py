@@ -61,7 +61,11 @@ def _budget_s(planned: Plan) -> float | None:
     budget_s = planned.subject.blocks.budget_s
     if not budget_s:
         return None
-    groups_by_agent = Counter[str]()
-    for session in planned.sessions:
-        groups_by_agent[session.agent] += len({run.group for run in session.runs})
-    return budget_s * max(groups_by_agent.values())
+    loads = {
+        (session.agent, session.batch_size, session.variant, run.group // (1 + is_cold))
+        for session in planned.sessions
+        for run in session.runs
+        # The openings of a model share a budget; each has two groups.
+        for is_cold in [session.variant == "cold"]
+    }
+    return budget_s * max(Counter(agent for agent, *_ in loads).values())

@@ -22,6 +22,9 @@ from schemas.values.identity import token_of
 from services.scheduler.placement.levels import Levels
 from services.scheduler.placement.load_shapes import LoadShape
 
+FIRST, WARM_RUN = "-first", "-warm"
+"""Ends of the names of a cold start's runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -124,16 +127,17 @@ def _cold_runs(request: Evaluate, prefix: str, group: Group, level: Level) -> li
     warm_queries = int(group.parameters.get("warm", WARM))
     of_samples = {name: group.parameters[name] for name in ("samples",) if name in group.parameters}
     first = RunPlan(
-        run=token_of(f"{prefix}-first"),
+        run=token_of(f"{prefix}{FIRST}"),
         group=2 * group.number,
         scenario=COLD,
         parameters={**group.parameters, "queries": 1},
         level=level,
         queries=1,
         timeout_s=request.run_timeout_s,
+        blocks=_rule_of_openings(request, group),
     )
     warm = RunPlan(
-        run=token_of(f"{prefix}-warm"),
+        run=token_of(f"{prefix}{WARM_RUN}"),
         group=2 * group.number + 1,
         scenario="online",
         parameters={"queries": warm_queries, **of_samples},
@@ -142,6 +146,28 @@ def _cold_runs(request: Evaluate, prefix: str, group: Group, level: Level) -> li
         timeout_s=request.run_timeout_s,
     )
     return [first, warm]
+
+
+def _rule_of_openings(request: Evaluate, group: Group) -> Blocks | None:
+    """Return the stop rule whose blocks are openings; None where no further ones may follow.
+
+    These are as many as a request names, or as a plan holds that one machine carries out alone.
+    """
+    rule, openings = request.blocks, group.load.queries
+    is_counted = "queries" in group.choice.parameters
+    if rule is None or rule.of != "result" or is_counted or request.pacing == "local":
+        return None
+    return rule.model_copy(update={"least": openings, "most": max(openings, rule.most)})
+
+
+def further_opening(opening: SessionPlan, number: int) -> SessionPlan:
+    """Return a session like the `opening` of a model, as the load's opening of this `number`."""
+    prefix = token_of(f"{opening.session}-{number}")
+    runs = [
+        run.model_copy(update={"run": token_of(f"{prefix}{name}")})
+        for run, name in zip(opening.runs, (FIRST, WARM_RUN), strict=True)
+    ]
+    return opening.model_copy(update={"session": prefix, "runs": tuple(runs)})
 
 
 def _session(target: Target, prefix: str, runs: Sequence[RunPlan], variant: Variant) -> SessionPlan:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mlscope.load.load import Load
-from mlscope.load.precision import Answers, shortfall
+from mlscope.load.precision import Answers, open_loop_shortfall, opening_shortfall, shortfall
 from mlscope.load.scenarios import scenario_named
 from mlscope.statistics import minimum_count
 
@@ -68,6 +68,17 @@ def test_no_answer_is_no_result() -> None:
     answers = Answers()
     answers.begin_block()
     assert shortfall(load_of("online"), answers, 0.1) == "no query was answered"
+    nothing = np.zeros(0, np.int64)
+    assert open_loop_shortfall(nothing, nothing, 0.1) == "no query was answered"
+    assert opening_shortfall(nothing, 0.1) == "no query was answered"
+
+
+def test_the_time_to_open_needs_its_mean_and_no_percentile() -> None:
+    assert opening_shortfall(np.array([100]), 0.1).startswith("its mean has no interval")
+    assert opening_shortfall(np.array([90, 110, 100]), 0.1).startswith(
+        "its mean is known to within"
+    )
+    assert opening_shortfall(np.array([100, 101, 100]), 0.1) == ""
 
 
 @pytest.mark.parametrize("seed", range(3))

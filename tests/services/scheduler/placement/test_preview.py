@@ -56,6 +56,12 @@ def test_runs_and_the_budget_are_those_of_the_plan() -> None:
     assert matched.budget_s == 4 * 10
 
 
+def test_openings_of_a_model_share_a_budget() -> None:
+    fields = {"scenarios": ["cold", "online"], "blocks": {"most": 9, "budget_s": 10}}
+    matched = previewed(Fleet(a_catalog(SMALL)), **fields)
+    assert (matched.sessions, matched.budget_s) == (1 + 3, 2 * 10)
+
+
 def test_a_fault_of_the_request_itself_is_refused() -> None:
     with pytest.raises(RequestRefused) as raised:
         previewed(Fleet(a_catalog(SMALL)), model="tony")
