@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 from starlette.routing import BaseRoute, Match
 
 from mlscope.bus.bus import Bus
-from schemas.evaluation import EvaluationRequested
+from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
 from schemas.manifest import DatasetManifest, FrameworkManifest, Sample, ScenarioManifest
 from schemas.request import Evaluate
 from services.gateway.live.feeds import Feeds
@@ -19,6 +19,8 @@ from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.services.analyzer.exploring.loads import a_load, measured
 from tests.services.gateway.conftest import Running
+from tests.services.gateway.pages.catalog.test_layer_tree import a_layer
+from tests.services.gateway.pages.results.test_picture import a_table
 from tests.services.gateway.pages.test_home import an_agent
 from tests.stories import E, StandIns, a_run, beginning, whole_story
 
@@ -181,3 +183,23 @@ async def test_two_evaluations_are_selected_by_keyboard_and_compared(
     await page.keyboard.press("Enter")
     await page.wait_for_url("**/compare?*")
     assert page.url.count("evaluation=") == 2
+
+
+async def test_the_tree_of_a_model_s_layers_unfolds_and_fits(
+    browser: Browsing, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    names = [f"features.{block}.{'conv_' * 9}{layer}" for block in range(9) for layer in "abc"]
+    rows = [a_layer(name, number, 10.0) for number, name in enumerate(names)]
+    standing.held = [a_table("layers", *rows)["layers"]]
+    analyzed = EvaluationAnalyzed(evaluation=E, tables=("layers",))
+    await standing.tell(*whole_story()[:-1], analyzed)
+    page = await browser.page(width=390)
+    await page.goto(f"{running.url}/models/tiny/1.0.0")
+    last = page.locator(".layer-tree .leaf a").last
+    await expect(last).to_be_hidden()
+    await page.locator(".layer-tree summary").last.click()
+    await expect(last).to_have_attribute("href", f"/evaluations/{E}/analyses/A2?layer=26")
+    await expect(last).to_be_in_viewport(ratio=1)
+    await assert_accessible(page)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    await photographs.take(page, "model-layers")

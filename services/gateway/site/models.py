@@ -1,5 +1,6 @@
 """The pages of the catalog's models."""
 
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -10,9 +11,10 @@ from mlscope.client.asking import ask_for
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.manifest import ModelManifest
 from schemas.request import ListEvaluations, Match, Refused
-from schemas.status import Matched
-from services.gateway.bus_requests import evaluations
+from schemas.status import EvaluationStatus, Matched
+from services.gateway.bus_requests import evaluations, some_tables_of
 from services.gateway.bus_requests import models as ask_models
+from services.gateway.pages.catalog.layer_tree import LayerTree, layer_tree
 from services.gateway.pages.catalog.models import SORTS, ModelView, Search, model_view, models_view
 from services.gateway.pages.comparing.exploring import Part, Terms
 from services.gateway.recent_catalog import RecentCatalog
@@ -63,6 +65,23 @@ async def _view_of(bus: Bus, manifest: ModelManifest) -> ModelView:
         request = Match(model=f"{manifest.name}:{manifest.version}")
         matched = await ask_for(bus, request, Matched)
         history = await evaluations(bus, ListEvaluations(model=manifest.name, limit=_LATEST))
+        tree = await _tree_of(bus, manifest, history.evaluations)
     except ClientError as error:
         return model_view(manifest, refused_by(error))
-    return model_view(manifest, matched, history.evaluations)
+    return model_view(manifest, matched, history.evaluations, tree)
+
+
+async def _tree_of(
+    bus: Bus, manifest: ModelManifest, history: Sequence[EvaluationStatus]
+) -> LayerTree | None:
+    """Return the layers of the newest evaluation of this version that traced them."""
+    names = (manifest.name, f"{manifest.name}:{manifest.version}")
+    for status in history:
+        if status.model not in names or "layers" not in status.tables:
+            continue
+        answer = await some_tables_of(bus, status.evaluation, "layers")
+        tables = [table for table in answer.tables if table.name == "layers"]
+        total = answer.total_rows.get("layers", 0)
+        if tree := layer_tree(status.evaluation, tables[0] if tables else None, total):
+            return tree
+    return None

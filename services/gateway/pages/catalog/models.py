@@ -16,6 +16,7 @@ from schemas.manifest import ModelManifest
 from schemas.request import Refused
 from schemas.status import EvaluationStatus, Matched
 from services.gateway.pages.analysis import CHART
+from services.gateway.pages.catalog.layer_tree import LayerTree
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 from services.gateway.pages.forms import Choice, Field, SearchForm
 
@@ -207,6 +208,8 @@ class ModelView:
     manifest: str
     matched: Matched | Refused | None
     history: Sequence[EvaluationRow]
+    #: the layers of its newest evaluation that traced them
+    tree: LayerTree | None
     #: where its measurements are drawn over time
     chart: ClassVar[str] = CHART
     heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
@@ -237,11 +240,12 @@ def model_view(
     model: ModelManifest,
     matched: Matched | Refused | None = None,
     history: Sequence[EvaluationStatus] = (),
+    tree: LayerTree | None = None,
 ) -> ModelView:
     """Return the page of one `model`.
 
     `matched`: the agents that could run it now and why others cannot, or why that is not known;
-    `history`: its latest evaluations.
+    `history`: its latest evaluations; `tree`: its layers, None where none of these traced them.
     """
     manifest = yaml.safe_dump(
         {"kind": model.kind, **model.model_dump(mode="json", exclude_defaults=True)},
@@ -250,4 +254,4 @@ def model_view(
         width=100,
     )
     frameworks = ", ".join(f"{need.name} {need.version}" for need in frameworks_of(model))
-    return ModelView(_row(model), frameworks, manifest, matched, evaluation_rows(history))
+    return ModelView(_row(model), frameworks, manifest, matched, evaluation_rows(history), tree)

@@ -1,16 +1,21 @@
 """Pages of agents, datasets, scenarios, and where a model can run."""
 
+import re
+
 import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
 from schemas.agent import CollectorFacts
+from schemas.evaluation import EvaluationAnalyzed
 from schemas.manifest import DatasetManifest, Sample, ScenarioManifest, Source, Synthetic
 from schemas.run import Ceiling
 from services.gateway.pages.catalog.datasets import DatasetRow, DatasetView, datasets_view
 from services.gateway.pages.catalog.scenarios import drawing_of, scenarios_view
 from services.gateway.rendering import html_of, prose
 from tests.services.gateway.conftest import web_over
+from tests.services.gateway.pages.catalog.test_layer_tree import a_layer
+from tests.services.gateway.pages.results.test_picture import a_table
 from tests.services.gateway.pages.test_home import an_agent
 from tests.stories import E, StandIns, a_run, beginning, whole_story
 
@@ -124,3 +129,17 @@ async def test_empty_catalogs_are_pages(
 ) -> None:
     response = await web.get(path)
     assert (response.status_code, 'class="empty"' in response.text) == (200, True)
+
+
+async def test_a_model_s_page_has_the_layers_of_its_newest_traced_evaluation(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    rows = [a_layer("block.conv", 3, 30.0), a_layer("block.relu", 4, 10.0)]
+    standing.held = [a_table("layers", *rows)["layers"]]
+    analyzed = EvaluationAnalyzed(evaluation=E, tables=("layers",))
+    await standing.tell(*whole_story()[:-1], analyzed, *whole_story("fedcba9876543210"))
+    page = (await web.get("/models/tiny/1.0.0")).text
+    assert f'2 layers of r0 in <a href="/evaluations/{E}">' in page
+    assert f'href="/evaluations/{E}/analyses/A2?layer=3">conv</a>' in page
+    assert re.search(r'<details open><summary>.*<span class="name">block</span>', page)
+    assert '<span class="part">75.0%</span>' in page
