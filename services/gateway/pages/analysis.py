@@ -170,12 +170,13 @@ class AnalysisView:
         last = -(-self.matching // PAGE_ROWS)
         page = self.selection.page
         around = (("Previous rows", page - 1), ("Next rows", page + 1))
-        return [(text, self._page_address(n)) for text, n in around if 1 <= n <= last]
-
-    def _page_address(self, page: int) -> str:
         # The first page is named too where another would be opened for the chosen layer.
-        is_named = page == 1 and self.selection.layer is not None
-        return self.selection.query(page=page) + ("&page=1" if is_named else "")
+        first = "" if self.selection.layer is None else "&page=1"
+        return [
+            (text, self.selection.query(page=n) + (first if n == 1 else ""))
+            for text, n in around
+            if 1 <= n <= last
+        ]
 
     @property
     def count(self) -> str:

@@ -44,7 +44,11 @@ class Selection:
 def selection_of(query: Mapping[str, str], table: Table) -> Selection:
     """Return the selection that a `query` makes of a `table`; what it lacks is ignored."""
     names = {column.name for column in table.columns}
-    page, layer = (_number_in(query.get(name, "")) for name in ("page", "layer"))
+    texts = [query.get(name, "") for name in ("page", "layer")]
+    are_numbers = (text.isascii() and text.isdigit() and len(text) < 6 for text in texts)
+    page, layer = (
+        int(text) if is_number else None for text, is_number in zip(texts, are_numbers, strict=True)
+    )
     sort = query.get("sort", "")
     return Selection(
         wanted={name: query.get(name, "") for name in FILTERS if name in names},
@@ -55,11 +59,6 @@ def selection_of(query: Mapping[str, str], table: Table) -> Selection:
         layer_column=layer_column(table),
         has_page=page is not None,
     )
-
-
-def _number_in(text: str) -> int | None:
-    is_number = text.isascii() and text.isdigit() and len(text) < 6
-    return int(text) if is_number else None
 
 
 def layer_column(table: Table) -> str:

@@ -24,32 +24,71 @@ _LEAST_HEIGHT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bucket with queries: its place among all, its height in percent of the highest bar's.
+    """A bucket with queries, from its row: its place among all, its height in percent of the most.
 
-    `address` leads to the trace of its slowest query, '' where there is none.
+    `trace` is the address of the run's trace, '' without one.
     """
 
+    row: Cells
     place: int
     height: float
-    text: str
-    address: str
+    trace: str
+
+    @property
+    def address(self) -> str:
+        """Where the trace shows its slowest query, '' where there is none."""
+        if not self.trace:
+            return ""
+        return f"{self.trace}?run={quote(str(self.row['run']))}&query={self.row['slowest_query']}"
+
+    @property
+    def slowest(self) -> str:
+        """Its slowest query in words."""
+        return f"query {self.row['slowest_query']}, {shown(self.row['slowest'], 'ns')}"
+
+    @property
+    def text(self) -> str:
+        """The bar in words, for who points at it."""
+        begins, ends = (shown(self.row[name], "ns") for name in ("begins", "ends"))
+        share = shown(self.row["cumulative_share"], "share")
+        queries = many(int(self.row["count"]), "query")
+        return f"{begins} to {ends}: {queries}; {share} are as fast; the slowest is {self.slowest}"
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The latencies of one load; `places` is how many buckets there are, also empty ones."""
+    """The latencies of one load; `first` is the number of its first bucket.
+
+    `places` is how many buckets there are, also empty ones; `most` the queries of the fullest.
+    """
 
     run: str
     label: str
     text: str
-    places: int
     bars: Sequence[Bar]
-    #: the share of queries up to the end of each bucket, as an SVG path; 100 high, `places` wide
-    curve: str
-    ticks: Sequence[Tick]
+    first: int
+    places: int
     most: int
-    slowest: str
-    slowest_address: str
+
+    @property
+    def curve(self) -> str:
+        """The distribution function as an SVG path, 100 high and `places` wide."""
+        path, height = "M0,100", 100.0
+        for bar in self.bars:
+            after = round(100 * (1 - float(bar.row["cumulative_share"])), 2)
+            path += f"L{bar.place},{height}L{bar.place + 1},{after}"
+            height = after
+        return path
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """Where buckets begin, about three of them, and where the last ends."""
+        step = max(1, -(-self.places // _TICKS))
+        inner = [place for place in range(0, self.places, step) if self.places - place > step / 2]
+        return [
+            Tick(round(100 * place / self.places, 2), shown(bounds_ns(self.first + place)[0], "ns"))
+            for place in [*inner, self.places]
+        ]
 
 
 def histograms_of(tables: Mapping[str, Table], traces: Mapping[str, str]) -> list[Histogram]:
@@ -69,63 +108,18 @@ def histograms_of(tables: Mapping[str, Table], traces: Mapping[str, str]) -> lis
 def histogram_of(run: str, rows: Sequence[Cells], trace: str) -> Histogram:
     """Return the histogram of a `run` from its `rows`; `trace` is the address of its trace."""
     first, last = int(rows[0]["bucket"]), int(rows[-1]["bucket"])
-    total, most = (reduce(int(row["count"]) for row in rows) for reduce in (sum, max))
-    places = last - first + 1
+    counts = [int(row["count"]) for row in rows]
+    most = max(counts)
     bars = [
         Bar(
+            row=row,
             place=int(row["bucket"]) - first,
-            height=max(_LEAST_HEIGHT, round(100 * int(row["count"]) / most, 2)),
-            text=_bar_text(row),
-            address=_query_address(trace, row),
+            height=max(_LEAST_HEIGHT, round(100 * count / most, 2)),
+            trace=trace,
         )
-        for row in rows
+        for row, count in zip(rows, counts, strict=True)
     ]
     label = load_text(rows[0])
     begins, ends = (shown(end, "ns") for end in (rows[0]["begins"], rows[-1]["ends"]))
-    return Histogram(
-        run=run,
-        label=label,
-        text=f"{label}: {many(total, 'query')} from {begins} to {ends}",
-        places=places,
-        bars=bars,
-        curve=_curve(rows, first),
-        ticks=_ticks(first, places),
-        most=most,
-        slowest=f"query {rows[-1]['slowest_query']}, {shown(rows[-1]['slowest'], 'ns')}",
-        slowest_address=bars[-1].address,
-    )
-
-
-def _query_address(trace: str, row: Cells) -> str:
-    if not trace:
-        return ""
-    return f"{trace}?run={quote(str(row['run']))}&query={row['slowest_query']}"
-
-
-def _bar_text(row: Cells) -> str:
-    begins, ends, slowest = (shown(row[name], "ns") for name in ("begins", "ends", "slowest"))
-    share = shown(row["cumulative_share"], "share")
-    queries = many(int(row["count"]), "query")
-    slowest = f"the slowest is query {row['slowest_query']}, {slowest}"
-    return f"{begins} to {ends}: {queries}; {share} are as fast; {slowest}"
-
-
-def _curve(rows: Sequence[Cells], first: int) -> str:
-    """Return the path of the distribution function: it rises within the buckets with queries."""
-    path, height = "M0,100", 100.0
-    for row in rows:
-        place = int(row["bucket"]) - first
-        after = round(100 * (1 - float(row["cumulative_share"])), 2)
-        path += f"L{place},{height}L{place + 1},{after}"
-        height = after
-    return path
-
-
-def _ticks(first: int, places: int) -> list[Tick]:
-    """Return where buckets begin, about three of them, and where the last ends."""
-    step = max(1, -(-places // _TICKS))
-    inner = [place for place in range(0, places, step) if places - place > step / 2]
-    return [
-        Tick(round(100 * place / places, 2), shown(bounds_ns(first + place)[0], "ns"))
-        for place in [*inner, places]
-    ]
+    text = f"{label}: {many(sum(counts), 'query')} from {begins} to {ends}"
+    return Histogram(run, label, text, bars, first, last - first + 1, most)
