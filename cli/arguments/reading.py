@@ -77,7 +77,12 @@ def add_reading(commands: Parsers) -> None:
     )
     tables = add_command(commands, "tables", "print an evaluation's tables")
     tables.add_argument("evaluation", metavar="ID", help=ID_HELP)
-    tables.add_argument("names", nargs="*", metavar="TABLE", help="default: all")
+    add = tables.add_argument
+    add("names", nargs="*", metavar="TABLE", help="default: all")
+    add("--run", dest="of_run", default="", metavar="RUN", help="only the rows of this run")
+    add("--sort", default="", metavar="COLUMN", help="order by it; --sort=-COLUMN: descending")
+    add("--limit", type=int, default=0, metavar="N", help="only the first N rows (default: all)")
+    add("--columns", default="", metavar="A,B,…", help="only these columns, in this order")
     analyze = add_command(commands, "analyze", "print the verdict of each analysis")
     analyze.add_argument("evaluation", metavar="ID", help=ID_HELP)
     analyze.add_argument(

@@ -15,9 +15,15 @@ from mlscope.exchange.formats import write_spans
 from mlscope.exchange.traces import Trace
 from mlscope.reproducing.logs import file_text
 
+_NO_FILES = ("table", "json", "csv")
+"""Output formats of other commands, which nobody means as a file's name."""
+
 
 async def export(arguments: argparse.Namespace) -> int:
     """Write an evaluation to a file or standard output."""
+    if str(arguments.out) in _NO_FILES:
+        formats = "--format chrome, otlp and flow write JSON, parquet a table"
+        raise Misused(f"-o {arguments.out}: -o names the file to write, as run.json; {formats}")
     if arguments.limit < 0:
         raise Misused("--limit: expected a number of spans, or 0 for all")
     async with client_of(arguments) as client:

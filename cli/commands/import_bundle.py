@@ -26,9 +26,12 @@ from cli.offline.playback import Playback
 from cli.printing.progress import ProgressLine
 from mlscope.client import AsyncClient
 from mlscope.client.connection import find_settings
+from mlscope.client.errors import EvaluationRefused
 from mlscope.exchange.errors import BundleBroken
 from mlscope.settings import Settings
 from schemas.request import Evaluate
+
+_REPEATED = "this bundle was imported before; --again imports it as a new evaluation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +83,25 @@ async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
             )
         playback = Playback(agent_bus, bundle, keys.agent.heartbeat_s, key=key)
         await stack.enter_async_context(playback.present())
-        return await _follow(client, request_of(bundle, key), playback)
+        return await follow_import(client, request_of(bundle, key), playback)
 
 
-async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) -> int:
-    evaluation = await client.evaluate(request)
+async def follow_import(client: AsyncClient, request: Evaluate, playback: Playback) -> int:
+    """Ask for the evaluation of a bundle, play it back, and return the exit code.
+
+    `client` sends the `request`; `playback` answers as the bundle's agent. Raises Misused.
+    """
+    try:
+        evaluation = await client.evaluate(request)
+    except EvaluationRefused as error:
+        if error.error != "conflict":
+            raise
+        raise Misused(f"{_REPEATED} ({error})") from error
     playback.expect(evaluation.id)
     print(f"evaluation {evaluation.id}  {evaluation.address}", file=sys.stderr)
     if evaluation.repeated:
         print(
-            "this bundle was imported before; --again imports it as a new evaluation",
+            _REPEATED,
             file=sys.stderr,
         )
     try:

@@ -40,7 +40,8 @@ async def show(arguments: argparse.Namespace) -> int:
             return exits.OK
     entries = _entries_of(catalog, arguments.name)
     if entries == Catalog():
-        raise Misused(f"nothing is named {arguments.name}; see `mlscope ls`")
+        lists = "`mlscope ls evaluations`, `mlscope ls models` and `mlscope ls agents`"
+        raise Misused(f"nothing is named {arguments.name}; {lists} list names")
     write_entries(entries, arguments.output)
     return exits.OK
 

@@ -4,6 +4,7 @@ import argparse
 
 from cli import exits
 from cli.inputs.connection import client_of
+from cli.printing.narrowing import Narrowing
 from cli.printing.output import Rows, write_json
 from cli.printing.results import table_names, write_tables
 
@@ -14,8 +15,11 @@ async def tables(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         results = await client.tables(arguments.evaluation, *names)
     selected = [results[name] for name in names] or list(results.values())
+    columns = tuple(name.strip() for name in arguments.columns.split(",") if name.strip())
+    narrowing = Narrowing(arguments.of_run, arguments.sort, arguments.limit, columns)
+    narrowed = narrowing.of([result.table for result in selected])
     if arguments.output == "json":
-        write_json({result.name: Rows.of_table(result.table).maps() for result in selected})
+        write_json({table.name: Rows.of_table(table).maps() for table in narrowed})
     else:
-        write_tables([result.table for result in selected], arguments.output)
+        write_tables(narrowed, arguments.output)
     return exits.OK

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cli import exits
 from cli.inputs.connection import client_of
-from cli.printing.output import Rows, table_lines, width_of
+from cli.printing.output import Rows, table_lines, takes_bold, width_of
 from mlscope.client import AsyncClient
 from mlscope.client.watching import Progress
 from mlscope.evaluation.fold import ENDED
@@ -79,13 +79,13 @@ def screen(agents: Sequence[AgentStatus], running: Sequence[Progress]) -> list[s
     lines = [f"mlscope top   {head}   {time.strftime('%H:%M:%S')}", ""]
     rows = Rows(_AGENT_COLUMNS, tuple(map(agent_row, agents)), folds=True)
     if agents:
-        lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
+        lines += table_lines(rows, is_bold=takes_bold(sys.stdout), fit=width)
     else:
         lines.append("no agent has announced itself; start one with: mlscope serve agent")
     lines.append("")
     if running:
         rows = Rows(_RUN_COLUMNS, tuple(map(run_row, running)), folds=True)
-        lines += table_lines(rows, is_tty=sys.stdout.isatty(), fit=width)
+        lines += table_lines(rows, is_bold=takes_bold(sys.stdout), fit=width)
     else:
         lines.append("nothing is running; start with: mlscope run MODEL")
     return lines

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -99,7 +100,7 @@ def write_rows(rows: Rows, form: str, stream: TextIO | None = None) -> None:
         writer.writerow(rows.columns)
         writer.writerows(rows.rows)
     else:
-        lines = table_lines(rows, is_tty=out.isatty(), fit=width_of(out))
+        lines = table_lines(rows, is_bold=takes_bold(out), fit=width_of(out))
         out.writelines(f"{line}\n" for line in lines)
 
 
@@ -109,10 +110,10 @@ def write_json(value: Any, stream: TextIO | None = None) -> None:
     (stream or sys.stdout).write(f"{text}\n")
 
 
-def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
+def table_lines(rows: Rows, *, is_bold: bool = False, fit: int = 0) -> list[str]:
     """Return an aligned table with numbers to the right.
 
-    `is_tty`: print headings in bold; `fit`: terminal columns that the table should fit into, 0
+    `is_bold`: print headings in bold; `fit`: terminal columns that the table should fit into, 0
     for any width. With `fit`, a table without rows has no headings.
     """
     if fit and rows.title and not rows.rows:
@@ -134,20 +135,25 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
     else:
         parts = split_to_fit(table, run_headings, fit)
         layouts = [laid_out(part.heads, part.rows, part.to_right, fit) for part in parts]
-    return lines + _stacked(layouts, run_headings, is_tty=is_tty)
+    return lines + _stacked(layouts, run_headings, is_bold=is_bold)
 
 
 def _stacked(
-    layouts: Sequence[Layout], run_headings: Mapping[int, list[str]], *, is_tty: bool
+    layouts: Sequence[Layout], run_headings: Mapping[int, list[str]], *, is_bold: bool
 ) -> list[str]:
     """Return the parts of a table one below the other, with run headings above their rows."""
     lines: list[str] = []
     for number, layout in enumerate(layouts):
         lines += [""] if number else []
-        lines += [f"{_BOLD}{line}{_PLAIN}" if is_tty else line for line in layout.head]
+        lines += [f"{_BOLD}{line}{_PLAIN}" if is_bold else line for line in layout.head]
         for row_number, line in enumerate(layout.body):
             lines += [*run_headings.get(row_number, ()), line]
     return lines
+
+
+def takes_bold(stream: TextIO) -> bool:
+    """Tell whether a stream is a terminal whose user wants more than plain text (NO_COLOR)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def width_of(stream: TextIO) -> int:

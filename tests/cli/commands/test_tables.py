@@ -29,3 +29,25 @@ async def test_a_caveat_of_several_tables_is_said_once(
     said = (await mlscope("tables", E1, "-o", "csv")).err.splitlines()
     assert said[:2] == ["latency: r0, r1: noisy", "latency: r0: few"]
     assert said[2].endswith("print others with `mlscope tables`: levels")
+
+
+async def test_tables_are_narrowed(mlscope: CommandLine, standing: StandIns) -> None:
+    rows = (("r0", 3.0), ("r1", None), ("r0", 1.0), ("r1", 2.0))
+    standing.held = [LATENCY.model_copy(update={"rows": rows})]
+    await standing.tell(*whole_story(E1))
+    words = ("tables", E1, "latency", "-o", "csv")
+    sorted_rows = (await mlscope(*words, "--sort=-p50", "--limit", "3")).out.split()
+    assert sorted_rows == ["run,p50", "r0,3.0", "r1,2.0", "r0,1.0"]
+    own = (await mlscope(*words, "--run", "r1", "--sort", "p50", "--columns", "p50")).out
+    assert own.splitlines() == ["p50", "2.0", '""']
+
+
+async def test_a_column_that_no_table_has_is_refused_with_those_there_are(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story(E1))
+    for option in ("--sort", "--columns"):
+        ended = await mlscope("tables", E1, option, "speed")
+        assert ended.code == exits.USAGE
+        assert f"{option}: no column speed; there are: p50, run" in ended.err
+    assert (await mlscope("tables", E1, "--limit", "-1")).code == exits.USAGE

@@ -53,6 +53,16 @@ def test_a_terminal_gets_a_heading_in_bold_within_its_width(
     assert (len(body), width_of(terminal), width_of(io.StringIO())) == (40, 40, 0)
 
 
+@pytest.mark.parametrize(("value", "is_bold"), [("1", False), ("", True)])
+def test_nothing_is_bold_for_who_wants_no_colour(
+    monkeypatch: pytest.MonkeyPatch, value: str, is_bold: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", value)
+    terminal = Terminal()
+    write_rows(ROWS, "table", terminal)
+    assert ("\x1b" in terminal.getvalue()) is is_bold
+
+
 def test_numbers_that_json_lacks_are_null() -> None:
     rows = Rows(("x",), ((float("nan"),), (float("inf"),)))
     assert json.loads(written("json", rows)) == [{"x": None}, {"x": None}]
