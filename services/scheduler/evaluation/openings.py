@@ -50,7 +50,10 @@ def _further_openings(state: EvaluationState, load: Sequence[SessionPlan]) -> It
     headlined = {session.runs[0].run for session in by_level[min(by_level)]}
     opening_ns = [run.first_block_ns for run in runs if run.run in headlined]
     missing = opening_shortfall(np.array(opening_ns, np.int64), rule.interval)
-    elapsed_s = sum(run.first_block_ns for run in runs) * 1e-9
-    if not stop_reason(rule, opening_ns, elapsed_s, missing):
+    # Processes and warm queries take time, too. Files are fetched for the first opening only, and
+    # to a scheduler that takes over, all of them have just ended.
+    since_first_ns = max(run.since_ns for run in runs) - min(run.since_ns for run in runs)
+    elapsed_ns = max(since_first_ns, sum(run.first_block_ns for run in runs))
+    if not stop_reason(rule, opening_ns, elapsed_ns * 1e-9, missing):
         for sessions in by_level.values():
             yield further_opening(sessions[0], len(sessions))

@@ -11,6 +11,7 @@ from mlscope.load.stop_rule import RESULT_RULE
 from schemas.evaluation import EvaluationPlanned, EvaluationRequested
 from schemas.message import Fact
 from schemas.run import BlockStatistics, RunCompleted
+from services.scheduler.evaluation.attempts import S_NS
 from services.scheduler.evaluation.digests import digest_of_state
 from services.scheduler.evaluation.state import Run, fold
 from tests.services.scheduler.samples import a_request, an_agent
@@ -19,10 +20,10 @@ from tests.services.scheduler.stories import E, Story, completed_fact, stored_fa
 MS = 1_000_000
 
 
-def measured(times_ms: list[int], **request: Any) -> Story:
+def measured(times_ms: list[int], run_s: int = 0, **request: Any) -> Story:
     """Return the story of cold starts whose openings take these times in turn, the last for ever.
 
-    Each run is stored before the next one is done.
+    Each run ends `run_s` after the one before it, and is stored before the next one is done.
     """
     story, openings = Story(random.Random(0)), iter(times_ms)
     story.agents["a1"] = an_agent("a1")
@@ -32,6 +33,7 @@ def measured(times_ms: list[int], **request: Any) -> Story:
     while runs := [run for run in story.state.runs.values() if run.is_under_way]:
         for run in runs:
             taken_ms = next(openings, times_ms[-1])
+            story.now_ns += run_s * S_NS
             story.say(_ended(run, story, taken_ms * MS))
             story.settle()
             story.say(stored_fact(run, run.attempt, story.dice))
@@ -74,6 +76,13 @@ def test_openings_end_with_the_budget_and_at_the_most() -> None:
     assert len(sessions_of(measured(noisy))) == 20
     short = RESULT_RULE.model_copy(update={"budget_s": 1.0})
     assert 3 < len(sessions_of(measured(noisy, blocks=short))) < 12
+
+
+def test_the_budget_counts_the_time_that_processes_take() -> None:
+    # An opening and its warm queries take 2 s, so the sixth opening ends 10 s after the first.
+    # An opening with its warm queries takes 2 s, so the sixth one ends 10 s after the first.
+    assert len(sessions_of(measured([1, 1, 300, 1] * 20, run_s=1))) == 6
+    assert len(sessions_of(measured([1, 1, 300, 1] * 20, run_s=20))) == 3
 
 
 def test_levels_go_on_together() -> None:
