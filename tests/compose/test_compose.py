@@ -112,8 +112,7 @@ def test_nats_is_started_anew_when_it_complains_of_a_disk_with_room(compose: Com
         shown = ["docker", "inspect", "--format", f"{{{{{field}}}}}", container]
         return subprocess.run(shown, text=True, capture_output=True, check=True).stdout.strip()
 
-    complaint = "echo 'no space left on device' >> /tmp/nats.log"
-    in_container(compose, "nats", "sh", "-c", complaint)
+    in_container(compose, "nats", "sh", "-c", "echo 'no space left on device' >> /tmp/nats.log")
     for _ in range(150):
         if inspected(".RestartCount") == "1" and inspected(".State.Health.Status") == "healthy":
             break

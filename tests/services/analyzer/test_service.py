@@ -149,10 +149,11 @@ async def test_questions_for_no_table_are_refused(
         misspelt = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["layer"]}'))
         empty = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": [""]}'))
     assert (missing["error"], missing["field"], missing["found"]) == ("unknown", "tables", "x")
-    assert missing["message"] == "no table is called x"
-    assert misspelt["message"] == "no table is called layer; did you mean layers?"
     assert (empty["error"], empty["field"]) == ("unknown", "tables")
-    assert empty["message"] == "no table is called ''"
+    endings = ("x", "layer; did you mean layers?", "''")
+    assert [answer["message"] for answer in (missing, misspelt, empty)] == [
+        f"no table is called {ending}" for ending in endings
+    ]
     assert {"latency", "layers (A2)"} <= set(missing["allowed"].split(", "))
 
 

@@ -158,12 +158,10 @@ def test_wide_windows_of_long_traces_are_made_of_tiles(monkeypatch: pytest.Monke
 def test_a_span_has_ancestors_children_and_namesakes() -> None:
     rows = [(2, 0, 2, 1, 0, 100), (3, 0, 0, 1, 10, 20), (3, 0, 0, 1, 40, 30), (3, 0, 1, 1, 80, 5)]
     trace = prepared(stored_of(rows))
-    row = row_of(trace, 3)
-    assert row is not None
-    details = details_of("e1", "r0", trace, row, (2, '{"flops": 5}', 7))
+    details = details_of("e1", "r0", trace, row_of(trace, 3) or 0, (2, '{"flops": 5}', 7))
     assert [span.id for span in details.ancestors] == [1]
-    assert (details.block, details.attributes, details.level) == (2, {"flops": 5}, "layer")
-    assert details.layer == 7
+    assert (details.block, details.attributes) == (2, {"flops": 5})
+    assert (details.level, details.layer) == ("layer", 7)
     same = details.same_name
     assert same is not None
     assert (same.count, same.least_ns, same.most_ns, same.rank) == (2, 20, 30, 1.0)
