@@ -48,7 +48,7 @@ async def test_text_is_found_once_and_where_it_is(tmp_path: Path) -> None:
 
 
 async def test_print_upside_down_is_seen(tmp_path: Path) -> None:
-    subject = subject_of("rapidocr-text-direction", dataset="text-directions")
+    subject = subject_of("rapidocr-text-direction")
     answers = best(await answers_of(subject, tmp_path, batch_size=4))
     right = sum(a == b for a, b in zip(answers, labels_of(subject), strict=True))
     assert right >= 7, answers

@@ -143,8 +143,7 @@ def _ocr(name: str, purpose: str, file: str, **fields: Any) -> Entry:
         license="Apache-2.0",
         references=["https://github.com/RapidAI/RapidOCR", "https://arxiv.org/abs/2009.09941"],
         model=model,
-        dataset="text-lines",
-        **fields,
+        **{"dataset": "text-lines", **fields},
     )
 
 
@@ -176,6 +175,8 @@ def text_direction(labels: LabelFiles) -> Entry:
         inputs=[_port("image", "x", [-1, 3, 48, 192], _fitted(48, 192))],
         outputs=[_port("classification", "save_infer_model/scale_0.tmp_1", [-1, 2], steps)],
         attributes={"training_dataset": "PP-OCR's"},
+        dataset="text-directions",
+        version="1.0.1",
     )
 
 
