@@ -113,8 +113,8 @@ class Evaluate(Command):
     #: by collector of traces: off, on, or on with options; by default the level decides
     collectors: dict[str, bool | JsonObject] = Field(default_factory=dict)
     #: run each load once more, with one thread that waits for each launch (CUDA_LAUNCH_BLOCKING),
-    #: at `trace_level` but at most `system`: it shows which kernels belong to which layer (A2, A8,
-    #: A11 to A13, column `variant`); its times are not used for overheads
+    #: at `trace_level` (without one: `system`) but at most `system`: it shows which kernels belong
+    #: to which layer (A2, A8, A11 to A13, column `variant`); its times are not used for overheads
     serialised: bool = False
     #: kinds of sessions; '' for plain ones and cold starts, none: all that level and agents need
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
@@ -148,9 +148,12 @@ class Evaluate(Command):
     @model_validator(mode="before")
     @classmethod
     def _levels_imply_the_trace_level(cls, value: Any) -> Any:
-        """Without a `trace_level`, it is the deepest of `levels`."""
-        if not isinstance(value, dict) or value.get("trace_level") or not value.get("levels"):
+        """Without a `trace_level`, it is the deepest of `levels`, and `system` for `serialised`."""
+        if not isinstance(value, dict) or value.get("trace_level"):
             return value
+        if not value.get("levels"):
+            # Kernel launches are traced from this level on: above it, waiting shows nothing.
+            return {**value, "trace_level": Level.SYSTEM} if value.get("serialised") else value
         try:
             deepest = max(level_of(level) for level in value["levels"])
         except (ValueError, TypeError):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.encoding.codec import parse
+from schemas.encoding.codec import decode_body, encode_body, parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.level import Level
 from schemas.request import (
@@ -147,3 +147,11 @@ def test_an_address_s_text_is_a_count_and_a_truth_value_is_none() -> None:
 def test_a_batch_size_is_a_number(size: object) -> None:
     assert wrong_field(Evaluate, model="tiny", batch_sizes=[size]).startswith("batch_sizes")
     assert parse(Evaluate, {"model": "tiny", "batch_sizes": [2.0]}).batch_sizes == (2,)
+
+
+def test_serialised_runs_without_a_level_trace_what_they_wait_for() -> None:
+    asked = parse(Evaluate, {"model": "m", "serialised": True})
+    assert asked.trace_level is Level.SYSTEM
+    plain = parse(Evaluate, {"model": "m", "serialised": True, "trace_level": "model"})
+    assert plain.trace_level is Level.MODEL
+    assert decode_body(Evaluate, encode_body(plain)) == plain

@@ -202,6 +202,7 @@ def _newest_named(text: str, manifests: Sequence[M], field: str, shown: Sequence
 def check_collectors(request: Evaluate, catalog: Catalog) -> None:
     """Raise RequestRefused for a collector that the request switches and no agent announced.
 
+    So is one that is switched on and begins at a deeper level than the request traces.
     An agent that announces no collectors, as older ones do, may have any. An import was collected
     elsewhere: its collectors are not those of the agent that plays it back.
     """
@@ -214,6 +215,13 @@ def check_collectors(request: Evaluate, catalog: Catalog) -> None:
         if name not in collectors:
             similar = similar_names(name, collectors)
             raise unknown(f"collectors.{name}", name, similar, collectors)
+    for name, switch in request.collectors.items():
+        own = (each for agent in agents for each in agent.collectors if each.name == name)
+        levels = [level for collector in own for level in collector.levels]
+        if switch is not False and levels and min(levels) > request.trace_level:
+            first, level = min(levels).name.lower(), request.trace_level.name.lower()
+            deeper = f"trace_level {first} or deeper, where {name} begins"
+            raise invalid("trace_level", level, deeper)
 
 
 def similar_names(name: str, candidates: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from mlscope.bus.records import ReceivedCommand
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import CollectorFacts
 from schemas.encoding.codec import encode_body, unpack
+from schemas.level import Level
 from schemas.message import Command
 from schemas.people import Asker, PersonRefused
 from schemas.request import Cancel, Evaluate, ListEvaluations, Match, Refused, ShowEvaluation
@@ -342,3 +343,40 @@ async def test_a_private_evaluation_is_known_to_who_asked_and_to_owners_alone(bu
     assert (await asked_by(olga, answers, Cancel(evaluation=hidden)))["accepted"]
     listed = await asked_by(bob, answers, ListEvaluations())
     assert [status["evaluation"] for status in listed["evaluations"]] == [shared]
+
+
+DEEP = an_agent(
+    "a1",
+    collectors=(
+        CollectorFacts(name="perf", levels=(Level.SYSTEM, Level.HARDWARE)),
+        CollectorFacts(name="absent"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"collectors": {"perf": True}},
+        {"collectors": {"perf": {"events": "cycles"}}, "trace_level": "framework"},
+    ],
+)
+def test_a_collector_that_begins_deeper_is_refused_with_its_level(wanted: dict[str, Any]) -> None:
+    with pytest.raises(RequestRefused) as raised:
+        check_request(a_request(**wanted), Fleet(a_catalog(DEEP)))
+    refused = raised.value.refused
+    assert (refused.error, refused.field) == ("invalid", "trace_level")
+    assert "trace_level system or deeper, where perf begins" in refused.allowed
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"collectors": {"perf": False}},
+        {"collectors": {"perf": True}, "trace_level": "system"},
+        {"collectors": {"perf": True}, "serialised": True},
+        {"collectors": {"absent": True}},
+    ],
+)
+def test_a_collector_within_the_level_is_accepted(wanted: dict[str, Any]) -> None:
+    check_request(a_request(**wanted), Fleet(a_catalog(DEEP)))
