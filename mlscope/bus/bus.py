@@ -159,7 +159,7 @@ class Bus(Protocol):
     async def read(
         self, filter_subject: str, *, after: int = 0, at_most: int = 0
     ) -> list[Recorded]:
-        """Return every fact on a filter with a sequence above `after`, in order.
+        """Return every fact on `filter_subject` with a sequence above `after`, in order.
 
         With `at_most`, the first facts alone: so many, or a few more.
         A filter with the entity `*` (`subjects.story_of`) reads the stream of decisions and

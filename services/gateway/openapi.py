@@ -20,6 +20,7 @@ from schemas.request import (
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
+from schemas.values.identity import ALLOWED
 from services.gateway.openapi_texts import DESCRIPTIONS
 from services.gateway.pages.comparing.exploring import CONSTRAINTS
 from services.gateway.query_parameters import FIGURES, QUERY
@@ -60,6 +61,7 @@ _SAMPLE = {
     },
 }
 """A sample to predict: at an address, or the number of one of a dataset."""
+_TOKENS = ("evaluation", "run")
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
 _LAST_DIGEST = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}
 
@@ -282,7 +284,8 @@ def _exploration_paths() -> dict[str, Any]:
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    schema = {"type": "string"} | ({"pattern": ALLOWED} if name in _TOKENS else {})
+    return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
 def _query(*names: str) -> list[dict[str, Any]]:

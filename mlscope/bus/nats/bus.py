@@ -188,7 +188,7 @@ class NatsBus:
     async def read(
         self, filter_subject: str, *, after: int = 0, at_most: int = 0
     ) -> list[Recorded]:
-        """Return every fact on a filter with a sequence above `after`, in order.
+        """Return every fact on `filter_subject` with a sequence above `after`, in order.
 
         With `at_most`, no further ones are read once there are so many.
         """

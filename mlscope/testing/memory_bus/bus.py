@@ -217,7 +217,7 @@ class MemoryBus:
     async def read(
         self, filter_subject: str, *, after: int = 0, at_most: int = 0
     ) -> list[Recorded]:
-        """Return every fact on a filter with a sequence above `after`; no more than `at_most`."""
+        """Return the facts on `filter_subject` above `after`, no more than `at_most` if given."""
         await self._reachable()
         log = self._log(filter_subject)
         messages = log.beyond((filter_subject,), after)

@@ -90,7 +90,7 @@ async def check(request: Request) -> Response:
 
 def _sent_files_in(body: Mapping[str, Any]) -> dict[str, SentFile]:
     """Return the files in a body, by name. Raises MalformedMessage."""
-    files = body.get("files") or {}
+    files = {} if body.get("files") is None else body["files"]
     try:
         return {
             name: SentFile(str(file["address"]), str(file["sha256"]))

@@ -166,7 +166,7 @@ async def test_a_manifest_is_checked_and_not_published(web: httpx.AsyncClient) -
     right = {"text": "kind: scenario\nname: mine"}
     answer = (await web.post("/api/manifests/check", json=right)).json()
     assert answer == {"faults": [], "kind": "scenario", "name": "mine", "version": "1.0.0"}
-    for body in ({}, {"text": 1}, {"text": "", "kind": "modle"}):
+    for body in ({}, {"text": 1}, {"text": "", "kind": "modle"}, {"text": "", "files": []}):
         assert (await web.post("/api/manifests/check", json=body)).status_code == 400
 
 
