@@ -190,16 +190,16 @@ def ahead_beside_bare(batch_size: int, rounds: int, folder: Path) -> list[Claim]
     finally:
         session.close()
     assert all(isinstance(outcome, RunCompleted) for outcome in outcomes), outcomes
-    claims = []
+    rows = []
     for run, text in ((ONLINE, "one in flight"), (AHEAD, "batched")):
         pairs = list(zip(blocks.predict_ms[run], blocks.beside(run, 1), strict=True))[1:]
         ours_ms, bare_ms = (median(times) for times in zip(*pairs, strict=True))
         print(f"batch {batch_size:2}, {text:14} predict {ours_ms:8.2f} ms, bare {bare_ms:8.2f} ms")
         ratios = [ours / own_bare for ours, own_bare in pairs]
-        claims.append(
+        rows.append(
             Claim(f"predict ahead, {text}, batch {batch_size}, over bare", ratios, 1.02, True)
         )
-    return claims
+    return rows
 
 
 def limited_memory(folder: Path) -> tuple[str, int]:

@@ -77,9 +77,10 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
 
 
 async def check_table(client: AsyncClient, evaluation: str, table: str) -> None:
-    """Ask for a `table` of an `evaluation` that has none yet. Raises CommandRefused for its name.
+    """Ask the `client`'s cluster for a `table` of an `evaluation` that has none yet.
 
-    Nothing is raised where the analyzer does not answer: it is asked again when all is measured.
+    Raises CommandRefused for the table's name. Nothing is raised where the analyzer does not
+    answer: it is asked again when all is measured.
     """
     try:
         await ask(client.bus, ShowTables(evaluation=evaluation, tables=(table,), limit=1))

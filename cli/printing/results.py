@@ -141,7 +141,7 @@ def caveats_of(tables: ResultTables) -> list[str]:
 
 
 def exit_code_of(status: EvaluationStatus, *, is_strict: bool, caveats: Sequence[str] = ()) -> int:
-    """Return the exit code of an analyzed evaluation.
+    """Return the exit code of an analyzed evaluation with this `status`.
 
     A failed run comes before missing batches, and those before caveats, which count if `is_strict`:
     those of runs, and `caveats` of tables.

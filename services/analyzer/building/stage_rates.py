@@ -59,7 +59,10 @@ class StageRate:
 
 
 def stage_rates(frames: Frames, run: Run, together: Margin) -> list[StageRate]:
-    """Return the stages of a `run` in their order; `together` is its rate in samples/s."""
+    """Return the stages of a `run` in their order; `together` is its rate in samples/s.
+
+    Runs of the same `frames` may have measured a stage alone.
+    """
     servers, present = Servers.of(run), set(stage_spans(run)["stage"])
     rates = []
     for stage in (stage for stage in STAGES if stage in present):

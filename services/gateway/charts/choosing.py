@@ -45,7 +45,10 @@ def choosing_of(selection: Selection, *, has_links: bool = True) -> Choosing | N
 
 
 def choosable(spec: Spec, choosing: Choosing, theme: Theme) -> Spec:
-    """Return a `spec` whose marks of layers lead to their layers, in the colours of `theme`."""
+    """Return a `spec` whose marks of layers lead to their layers, in the colours of `theme`.
+
+    `choosing` says which layer is chosen, and by which column.
+    """
     chosen = copy.deepcopy(spec)
     is_chosen = f"datum.{choosing.column} === {choosing.layer}"
     for part in _marks_in(chosen):
