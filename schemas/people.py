@@ -18,11 +18,10 @@ from schemas.request import (
     ShowEvaluation,
     ShowFlow,
     ShowPredictions,
-    ShowSpans,
     ShowTables,
     WithdrawManifest,
 )
-from schemas.trace import ShowSpan, ShowTrace, ShowWindow, Watch
+from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow, Watch
 from schemas.values.identity import Token
 
 Role = Literal["viewer", "requester", "owner"]

@@ -321,22 +321,6 @@ class Compare(Command):
     least_accuracy: Positive | None = None
 
 
-class ShowSpans(Command):
-    """Show spans of one run, ordered by start and id, as many as fit into the answer.
-
-    Empty `run` means the first run, by name, that has spans; of its attempts the valid one.
-    """
-
-    verb = "spans"
-    evaluation: Token
-    run: str = Field(default="", max_length=64)
-    #: start and id of the last span in the previous answer
-    after_ns: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
-    after_span: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
-    #: 0 is as many as fit
-    limit: Count = Field(default=0, ge=0, le=2**31 - 1)
-
-
 class ShowFlow(Command):
     """Show the facts of an evaluation in their order, without batches, from `offset` on."""
 

@@ -246,3 +246,19 @@ class SpanDetails(Message):
     launched: tuple[TraceSpan, ...] = ()
     launched_by: TraceSpan | None = None
     same_name: SameName | None = None
+
+
+class ShowSpans(Command):
+    """Show spans of one run, ordered by start and id, as many as fit into the answer.
+
+    Empty `run` means the first run, by name, that has spans; of its attempts the valid one.
+    """
+
+    verb = "spans"
+    evaluation: Token
+    run: str = Field(default="", max_length=64)
+    #: start and id of the last span in the previous answer
+    after_ns: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
+    after_span: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
+    #: 0 is as many as fit
+    limit: Count = Field(default=0, ge=0, le=2**31 - 1)

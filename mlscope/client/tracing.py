@@ -6,7 +6,8 @@ from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, command_of
 from mlscope.exchange.traces import Trace
 from schemas.analysis import Flow, SpanRow, Spans
-from schemas.request import ShowFlow, ShowSpans
+from schemas.request import ShowFlow
+from schemas.trace import ShowSpans
 
 MOST_SPANS = 1_000_000
 """Of one trace, unless more are asked for: each takes about a kilobyte of memory here."""

@@ -41,12 +41,11 @@ from schemas.request import (
     ShowEvaluation,
     ShowFlow,
     ShowPredictions,
-    ShowSpans,
     ShowTables,
     WithdrawManifest,
 )
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.trace import ShowSpan, ShowTrace, ShowWindow, Watch
+from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow, Watch
 
 _FACTS: tuple[type[Fact], ...] = (
     EvaluationRequested,

@@ -21,9 +21,9 @@ from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.evaluation import EvaluationMeasured
 from schemas.exploration import Explore
 from schemas.message import Command, Fact, derived_id
-from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpans, ShowTables
+from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
-from schemas.trace import ShowSpan, ShowTrace, ShowWindow
+from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow
 from services.analyzer.analysis import analyze, model_of, samples_of, scoring_context_of
 from services.analyzer.answering.explorations import Explorations
 from services.analyzer.answering.predictions import Questions

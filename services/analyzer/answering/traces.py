@@ -15,8 +15,9 @@ from mlscope.database.connection import Database
 from mlscope.database.statements import read_statements
 from schemas.analysis import Flow, SpanRow, Spans, TracedRun
 from schemas.encoding.codec import decode_body, encode_body, is_json
-from schemas.request import Refused, ShowFlow, ShowSpans
+from schemas.request import Refused, ShowFlow
 from schemas.subjects import story_of
+from schemas.trace import ShowSpans
 from services.analyzer.answering.refusals import answer_or_refusal
 from services.analyzer.errors import DatabaseAway, NoSuchRun
 from services.analyzer.traces.clocks import cluster_epoch_ns

@@ -17,5 +17,5 @@ def test_a_word_says_the_invitation() -> None:
 
 @pytest.mark.parametrize("word", ["", "gpu1", INVITATION.word()[:-9], "mlscope1-bm90IHppcHBlZA"])
 def test_half_a_word_is_refused(word: str) -> None:
-    with pytest.raises(Misused, match="copy the whole word"):
+    with pytest.raises(Misused, match="copy all that `mlscope agents invite NAME` printed"):
         invitation_in(word)

@@ -15,8 +15,8 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.tracing.batches import trace_batch
 from schemas.encoding.codec import encode_body, unpack
 from schemas.message import Command
-from schemas.request import Refused, ShowSpans
-from schemas.trace import ShowSpan, ShowTrace, ShowWindow
+from schemas.request import Refused
+from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow
 from services.analyzer.answering import timelines
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces

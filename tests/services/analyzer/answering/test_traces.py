@@ -11,7 +11,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.tracing.batches import trace_batch
 from schemas.analysis import Spans
 from schemas.encoding.codec import unpack
-from schemas.request import ShowSpans
+from schemas.trace import ShowSpans
 from services.analyzer.answering.traces import Traces, fitting
 from services.analyzer.errors import DatabaseAway, NoSuchRun
 from services.analyzer.store import migrate

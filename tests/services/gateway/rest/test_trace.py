@@ -13,9 +13,8 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.exchange.formats import SPAN_FORMATS
 from mlscope.testing.memory_bus import MemoryServer, connect
-from schemas.request import ShowSpans
 from schemas.subjects import command_subject
-from schemas.trace import SPAN_COLUMNS, ShowSpan, ShowTrace, ShowWindow
+from schemas.trace import SPAN_COLUMNS, ShowSpan, ShowSpans, ShowTrace, ShowWindow
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
 from tests.services.gateway.conftest import web_over
