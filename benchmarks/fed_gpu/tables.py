@@ -94,9 +94,14 @@ def case_row(case: Figures) -> list[str]:
     ]
 
 
+def cases_of(parts: Mapping[str, Figures]) -> list[Figures]:
+    """Return the measured cases among the `parts`: a model, a precision and a batch size each."""
+    return [part for name, part in parts.items() if name not in (PREPARATION, DECODING, PEERS)]
+
+
 def wanted_rows(parts: Mapping[str, Figures]) -> list[list[str]]:
     """Return a row for each figure that is wanted: its worst value over the cases, or its own."""
-    cases = [part for name, part in parts.items() if name not in (PREPARATION, DECODING, PEERS)]
+    cases = cases_of(parts)
     streamed = [case for case in cases if is_streamed(case)]
     rows = [
         _worst("predict ahead / bare", cases, predict_over_bare, most=1.02),
@@ -205,7 +210,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def page(parts: Mapping[str, Figures], names: Sequence[str]) -> str:
     """Return all tables of the measured `parts`, and which of the `names` are not measured."""
-    cases = [part for name, part in parts.items() if name not in (PREPARATION, DECODING, PEERS)]
+    cases = cases_of(parts)
     blocks = [
         conditions(parts),
         table(("what", "wanted", "measured", ""), wanted_rows(parts)),

@@ -121,15 +121,11 @@ def add_offline(commands: Parsers) -> None:
 
 def add_agents(commands: Parsers) -> None:
     """Add `agents` with its own commands, and `join`."""
-    agents = add_command(
-        commands, "agents", "list agents, and invite, drain, resume or revoke them"
-    )
+    agents = add_command(commands, "agents", "list, invite, drain, resume or revoke agents")
     add_connection(agents)
     add_output(agents)
     actions = agents.add_subparsers(dest="action", metavar="COMMAND")
-    invite = _add_action(
-        actions, "invite", "print the command with which another machine joins, once"
-    )
+    invite = _add_action(actions, "invite", "print the command that joins another machine, once")
     invite.add_argument(
         "--hours",
         type=float,

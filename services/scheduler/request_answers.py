@@ -144,10 +144,11 @@ class RequestAnswers:
         if len(body) > self._max_bytes:
             raise await asyncio.to_thread(too_large, body, self._max_bytes)
         request = with_stop_rule(decode_body(Evaluate, body), self._budget_s)
-        # A key is its person's own: nobody meets another's evaluation by it.
-        key = f"{asker.name}\n{request.key}" if asker.name else request.key
-        evaluation = keyed_evaluation_id(key) if request.key else new_evaluation_id()
+        evaluation = new_evaluation_id()
         if request.key:
+            # A key is its person's own: nobody meets another's evaluation by it.
+            key = f"{asker.name}\n{request.key}" if asker.name else request.key
+            evaluation = keyed_evaluation_id(key)
             state = await self._log.current(evaluation)
             if state.is_known:
                 return self._accepted(state, request, is_repeat=True)

@@ -251,9 +251,7 @@ ANALYSIS = Analysis(
     columns=(
         *RUN_COLUMNS,
         text_column("agent", "The agent that ran it."),
-        text_column(
-            "part", "The part that used the energy: gpu, package (the host's processor) or dram."
-        ),
+        text_column("part", "What used the energy: gpu, package (the processor) or dram."),
         int_column("device", "The device's number."),
         text_column("source", "The counter or series of the values."),
         float_column(
@@ -263,12 +261,8 @@ ANALYSIS = Analysis(
         int_column("answered", "Samples answered."),
         float_column("busy", "Time of the run's own blocks."),
         float_column("power", "Mean power.", "W"),
-        float_column(
-            "power_low", "Minimum power of the samples; for a counter, of the blocks.", "W"
-        ),
-        float_column(
-            "power_high", "Maximum power of the samples; for a counter, of the blocks.", "W"
-        ),
+        float_column("power_low", "Minimum power over samples; for a counter, over blocks.", "W"),
+        float_column("power_high", "Maximum power over samples; for a counter, over blocks.", "W"),
         float_column("energy", "Energy of the run's blocks.", "J"),
         float_column("per_query", "Energy per query.", "J"),
         *estimate_columns("per_sample", "Energy per sample, which is one inference.", "J"),

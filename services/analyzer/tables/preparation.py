@@ -56,11 +56,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     share_text = f"{format_share(slowest.row['share'])} of the time"
     step = f"the slowest step is {slowest.row['step']}, {share_text}"
     step = slowest.doubt("which step is the slowest", lambda row: str(row["step"])) or step
-    is_ahead = total["prepared"] == AHEAD
-    where = "ahead of the clock" if is_ahead else "while it runs"
-    subject = "one process prepares" if is_ahead else "the steps alone, in one process, prepare"
+    mode = "while it runs: the steps alone, in one process, prepare"
+    if total["prepared"] == AHEAD:
+        mode = "ahead of the clock: one process prepares"
     return (
-        f"In {run} samples are prepared {where}: {subject} "
+        f"In {run} samples are prepared {mode} "
         f"{estimate_text(total, 'samples_per_s', 'samples/s')}; {step}."
     )
 

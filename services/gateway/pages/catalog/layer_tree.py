@@ -58,10 +58,11 @@ def layer_tree(evaluation: str, table: Table | None, total_rows: int) -> LayerTr
     `total_rows` is how many rows the whole table has. None where there are no layers.
     """
     rows = rows_of({"layers": table}, "layers") if table is not None else []
-    runs = [row["run"] for row in rows if row.get("queries")]
-    own = [row for row in rows if runs and row["run"] == runs[0] and row.get("queries")]
-    if not own:
+    answered = [row for row in rows if row.get("queries")]
+    if not answered:
         return None
+    run = answered[0]["run"]
+    own = [row for row in answered if row["run"] == run]
     root = Scope("")
     by_path: dict[tuple[str, ...], Scope] = {(): root}
     for row in own:
@@ -69,7 +70,7 @@ def layer_tree(evaluation: str, table: Table | None, total_rows: int) -> LayerTr
     scopes = [_joined(scope) for scope in root.inside]
     for scope in scopes:
         _share(scope, root.time_ns)
-    return LayerTree(evaluation, str(runs[0]), scopes, len(own), max(total_rows - len(rows), 0))
+    return LayerTree(evaluation, str(run), scopes, len(own), max(total_rows - len(rows), 0))
 
 
 def _add(by_path: dict[tuple[str, ...], Scope], row: Mapping[str, Any], page: str) -> None:
