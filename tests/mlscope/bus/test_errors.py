@@ -18,6 +18,7 @@ EXAMPLES = [
     (errors.PayloadMismatch("plan", "aa", "bb"), "sha256 bb, expected aa"),
     (errors.TooFewServers("LOG", 3), "LOG cannot have 3 replicas: the cluster has fewer servers"),
     (errors.ServerTooOld("2.9.1", "2.12"), "2.9.1 is too old; install 2.12"),
+    (errors.NotRetried("collector is still at it"), "collector is still at it"),
     (ServerRefused("a.b", 500, 10049, "no"), "no (500/10049)"),
 ]
 
