@@ -61,7 +61,7 @@ def demo_request() -> Evaluate:
         {
             "scenarios": [
                 {"name": "online", "parameters": {"queries": 15}},
-                {"name": "poisson", "parameters": {"rate_hz": 10, "queries": 15}},
+                {"name": "poisson", "parameters": {"rate_hz": 40, "queries": 30}},
                 {"name": "batched", "parameters": {"queries": 4}},
             ],
             # Three blocks or more of each level in turn, so that an overhead has an interval.
