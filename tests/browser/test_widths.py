@@ -119,10 +119,13 @@ async def assert_within(page: Page, selector: str, *, at_least: int) -> None:
 @shared_loop
 async def phone(browser: Browsing, running: Running, standing: StandIns) -> Page:
     """Return the page of an evaluation on a phone that has heard queries, slow and quick ones."""
-    await standing.tell(*beginning(), a_run("r0")[0])
+    await standing.tell(*beginning())
     page = await browser.page(width=390)
     await page.goto(f"{running.url}/evaluations/{E}")
-    await until(page, "document.querySelector('#runs [data-run=r0][data-state=started]')")
+    # The page hears queries once it has heard that the run started.
+    await standing.tell(a_run("r0")[0])
+    state = "document.querySelector('[data-run=r0] [data-field=state]').textContent"
+    await until(page, f"{state} === 'started'")
     for sequence in range(2):
         slow = [123_456_789 + 1_000_000_000 * sequence] * 40
         await standing.tell(queries(slow, sequence=sequence))
