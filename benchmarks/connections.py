@@ -33,6 +33,7 @@ from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.permissions import PERMISSIONS
 from mlscope.load.arrivals import poisson_due_ns
 from mlscope.load.load import Load
+from services.scheduler.remote_load.continuation import Continuation
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
 LEAST_INGEST, MOST_LATENESS = 0.9, 1.1
@@ -89,7 +90,9 @@ class Pacing:
 
     def late_p99_us(self) -> float:
         """Return the 99th percentile of how late queries were issued."""
-        issued = asyncio.run(issue_load(self.where, an_order(), "r", self.load, 10.0))
+        issued = asyncio.run(
+            issue_load(self.where, an_order(), "r", Continuation.once(self.load), 10.0)
+        )
         late_ns = issued.issued_ns - issued.due_ns
         return float(np.percentile(late_ns, 99, method="higher")) / 1e3
 

@@ -28,6 +28,7 @@ from mlscope.settings import Settings
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import SessionPlan, Subject, WorkOrder
 from schemas.subjects import agent_command
+from services.scheduler.remote_load.continuation import Continuation
 from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
@@ -118,7 +119,9 @@ def main() -> int:
         time.sleep(2.0)
         for _ in range(REPEATS):
             print(shown("floor: nothing sent", paced_only(due_ns)))
-            issued: LoadRecord = asyncio.run(issue_load(where, an_order(), "r", load, 10.0))
+            issued: LoadRecord = asyncio.run(
+                issue_load(where, an_order(), "r", Continuation.once(load), 10.0)
+            )
             lates_ns.append(issued.issued_ns - issued.due_ns)
             print(shown("issued to a null agent", lates_ns[-1]))
             print(shown("  due to answer", issued.ended_ns - issued.due_ns))

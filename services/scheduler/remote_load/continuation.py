@@ -7,6 +7,7 @@ whose first due times are the same. To the rule, each `queries` of it are a bloc
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,17 @@ class Continuation:
 
     def __init__(self, load: Load, rule: Blocks, block_queries: int) -> None:
         """Issue at most a `load` under a stop `rule` with blocks of `block_queries`."""
-        self.rule = rule
+        self.load, self.rule = load, rule
         self._queries = load.queries
         self._block_queries = block_queries
         self._least = min(rule.least * block_queries, load.queries)
         self._answered_blocks = 0
         self._is_known = False
+
+    @classmethod
+    def once(cls, load: Load) -> Self:
+        """Return that of a `load` that is issued as it is."""
+        return cls(load, Blocks(), load.queries)
 
     @property
     def limit(self) -> int:
@@ -95,8 +101,8 @@ class Continuation:
 
 def continuation_of(
     order: WorkOrder, plan: RunPlan, load: Load, longer: Callable[[int], Load]
-) -> tuple[Load, Continuation]:
-    """Return the load of a run that goes on as far as its stop rule may want, and its continuation.
+) -> Continuation:
+    """Return the continuation of a run's load, which is as long as its stop rule may want.
 
     `plan` is the run's, in an `order`; `load` is its load and `longer` makes that of another number
     of queries. The samples of the first block are those of every block. A scenario whose longer
@@ -108,13 +114,13 @@ def continuation_of(
         most = least
     due_ns = _continued_due_ns(load, longer, most)
     if due_ns is None:
-        return load, Continuation(load, _issued_once(rule), load.queries)
+        return Continuation(load, _issued_once(rule), load.queries)
     if rule.budget_s:
         in_budget = int(np.searchsorted(due_ns, int(rule.budget_s * 1e9)))
         due_ns = due_ns[: max(least, in_budget)]
     samples = np.resize(load.sample_indices, (len(due_ns), size))
     issued = replace(load, due_ns=due_ns, sample_indices=samples)
-    return issued, Continuation(issued, rule, load.queries)
+    return Continuation(issued, rule, load.queries)
 
 
 def _rule_of(order: WorkOrder, plan: RunPlan) -> Blocks:

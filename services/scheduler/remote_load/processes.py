@@ -57,24 +57,24 @@ async def issue_load(
     broker: BrokerAddress,
     order: WorkOrder,
     run: str,
-    load: Load,
+    continuation: Continuation,
     lost_after_s: float,
     *,
-    continuation: Continuation | None = None,
     on_final: OnFinal = _ignore,
 ) -> LoadRecord:
     """Issue an open loop to the agent of an `order`, and return what became of its queries.
 
-    `run` is the run of the order whose `load` it is; `broker` is where the agent listens. With a
-    `continuation` that says how many of the load's queries may be issued, else all are.
-    `on_final` is called with each query once, while the load goes on. A query without answer is
-    lost `lost_after_s` after the last answer or issue. Raises IssuerFailed when a process or its
+    `run` is the run of the order whose load it is; `broker` is where the agent listens. The
+    `continuation` has the load, and says how many of its queries may be issued. `on_final` is
+    called with each query once, while the load goes on. A query without answer is lost
+    `lost_after_s` after the last answer or issue. Raises IssuerFailed when a process or its
     connection breaks.
     """
+    load = continuation.load
     assert load.due_ns is not None, "only open loops are issued remotely"
     with _shared_memory(1 + load.queries) as (shared_fd, shared):
         limit, stamps = shared[:1], shared[1:]
-        limit[0] = continuation.limit if continuation else load.queries
+        limit[0] = continuation.limit
         spec = _spec(broker, order, run, load) | {"shared_fd": shared_fd}
         async with (
             _process("read", spec) as reader,
@@ -85,9 +85,8 @@ async def issue_load(
             progress = LoadProgress(origin_ns, load.due_ns, stamps)
 
             async def set_limit() -> None:
-                if continuation is not None:
-                    elapsed_s = (time.monotonic_ns() - origin_ns) * 1e-9
-                    limit[0] = await asyncio.to_thread(continuation.look, progress, elapsed_s)
+                elapsed_s = (time.monotonic_ns() - origin_ns) * 1e-9
+                limit[0] = await asyncio.to_thread(continuation.look, progress, elapsed_s)
 
             follower = _LoadFollower(progress, reader, sender, lost_after_s)
             await follower.follow(on_final, set_limit)

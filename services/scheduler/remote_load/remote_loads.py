@@ -124,16 +124,15 @@ class RemoteLoads:
 
     async def _issue(self, order: WorkOrder, run: Run) -> None:
         """Issue a claimed load, publish its queries, then tell the agent that it is complete."""
-        load, continuation = await asyncio.to_thread(continued_load_of, order, run)
+        continuation = await asyncio.to_thread(continuation_of_run, order, run)
         publishing = _QueryPublisher(self._bus, order, run.run, self._lost_after_s)
         try:
             issued = await issue_load(
                 self._broker,
                 order,
                 run.run,
-                load,
+                continuation,
                 self._lost_after_s,
-                continuation=continuation,
                 on_final=publishing.publish,
             )
             await publishing.drain()
@@ -243,10 +242,10 @@ def _run_under_way(state: EvaluationState, attempt: Attempt) -> Run | None:
     return run
 
 
-def continued_load_of(order: WorkOrder, run: Run) -> tuple[Load, Continuation]:
-    """Return the load of a `run` of an `order`, as far as it may go on, and its continuation.
+def continuation_of_run(order: WorkOrder, run: Run) -> Continuation:
+    """Return the continuation of the load of a `run` of an `order`.
 
-    Its first block is the load that the agent would make.
+    The load's first block is the load that the agent would make.
     """
     scenario = scenario_named(run.plan.scenario)
     samples = samples_of(order.subject.dataset)

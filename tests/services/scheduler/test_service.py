@@ -355,7 +355,7 @@ async def test_a_load_that_breaks_in_any_way_is_given_up(
     def breaks(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr("services.scheduler.remote_load.remote_loads.continued_load_of", breaks)
+    monkeypatch.setattr("services.scheduler.remote_load.remote_loads.continuation_of_run", breaks)
     async with scheduling(world, replace(QUICK, attempts_lost=1, run_grace_s=60)):
         await world.an_agent(script=lambda _, __: "ready")
         evaluation = await world.evaluate(a_request(scenarios=["poisson"]))

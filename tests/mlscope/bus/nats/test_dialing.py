@@ -15,6 +15,7 @@ from cli.cluster.ports import LOOPBACK, free_port
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.dialing import dial
 from mlscope.bus.nats.wire import PING
+from services.scheduler.remote_load.continuation import Continuation
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 from tests.places import lent_folder
 from tests.services.scheduler.remote_load.test_processes import a_load, an_order, answering, well
@@ -76,7 +77,7 @@ async def test_a_load_is_issued_over_tls_beside_a_dead_server(tls_server: NatsSe
         urls, tls_server.seeds["scheduler"], inbox_prefix("scheduler"), authority(tls_server)
     )
     async with answering(tls_server, well, str(authority(tls_server))), asyncio.timeout(60):
-        issued = await issue_load(where, an_order(), "b2", a_load(50), 5.0)
+        issued = await issue_load(where, an_order(), "b2", Continuation.once(a_load(50)), 5.0)
     assert (issued.queries, issued.failed, issued.lost) == (50, 0, 0)
 
 

@@ -39,7 +39,8 @@ def continued(rule: Blocks, scenario: str = "poisson", **given: Any) -> tuple[Lo
     def load(queries: int) -> Load:
         return scenario_named(scenario)({**given, "queries": queries}, 2, 12)
 
-    return continuation_of(order, plan, load(given.get("queries", 100)), load)
+    continuation = continuation_of(order, plan, load(given.get("queries", 100)), load)
+    return continuation.load, continuation
 
 
 def answered(load: Load, latency_ms: list[int]) -> LoadProgress:
@@ -97,8 +98,8 @@ def test_a_scenario_whose_longer_load_is_another_one_is_issued_once() -> None:
         raise InvalidParameter("own", "queries", queries, "at most 100")
 
     for longer in (lambda _: slower, refuses):
-        issued, continuation = continuation_of(order, plan, load, longer)
-        assert (issued, continuation.limit) == (load, 100)
+        continuation = continuation_of(order, plan, load, longer)
+        assert (continuation.load, continuation.limit) == (load, 100)
         reason, caveat = continuation.ending(answered(load, [5] * 100).first(100))
         assert reason == "most"
         assert caveat.startswith("ended at 100 queries, the most allowed: its 99th percentile")
@@ -171,15 +172,15 @@ def test_levels_share_a_budget_and_a_run_ends_well_before_its_time_out() -> None
     def longer(queries: int) -> Load:
         return continued(Blocks(), "fixed_rate", rate_hz=20, queries=queries)[0]
 
-    alone, _ = continuation_of(order, plan, load, longer)
-    assert alone.queries == 80
-    shared, _ = continuation_of(
+    alone = continuation_of(order, plan, load, longer)
+    assert alone.load.queries == 80
+    shared = continuation_of(
         order.model_copy(update={"session": both}),
         plan.model_copy(update={"timeout_s": 600.0}),
         load,
         longer,
     )
-    assert shared.queries == 100
+    assert shared.load.queries == 100
 
 
 def test_a_rule_of_medians_ends_by_the_medians_of_service_times() -> None:

@@ -92,7 +92,9 @@ async def well(query: dict[str, object]) -> bytes:
 async def test_every_query_is_issued_on_its_time_and_answered(nats_server: NatsServer) -> None:
     load = a_load(100)
     async with answering(nats_server, well):
-        issued = await issue_load(where(nats_server), an_order(), "b2", load, 5.0)
+        issued = await issue_load(
+            where(nats_server), an_order(), "b2", Continuation.once(load), 5.0
+        )
     assert issued.failed == 0
     assert (issued.issued_ns >= issued.due_ns).all(), "never early"
     assert (issued.ended_ns > issued.due_ns).all()
@@ -107,7 +109,7 @@ async def test_samples_and_names_reach_the_agent(nats_server: NatsServer) -> Non
         return await well(query)
 
     async with answering(nats_server, note):
-        await issue_load(where(nats_server), an_order(), "b2", a_load(3), 5.0)
+        await issue_load(where(nats_server), an_order(), "b2", Continuation.once(a_load(3)), 5.0)
     assert [h["query"] for h in heard] == [0, 1, 2]
     assert heard[2]["samples"] == np.array([4, 5], "<i4").tobytes()
     assert (heard[0]["evaluation"], heard[0]["run"], heard[0]["attempt"]) == ("e1", "b2", 1)
@@ -122,13 +124,17 @@ async def test_failed_and_unanswered_queries_are_told_apart(nats_server: NatsSer
         return await well(query)
 
     async with answering(nats_server, some):
-        issued = await issue_load(where(nats_server), an_order(), "b2", a_load(4), 1.0)
+        issued = await issue_load(
+            where(nats_server), an_order(), "b2", Continuation.once(a_load(4)), 1.0
+        )
     assert issued.status.tolist() == [0, 1, 2, 0]
     assert issued.errors == {1: "corrupt", 2: "no answer"}
 
 
 async def test_an_absent_agent_loses_every_query(nats_server: NatsServer) -> None:
-    issued = await issue_load(where(nats_server), an_order(), "b2", a_load(5), 0.5)
+    issued = await issue_load(
+        where(nats_server), an_order(), "b2", Continuation.once(a_load(5)), 0.5
+    )
     assert issued.status.tolist() == [2] * 5
     assert (issued.ended_ns == -1).all()
 
@@ -136,7 +142,7 @@ async def test_an_absent_agent_loses_every_query(nats_server: NatsServer) -> Non
 async def test_a_broker_that_dies_fails_the_load(data_folder: object) -> None:
     with NatsServer(Path(str(data_folder))) as server:
         issuing = asyncio.ensure_future(
-            issue_load(where(server), an_order(), "b2", a_load(2000), 1.0)
+            issue_load(where(server), an_order(), "b2", Continuation.once(a_load(2000)), 1.0)
         )
         await asyncio.sleep(1.5)
         server.kill()
@@ -155,7 +161,9 @@ async def test_queries_are_heard_of_once_and_while_the_load_goes_on(
 
     async with answering(nats_server, well):
         order, load = an_order(), a_load(400)
-        await issue_load(where(nats_server), order, "b2", load, 5.0, on_final=hear)
+        await issue_load(
+            where(nats_server), order, "b2", Continuation.once(load), 5.0, on_final=hear
+        )
     assert len(heard) > 1
     assert sorted(query for queries in heard for query in queries) == list(range(400))
 
@@ -186,9 +194,9 @@ async def issued_to(
     def longer(queries: int) -> Load:
         return scenario_named("poisson")({"rate_hz": 1000, "queries": queries}, 2, 12)
 
-    load, continuation = continuation_of(order, order.session.runs[0], longer(300), longer)
+    continuation = continuation_of(order, order.session.runs[0], longer(300), longer)
     async with answering(server, answer):
-        issued = await issue_load(where(server), order, "b2", load, 5.0, continuation=continuation)
+        issued = await issue_load(where(server), order, "b2", continuation, 5.0)
     assert issued.due_ns.tolist() == poisson_due_ns(1000, issued.queries, 1).tolist()
     assert (issued.issued_ns >= issued.due_ns).all()
     assert issued.failed == 0

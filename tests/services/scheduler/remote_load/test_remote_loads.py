@@ -29,7 +29,7 @@ from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet, Limits
 from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.remote_load.processes import BrokerAddress, OnFinal
-from services.scheduler.remote_load.remote_loads import RemoteLoads, continued_load_of, finish_run
+from services.scheduler.remote_load.remote_loads import RemoteLoads, continuation_of_run, finish_run
 from tests.services.scheduler.samples import a_catalog, a_request
 
 E, RUN = "e1", "b1-poisson-model"
@@ -278,6 +278,6 @@ async def test_a_load_is_the_one_the_agent_would_make(bus: Bus) -> None:
     state = await ready(bus)
     run = state.runs[RUN]
     order = order_of(state, Start("a1", E, run.session, 1, (RUN,)))
-    load, _ = continued_load_of(order, run)
+    load = continuation_of_run(order, run).load
     assert (load.scenario, load.queries, load.batch_size) == ("poisson", 3, 1)
     assert load.due_ns is not None
