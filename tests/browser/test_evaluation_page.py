@@ -132,9 +132,11 @@ async def test_a_bar_of_the_record_opens_its_slowest_query(
 async def test_a_bar_of_a_live_run_leads_to_its_slowest_query(
     page: Page, running: Running, standing: StandIns
 ) -> None:
-    await standing.tell(*beginning(), a_run("r0")[0])
+    await standing.tell(*beginning())
     await page.goto(f"{running.url}/evaluations/{E}")
-    await until(page, f"{STATE} === 'running'")
+    # The page hears queries once it has heard that the run started.
+    await standing.tell(a_run("r0")[0])
+    await until(page, f"{cell('r0', 'state')} === 'started'")
     await standing.tell(queries([5_000_000] * 40 + [90_000_000]))
     bars = page.locator("#histogram a")
     await expect(bars).to_have_count(2)

@@ -1,5 +1,7 @@
 """The page that starts evaluations in a real browser: with and without scripts, by keys alone."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,14 @@ def catalog(standing: StandIns) -> None:
     """Put scenarios and agents into the catalog."""
     standing.agents = (an_agent(),)
     standing.catalog = {"scenarios": SCENARIOS}
+
+
+@asynccontextmanager
+async def keeping(browser: Browsing, bus: Bus, folder: Path) -> AsyncIterator[Running]:
+    """Run a gateway that keeps files in `folder`, until the pages that talk to it are closed."""
+    async with serving_gateway(bus, kept_in(folder)) as running:
+        yield running
+        await browser.close_pages()
 
 
 async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
@@ -58,14 +68,14 @@ async def test_a_manifest_is_checked_as_it_is_typed(page: Page, running: Running
 
 
 async def test_files_that_a_manifest_names_are_sent_from_here(
-    page: Page, bus: Bus, standing: StandIns, tmp_path: Path
+    browser: Browsing, page: Page, bus: Bus, tmp_path: Path
 ) -> None:
     graph = tmp_path / "net.onnx"
     graph.write_bytes(b"graph")
     kept = tmp_path / "kept"
     kept.mkdir()
     status = "document.querySelector('[data-send]').closest('p').querySelector('[role=status]')"
-    async with serving_gateway(bus, kept_in(kept)) as running:
+    async with keeping(browser, bus, kept) as running:
         await page.goto(f"{running.url}/new")
         await page.click("details[data-keep=manifest] summary")
         await page.fill("#field-manifest", "name: mine\nversio: 1.0.0")
@@ -81,7 +91,7 @@ async def test_files_that_a_manifest_names_are_sent_from_here(
 
 
 async def test_what_is_typed_while_a_file_is_sent_stays(
-    page: Page, bus: Bus, tmp_path: Path
+    browser: Browsing, page: Page, bus: Bus, tmp_path: Path
 ) -> None:
     graph = tmp_path / "net.onnx"
     graph.write_bytes(b"graph")
@@ -92,7 +102,7 @@ async def test_what_is_typed_while_a_file_is_sent_stays(
         await page.fill("#field-manifest", f"{MANIFEST}description: Typed meanwhile.  # and why\n")
         await route.continue_()
 
-    async with serving_gateway(bus, kept_in(kept)) as running:
+    async with keeping(browser, bus, kept) as running:
         await page.goto(f"{running.url}/new")
         await page.click("details[data-keep=manifest] summary")
         await page.fill("#field-manifest", MANIFEST)

@@ -212,13 +212,14 @@ async def test_a_steady_agent_s_load_ends_once_it_is_known(nats_server: NatsServ
     assert continuation.ending(issued) == ("interval", "")
 
 
+async def noisy(query: dict[str, object]) -> bytes:
+    block = int(str(query["query"])) // 300
+    return served_within(9_000 if block % 2 else 5_000)
+
+
 async def test_a_noisy_agent_s_load_goes_on_to_its_end_and_says_so(
     nats_server: NatsServer,
 ) -> None:
-    async def noisy(query: dict[str, object]) -> bytes:
-        block = int(str(query["query"])) // 300
-        return served_within(9_000 if block % 2 else 5_000)
-
     issued, continuation = await issued_to(nats_server, noisy, 6)
     reason, caveat = continuation.ending(issued)
     assert (issued.queries, reason) == (1800, "most")
@@ -237,9 +238,16 @@ async def test_an_agent_that_does_not_keep_up_gets_no_further_queries(
 
 
 async def test_a_broker_that_dies_fails_a_load_that_goes_on(data_folder: object) -> None:
+    goes_on = asyncio.Event()
+
+    async def watched(query: dict[str, object]) -> bytes:
+        if query["query"] == 450:
+            goes_on.set()
+        return await noisy(query)
+
     with NatsServer(Path(str(data_folder))) as server:
-        issuing = asyncio.ensure_future(issued_to(server, well, 9))
-        await asyncio.sleep(1.5)
+        issuing = asyncio.ensure_future(issued_to(server, watched, 40))
+        await asyncio.wait_for(goes_on.wait(), 30)
         server.kill()
         with pytest.raises(IssuerFailed):
             await issuing
