@@ -21,7 +21,6 @@ evaluation: levels in turn, and ncu on each kernel), `energy` (of untraced queri
 """
 
 import argparse
-import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from benchmarks.survey import measuring
 from benchmarks.survey.bounds import Bound, TimeIsUp
 from benchmarks.survey.steps import PHASES, Measure, State, Step, Subjected, Survey, steps
 from benchmarks.survey.subjects import SURVEYED
+from services.agent.worker.ending import end_process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,4 +103,4 @@ def _is_done(survey: Survey, step: Step, bound: Bound) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

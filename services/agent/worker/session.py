@@ -130,13 +130,18 @@ class Session:
         return [received_sample(body, supply.pipeline.before, arrays) for body in received.payload]
 
     def close(self) -> None:
-        """Close the predictor, and end the processes of inline code and of preparation."""
-        self.inline.close()
-        if self.supply.pool is not None:
-            self.supply.pool.close()
-        self.predictor.close()
-        if self.opening_collectors is not None:
-            self.opening_collectors.close()
+        """End what uses the model's arrays, then free the model; whatever one of them raises.
+
+        Collectors no longer observe, and no process writes into a slot any more, when the predictor
+        unlocks the slots' pages.
+        """
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(self.predictor.close)
+            if self.supply.pool is not None:
+                last_first.callback(self.supply.pool.close)
+            last_first.callback(self.inline.close)
+            if self.opening_collectors is not None:
+                last_first.callback(self.opening_collectors.close)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from services.agent.link.messages import (
 )
 from services.agent.link.ring import IDLE, OPENING, RUNNING, Handover
 from services.agent.worker.control import Control
+from services.agent.worker.ending import end_process
 from services.agent.worker.group import Group
 from services.agent.worker.sandbox import enter_sandbox
 from services.agent.worker.session import Session
@@ -142,6 +143,7 @@ def main(arguments: list[str]) -> None:
     sys.setswitchinterval(_SWITCH_S)
     channel = WorkerChannel(socket.socket(fileno=channel_fd))
     Worker(channel, Handover(ring_fd, spool_fd, spool_bytes), Path(scratch)).work()
+    end_process()
 
 
 if __name__ == "__main__":

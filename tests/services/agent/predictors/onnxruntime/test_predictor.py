@@ -40,6 +40,11 @@ def request(name: str = "tiny_cnn", batch_size: int = 1, **more: Any) -> OpenReq
     return OpenRequest(model, path, body, batch_size, **{"options": {"threads": 1}, **more})
 
 
+def plain_session() -> Any:
+    """Return ONNX Runtime's own session of the model, on a CPU."""
+    return ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
+
+
 @pytest.fixture
 def tiny() -> Iterator[Predictor]:
     predictor = open_model(request())
@@ -58,7 +63,7 @@ def test_it_is_found_by_name() -> None:
 
 
 def test_predictions_are_those_of_a_plain_session(tiny: Predictor) -> None:
-    plain = ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
+    plain = plain_session()
     for seed in range(3):
         inputs = images(seed=seed)
         expected = plain.run(None, inputs)[0]
@@ -77,7 +82,7 @@ def test_an_array_may_change_between_calls(tiny: Predictor) -> None:
 def test_a_device_s_arrays_are_page_locked_while_they_are_bound() -> None:
     locked: dict[int, int] = {}
     locks = PageLocks(locked.__setitem__, locked.__delitem__)
-    plain = ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
+    plain = plain_session()
     bound = BoundSession(plain, "cpu", locks)
     array = page_aligned((1, 3, 32, 32), "float32")
     outputs = bound.predict({"images": array})
@@ -89,7 +94,7 @@ def test_a_device_s_arrays_are_page_locked_while_they_are_bound() -> None:
 
 def test_a_provider_that_copies_inputs_gets_every_batch_of_a_slot() -> None:
     """ORT copies bound inputs to another device once: each later batch must be copied anew."""
-    plain = ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
+    plain = plain_session()
     copying = BoundSession(plain, "cpu")
     inputs = images()
     for seed in range(3):
