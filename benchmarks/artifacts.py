@@ -24,8 +24,8 @@ import uvloop
 
 from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
-from cli.cluster.nats_server import NatsServer
 from cli.cluster.processes import Command
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.assets.artifacts import BUCKET, Artifact, connect
 from mlscope.assets.checksums import Checksum, Digests
 from mlscope.bus.nats.admin import Admin

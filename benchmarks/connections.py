@@ -25,10 +25,10 @@ from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from benchmarks.ingest import CASES, World, ingest, open_world
 from benchmarks.remote_pacing import QUERIES, RATE_HZ, an_order, responder
-from cli.cluster import keys
-from cli.cluster.certificates import ensure_certificate
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys import secret_files
+from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.permissions import PERMISSIONS
 from mlscope.load.arrivals import poisson_due_ns
@@ -46,7 +46,9 @@ class OneAccountServer(NatsServer):
     def configuration(self) -> str:
         """Return the configuration with one account instead of many."""
         head, _, _ = super().configuration().partition("accounts {")
-        public = {name: keys.ensure_key(self.folder / "keys", name).public for name in PERMISSIONS}
+        public = {
+            name: secret_files.ensure_key(self.folder / "keys", name).public for name in PERMISSIONS
+        }
         answers = [f"{inbox_prefix(name)}.>" for name in PERMISSIONS]
         users = "\n".join(
             f"{{ nkey: {public[name]}, permissions: {{\n"

@@ -32,8 +32,8 @@ import uvloop
 from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from benchmarks.timing import cpu_s
-from cli.cluster.nats_server import NatsServer
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.nats_server import NatsServer
+from cli.cluster.servers.postgres import Postgres
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings

@@ -26,8 +26,8 @@ import numpy as np
 from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from benchmarks.timing import cpu_s, keeping
-from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.bus import Bus
 from mlscope.bus.nats import connect
 from mlscope.provision import provision

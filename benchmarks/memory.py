@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.claims import claim
 from benchmarks.cluster import new_folder, running
-from cli.cluster.nats_server import MEMORY_BYTES
+from cli.cluster.servers.nats_server import MEMORY_BYTES
 from cli.cluster.state import read_state
 
 SERVERS = ("nats", "postgres")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus import nats
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ReceivedCommand

@@ -36,8 +36,8 @@ def first_accepted_s(folder: Path) -> float:
 
 def servers_s(folder: Path) -> float:
     """Return the seconds nats-server and PostgreSQL alone need, one after the other."""
-    from cli.cluster.nats_server import NatsServer
-    from cli.cluster.postgres import Postgres
+    from cli.cluster.servers.nats_server import NatsServer
+    from cli.cluster.servers.postgres import Postgres
 
     start = time.perf_counter()
     with NatsServer(folder), Postgres(folder):

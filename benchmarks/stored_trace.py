@@ -28,7 +28,7 @@ from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
 from benchmarks.stored_run import EVALUATION, MEASURED, stored
 from benchmarks.timing import Timed, cpu_s, keeping, peak_bytes
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.postgres import Postgres
 from services.analyzer.analysis import analyze
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import Store

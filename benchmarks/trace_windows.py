@@ -28,9 +28,9 @@ from benchmarks.cluster import new_folder
 from benchmarks.live_trace import fields_of, gateway, gateway_listens, settings_of
 from benchmarks.stored_run import EVALUATION, stored
 from benchmarks.timing import keeping, peak_bytes
-from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.nats_server import NatsServer
+from cli.cluster.servers.postgres import Postgres
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings

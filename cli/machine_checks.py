@@ -18,8 +18,8 @@ from typing import Literal
 from packaging.requirements import Requirement
 
 from cli.cluster.errors import ClusterError
-from cli.cluster.nats_server import find_program
-from cli.cluster.postgres_home import wheel_programs
+from cli.cluster.servers.nats_server import find_program
+from cli.cluster.servers.postgres_home import wheel_programs
 from cli.cluster.state import running_state
 from mlscope.quantities import shown
 from mlscope.settings import GIB, InvalidSetting, Settings

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from cli.cluster.certificates import Certificate, ensure_certificate
-from cli.cluster.nats_conf import NatsLayout, Routes
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys.certificates import Certificate, ensure_certificate
 from cli.cluster.ports import LOOPBACK, free_port
+from cli.cluster.servers.nats_conf import NatsLayout, Routes
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.nats.connection import Connection
 from mlscope.settings import Settings
 from tests.places import lent_folder

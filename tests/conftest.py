@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
-    from cli.cluster.nats_server import NatsServer
-    from cli.cluster.postgres import Postgres
+    from cli.cluster.servers.nats_server import NatsServer
+    from cli.cluster.servers.postgres import Postgres
 
 # A slow machine is no failure: no test of this suite judges time. The desk explores; CI judges a
 # change by the same examples every time.
@@ -73,7 +73,7 @@ def data_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def nats_server() -> "Iterator[NatsServer]":
     """Run a nats-server with JetStream and every user's permissions; nothing is provisioned."""
-    from cli.cluster.nats_server import NatsServer
+    from cli.cluster.servers.nats_server import NatsServer
 
     with lent_folder("nats") as folder, NatsServer(folder) as server:
         yield server
@@ -82,7 +82,7 @@ def nats_server() -> "Iterator[NatsServer]":
 @pytest.fixture(scope="session")
 def postgres() -> "Iterator[Postgres]":
     """Run a PostgreSQL; take `database_url` for a database of one's own."""
-    from cli.cluster.postgres import Postgres
+    from cli.cluster.servers.postgres import Postgres
 
     with lent_folder("postgres") as folder, Postgres(folder, durable=False) as server:
         yield server

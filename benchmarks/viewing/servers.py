@@ -13,9 +13,9 @@ import httpx
 
 from benchmarks.cluster import new_folder
 from benchmarks.stored_run import stored
-from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.nats_server import NatsServer
+from cli.cluster.servers.postgres import Postgres
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cli.cluster.errors import ClusterError, NotUp
 from cli.cluster.logins import with_login
-from cli.cluster.postgres import Database
+from cli.cluster.servers.postgres import Database
 from cli.cluster.state import (
     ClusterState,
     StatusLine,

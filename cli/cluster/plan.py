@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from cli.cluster import ports
 from cli.cluster.health import ASK_EVERY_S, HealthWatch
-from cli.cluster.keys import ensure_password
-from cli.cluster.nats_server import NatsServer
-from cli.cluster.postgres import DATABASE_SETTINGS, Database, Postgres
+from cli.cluster.keys.secret_files import ensure_password
 from cli.cluster.processes import Command
+from cli.cluster.servers.nats_server import NatsServer
+from cli.cluster.servers.postgres import DATABASE_SETTINGS, Database, Postgres
 from cli.cluster.supervised import Program
 from mlscope.bus.permissions import OPERATOR
 from mlscope.health import ANSWER_WITHIN_S, hear
 from mlscope.settings import Settings
 
 if TYPE_CHECKING:
-    from cli.cluster.certificates import Certificate
+    from cli.cluster.keys.certificates import Certificate
 
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway", "agent")
 PROVISIONER = "provisioner"
@@ -115,7 +115,7 @@ class ClusterPlan:
         """
         services = [self._service(name, argv) for name, argv in self.programs.services.items()]
         if self.listening:
-            admission = (sys.executable, "-m", "cli.cluster.admission")
+            admission = (sys.executable, "-m", "cli.cluster.keys.admission")
             services.append(self._service("admission", admission, OPERATOR))
         return services
 

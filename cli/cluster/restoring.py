@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cli.cluster.plan import PROVISIONER, ClusterPlan, Programs
 from cli.cluster.ports import chosen_ports
-from cli.cluster.postgres_home import find_home
 from cli.cluster.processes import Child, wait_until
+from cli.cluster.servers.postgres_home import find_home
 from cli.cluster.state import folder_lock
 from mlscope.settings import Settings
 

@@ -17,10 +17,10 @@ from cli.cluster.errors import (
     ProgramMissing,
     ProvisionFailed,
 )
-from cli.cluster.nats_server import StorageWatch
 from cli.cluster.plan import ClusterPlan, Listening, Programs
 from cli.cluster.ports import LOOPBACK, chosen_ports, is_own_address
 from cli.cluster.processes import Child, identify, last_lines
+from cli.cluster.servers.nats_server import StorageWatch
 from cli.cluster.state import ClusterState, folder_lock, write_state
 from cli.cluster.supervised import Supervised, bound_log
 from mlscope.redaction import redact
@@ -303,7 +303,7 @@ def _listening(folder: Path, address: str, environ: Mapping[str, str]) -> Listen
     if not is_own_address(address):
         raise NotAnAddress(address)
     try:
-        from cli.cluster.certificates import Certificate, ensure_certificate
+        from cli.cluster.keys.certificates import Certificate, ensure_certificate
     except ImportError as error:
         raise ProgramMissing("cryptography") from error
     own = Certificate.of(environ)

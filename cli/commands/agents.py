@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from cli import exits
-from cli.cluster.keys import ensure_key
-from cli.cluster.members import Members, is_agent
+from cli.cluster.keys.members import Members, is_agent
+from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.state import running_state
 from cli.failures import Misused
 from cli.inputs.connection import client_of

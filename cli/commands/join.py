@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cli.cluster.keys import ensure_key, write_secret
+from cli.cluster.keys.secret_files import ensure_key, write_secret
 from cli.commands.serve import serve
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in

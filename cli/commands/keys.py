@@ -29,8 +29,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli import exits
-from cli.cluster.keys import Key, ensure_key, ensure_password, write_secret
-from cli.cluster.nats_conf import NatsLayout, Routes, nats_conf
+from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, write_secret
+from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
 
@@ -99,7 +99,7 @@ def _layouts(out: Path, brokers: Sequence[str], owner: int | None) -> dict[str, 
 def _write_certificates(out: Path, hosts: Sequence[str], owner: int | None) -> None:
     """Make one certificate for all `hosts`; brokers get it with its key, clients its authority."""
     try:
-        from cli.cluster.certificates import ensure_certificate
+        from cli.cluster.keys.certificates import ensure_certificate
     except ModuleNotFoundError as error:
         raise Misused(f"--broker needs {error.name}: pip install 'mlscope[tls]'") from error
     made = ensure_certificate(out / "tls", *hosts)

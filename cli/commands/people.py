@@ -7,8 +7,8 @@ import secrets
 import time
 
 from cli import exits
-from cli.cluster.keys import ensure_key, write_secret
-from cli.cluster.members import Members
+from cli.cluster.keys.members import Members
+from cli.cluster.keys.secret_files import ensure_key, write_secret
 from cli.cluster.state import running_state
 from cli.failures import Misused
 from cli.inputs.connection import folder_of

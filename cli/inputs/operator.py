@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
-from cli.cluster.members import Members
+from cli.cluster.keys.members import Members
 from cli.cluster.state import ClusterState
 from cli.failures import Misused
 from mlscope.bus.errors import BusError

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings

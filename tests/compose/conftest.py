@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster.nats_server import find_program
 from cli.cluster.ports import free_port
+from cli.cluster.servers.nats_server import find_program
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from cli.cluster.nats_server import NatsServer
 from cli.cluster.processes import Command
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus import nats
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, ServerRefused

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.bus import Bus
 from mlscope.bus.nats import connect
 from mlscope.provision import provision

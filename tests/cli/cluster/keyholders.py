@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.cluster.keys import ensure_key
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys.secret_files import ensure_key
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.permissions import (
     PERMISSIONS,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.permissions import PERMISSIONS
 from mlscope.bus.permissions_of_people import person_key
 from mlscope.bus.rights import fact_subject

@@ -8,7 +8,7 @@ import nats
 import pytest
 from nats.js.api import StreamState
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.bus import Delivery
 from mlscope.bus.envelopes import in_envelope
 from mlscope.bus.errors import BusError, Conflict, NotPermitted

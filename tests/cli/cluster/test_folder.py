@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster import keys, ports
+from cli.cluster import ports
 from cli.cluster.errors import AlreadyUp, NotReady
+from cli.cluster.keys import secret_files
 from cli.cluster.processes import Identity, identify, is_alive
 from cli.cluster.state import folder_lock, is_locked
 
 
 def test_keys_are_made_once(tmp_path: Path) -> None:
-    made = keys.ensure_keys(tmp_path, ["agent", "requester"])
-    again = keys.ensure_keys(tmp_path, ["agent", "requester", "gateway"])
+    made = secret_files.ensure_keys(tmp_path, ["agent", "requester"])
+    again = secret_files.ensure_keys(tmp_path, ["agent", "requester", "gateway"])
     assert made["agent"] == again["agent"]
     assert len({key.public for key in again.values()}) == 3
     assert made["agent"].seed.startswith("SU")
@@ -24,8 +25,8 @@ def test_keys_are_made_once(tmp_path: Path) -> None:
 
 
 def test_a_password_is_not_in_its_own_repr(tmp_path: Path) -> None:
-    secret = keys.ensure_password(tmp_path / "a.pw")
-    assert keys.ensure_password(tmp_path / "a.pw") == secret
+    secret = secret_files.ensure_password(tmp_path / "a.pw")
+    assert secret_files.ensure_password(tmp_path / "a.pw") == secret
     assert len(secret.value) == 64
     assert secret.value not in repr(secret)
 

@@ -8,7 +8,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.permissions import (
     PERMISSIONS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.accounts import INSIDE
 from mlscope.bus.inboxes import ANSWERS
 from mlscope.bus.permissions import CURATOR, OPERATOR

@@ -17,10 +17,10 @@ import pytest
 
 from cli.cluster import commands
 from cli.cluster.errors import NotAnAddress, NotUp
-from cli.cluster.nats_server import greets
 from cli.cluster.plan import Programs
 from cli.cluster.ports import chosen_ports
 from cli.cluster.processes import Identity, is_alive
+from cli.cluster.servers.nats_server import greets
 from cli.cluster.state import ClusterState, read_state, requester_environ, running_state
 from cli.cluster.supervisor import run_cluster
 from mlscope.bus.errors import Unreachable

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cli.cluster.keys import ensure_key
-from cli.cluster.members import Members
+from cli.cluster.keys.members import Members
+from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.state import ClusterState, running_state
 from cli.commands import agents, join
 from cli.failures import Misused

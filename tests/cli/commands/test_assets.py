@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cli import exits
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from cli.printing.transfers import TransferLine, transfer_text
 from mlscope.provision import provision
 from tests.cli.conftest import CommandLine, key_settings

@@ -1,7 +1,7 @@
 """`mlscope dead`: what services gave up on is listed, and shown."""
 
 from cli import exits
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.nats import connect
 from mlscope.settings import Settings
 from schemas.dead import LetterBuried

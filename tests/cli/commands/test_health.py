@@ -10,7 +10,7 @@ import pytest
 
 import mlscope.bus.nats
 from cli import exits
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from cli.commands import serve
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable

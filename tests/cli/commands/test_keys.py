@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from cli.cluster.nats_server import find_program
+from cli.cluster.servers.nats_server import find_program
 from cli.commands.keys import keys
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS

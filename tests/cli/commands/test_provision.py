@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from cli import exits
-from cli.cluster.nats_server import NatsServer
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.nats_server import NatsServer
+from cli.cluster.servers.postgres import Postgres
 from tests.cli.conftest import CommandLine
 
 

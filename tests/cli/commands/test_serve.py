@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from cli import exits
-from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.health import Announced
 from tests.cli.conftest import CommandLine, ended
 from tests.stories import StandIns

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.backup.archive import reading
 from mlscope.backup.cluster import back_up, restore, stream_order
 from mlscope.backup.errors import BrokenBackup, NewerBackup, NotEmpty

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
-from cli.cluster.keys import ensure_key
-from cli.cluster.members import Members
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys.members import Members
+from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.ports import free_port
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.assets import artifacts
 from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.bus import Bus

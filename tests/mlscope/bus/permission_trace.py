@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cli.cluster.keys import ensure_key
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.processes import Command
+from cli.cluster.servers.nats_server import NatsServer
 
 _USE = re.compile(r"/nkey:(U\w+)\" - <<- \[(SUB|PUB|HPUB) (\S+)")
 _REFUSAL = re.compile(r"/nkey:(U\w+)\" - (Publish|Subscription) Violation - .*Subject \"([^\"]+)\"")

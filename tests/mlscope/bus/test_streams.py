@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.cluster.nats_conf import MAX_COMMAND_BYTES
+from cli.cluster.servers.nats_conf import MAX_COMMAND_BYTES
 from mlscope.bus.streams import (
     DURABLES,
     MAX_MESSAGE_BYTES,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.bus import Bus
 from mlscope.client import AsyncClient, CommandRefused, EvaluationRefused, NotAnswering
 from mlscope.client.asking import ask, ask_for, command_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.client import NoCluster, NotAnswering
 from mlscope.client.connection import find_settings, open_bus
 

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope import Client
 from tests.cli.conftest import standing
 from tests.stories import StandIns, whole_story

@@ -7,7 +7,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.postgres import Postgres
 from mlscope.database.migrations import Migration, apply, migrations_in, profile_of
 from mlscope.errors import WrongEncoding
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.postgres import Postgres
 from mlscope.tracing.batches import trace_batch
 from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun

@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus import nats
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict

@@ -9,7 +9,7 @@ from typing import Any
 import nats
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.errors import ServerRefused, ServerTooOld
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS, Bucket

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.errors import NotPermitted, NotProvisioned, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.records import ReceivedCommand

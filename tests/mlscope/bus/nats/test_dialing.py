@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster.certificates import ensure_certificate
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK, free_port
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.dialing import dial
 from mlscope.bus.nats.wire import PING

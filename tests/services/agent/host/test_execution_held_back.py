@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.bus import Bus
 from mlscope.bus.nats import connect
 from mlscope.provision import provision

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.cluster.certificates import ensure_certificate
+from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK, answers, free_port
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus import nats
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.records import ReceivedCommand

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.cluster import keys, ports
+from cli.cluster import ports
 from cli.cluster.errors import ProgramMissing
-from cli.cluster.members import Members, is_public_key
-from cli.cluster.nats_conf import MIB, NatsLayout, nats_conf
+from cli.cluster.keys import secret_files
+from cli.cluster.keys.members import Members, is_public_key
 from cli.cluster.processes import Command, Server
+from cli.cluster.servers.nats_conf import MIB, NatsLayout, nats_conf
 from mlscope.bus.permissions import PERMISSIONS
 from mlscope.people import People, people_folder
 
 if TYPE_CHECKING:
-    from cli.cluster.certificates import Certificate
+    from cli.cluster.keys.certificates import Certificate
 
 MEMORY_BYTES = 256 * MIB
 """Go's soft limit (GOMEMLIMIT) for the server's caches and garbage, unless the environment has one.
@@ -112,7 +113,7 @@ class NatsServer(Server):
 
     def configuration(self) -> str:
         """Return the text of the configuration for the keys and members of now; may make keys."""
-        server_keys = keys.ensure_keys(self.folder / "keys", self._names)
+        server_keys = secret_files.ensure_keys(self.folder / "keys", self._names)
         public = {name: key.public for name, key in server_keys.items()}
         # The broker starts with no configuration that has a broken key, or one key twice: whoever
         # hands in another's key gets none.

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster import nats_server
-from cli.cluster.nats_conf import NatsLayout, Routes, nats_conf
-from cli.cluster.nats_server import StorageWatch
+from cli.cluster.servers import nats_server
+from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
+from cli.cluster.servers.nats_server import StorageWatch
 
 LAYOUT = NatsLayout("/data/na ts", "127.0.0.1", 4222, "127.0.0.1", 8222)
 COMPLAINT = b"[ERR] JetStream failed to store a msg: write x: no space left on device\n"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from cli.cluster.keys import write_secret
+from cli.cluster.keys.secret_files import write_secret
 from cli.cluster.state import running_state
 from mlscope.bus.permissions import agent_key, invitation_key, permission_of
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cli.cluster import postgres_home
 from cli.cluster.errors import NotReady, WrongDataVersion
-from cli.cluster.nats_server import MEMORY_BYTES, NatsServer
-from cli.cluster.postgres import Postgres
 from cli.cluster.processes import Identity, identify, is_alive, wait_until
+from cli.cluster.servers import postgres_home
+from cli.cluster.servers.nats_server import MEMORY_BYTES, NatsServer
+from cli.cluster.servers.postgres import Postgres
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -199,8 +199,8 @@ def test_programs_below_a_private_folder_are_copied_once(data_folder: Path, tmp_
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from cli.cluster.nats_server import NatsServer
-from cli.cluster.postgres import Postgres
+from cli.cluster.servers.nats_server import NatsServer
+from cli.cluster.servers.postgres import Postgres
 folder = Path(sys.argv[1])
 nats, postgres = NatsServer(folder).start(), Postgres(folder, durable=False).start()
 print(nats.pid, postgres.pid, flush=True)

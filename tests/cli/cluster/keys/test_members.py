@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster import keys
-from cli.cluster.members import Members
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.keys import secret_files
+from cli.cluster.keys.members import Members
+from cli.cluster.servers.nats_server import NatsServer
 from mlscope.people import Person, people_folder
 from schemas.people import Asker
 
@@ -105,7 +105,7 @@ def test_stray_files_do_not_keep_the_broker_from_starting(
 
 def test_a_key_of_another_gets_no_user(tmp_path: Path) -> None:
     server, members = NatsServer(tmp_path), Members(tmp_path)
-    requester = keys.ensure_key(tmp_path / "keys", "requester").public
+    requester = secret_files.ensure_key(tmp_path / "keys", "requester").public
     people_folder(tmp_path).mkdir(parents=True)
     for name, public in (("ada", KEYS[1]), ("bob", KEYS[1]), ("eve", requester)):
         text = Person(Asker(name), public, "a token").text()
@@ -120,7 +120,7 @@ def test_the_configuration_follows_the_members(tmp_path: Path) -> None:
     server, members = NatsServer(tmp_path), Members(tmp_path)
     assert server.refresh()
     assert not server.refresh()
-    public = keys.ensure_key(tmp_path / "elsewhere", "agent").public
+    public = secret_files.ensure_key(tmp_path / "elsewhere", "agent").public
     members.invite("gpu1", KEYS[0], time.time() + 60)
     assert server.refresh()
     members.admit("gpu1", public)

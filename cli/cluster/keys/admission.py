@@ -10,7 +10,7 @@ import os
 import signal
 from functools import partial
 
-from cli.cluster.members import Members
+from cli.cluster.keys.members import Members
 from mlscope.bus.nats import connect
 from mlscope.bus.permissions import OPERATOR
 from mlscope.bus.records import ReceivedCommand, ServiceInfo

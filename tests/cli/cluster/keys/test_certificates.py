@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from cli.cluster import certificates
-from cli.cluster.certificates import Certificate, ensure_certificate
 from cli.cluster.errors import CertificateIncomplete
+from cli.cluster.keys import certificates
+from cli.cluster.keys.certificates import Certificate, ensure_certificate
 from mlscope.bus.nats.dialing import trust
 
 

@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from cli.cluster import keys
 from cli.cluster.errors import (
     DatabaseInitFailed,
     DataUnreachable,
@@ -23,6 +22,7 @@ from cli.cluster.errors import (
     ProgramMissing,
     WrongDataVersion,
 )
+from cli.cluster.keys import secret_files
 
 _OUTSIDE_FOLDERS = (Path("/var/lib/mlscope"), Path("/var/tmp/mlscope"))  # noqa: S108
 _OUTSIDE_PATH_FILE = "postgres.path"
@@ -152,7 +152,7 @@ def create_data(home: PostgresHome, admin: str, password: str, *, durable: bool)
     if partial.exists():
         shutil.rmtree(partial)
     partial.mkdir(mode=0o700)
-    keys.write_secret(password_file, password)
+    secret_files.write_secret(password_file, password)
     if home.user is not None:
         os.chown(partial, *home.user)
         os.chown(password_file, *home.user)

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli.cluster.errors import CertificateIncomplete
-from cli.cluster.keys import write_secret
+from cli.cluster.keys.secret_files import write_secret
 from cli.cluster.ports import LOOPBACK
 from mlscope.settings import Settings
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from cli.cluster import keys, ports
-from cli.cluster.postgres_home import (
+from cli.cluster import ports
+from cli.cluster.keys import secret_files
+from cli.cluster.processes import Command, Server
+from cli.cluster.servers.postgres_home import (
     check_version,
     create_data,
     find_home,
     forget_reused_pid,
     server_environ,
 )
-from cli.cluster.processes import Command, Server
 from mlscope.settings import Settings
 
 DATABASE_SETTINGS = ("MLSCOPE_DATABASE_URL", "MLSCOPE_DATABASE_PASSWORD_FILE")
@@ -100,7 +101,7 @@ class Postgres(Server):
 
     def admin_url(self, database: str = ADMIN) -> str:
         """Return the superuser's connection to `database`, password included: a secret."""
-        password = keys.ensure_password(self.folder / "keys" / "postgres.pw").value
+        password = secret_files.ensure_password(self.folder / "keys" / "postgres.pw").value
         return f"postgresql://{ADMIN}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
 
     def command(self) -> Command:
@@ -109,7 +110,7 @@ class Postgres(Server):
         if (home.data / "PG_VERSION").exists():
             check_version(home)
         else:
-            password = keys.ensure_password(self.folder / "keys" / "postgres.pw").value
+            password = secret_files.ensure_password(self.folder / "keys" / "postgres.pw").value
             create_data(home, ADMIN, password, durable=self._durable)
         forget_reused_pid(home)
         settings = [
@@ -141,7 +142,7 @@ class Postgres(Server):
         if not ports.answers(self.port):
             return False
         role = sql.Identifier(NAME)
-        password = sql.Literal(keys.ensure_password(self.password_file).value)
+        password = sql.Literal(secret_files.ensure_password(self.password_file).value)
         try:
             with psycopg.connect(self.admin_url(), autocommit=True, connect_timeout=5) as session:
                 roles = session.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (NAME,))

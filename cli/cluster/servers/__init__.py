@@ -1,0 +1,1 @@
+"""The two servers of a local cluster: nats-server and PostgreSQL."""
