@@ -12,16 +12,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cli.cluster.display import StatusLine, status_table, with_login
 from cli.cluster.errors import ClusterError, NotUp
-from cli.cluster.logins import with_login
 from cli.cluster.servers.postgres import Database
 from cli.cluster.state import (
     ClusterState,
-    StatusLine,
     is_locked,
     read_state,
     running_state,
-    status_table,
 )
 from cli.parser import Parsers, add_described
 from mlscope.logs import set_up_logging

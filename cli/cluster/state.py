@@ -1,4 +1,4 @@
-"""The state of a cluster: its file (`cluster.json`, without secrets), its lock, its display."""
+"""The state of a cluster: its file (`cluster.json`, without secrets) and the lock of its folder."""
 
 import dataclasses
 import fcntl
@@ -8,16 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any
 
 from cli.cluster.errors import AlreadyUp, NotUp
-from cli.cluster.logins import with_login
 from cli.cluster.processes import Identity, is_alive
 
 _STATE = "cluster.json"
 _LOCK = "cluster.lock"
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,83 +145,3 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
         "MLSCOPE_GATEWAY_TOKEN_FILE": state.gateway_token_file,
         **({"MLSCOPE_TLS_AUTHORITY_FILE": state.authority_file} if state.authority_file else {}),
     }
-
-
-def status_table(state: ClusterState, now: float, database: str, pages: str) -> str:
-    """Return the addresses and a table with a line for each process of the cluster in `state`.
-
-    `state`: the cluster's; `now`: seconds since the epoch; `database`: the name and version of the
-    database that answers; `pages`: the address that opens the pages.
-    """
-    rows = [("PROCESS", "STATE", "RESTARTS", "PID", "UP")]
-    for process in state.processes:
-        pid = uptime = "-"
-        if process.identity is not None:
-            pid, up_s = str(process.identity.pid), max(0.0, now - process.since)
-            length_s, unit = next((entry for entry in _UNITS if up_s >= entry[0]), (1, "s"))
-            uptime = f"{up_s / length_s:.0f}{unit}"
-        rows.append((process.name, process.state, str(process.restarts), pid, uptime))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    password_file = state.database_password_file
-    details = f"{database}; password: {password_file}" if password_file else database
-    token = f"  (token: {state.gateway_token_file})" if state.gateway_token_file else ""
-    lines = [
-        f"phase     {state.phase}",
-        f"pages     {pages}{token}",
-        f"nats      {state.nats_url}  (key: {state.requester_seed_file})",
-        f"database  {state.database_url}  ({details})",
-        "",
-    ]
-    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join(lines)
-
-
-def summary(state: ClusterState, pages: str) -> str:
-    """Return the cluster's `state` in one line, with the address of its `pages` once it runs."""
-    ready = sum(process.state == "ready" for process in state.processes)
-    restarts = sum(process.restarts for process in state.processes)
-    parts = [f"mlscope {state.phase}", f"{ready} of {len(state.processes)} ready"]
-    if restarts:
-        parts.append(f"{restarts} restarts")
-    if state.phase == "running":
-        parts += [pages, state.nats_url]
-    return " · ".join(parts)
-
-
-class StatusLine:
-    """The cluster's state in one line: rewritten on a terminal, else printed when it changes."""
-
-    def __init__(self, stream: TextIO) -> None:
-        """Write to `stream`."""
-        self._stream = stream
-        self._rewrites = stream.isatty()
-        self._last = self._pages = ""
-
-    def show(self, state: ClusterState) -> None:
-        """Show `state` if its line differs from the last one.
-
-        On a terminal the address of the pages logs in; a log has none that does.
-        """
-        if not self._pages and state.phase == "running":
-            token_file = Path(state.gateway_token_file) if self._rewrites else None
-            self._pages = with_login(state.gateway_url, token_file)
-        line = summary(state, self._pages)
-        if line == self._last:
-            return
-        self._last = line
-        self._stream.write(f"\r\x1b[K{line}" if self._rewrites else f"{line}\n")
-        self._stream.flush()
-
-    def __enter__(self) -> Self:
-        """Return the line."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the line."""
-        if self._rewrites and self._last:
-            self._stream.write("\n")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cli import exits
+from cli.cluster.display import with_login
 from cli.cluster.errors import NotUp
-from cli.cluster.logins import with_login
 from cli.cluster.state import ClusterState, running_state
 from cli.printing.output import Rows, table_lines
 from cli.printing.progress import ProgressLine

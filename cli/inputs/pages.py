@@ -4,8 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+from cli.cluster.display import with_login
 from cli.cluster.errors import NotUp
-from cli.cluster.logins import with_login
 from cli.cluster.state import read_state
 from mlscope.logins import TICKET_S
 from mlscope.settings import Settings

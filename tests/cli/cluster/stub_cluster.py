@@ -4,9 +4,9 @@ import os
 import sys
 from pathlib import Path
 
+from cli.cluster.display import StatusLine
 from cli.cluster.errors import ClusterError
 from cli.cluster.plan import Programs
-from cli.cluster.state import StatusLine
 from cli.cluster.supervisor import run_cluster
 
 STUB = str(Path(__file__).with_name("stub_service.py"))

@@ -1,12 +1,10 @@
-"""What people are shown of a cluster, and who may read what it keeps."""
+"""The state file of a cluster, and who may read it."""
 
 import sys
 from pathlib import Path
 
-import pytest
-
 from cli.cluster.processes import Child, Command, Identity
-from cli.cluster.state import ClusterState, read_state, status_table, write_state
+from cli.cluster.state import ClusterState, read_state, write_state
 
 
 def a_state(password_file: str = "") -> ClusterState:
@@ -25,22 +23,6 @@ def a_state(password_file: str = "") -> ClusterState:
     )
 
 
-@pytest.mark.parametrize(
-    ("password_file", "told"),
-    [
-        ("/d/keys/database.pw", "(PostgreSQL; password: /d/keys/database.pw)"),
-        ("", "(PostgreSQL)"),
-    ],
-)
-def test_the_status_names_the_files_of_the_key_and_of_the_password(
-    password_file: str, told: str
-) -> None:
-    lines = status_table(a_state(password_file), 0.0, "PostgreSQL", "http://p").splitlines()
-    assert lines[1] == "pages     http://p"
-    assert lines[2] == "nats      nats://127.0.0.1:1  (key: /d/keys/requester.nk)"
-    assert lines[3] == f"database  postgresql://mlscope@127.0.0.1:2/mlscope  {told}"
-
-
 def test_nobody_else_reads_a_cluster_s_state_and_logs(tmp_path: Path) -> None:
     for _ in range(2):
         write_state(tmp_path, a_state())
@@ -48,5 +30,5 @@ def test_nobody_else_reads_a_cluster_s_state_and_logs(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "x.log"
     child = Child(Command(name="x", argv=(sys.executable, "-c", "print(1)"), log=log, environ={}))
     child.stop()
-    for kept in (tmp_path / "cluster.json", log):
-        assert kept.stat().st_mode & 0o077 == 0, kept
+    for private_file in (tmp_path / "cluster.json", log):
+        assert private_file.stat().st_mode & 0o077 == 0, private_file
