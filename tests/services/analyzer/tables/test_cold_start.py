@@ -4,7 +4,14 @@ from typing import Any
 
 from services.analyzer.tables.cold_start import ANALYSIS
 from tests.services.analyzer.tables.reading import rows_of, span, table_of
-from tests.services.analyzer.tables.traced import layer_run, model_run, named
+from tests.services.analyzer.tables.traced import (
+    copy,
+    kernel_run,
+    layer_run,
+    model_run,
+    named,
+    work_row,
+)
 
 
 def _cold(**more: Any) -> dict[str, Any]:
@@ -91,3 +98,22 @@ def test_one_opening_has_no_interval_and_says_so() -> None:
     assert not any(
         "goal" in note for note in table_of(ANALYSIS, model_run(conditions=noted)).caveats
     )
+
+
+def test_copies_of_a_cold_start_stand_beside_those_of_warm_queries() -> None:
+    cold = _cold(level=5, kernels=[work_row(work, 0) for work in (copy(0, 900), (0, "k", 50))])
+    warm = kernel_run(copy(0, 300), (0, "k", 50))
+    rows = named(rows_of(table_of(ANALYSIS, cold, warm)), "part")
+    # One opening copies for 900 ns; of the three warm queries each copies for 300 ns.
+    copies = rows["copies"]
+    assert (copies["cold"], copies["warm"], copies["times"]) == (900, 300, 3.0)
+    assert (copies["run"], copies["count"], copies["layer"]) == ("c", 1, "")
+    untraced = rows_of(table_of(ANALYSIS, model_run(), _cold()))
+    assert "copies" not in named(untraced, "part")
+
+
+def test_a_time_that_was_not_noted_is_no_row() -> None:
+    noted = {"load_ns": 0, "first_run_ns": 30_000}
+    table = table_of(ANALYSIS, model_run(conditions=noted))
+    assert [row["part"] for row in rows_of(table)] == ["predict"]
+    assert table.verdict == "The first run 30 µs, measured once, 3 times a warm one (m)."

@@ -94,3 +94,52 @@ def test_cold_runs_and_replays_for_counters_stay_out() -> None:
     replay = waited((0, "conv", 9), run="h", session="h", variant="counters", level=6)
     rows = rows_of(table_of(ANALYSIS, cold, replay, *PLAIN))
     assert {row["run"] for row in rows} == {"s"}
+
+
+def test_kernels_without_layers_make_no_rows() -> None:
+    table = table_of(ANALYSIS, model_run(), kernel_run(*KERNELS))
+    assert (table.rows, table.verdict) == ((), "No run at level framework has layers.")
+    assert not any("nothing waited for launches" in caveat for caveat in table.caveats)
+
+
+def test_the_share_of_predict_is_of_the_run_whose_layers_are_shown() -> None:
+    # Of two agents' predicts of 10 µs, kernels take 5 µs where no layers are known, else 2.5 µs.
+    bare = [model_run(agent="a", run="am"), kernel_run((0, "gemm", 5000), agent="a", run="as")]
+    layered = [run | {"agent": "b"} for run in PLAIN]
+    assert table_of(ANALYSIS, *bare, *layered).verdict.startswith(
+        "Kernels take 25.0% of predict; non-GPU time by layer is unknown in s,"
+    )
+
+
+def test_a_layer_as_long_as_its_kernels_is_not_negative_nor_has_it_a_rest() -> None:
+    table = table_of(ANALYSIS, model_run(), waited((0, "conv", 2000), (1, "relu", 500)))
+    assert [(row["non_gpu"], row["is_negative"]) for row in rows_of(table)] == [(0, False)] * 2
+    assert not any("negative non-GPU time" in caveat for caveat in table.caveats)
+
+
+def test_no_layer_of_a_serialised_run_leads_where_kernels_outlast_all() -> None:
+    table = table_of(ANALYSIS, model_run(), waited((0, "conv", 1600), (1, "relu", 400)))
+    # 2500 of kernels over 2000 of layers.
+    assert table.verdict == (
+        "Kernels take 125.0% of the latency of 2 layers in b, serialised; "
+        "no layer takes longer than its kernels."
+    )
+
+
+def test_a_single_layer_leads_alone() -> None:
+    table = table_of(ANALYSIS, model_run(), waited((0, "conv", 4000), kernels=[]))
+    assert table.rows == ()
+    alone = waited((0, "conv", 4000), kernels=kernel_run((0, "gemm", 1000))["kernels"])
+    assert table_of(ANALYSIS, model_run(), alone).verdict == (
+        "Kernels take 25.0% of the latency of 1 layer in b, serialised; "
+        "layer conv has the most non-GPU time, 3 µs."
+    )
+
+
+def test_one_query_leaves_a_difference_without_an_interval() -> None:
+    once = waited((0, "conv", 2600), kernels=kernel_run(*KERNELS, count=1)["kernels"])
+    once["queries"] = once["queries"][:1]
+    once["spans"] = [row for row in once["spans"] if row[7] == 0]
+    (row,) = rows_of(table_of(ANALYSIS, model_run(), once))
+    assert row["non_gpu"] == 600
+    assert (row["non_gpu_low"], row["non_gpu_high"]) == (None, None)

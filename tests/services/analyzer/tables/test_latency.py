@@ -109,3 +109,21 @@ def test_a_result_has_its_interval_and_says_where_the_budget_ended_first() -> No
     )
     assert table.verdict.endswith("(a, less precise than requested).")
     assert f"a: {early}" in table.caveats
+
+
+@pytest.mark.parametrize(
+    ("count", "doubt"), [(63, ", not certified by 63 queries"), (64, "")], ids=["few", "enough"]
+)
+def test_a_result_is_certified_from_64_queries_on(count: int, doubt: str) -> None:
+    # At most one of n queries is above the p90 by a chance of 0.9^n + n 0.1 0.9^(n-1): from 64
+    # queries on that is below 1 %.
+    queries = [query(n, n * 9 * MS, n * 9 * MS + 5 * MS) for n in range(count)]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "a", "queries": queries}))
+    equal = "5.00 ms (5.00 … 5.00)"
+    assert row["result"] == f"trimmed mean {equal}, 90th percentile {equal}{doubt}"
+
+
+def test_replays_that_answered_are_named_though_others_did_not() -> None:
+    replay = {"run": "h", "level": 6, "queries": [query(0, 0, 9 * MS)]}
+    silent = {"run": "i", "level": 6}
+    assert table_of(ANALYSIS, replay, silent).verdict == ONLY_COUNTERS

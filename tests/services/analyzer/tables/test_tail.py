@@ -117,3 +117,57 @@ def test_more_than_the_whole_is_not_said_to_be_untraced() -> None:
     queries[7] = query(7, 63_000, 68_000, due=63_000)
     table = table_of(ANALYSIS, {"run": "r", "queries": queries})
     assert table.verdict.endswith("4.9 µs more than typical ones; most of it was not traced.")
+
+
+def test_the_fewest_queries_with_a_tail_are_twenty() -> None:
+    (row, *_) = rows_of(table_of(ANALYSIS, _run(20, {7: (0, 5100, 1000)})))
+    assert (row["queries"], row["slow_queries"], row["typical_queries"]) == (20, 1, 4)
+
+
+def test_of_many_layers_the_five_with_the_largest_difference_are_shown_in_its_order() -> None:
+    run = _run(40, {7: (0, 100, 9000)})
+    extra_ns = {"a": 10, "b": 500, "c": 40, "d": -300, "e": 900, "f": 20, "g": 30}
+    for place, (name, more) in enumerate(extra_ns.items()):
+        for n in range(40):
+            spent = 400 + more * (n == 7)
+            run["spans"].append(span(100 + 10 * n + place, 3, name, spent, of=n, layer=place))
+    layers = [
+        row for row in rows_of(table_of(ANALYSIS, run | {"level": 3})) if row["kind"] == "layer"
+    ]
+    assert [(row["part"], row["excess"]) for row in layers] == [
+        ("e", 900),
+        ("b", 500),
+        ("c", 40),
+        ("g", 30),
+        ("f", 20),
+    ]
+
+
+def _overlapping(slow_wait: int) -> dict[str, Any]:
+    """Return queries that overlap: query 7 waits `slow_wait` ns for predict, others 10 ns."""
+    queries, spans = [], []
+    for n in range(40):
+        begin, wait = n * 100_000, slow_wait if n == 7 else 10
+        predict = begin + 60_000 + wait
+        end = predict + 50_000
+        queries.append([n, 0, 1, None, begin, begin + 5, end, end - begin - 5, 0])
+        spans.append([2 * n, None, 2, "decode", begin + 5, 59_995, 0, n, 0, None])
+        spans.append([2 * n + 1, None, 2, "predict", predict, 50_000, 1, n, 0, None])
+    return {"run": "r", "level": 2, "queries": queries, "spans": spans}
+
+
+def test_a_query_of_a_pipeline_is_its_stages_and_the_wait_before_each() -> None:
+    table = table_of(ANALYSIS, _overlapping(4010))
+    told = [(row["kind"], row["part"], row["typical"], row["excess"]) for row in rows_of(table)]
+    assert told == [
+        ("query", "query", 110_010, 4000),
+        ("wait", "issued late", 0, 0),
+        ("wait", "waiting for prepare", 5, 0),
+        ("stage", "prepare", 59_995, 0),
+        ("wait", "waiting for predict", 10, 4000),
+        ("stage", "predict", 50_000, 0),
+    ]
+    assert table.verdict == (
+        "The slowest query of r takes 4 µs more than typical ones, "
+        "100.0% of it waiting for predict."
+    )
