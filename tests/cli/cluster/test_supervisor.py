@@ -164,8 +164,10 @@ def test_deaf_and_hung_services_are_not_ready_and_are_started_again(
 def test_a_service_that_keeps_dying_takes_nobody_with_it(
     cluster: StartCluster, data_folder: Path
 ) -> None:
-    (data_folder / "die-analyzer").touch()
     one = cluster("registry", "analyzer")
+    one.until("4 of 4 ready")
+    (data_folder / "die-analyzer").touch()
+    os.kill(one.identities()["analyzer"].pid, signal.SIGKILL)
     one.until("3 restarts")
     states = {process.name: process for process in read_state(data_folder).processes}
     assert states["registry"].state == "ready"
