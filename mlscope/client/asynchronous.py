@@ -28,6 +28,7 @@ from mlscope.client.short_ids import whole_id, whole_place
 from mlscope.client.tracing import MOST_SPANS, flow_of, trace_of
 from mlscope.client.watching import Progress, watch
 from mlscope.exchange.traces import Trace
+from mlscope.old_names import accepting
 from schemas.analysis import Compared, Predictions
 from schemas.exploration import Explored
 from schemas.manifest import Manifest
@@ -159,19 +160,21 @@ class AsyncClient:
         whole = await self.whole_id(evaluation)
         return ResultTables(await whole_tables(self.bus, whole, names))
 
-    async def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
+    @accepting(most="limit")  # its name until release 0.3
+    async def predictions(self, evaluation: str, run: str = "", limit: int = 0) -> Predictions:
         """Return what the model answered in `evaluation`, of one `run` ('': all).
 
-        `most` bounds their number; 0 is all. Raises CommandRefused.
+        `limit` bounds their number; 0 is all. Raises CommandRefused.
         """
-        return await predictions_of(self.bus, await self.whole_id(evaluation), run, most)
+        return await predictions_of(self.bus, await self.whole_id(evaluation), run, limit)
 
-    async def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
-        """Return the first `most` spans of a run of `evaluation`, 0 is all.
+    @accepting(most="limit")  # its name until release 0.3
+    async def trace(self, evaluation: str, run: str = "", limit: int = MOST_SPANS) -> Trace:
+        """Return the first `limit` spans of a run of `evaluation`, 0 is all.
 
         Without the name of the `run` it is the one traced deepest. Raises CommandRefused.
         """
-        return await trace_of(self.bus, await self.whole_id(evaluation), run, most)
+        return await trace_of(self.bus, await self.whole_id(evaluation), run, limit)
 
     async def flow(self, evaluation: str) -> list[dict[str, Any]]:
         """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""
@@ -279,12 +282,13 @@ class AsyncEvaluation:
         """Return one table. Raises NoSuchTable."""
         return (await self.tables(name))[name]
 
-    async def trace(self, run: str = "", most: int = MOST_SPANS) -> Trace:
-        """Return the first `most` spans of a `run`, 0 is all; '' is the run traced deepest.
+    @accepting(most="limit")  # its name until release 0.3
+    async def trace(self, run: str = "", limit: int = MOST_SPANS) -> Trace:
+        """Return the first `limit` spans of a `run`, 0 is all; '' is the run traced deepest.
 
         `.polars()` of it is a frame. Raises CommandRefused.
         """
-        return await self.client.trace(self.id, run, most)
+        return await self.client.trace(self.id, run, limit)
 
 
 def request_of(model: str | Mapping[str, Any], fields: Mapping[str, Any]) -> Evaluate:

@@ -44,16 +44,16 @@ class Predicted:
     evaluation: str = ""
 
 
-async def predictions_of(bus: Bus, evaluation: str, run: str = "", most: int = 0) -> Predictions:
+async def predictions_of(bus: Bus, evaluation: str, run: str = "", limit: int = 0) -> Predictions:
     """Ask over `bus` for the predictions of `evaluation`, however many answers that takes.
 
-    They are those of one `run` ('': all); `most` bounds their number, 0 is all. Raises
+    They are those of one `run` ('': all); `limit` bounds their number, 0 is all. Raises
     CommandRefused, NotAnswering, Denied.
     """
     fields = {"evaluation": evaluation, "run": run}
-    first = await _page(bus, fields, most)
+    first = await _page(bus, fields, limit)
     predictions: list[Prediction] = list(first.predictions)
-    count = min(first.total, most) if most else first.total
+    count = min(first.total, limit) if limit else first.total
     while len(predictions) < count:
         page = await _page(bus, {**fields, "offset": len(predictions)}, count - len(predictions))
         if not page.predictions:

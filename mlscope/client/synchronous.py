@@ -16,6 +16,7 @@ from mlscope.client.results import ListedEvaluations, ResultTable, ResultTables
 from mlscope.client.tracing import MOST_SPANS
 from mlscope.client.watching import Progress
 from mlscope.exchange.traces import Trace
+from mlscope.old_names import accepting
 from schemas.analysis import Compared, Predictions
 from schemas.exploration import Explored
 from schemas.manifest import Manifest
@@ -142,19 +143,21 @@ class Client:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
         return self.wait_for(self._client.tables(evaluation, *names))
 
-    def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
+    @accepting(most="limit")  # its name until release 0.3
+    def predictions(self, evaluation: str, run: str = "", limit: int = 0) -> Predictions:
         """Return what the model answered in `evaluation`, of one `run` ('': all).
 
-        `most` bounds their number; 0 is all. Raises CommandRefused.
+        `limit` bounds their number; 0 is all. Raises CommandRefused.
         """
-        return self.wait_for(self._client.predictions(evaluation, run, most))
+        return self.wait_for(self._client.predictions(evaluation, run, limit))
 
-    def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
-        """Return the first `most` spans of a run of `evaluation`, 0 is all.
+    @accepting(most="limit")  # its name until release 0.3
+    def trace(self, evaluation: str, run: str = "", limit: int = MOST_SPANS) -> Trace:
+        """Return the first `limit` spans of a run of `evaluation`, 0 is all.
 
         Without the name of the `run` it is the one traced deepest. Raises CommandRefused.
         """
-        return self.wait_for(self._client.trace(evaluation, run, most))
+        return self.wait_for(self._client.trace(evaluation, run, limit))
 
     def flow(self, evaluation: str) -> list[dict[str, Any]]:
         """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""
@@ -246,12 +249,13 @@ class Evaluation:
         """Return one table. Raises NoSuchTable."""
         return self.client.wait_for(self.handle.table(name))
 
-    def trace(self, run: str = "", most: int = MOST_SPANS) -> Trace:
-        """Return the first `most` spans of a `run`, 0 is all; '' is the run traced deepest.
+    @accepting(most="limit")  # its name until release 0.3
+    def trace(self, run: str = "", limit: int = MOST_SPANS) -> Trace:
+        """Return the first `limit` spans of a `run`, 0 is all; '' is the run traced deepest.
 
         `.polars()` of it is a frame. Raises CommandRefused.
         """
-        return self.client.wait_for(self.handle.trace(run, most))
+        return self.client.wait_for(self.handle.trace(run, limit))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: where it is now, and its runs."""

@@ -15,8 +15,8 @@ MOST_SPANS = 1_000_000
 _ANSWER_S = 60.0
 
 
-async def trace_of(bus: Bus, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
-    """Ask over `bus` for the first `most` spans of a `run` of `evaluation`, 0 is all.
+async def trace_of(bus: Bus, evaluation: str, run: str = "", limit: int = MOST_SPANS) -> Trace:
+    """Ask over `bus` for the first `limit` spans of a `run` of `evaluation`, 0 is all.
 
     Without a name it is the run traced deepest. A trace that lacks spans `is_cut`. Raises
     CommandRefused, NotAnswering, Denied.
@@ -29,12 +29,12 @@ async def trace_of(bus: Bus, evaluation: str, run: str = "", most: int = MOST_SP
     if chosen.run != page.run:
         page = await _page(bus, evaluation, chosen.run)
     spans: list[SpanRow] = list(page.spans)
-    while page.more and page.spans and not 0 < most <= len(spans):
+    while page.more and page.spans and not 0 < limit <= len(spans):
         last = page.spans[-1]
         page = await _page(bus, evaluation, chosen.run, (last.start_ns, last.span))
         spans += page.spans
-    is_cut = page.more or 0 < most < len(spans)
-    return Trace(evaluation, chosen, spans[:most] if most else spans, is_cut)
+    is_cut = page.more or 0 < limit < len(spans)
+    return Trace(evaluation, chosen, spans[:limit] if limit else spans, is_cut)
 
 
 async def flow_of(bus: Bus, evaluation: str) -> list[dict[str, Any]]:

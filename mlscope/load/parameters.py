@@ -1,33 +1,20 @@
 """Reads and checks the parameters of a scenario. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
 from mlscope.load.load import AHEAD, STREAMED, SamplesMode
+from mlscope.old_names import accepting
 
 MAX_QUERIES = 10_000_000
 MAX_SAMPLES = 50_000_000
 
 # Names of release 0.1, for scenarios of other packages. Release 0.3 drops them.
 MOST_QUERIES, MOST_SAMPLES = MAX_QUERIES, MAX_SAMPLES
-_BOUNDS_0_1 = {"least": "minimum", "most": "maximum"}
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _accepting_bounds_0_1(method: Callable[P, T]) -> Callable[P, T]:
-    """Let a method take `minimum` and `maximum` as `least` and `most`, their names of 0.1."""
-
-    @wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return method(*args, **{_BOUNDS_0_1.get(key, key): kwargs[key] for key in kwargs})  # type: ignore[arg-type]
-
-    return call
+_accepting_bounds_0_1 = accepting(least="minimum", most="maximum")
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ class ServiceFigures:
             "answered_ns": "processing_time",
             "open": "num_open",
         }
-        named = [one for one in endpoints if one["subject"]]
+        named = [endpoint for endpoint in endpoints if endpoint["subject"]]
         requests = {
-            figure: {one["name"]: one.get(place, 0) for one in named}
+            figure: {endpoint["name"]: endpoint.get(place, 0) for endpoint in named}
             for figure, place in counted.items()
         }
         host, agent = data.get("process", {}).get("host", ""), data.get("agent", "")
@@ -124,12 +124,12 @@ class Standing:
     def samples(self) -> list[tuple[Metric, Samples]]:
         """Return the values of every metric."""
         values: list[tuple[Metric, Samples]] = [
-            (metric, {key: value for one in self.figures for key, value in one.samples(metric)})
+            (metric, {key: value for own in self.figures for key, value in own.samples(metric)})
             for metric in METRICS
         ]
         if self.backlogs is None:
             return values
-        counts = Counter(one.service for one in self.figures)
+        counts = Counter(instance.service for instance in self.figures)
         values.append((SERVICE_UP, {(name,): float(counts[name]) for name in SERVICES}))
         for metric in BACKLOGS:
             samples: Samples = {

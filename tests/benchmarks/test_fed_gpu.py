@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fed_gpu.__main__ import kept, measure_parts
+from benchmarks.fed_gpu.__main__ import measure_parts, stored_figures
 from benchmarks.fed_gpu.parts import DECODING, PREPARATION
 from benchmarks.fed_gpu.tables import conditions, page, wanted_rows
 from benchmarks.feeding_gpu import AHEAD, NATIVE, ONLINE, RESNET, STREAMED, Case
@@ -88,7 +88,7 @@ def test_a_part_that_is_kept_is_not_measured_again(tmp_path: Path) -> None:
         wanted = {"broken": fail, "a part": measure}
         measure_parts(wanted, tmp_path, time.monotonic() + LATE_S, "a card")
     assert counts == {"a part": 1, "broken": 2}
-    assert kept(tmp_path, wanted) == {"a part": {"value": 1, "machine": "a card"}}
+    assert stored_figures(tmp_path, wanted) == {"a part": {"value": 1, "machine": "a card"}}
 
 
 def test_no_part_begins_after_the_time_is_up(tmp_path: Path) -> None:

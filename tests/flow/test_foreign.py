@@ -84,8 +84,8 @@ def test_an_export_is_bounded_and_says_so(
     assert read_foreign(file).notes == ("the export lacks the last spans of its run",)
     assert cluster.mlscope(*asked, "--limit", "-1", code=2) == ""
     with cluster.client() as client:
-        for most, count, is_cut in ((0, 72, False), (72, 72, False), (71, 71, True)):
-            trace = client.trace(imported.evaluation, most=most)
+        for limit, count, is_cut in ((0, 72, False), (72, 72, False), (71, 71, True)):
+            trace = client.trace(imported.evaluation, limit=limit)
             assert (len(trace.spans), trace.is_cut) == (count, is_cut)
 
 

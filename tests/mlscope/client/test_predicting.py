@@ -118,8 +118,8 @@ async def _answering(bus: Bus, subject: str, answer: Any) -> list[Any]:
     return asked
 
 
-@pytest.mark.parametrize(("most", "kept"), [(0, 7), (4, 4), (99, 7)])
-async def test_pages_become_one(most: int, kept: int) -> None:
+@pytest.mark.parametrize(("limit", "count"), [(0, 7), (4, 4), (99, 7)])
+async def test_pages_become_one(limit: int, count: int) -> None:
     every = [Prediction(run="r0", query=n, sample=n) for n in range(7)]
 
     def answer(body: bytes) -> Predictions:
@@ -132,8 +132,8 @@ async def test_pages_become_one(most: int, kept: int) -> None:
     server = MemoryServer()
     async with connect(server, "analyzer") as analyzer, connect(server, "requester") as bus:
         await _answering(analyzer, "predictions", answer)
-        found = await predictions_of(bus, "e1", most=most)
-    assert [each.sample for each in found.predictions] == list(range(kept))
+        found = await predictions_of(bus, "e1", limit=limit)
+    assert [each.sample for each in found.predictions] == list(range(count))
 
 
 async def test_a_run_is_named_behind_its_evaluation() -> None:
