@@ -62,20 +62,20 @@ def main() -> int:
         mock.patch.object(session_pool, "cores_set_aside", return_value=ANYWHERE).start()
     options.out.mkdir(parents=True, exist_ok=True)
     every_part = parts(effort)
-    wanted = {
+    requested = {
         name: measure
         for name, measure in every_part.items()
-        if not options.only or any(word in name for word in options.only)
+        if not options.only or any(part in name for part in options.only)
     }
     if not options.tables:
         until_s = time.monotonic() + options.seconds
         machine = machine_of(effort.device, options.commit or commit())
-        measure_parts(wanted, options.out, until_s, machine)
-    measured = kept(options.out, every_part)
+        measure_parts(requested, options.out, until_s, machine)
+    measured = stored_figures(options.out, every_part)
     text = page(measured, list(every_part))
     (options.out / "tables.md").write_text(text)
     print(text)
-    return sum(name not in measured for name in wanted)
+    return sum(name not in measured for name in requested)
 
 
 def machine_of(device: str, commit_id: str) -> str:
@@ -93,17 +93,20 @@ def path_of(folder: Path, name: str) -> Path:
     return folder / f"{name.replace(', ', '-').replace(' ', '-')}.json"
 
 
-def kept(folder: Path, names: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+def stored_figures(folder: Path, names: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     """Return the figures that a folder has, by part."""
     paths = {name: path_of(folder, name) for name in names}
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
 
 def measure_parts(
-    wanted: Mapping[str, Callable[[], dict[str, Any]]], folder: Path, until_s: float, machine: str
+    requested: Mapping[str, Callable[[], dict[str, Any]]],
+    folder: Path,
+    until_s: float,
+    machine: str,
 ) -> None:
     """Measure parts that a folder does not have; one that fails is not the others' end."""
-    for name, measure in wanted.items():
+    for name, measure in requested.items():
         path = path_of(folder, name)
         if path.exists() or time.monotonic() > until_s:
             continue

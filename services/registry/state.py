@@ -118,7 +118,7 @@ def _announced(state: RegistryState, recorded: Recorded) -> RegistryState:
     return replace(state, agents={**state.agents, fact.agent: status})
 
 
-def _gone(state: RegistryState, recorded: Recorded) -> RegistryState:
+def _ended(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, AgentLeft | AgentLost)
     current = state.agents.get(fact.agent)
@@ -131,7 +131,7 @@ def _gone(state: RegistryState, recorded: Recorded) -> RegistryState:
     return replace(state, agents={**state.agents, fact.agent: gone})
 
 
-def _told(state: RegistryState, recorded: Recorded) -> RegistryState:
+def _decided(state: RegistryState, recorded: Recorded) -> RegistryState:
     """Note what the operator decided about an agent that is known."""
     fact = recorded.fact
     assert isinstance(fact, AgentDrained | AgentResumed | AgentRevoked)
@@ -169,11 +169,11 @@ def _withdrawn(state: RegistryState, recorded: Recorded) -> RegistryState:
 _STEPS: Mapping[type[Fact], Callable[[RegistryState, Recorded], RegistryState]] = MappingProxyType(
     {
         AgentAnnounced: _announced,
-        AgentLeft: _gone,
-        AgentLost: _gone,
-        AgentDrained: _told,
-        AgentResumed: _told,
-        AgentRevoked: _told,
+        AgentLeft: _ended,
+        AgentLost: _ended,
+        AgentDrained: _decided,
+        AgentResumed: _decided,
+        AgentRevoked: _decided,
         ManifestPublished: _published,
         ManifestWithdrawn: _withdrawn,
     }
@@ -222,13 +222,13 @@ def catalog_of(state: RegistryState, kind: str = "", name: str = "", version: st
     """
     fitting = constraint_of(version)
 
-    def some(wanted_kind: str) -> tuple[Any, ...]:
-        if kind not in ("", wanted_kind):
+    def selected(entry_kind: str) -> tuple[Any, ...]:
+        if kind not in ("", entry_kind):
             return ()
         manifests = (
             m
             for m in state.manifests.values()
-            if m.kind == wanted_kind and name in ("", m.name) and satisfies(m.version, fitting)
+            if m.kind == entry_kind and name in ("", m.name) and satisfies(m.version, fitting)
         )
         # As texts, 1.10.0 would come before 1.9.0; equal versions may be written in two ways.
         return tuple(sorted(manifests, key=lambda m: (m.name, version_order(m.version), m.version)))
@@ -236,10 +236,10 @@ def catalog_of(state: RegistryState, kind: str = "", name: str = "", version: st
     agents = (state.agents[agent] for agent in sorted(state.agents) if name in ("", agent))
     return Catalog(
         agents=tuple(agents) if kind in ("", "agent") else (),
-        models=some("model"),
-        frameworks=some("framework"),
-        datasets=some("dataset"),
-        scenarios=some("scenario"),
-        hardware=some("hardware"),
-        software=some("software"),
+        models=selected("model"),
+        frameworks=selected("framework"),
+        datasets=selected("dataset"),
+        scenarios=selected("scenario"),
+        hardware=selected("hardware"),
+        software=selected("software"),
     )
