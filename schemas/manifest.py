@@ -184,7 +184,10 @@ class ModelManifest(Message):
     version: str
     task: str = ""
     description: str = ""
-    framework: FrameworkNeed
+    framework: Annotated[
+        FrameworkNeed,
+        BeforeValidator(framework_of, json_schema_input_type=str | FrameworkNeed),
+    ]
     frameworks: tuple[Variant, ...] = ()
     license: str = ""
     references: tuple[str, ...] = ()

@@ -9,17 +9,21 @@ from cli.failures import Misused
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import ManifestFaulty
 from mlscope.manifests.folders import read_manifest
+from mlscope.manifests.reading import Check
 from schemas.manifest import Manifest
 
 _SUFFIXES = (".yml", ".yaml", ".json")
 
 
-def checked_manifest(path: Path, kind: str = "model") -> Manifest:
-    """Return the manifest in a file; `kind` is its kind if it names none. Raises Misused."""
+def checked_manifest(path: Path, kind: str = "model", further: tuple[Check, ...] = ()) -> Manifest:
+    """Return the manifest in a file; `kind` is its kind if it names none.
+
+    `further` are checks beside those of the text. Raises Misused with all faults.
+    """
     from services.agent.steps.checking import value_faults
 
     try:
-        return read_manifest(path, kind, (faults_in, value_faults))
+        return read_manifest(path, kind, (faults_in, value_faults, *further))
     except ManifestFaulty as error:
         raise Misused(str(error)) from None
 

@@ -10,14 +10,13 @@ from mlscope.datasets.opening import reader_names
 from mlscope.manifests.constraints import CONSTRAINTS, constraint_of
 from mlscope.manifests.errors import BadConstraint, Fault
 from mlscope.manifests.files import file_faults
+from mlscope.manifests.naming import naming_faults
 from mlscope.manifests.ports import ELEMENT_TYPES, code_faults, port_faults
 from mlscope.manifests.variants import frameworks_of
 from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
 from schemas.operators import step_faults
-from schemas.values.identity import PLAIN_NAMES, is_plain
 
-_LONGEST_NAME = 128
 _ARCHITECTURES = ("amd64", "x86_64", "arm64", "aarch64", "ppc64le", "s390x", "riscv64")
 _DEVICES = ("cpu", "gpu")
 _CHECKSUMS = "sha256:…, md5:…, a hub's commit in the address, or the field `unverifiable: REASON`"
@@ -29,10 +28,7 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         Version(manifest.version)
     except InvalidVersion:
         yield Fault("version", repr(manifest.version), "a version, as 1.0.0")
-    if not manifest.name.strip() or len(manifest.name) > _LONGEST_NAME:
-        yield Fault("name", repr(manifest.name), f"1 to {_LONGEST_NAME} characters")
-    if not is_plain(manifest.name):
-        yield Fault("name", repr(manifest.name), PLAIN_NAMES)
+    yield from naming_faults(manifest)
     match manifest:
         case DatasetManifest():
             yield from dataset_faults(manifest)

@@ -6,7 +6,7 @@ unknown field is probably a typing error, so it is a fault here.
 
 import difflib
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
+from mlscope.manifests.partial import Path, is_touched, without_faults
 from schemas.manifest import Manifest, Step
 
 MOST_BYTES: Final = 1 << 20
@@ -21,6 +22,7 @@ _MOST_NODES = 100_000
 """Most nodes of one manifest with its aliases resolved: nested aliases can make billions."""
 _MOST_DEPTH = 32
 _MOST_VALUE_LENGTH = 80
+_UNKNOWN_FIELD = "an unknown field"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
@@ -28,7 +30,6 @@ _KINDS: Mapping[str, type[BaseModel]] = types.MappingProxyType(
     {model.model_fields["kind"].default: model for model in get_args(get_args(Manifest)[0])}
 )
 
-Path = tuple[str | int, ...]
 PathFault = tuple[Path, str, str]
 """Where a fault is, the value there, and the allowed ones."""
 Check = Callable[[Manifest], Iterator[Fault]]
@@ -47,17 +48,15 @@ def read_manifest_text(
     if not isinstance(value, dict):
         raise ManifestFaulty(file, [Fault("", _abbreviated(value), "a map of fields", 1)])
     value = {"kind": kind, **value} if kind else value
-    model = _KINDS.get(str(value.get("kind", "")))
-    unknown_fields = _unknown_fields(model, value, ()) if model is not None else ()
-    path_faults = [*unknown_fields, *_validation_faults(value)]
-    if not path_faults:
-        manifest = _MANIFEST.validate_python(value)
-        for fault in (fault for check in checks for fault in check(manifest)):
-            parts = fault.field.split(".")
-            path = tuple(int(part) if part.isdecimal() else part for part in parts)
+    path_faults = [*_field_faults(value), *_validation_faults(value)]
+    manifest, changed = _checkable(value, path_faults)
+    for fault in (fault for check in checks if manifest for fault in check(manifest)):
+        parts = fault.field.split(".")
+        path = tuple(int(part) if part.isdecimal() else part for part in parts)
+        if not is_touched(path, changed):
             path_faults.append((path, fault.found, fault.allowed))
-        if not path_faults:
-            return manifest
+    if not path_faults and manifest:
+        return manifest
     faults = []
     for path, value_text, allowed in path_faults:
         # The line of the path, or of the longest part of it that the text has.
@@ -120,6 +119,27 @@ def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
             unvisited.append(((*path, name), item))
 
 
+def _field_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
+    """Yield the fields of a manifest that its kind does not have."""
+    model = _KINDS.get(str(value.get("kind", "")))
+    if model is not None:
+        yield from _unknown_fields(model, value, ())
+
+
+def _checkable(
+    value: Mapping[str, Any], faults: Sequence[PathFault]
+) -> tuple[Manifest | None, frozenset[Path]]:
+    """Return the manifest without its faulty parts, and which parts that changes.
+
+    The field that an unknown one resembles counts as changed: it is missing for that reason.
+    """
+    unknown = [(path, hint) for path, found, hint in faults if found == _UNKNOWN_FIELD]
+    meant = {(*path[:-1], hint.removesuffix("?")) for path, hint in unknown}
+    malformed = [path for path, found, _ in faults if found != _UNKNOWN_FIELD]
+    manifest, changed = without_faults(value, _MANIFEST.validate_python, malformed)
+    return manifest, changed | meant
+
+
 def _validation_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
     """Yield the faults that pydantic reports."""
     try:
@@ -151,7 +171,7 @@ def _unknown_fields(
         if name not in fields:
             similar = difflib.get_close_matches(str(name), fields, 1)
             hint = f"{similar[0]}?" if similar else ", ".join(sorted(fields))
-            yield (*path, str(name)), "an unknown field", hint
+            yield (*path, str(name)), _UNKNOWN_FIELD, hint
             continue
         inner_model = _message_in(fields[name])
         if inner_model is None or inner_model is Step:

@@ -6,6 +6,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+FRAMEWORKS = (
+    "jax",
+    "litert",
+    "onnxruntime",
+    "openvino",
+    "pytorch",
+    "remote",
+    "tensorflow",
+    "tensorrt",
+)
+"""The frameworks with a predictor of mlscope; packages add others."""
+
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "ai-edge-litert": "litert",

@@ -7,6 +7,7 @@ from typing import TypeVar
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.naming import naming_faults
 from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
 from schemas.manifest import (
@@ -22,7 +23,7 @@ from schemas.operators import placeholder_faults, step_faults
 from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
-from schemas.values.identity import PLAIN_NAMES, is_plain
+from schemas.values.framework_names import FRAMEWORKS
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.placement.naming import is_same
 
@@ -38,7 +39,7 @@ def model_of(request: Evaluate, catalog: Catalog) -> ModelManifest:
     A hidden model is found under its own name, but never proposed.
     """
     if isinstance(request.model, ModelManifest):
-        _check_name("model.name", request.model.name)
+        _check_names("model", request.model, catalog)
         for fault in step_faults(request.model):
             raise invalid(f"model.{fault.path}", fault.found, fault.allowed)
         return request.model
@@ -55,7 +56,7 @@ def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> Dat
     names = [dataset.name for dataset in catalog.datasets]
     if isinstance(request.dataset, DatasetManifest):
         dataset = request.dataset
-        _check_name("dataset.name", dataset.name)
+        _check_names("dataset", dataset, catalog)
     elif name := request.dataset or model.dataset:
         dataset = _newest_named(name, catalog.datasets, "dataset", names)
     else:
@@ -254,10 +255,15 @@ def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
     )
 
 
-def _check_name(field: str, name: str) -> None:
-    """Raise RequestRefused for a name that no address of a page can have."""
-    if not is_plain(name):
-        raise invalid(field, name, PLAIN_NAMES)
+def _check_names(field: str, manifest: ModelManifest | DatasetManifest, catalog: Catalog) -> None:
+    """Raise RequestRefused for a name in a sent manifest that nothing can ever match.
+
+    `field` is the request's field that holds it. What agents announce counts as spelt right.
+    """
+    announced = (own for status in catalog.agents for own in status.announcement.runtimes)
+    frameworks = {*FRAMEWORKS, *(runtime.framework.lower() for runtime in announced)}
+    for fault in naming_faults(manifest, frameworks):
+        raise invalid(f"{field}.{fault.field}", fault.found.strip("'"), fault.allowed)
 
 
 def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:

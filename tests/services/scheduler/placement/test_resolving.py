@@ -9,6 +9,7 @@ from mlscope.manifests.variants import variants_of
 from schemas.manifest import (
     Assets,
     DatasetManifest,
+    FrameworkNeed,
     ModelManifest,
     Port,
     Sample,
@@ -92,6 +93,25 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
         model_of(a_request(model=model), a_catalog())
     assert caught.value.refused.field == "model.name"
     assert [fault.field for fault in faults_in(model)] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": "my model"}, "model.name"),
+        ({"framework": FrameworkNeed(name="onnxruntim")}, "model.framework.name"),
+        ({"framework": FrameworkNeed(name="")}, "model.framework.name"),
+        ({"inputs": (Port(type="tensr"),)}, "model.inputs.0.type"),
+    ],
+)
+def test_a_sent_name_that_nothing_matches_is_refused(changes: dict[str, Any], field: str) -> None:
+    refused = refusal(a_catalog(), model=a_model().model_copy(update=changes))
+    assert (refused.error, refused.field) == ("invalid", field)
+
+
+def test_a_sent_dataset_has_a_name_that_requests_can_write() -> None:
+    dataset = a_dataset().model_copy(update={"name": "my photos"})
+    assert refusal(a_catalog(), model=a_model(), dataset=dataset).field == "dataset.name"
 
 
 def test_samples_are_counted() -> None:

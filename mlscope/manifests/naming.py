@@ -1,0 +1,86 @@
+"""Names in manifests that no request, agent or dataset can ever match. Pure."""
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+
+from mlscope.manifests.errors import Fault
+from mlscope.manifests.variants import frameworks_of
+from schemas.manifest import FrameworkManifest, Manifest, ModelManifest
+from schemas.values.framework_names import FRAMEWORKS
+from schemas.values.identity import PLAIN_NAMES, is_plain
+
+PORT_TYPES = (
+    "image",
+    "audio",
+    "text",
+    "tensor",
+    "raw",
+    "video",
+    "classification",
+    "probability",
+    "feature",
+    "features",
+    "boundingbox",
+    "detection_boxes",
+    "detection_scores",
+    "detection_classes",
+    "detection_labels",
+    "semantic_segmentation",
+    "semanticsegment",
+    "instance_segmentation",
+    "instancesegment",
+)
+"""Usual types of inputs and outputs; others are allowed, but for near misses of these."""
+
+_LONGEST_NAME = 128
+_SPOKEN_NAMES = "a name without spaces and colons, because requests write NAME:VERSION"
+_FRAMEWORK_SIMILARITY = 0.85
+"""Similarity (difflib) from which a name is a misspelt framework: onnxruntime-gpu is not."""
+_TYPE_SIMILARITY = 0.8
+
+
+def naming_faults(manifest: Manifest, frameworks: Collection[str] = FRAMEWORKS) -> Iterator[Fault]:
+    """Yield a manifest's faulty name, frameworks without or with a misspelt name, misspelt types.
+
+    `frameworks` are the known names in lower case; a name that resembles none of them is allowed,
+    because a package of the agents may bring it.
+    """
+    name = manifest.name
+    if not name.strip() or len(name) > _LONGEST_NAME:
+        yield Fault("name", repr(name), f"1 to {_LONGEST_NAME} characters")
+    elif not is_plain(name):
+        yield Fault("name", repr(name), PLAIN_NAMES)
+    elif ":" in name or any(character.isspace() for character in name):
+        advice = "-".join(name.replace(":", " ").split())
+        yield Fault("name", repr(name), f"{_SPOKEN_NAMES}; for example {advice}")
+    if isinstance(manifest, FrameworkManifest):
+        yield from _framework_faults("name", name if name.strip() else "-", frameworks)
+    if isinstance(manifest, ModelManifest):
+        for number, need in enumerate(frameworks_of(manifest)):
+            field = "framework.name" if number == 0 else f"frameworks.{number - 1}.name"
+            yield from _framework_faults(field, need.name, frameworks)
+        for side in ("inputs", "outputs"):
+            for number, port in enumerate(getattr(manifest, side)):
+                yield from _type_faults(f"{side}.{number}.type", port.type)
+
+
+def _framework_faults(field: str, name: str, frameworks: Collection[str]) -> Iterator[Fault]:
+    """Yield an empty or misspelt `name` of a framework, which stands in `field`."""
+    spelt = name.strip().lower()
+    if not spelt:
+        yield Fault(field, repr(name), f"the name of a framework: {', '.join(sorted(frameworks))}")
+    elif spelt not in frameworks and (
+        near := get_close_matches(spelt, frameworks, n=1, cutoff=_FRAMEWORK_SIMILARITY)
+    ):
+        yield Fault(field, repr(name), f"{near[0]}? Known are {', '.join(sorted(frameworks))}")
+
+
+def _type_faults(field: str, name: str) -> Iterator[Fault]:
+    """Yield the empty or misspelt type of an input or output, which stands in `field`."""
+    spelt = name.strip().lower()
+    if not spelt:
+        yield Fault(field, repr(name), f"a type, as {', '.join(PORT_TYPES[:5])}")
+    elif spelt not in PORT_TYPES and (
+        near := get_close_matches(spelt, PORT_TYPES, n=1, cutoff=_TYPE_SIMILARITY)
+    ):
+        yield Fault(field, repr(name), f"{near[0]}?")
