@@ -40,7 +40,7 @@ def add_services(commands: Parsers) -> None:
     demo = add_command(commands, "demo", "run one evaluation end to end on this machine")
     demo.add_argument("--keep", action="store_true", help="leave the cluster running")
     demo.add_argument(
-        "--stay", action="store_true", help="leave the evaluation's page open until Ctrl-C"
+        "--stay", action="store_true", help="leave the demo's pages open until Ctrl-C"
     )
     demo.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     schemas = add_command(commands, "schemas", "write the message contract as JSON Schema")

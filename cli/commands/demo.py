@@ -7,18 +7,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cli import exits
 from cli.cluster.display import with_login
 from cli.cluster.errors import NotUp
 from cli.cluster.state import ClusterState, running_state
+from cli.commands.import_bundle import imported, keys_in
+from cli.commands.open import page_address
+from cli.offline.bundle import read
+from cli.offline.recordings import RECORDINGS, unpacked
 from cli.printing.output import Rows, table_lines
 from cli.printing.progress import ProgressLine
 from mlscope.client import AsyncClient, ResultTables
 from mlscope.client.asynchronous import request_of
 from mlscope.client.brief import with_headline_intervals
+from mlscope.client.connection import find_settings
 from mlscope.layout import wrapped
 from mlscope.settings import Settings
 from schemas.request import Evaluate
@@ -39,19 +45,45 @@ def demo(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
+        traces = asyncio.run(_traces_of_recordings(folder))
         if arguments.stay:
-            address = with_login(status.address, Path(state.gateway_token_file))
-            print(f"\nThe evaluation's page, until Ctrl-C: {address}", flush=True)
+            token_file = Path(state.gateway_token_file)
+            opened = {title: with_login(page, token_file) for title, page in traces.items()}
+            address = with_login(status.address, token_file)
+            print("\n".join(_pages(address, opened, ", until Ctrl-C")), flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 while True:
                     signal.pause()
     if not arguments.stay:
-        lines = ["", f"The evaluation's page: {status.address}"]
+        lines = _pages(status.address, traces)
         if not arguments.keep:
-            lines.append("(`mlscope demo --stay` leaves it open until Ctrl-C;")
-            lines.append(f" `mlscope up --data {folder}` starts its server again)")
+            lines.insert(0, f"(`mlscope up --data {folder}` starts their server again)")
+            lines.insert(0, "(`mlscope demo --stay` leaves these pages open until Ctrl-C;")
         print("\n".join(lines))
     return code
+
+
+def _pages(address: str, traces: Mapping[str, str], until: str = "") -> list[str]:
+    """Return lines with the page's `address` and those of the `traces` by title."""
+    width = max(map(len, traces), default=0)
+    return [
+        "",
+        f"The evaluation's page{until}: {address}",
+        f"Recorded on an NVIDIA H200, down to the GPU's kernels{until}:",
+        *(f"  {title:<{width}}  {page}" for title, page in traces.items()),
+    ]
+
+
+async def _traces_of_recordings(folder: Path) -> dict[str, str]:
+    """Play the shipped recordings back in a cluster's `folder`; return their pages by title."""
+    keys = keys_in(find_settings(os.environ, data=str(folder)))
+    pages = {}
+    with TemporaryDirectory(prefix="mlscope-") as unpacked_in:
+        for name, title in RECORDINGS.items():
+            bundle = read(unpacked(name, Path(unpacked_in)))
+            evaluation, _ = await imported(bundle, keys, f"import {bundle.evaluation}")
+            pages[title] = page_address(evaluation.address, is_trace=True)
+    return pages
 
 
 def demo_request() -> Evaluate:

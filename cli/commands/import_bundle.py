@@ -25,11 +25,13 @@ from cli.offline.foreign import as_bundle
 from cli.offline.playback import Playback
 from cli.printing.progress import ProgressLine
 from mlscope.client import AsyncClient
+from mlscope.client.asynchronous import AsyncEvaluation
 from mlscope.client.connection import find_settings
 from mlscope.client.errors import EvaluationRefused
 from mlscope.exchange.errors import BundleBroken
 from mlscope.settings import Settings
 from schemas.request import Evaluate
+from schemas.status import EvaluationStatus
 
 _REPEATED = "this bundle was imported before; --again imports it as a new evaluation"
 
@@ -52,7 +54,14 @@ def import_bundle(arguments: argparse.Namespace) -> int:
             raise Misused(str(error)) from error
         settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
         key = f"import {bundle.evaluation}{suffix}"
-        return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
+        evaluation, status = asyncio.run(imported(bundle, keys_in(settings, arguments.keys), key))
+    if evaluation.repeated:
+        print(_REPEATED, file=sys.stderr)
+    print(evaluation.id)
+    if status.state != "analyzed":
+        print(f"{status.state}: {status.cause}", file=sys.stderr)
+        return exits.FAILED
+    return exits.OK
 
 
 def keys_in(settings: Settings, folder: str = "") -> Keys:
@@ -68,7 +77,13 @@ def keys_in(settings: Settings, folder: str = "") -> Keys:
     )
 
 
-async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
+async def imported(
+    bundle: Bundle, keys: Keys, key: str
+) -> tuple[AsyncEvaluation, EvaluationStatus]:
+    """Play a `bundle` back over connections with `keys`; return its evaluation and how it ended.
+
+    `key` is that of the request: a second import under it is the same evaluation. Raises Misused.
+    """
     from mlscope.bus.nats import connect
 
     async with AsyncExitStack() as stack:
@@ -86,8 +101,10 @@ async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
         return await follow_import(client, request_of(bundle, key), playback)
 
 
-async def follow_import(client: AsyncClient, request: Evaluate, playback: Playback) -> int:
-    """Ask for the evaluation of a bundle, play it back, and return the exit code.
+async def follow_import(
+    client: AsyncClient, request: Evaluate, playback: Playback
+) -> tuple[AsyncEvaluation, EvaluationStatus]:
+    """Ask for the evaluation of a bundle, play it back, and return it and how it ended.
 
     `client` sends the `request`; `playback` answers as the bundle's agent. Raises Misused.
     """
@@ -99,11 +116,6 @@ async def follow_import(client: AsyncClient, request: Evaluate, playback: Playba
         raise Misused(f"{_REPEATED} ({error})") from error
     playback.expect(evaluation.id)
     print(f"evaluation {evaluation.id}  {evaluation.address}", file=sys.stderr)
-    if evaluation.repeated:
-        print(
-            _REPEATED,
-            file=sys.stderr,
-        )
     try:
         with ProgressLine(sys.stderr) as line:
             watching = asyncio.create_task(evaluation.follow(line.show))
@@ -111,13 +123,8 @@ async def follow_import(client: AsyncClient, request: Evaluate, playback: Playba
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if not watching.done():
             raise Misused(playback.gap.result())
-        status = watching.result()
+        return evaluation, watching.result()
     except (asyncio.CancelledError, Misused):
         watching.cancel()
         await evaluation.cancel("the import was abandoned")
         raise
-    print(evaluation.id)
-    if status.state != "analyzed":
-        print(f"{status.state}: {status.cause}", file=sys.stderr)
-        return exits.FAILED
-    return exits.OK

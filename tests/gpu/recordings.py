@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cli.offline.recordings import RECORDINGS, unpacked
+
 FOLDER = Path(__file__).parent / "recorded"
 
 
@@ -20,12 +22,15 @@ def recorded(name: str) -> Any:
 
 
 def bundle_names() -> list[str]:
-    """Return the names of the recorded bundles, sorted."""
-    return sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.bundle.gz"))
+    """Return the names of the recorded bundles, shipped ones among them, sorted."""
+    own = [path.name.partition(".")[0] for path in FOLDER.glob("*.bundle.gz")]
+    return sorted([*own, *RECORDINGS])
 
 
 def recorded_bundle(name: str, folder: Path) -> Path:
     """Return a recorded bundle as a file in a folder."""
+    if name in RECORDINGS:
+        return unpacked(name, folder)
     path = folder / f"{name}.bundle"
     with gzip.open(FOLDER / f"{name}.bundle.gz") as file:
         path.write_bytes(file.read())

@@ -101,7 +101,7 @@ def test_whether_it_was_counted_is_told(bfloat16: Analyzed, counted: Analyzed) -
 
 @pytest.mark.parametrize("name", ["resnet50", "bert-base", "detector"])
 def test_what_an_agent_recorded_is_held_to_the_roof_it_measured(name: str, tmp_path: Path) -> None:
-    analyzed = analyze(frames_of(recorded_bundle(f"{name}-roofed", tmp_path)))
+    analyzed = analyze(frames_of(recorded_bundle(f"h200-{name}", tmp_path)))
     for table in ("A9", "A14", "A15"):
         worked = [row for row in rows_of(analyzed, table) if row["intensity"]]
         assert worked

@@ -92,14 +92,16 @@ def _chosen(facts: list[Fact], bounds: Bounds) -> dict[str, Kept]:
 def _batch(
     fact: QueriesAnswered | TraceCaptured, bounds: Bounds, kept: Kept
 ) -> QueriesAnswered | TraceCaptured:
-    """Return what stays of a batch, counted."""
-    if isinstance(fact, QueriesAnswered):
-        queries = _queries(fact, kept)
-        kept.counts += Counter(queries=queries.count, query_batches=int(queries.count > 0))
-        return queries
-    spans = _spans(fact, bounds, kept)
-    kept.counts += Counter(spans=spans.count, trace_batches=int(spans.count > 0))
-    return spans
+    """Return what stays of a batch, counted, with the next number of its run."""
+    kind = "query" if isinstance(fact, QueriesAnswered) else "trace"
+    rows = "queries" if isinstance(fact, QueriesAnswered) else "spans"
+    cut: QueriesAnswered | TraceCaptured = (
+        _queries(fact, kept) if isinstance(fact, QueriesAnswered) else _spans(fact, bounds, kept)
+    )
+    # A collector waits for batches whose numbers are missing.
+    cut = cut.model_copy(update={"sequence": kept.counts[f"{kind}_batches"]})
+    kept.counts += Counter({rows: cut.count, f"{kind}_batches": int(cut.count > 0)})
+    return cut
 
 
 def _column(fact: Fact, name: str, kind: str) -> Any:

@@ -15,6 +15,7 @@ import pytest
 
 from cli.cluster.processes import Identity, is_alive
 
+RECORDED = ("resnet50", "bert-base", "detector")
 LABEL = re.compile(r" *[* ] +[\d.]+%  (?P<label>.+)")
 
 
@@ -34,13 +35,15 @@ def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) ->
         ) as demo,
     ):
         assert demo.stdout is not None
-        printed = list(lines_up_to_the_page(demo.stdout))
+        printed = list(lines_up_to_the_pages(demo.stdout))
         progress = path.read_text()
-        assert printed[-1].startswith("The evaluation's page, until Ctrl-C: "), progress
+        (page_line,) = (line for line in printed if line.startswith("The evaluation's page, "))
         try:
-            with httpx.Client(follow_redirects=True) as browser:  # the address logs it in
-                page = browser.get(printed[-1].split()[-1])
-            assert (page.status_code, "efficientnet-lite0" in page.text) == (200, True)
+            assert "efficientnet-lite0" in text_of_page(page_line)
+            for line, model in zip(printed[-3:], RECORDED, strict=True):
+                text = text_of_page(line, "&form=table")
+                assert f"Trace recorded-{model}:1.0.0" in text, progress
+                assert "Longest at level system" in text
         finally:
             demo.send_signal(signal.SIGINT)
     assert demo.returncode == 0, path.read_text()
@@ -62,12 +65,24 @@ def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) ->
     assert still_running(data_folder) == []
 
 
-def lines_up_to_the_page(stdout: IO[str]) -> Iterator[str]:
-    """Yield lines up to the one with the page's address."""
+def lines_up_to_the_pages(stdout: IO[str]) -> Iterator[str]:
+    """Yield lines up to the last one with the address of a recording's page."""
     for line in stdout:
         yield line
-        if "until Ctrl-C" in line:
+        if "Recorded on" in line:
+            yield from (stdout.readline() for _ in RECORDED)
             return
+
+
+def text_of_page(line: str, query: str = "") -> str:
+    """Return the text of the page at the address that ends a line, which logs the browser in.
+
+    `query` is added to the address.
+    """
+    with httpx.Client(follow_redirects=True) as browser:
+        page = browser.get(line.split()[-1] + query)
+    assert page.status_code == 200, page.text
+    return page.text
 
 
 def labels(text: str) -> dict[str, list[str]]:
