@@ -169,22 +169,6 @@ async def test_a_browser_without_storage_has_themes_for_its_page(
     assert await page.inner_text("#theme") == "Theme: light"
 
 
-async def test_two_evaluations_are_selected_by_keyboard_and_compared(
-    browser: Browsing, house: Running
-) -> None:
-    page = await browser.page()
-    await page.goto(f"{house.url}/evaluations")
-    assert await page.is_disabled("#compare")
-    for evaluation in (E, OTHER):
-        await page.focus(f"input[value='{evaluation}']")
-        await page.keyboard.press("Space")
-    assert await page.inner_text("#compare") == "Compare 2 selected"
-    await page.focus("#compare")
-    await page.keyboard.press("Enter")
-    await page.wait_for_url("**/compare?*")
-    assert page.url.count("evaluation=") == 2
-
-
 async def test_the_tree_of_a_model_s_layers_unfolds_and_fits(
     browser: Browsing, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:

@@ -200,6 +200,17 @@ class ExplorationView:
         return [(agent, self.terms.prices.get(agent, "")) for agent in agents]
 
     @property
+    def evaluations(self) -> list[str]:
+        """The ids in each row that is shown, joined by commas; no rows where a table has none."""
+        places = [
+            place
+            for place, column in enumerate(self.table.columns)
+            if column.name.endswith("evaluation")
+        ]
+        rows = page_of(selected(self.table, self.selection), self.selection.page).rows
+        return [",".join(str(row[place]) for place in places) for row in rows if places]
+
+    @property
     def is_drawn(self) -> bool:
         """Whether it has a chart: a history of many models at once is no picture."""
         has_rows = self.table.chart is not None and bool(self.table.rows)

@@ -3,6 +3,7 @@
 
 import { LiveSource } from "./live_source.js";
 import { duration, percentile, rate } from "./quantities.js";
+import { update as updateSelection } from "./selection.js";
 
 const AGAIN_MS = 3000;
 const SECTIONS = ["now", "regressions", "fleet", "latest"];
@@ -41,7 +42,9 @@ async function showChange({ digest }) {
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("home");
     const focused = document.activeElement?.getAttribute("href");
+    keepSelection(fresh);
     replaceSections(fresh);
+    updateSelection();
     home.dataset.digest = fresh.dataset.digest;
     if (focused && document.activeElement === document.body) home.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
   } catch {
@@ -49,6 +52,12 @@ async function showChange({ digest }) {
     setTimeout(() => showChange({ digest }), AGAIN_MS);
   } finally {
     isAsking = false;
+  }
+}
+
+function keepSelection(fresh) {
+  for (const box of home.querySelectorAll("input[name=evaluation]:checked")) {
+    fresh.querySelector(`input[value="${CSS.escape(box.value)}"]`)?.setAttribute("checked", "");
   }
 }
 
