@@ -48,9 +48,9 @@ class Narrowing:
             rows = [row for row in rows if row[names.index(_RUN)] == self.run]
         if (column := self.sort.removeprefix("-")) in names:
             place = names.index(column)
-            present = [row for row in rows if row[place] is not None]
+            present = [row for row in rows if not _is_absent(row[place])]
             present.sort(key=lambda row: row[place], reverse=self.sort.startswith("-"))
-            rows = [*present, *(row for row in rows if row[place] is None)]
+            rows = [*present, *(row for row in rows if _is_absent(row[place]))]
         places = [names.index(name) for name in self.columns if name in names]
         places = places or list(range(len(names)))
         return table.model_copy(
@@ -61,3 +61,8 @@ class Narrowing:
                 ),
             }
         )
+
+
+def _is_absent(value: object) -> bool:
+    """Tell whether a cell has no value: None, or NaN, which is neither more nor less than any."""
+    return value is None or value != value
