@@ -14,7 +14,6 @@ from schemas.manifest import (
     ScenarioManifest,
 )
 from schemas.request import CatalogChanged, Refused, WithdrawManifest
-from schemas.subjects import manifest_key
 from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState, digest_of
 
@@ -105,11 +104,6 @@ def decide_withdraw(
         )
     answer = CatalogChanged(kind=command.kind, name=command.name, version=command.version)
     return answer, ManifestWithdrawn(kind=command.kind, name=command.name, version=command.version)
-
-
-def manifest_of(state: RegistryState, kind: str, name: str, version: str) -> Manifest | None:
-    """Return the manifest of a `kind`, `name` and `version` in the catalog `state`, or None."""
-    return state.manifests.get(manifest_key(kind, name, version))
 
 
 def names_of(state: RegistryState, kind: str) -> tuple[str, ...]:
