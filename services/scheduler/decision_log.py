@@ -1,9 +1,10 @@
 """Reads evaluations from the log and records decisions there (I/O).
 
 Each decision is guarded: it is recorded only if no other decision came first. After such a conflict
-the evaluation is read again.
+the evaluation is read again. A broker of three answers from its own copy, which may lag behind.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
@@ -15,6 +16,8 @@ from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState, fold
 
 _MAX_TURNS = 50
+_LAGS_S = (0.01, 0.05, 0.25, *(1.0,) * 5)
+"""The pauses in which a broker whose copy lags behind is given time to catch up."""
 
 Decider = Callable[[EvaluationState], Awaitable[Sequence[Fact]]]
 """Returns the decisions that follow from a state."""
@@ -28,12 +31,23 @@ class DecisionLog:
         self._bus = bus
         self._index = index
 
-    async def current(self, evaluation: str) -> EvaluationState:
+    async def current(self, evaluation: str, decided: int = 0) -> EvaluationState:
         """Return an evaluation's state as of now.
 
         An open evaluation is read on from where the index stands, any other one from its beginning.
-        The state of an evaluation that nobody requested is empty. Raises BusError.
+        The state of an evaluation that nobody requested is empty. `decided` is the sequence of a
+        decision that the log has: one that is not read yet is waited for, some seconds at most, and
+        not at all where the log has decisions that cannot be read here. Raises BusError.
         """
+        state = await self._read(evaluation)
+        for pause_s in _LAGS_S:
+            if state.decided >= decided or self.unread(evaluation):
+                break
+            await asyncio.sleep(pause_s)
+            state = await self._read(evaluation)
+        return state
+
+    async def _read(self, evaluation: str) -> EvaluationState:
         indexed = self._index.open.get(evaluation)
         if indexed is not None:
             return await self._read_on(evaluation, indexed.sequence)
@@ -61,7 +75,7 @@ class DecisionLog:
         """
         position = 0
         for _ in range(_MAX_TURNS):
-            state = await self.current(evaluation)
+            state = await self.current(evaluation, position)
             facts = await decider(state)
             if not facts:
                 return state

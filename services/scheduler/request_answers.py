@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgpack
 
-from mlscope.bus.errors import BusError
+from mlscope.bus.errors import BusError, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from mlscope.evaluation.status import status_of
 from mlscope.load.stop_rule import with_stop_rule
@@ -168,10 +168,12 @@ class RequestAnswers:
                 requested_ns=time.time_ns(),
                 requested_by=asker.name,
             )
-            await self._log.record(EvaluationState(), [fact])
-            state = await self._log.current(evaluation)
+            position = await self._log.record(EvaluationState(), [fact])
+            state = await self._log.current(evaluation, position)
         finally:
             self._checking[asker.name] -= 1
+        if not state.is_known:
+            raise Unreachable(f"evaluation {evaluation} is recorded, but cannot be read yet")
         return self._accepted(state, request, is_repeat=False)
 
     async def _check(self, request: Evaluate) -> None:
