@@ -61,8 +61,9 @@ bench: $(READY)  ## every performance claim beside its budget and its peer; a ta
 test-fuzz: $(READY)  ## a million made-up messages from every key; an interrupted run goes on
 	$(BIN)/python -m tests.faults.fuzzing --messages $(or $(MESSAGES),1000000)
 
-test-faults: $(READY)  ## 50 seeded SIGKILL trials
-	$(BIN)/python -m pytest -m "faults" --timeout 3600 tests/faults
+test-faults: $(READY)  ## 500 seeded faults of every kind (TRIALS=, SEED=, RESULTS=); goes on where it was ended
+	$(BIN)/python -m tests.faults --trials $(or $(TRIALS),500) --seed $(or $(SEED),0) \
+	  --results $(or $(RESULTS),build/faults.jsonl)
 
 test-fleet: $(READY)  ## three machines in network namespaces, over TLS; needs root and iproute2
 	$(BIN)/python -m pytest -ra tests/fleet

@@ -1,99 +1,93 @@
-"""Fifty seeded trials: kill one process with SIGKILL in mid-evaluation; nothing is lost or doubled.
+"""A trial of each kind: nothing is lost, nothing doubled, and the record tells the true cause.
 
-Six of them run in `make test`, all of them in `make test-faults`.
+They are brief; `make test-faults` performs 500, with faults that last.
 """
 
-import asyncio
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 
-from cli.cluster.state import read_state
-from mlscope import Client
-from mlscope.client.watching import Progress
-from mlscope.settings import Settings
-from schemas.status import EvaluationStatus
-from schemas.values.identity import run_key
-from tests.faults.digests import differing
-from tests.faults.trials import STATES, VICTIMS, Moment, Trial, trial
-from tests.faults.victims import kill
+from tests.faults import results
+from tests.faults.causes import TRUE_OF, causes_of, false_causes
+from tests.faults.performing import Result, perform, why_skipped
+from tests.faults.trials import BROKERS, KINDS, LOADS, SERVERS, SERVICES, Blow, trial
+from tests.faults.worlds import Worlds
 
-TRIALS = 50
-IN_EVERY_TEST_RUN = (1, 4, 6, 14, 37, 44)
-"""One seed a victim, for six of the nine.
-
-The gateway only reads; `tests/flow/test_restart.py` and `tests/services/agent/host` kill an agent
-and a worker in every test run, too.
-"""
+SEEDS = [seed for seed in range(len(KINDS)) if trial(seed).kind != "restore the database"]
 
 
-def marks_of(seed: int) -> list[pytest.MarkDecorator]:
-    """Return the marks of a trial: all are faults, most of them too long for every test run."""
-    return [pytest.mark.faults, *([pytest.mark.long] if seed not in IN_EVERY_TEST_RUN else [])]
-
-
-SEEDS = [pytest.param(seed, marks=marks_of(seed)) for seed in range(TRIALS)]
-
-
-def rows_of(cluster: Path, key: int) -> dict[str, tuple[int, int]]:
-    """Return (rows, distinct rows) of one attempt in the tables `query` and `span`."""
-    state = read_state(cluster)
-    settings = Settings.read(
-        {
-            "MLSCOPE_DATABASE_URL": state.database_url,
-            "MLSCOPE_DATABASE_PASSWORD_FILE": state.database_password_file,
-        }
-    )
-    counted: dict[str, tuple[int, int]] = {}
-    with psycopg.connect(settings.database_conninfo()) as session:
-        for table, column in (("query", "query"), ("span", "span")):
-            row: Any = session.execute(
-                f'SELECT count(*), count(DISTINCT {column}) FROM "{table}" WHERE run_key = %s',
-                (key,),
-            ).fetchone()
-            counted[table] = (row[0], row[1])
-    return counted
-
-
-def has_come(moment: Moment, progress: Progress) -> bool:
-    """Tell whether an evaluation has reached a moment, or is beyond it."""
-    if STATES.index(progress.status.state) < STATES.index(moment.state):
-        return False
-    answered = max((reading.answered for reading in progress.readings.values()), default=0)
-    return answered >= moment.answered or progress.status.state != moment.state
-
-
-def evaluate(cluster: Path, wanted: Trial) -> EvaluationStatus:
-    """Ask, kill when the moment has come, and wait for the end."""
-    with Client(data=cluster) as client:
-        evaluation = client.run(**wanted.request)
-        killed = False
-        for progress in evaluation.watch():
-            assert killed or not progress.ended, f"{wanted} ended before anything was killed"
-            if not killed and has_come(wanted.kill_at, progress):
-                killed = kill(cluster, wanted.victim)
-        return evaluation.wait(60)
-
-
-def test_every_test_run_kills_six_services_and_one_after_the_run() -> None:
-    chosen = [trial(seed) for seed in IN_EVERY_TEST_RUN]
-    expected = sorted(set(VICTIMS) - {"gateway", "agent", "worker"})
-    assert sorted(one.victim for one in chosen) == expected
-    assert {"requested", "running", "measured"} == {one.kill_at.state for one in chosen}
-    assert set(IN_EVERY_TEST_RUN) <= set(range(TRIALS))
-
-
-@pytest.mark.timeout(180)
+@pytest.mark.faults
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_accepted_ends_analyzed_once(cluster: Path, seed: int) -> None:
-    wanted = trial(seed)
-    status = evaluate(cluster, wanted)
-    assert status.state == "analyzed", f"{wanted}: {status.state} {status.cause} {status.runs}"
-    assert {run.level.name.lower() for run in status.runs} == set(wanted.expected_rows)
-    for run in status.runs:
-        queries, spans = wanted.expected_rows[run.level.name.lower()]
-        rows = rows_of(cluster, run_key(status.evaluation, run.run, run.attempt))
-        assert rows == {"query": (queries, queries), "span": (spans, spans)}, (wanted, run)
-    assert asyncio.run(differing(cluster)) == [], wanted
+def test_nothing_is_lost_doubled_or_told_falsely(worlds: Worlds, seed: int) -> None:
+    planned = trial(seed, is_brief=True)
+    if reason := why_skipped(worlds, planned):
+        pytest.skip(reason)
+    result = perform(worlds, planned)
+    if result.wrong:
+        worlds.end(planned.world)
+    assert not result.wrong, result
+
+
+def test_every_kind_comes_in_every_round() -> None:
+    trials = [trial(seed) for seed in range(500)]
+    assert trials == [trial(seed) for seed in range(500)]
+    assert {one.kind for one in trials[: len(KINDS)]} == set(KINDS)
+    assert set(Counter(one.kind for one in trials).values()) == {41, 42}
+    assert {one.load for one in trials} == set(LOADS)
+
+
+def test_500_trials_strike_everything_in_every_way() -> None:
+    blows = {blow for seed in range(500) for blow in trial(seed).blows}
+    processes = {*SERVICES, *SERVERS["one"], *SERVERS["three"]}
+    assert {blow.victim for blow in blows if blow.act == "kill"} == {*processes, "worker"}
+    assert {blow.victim for blow in blows if blow.act == "stop"} == {*processes, "worker"}
+    assert {blow.victim for blow in blows if blow.act == "cut"} == {"agent", *BROKERS}
+    assert {blow.victim for blow in blows if blow.act == "cut from peers"} == set(BROKERS)
+    assert {blow.victim for blow in blows if blow.act == "full"} == {"nats", "postgres"}
+    assert {blow.victim for blow in blows if blow.act == "read-only"} == {"nats", "postgres"}
+    steps_ns = {blow.step_ns for blow in blows if blow.act == "clock"}
+    assert len(steps_ns) == 6
+    assert steps_ns == {-step_ns for step_ns in steps_ns}
+    assert all(trial(seed).hold_s == 20 for seed in range(500) if trial(seed).kind == "stop")
+
+
+@pytest.mark.parametrize("victim", ["postgres", "collector", "analyzer", "gateway", "registry"])
+def test_what_only_waits_for_another_is_no_cause_of_an_end(victim: str) -> None:
+    said = [
+        "agent only was lost",
+        "the issuer of its load was lost",
+        "the wall clock moved by 3 ms",
+    ]
+    assert false_causes([Blow("kill", victim)], said) == said
+
+
+def test_a_cause_counts_as_true_only_for_what_can_have_it() -> None:
+    lost, issuer = "agent only was lost", "the issuer of its load was lost"
+    stepped = "the wall clock moved by -3600000.0 ms"
+    assert false_causes([Blow("kill", "agent")], [lost, issuer]) == [issuer]
+    assert false_causes([Blow("kill", "scheduler")], [lost, issuer]) == [lost]
+    assert false_causes([Blow("clock", "cluster", 1)], [lost, stepped]) == [lost]
+    assert false_causes([Blow("cut", "agent")], [lost, stepped]) == [stepped]
+    assert false_causes([Blow("kill", "agent"), Blow("stop", "scheduler")], [lost, issuer]) == []
+    unfinished = "time-out: the agent did not end it"
+    every_blow = [blow for seed in range(500) for blow in trial(seed).blows]
+    assert false_causes(every_blow, [unfinished]) == [unfinished]
+    assert all(causes_of(blow) in TRUE_OF.values() or blow.act == "cut" for blow in every_blow)
+
+
+def test_a_second_call_goes_on_and_tries_again_what_failed(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    assert results.to_do(range(3), results.read(file)) == [0, 1, 2]
+    results.append(file, Result(trial(0), took_s=4.0))
+    results.append(file, Result(trial(1), wrong=["a row is lost"], attempts=2, took_s=6.0))
+    with file.open("a") as cut_short:
+        cut_short.write('{"seed": 2, "ki')
+    lines = results.read(file)
+    assert results.to_do(range(3), lines) == [1, 2]
+    table = [row.split() for row in results.summary(lines.values()).splitlines()]
+    assert {tuple(row[-4:]) for row in table[1:]} == {
+        ("1", "0", "0", "4.0"),
+        ("1", "1", "1", "6.0"),
+    }

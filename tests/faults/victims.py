@@ -1,9 +1,8 @@
-"""Finds the process a trial kills, and kills it."""
+"""Finds the process a trial strikes, and tells what became of it."""
 
-import os
-import signal
 from pathlib import Path
 
+from cli.cluster.processes import is_alive
 from cli.cluster.state import read_state
 
 
@@ -24,18 +23,28 @@ def is_worker(pid: int) -> bool:
 def pid_of(folder: Path, victim: str) -> int | None:
     """Return the victim's pid now; None when no such process runs at this moment."""
     processes = {one.name: one for one in read_state(folder).processes}
+    identity = processes["agent" if victim == "worker" else victim].identity
+    if identity is None or not is_alive(identity):
+        return None
     if victim != "worker":
-        identity = processes[victim].identity
-        return identity.pid if identity else None
-    agent = processes["agent"].identity
-    below = children_of(agent.pid) if agent else []
-    return next((pid for pid in below if is_worker(pid)), None)
+        return identity.pid
+    return next((pid for pid in children_of(identity.pid) if is_worker(pid)), None)
 
 
-def kill(folder: Path, victim: str) -> bool:
-    """Send SIGKILL to the victim; tell whether there was one to kill."""
-    pid = pid_of(folder, victim)
-    if pid is None:
-        return False
-    os.kill(pid, signal.SIGKILL)
-    return True
+def family_of(pid: int) -> list[int]:
+    """Return the pids of a process and of all below it."""
+    return [pid, *(other for child in children_of(pid) for other in family_of(child))]
+
+
+def state_of(pid: int) -> str:
+    """Return a process's state as the kernel writes it (R, S, T, Z); '' when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def ticks_of(pid: int) -> int:
+    """Return how much processor time a process has had, in ticks of the kernel."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,11 +1,8 @@
 """What is full: a stream whose reader stands still, and a disk. Nothing accepted is lost."""
 
 import asyncio
-import contextlib
 import os
-import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +13,7 @@ import pytest
 from mlscope import Client
 from mlscope.client.errors import CommandRefused
 from schemas.values.identity import run_key
+from tests.disks import check_small, fill, mount_small, unmount
 from tests.flow.asking import stranger
 from tests.flow.clusters import Cluster, assert_well, online, running, until
 
@@ -25,7 +23,6 @@ CLUSTER: dict[str, str] = {}
 STREAM_BYTES = 256 * 1024
 EVALUATIONS = 4
 QUERIES = 1500
-DISK_BYTES = 400 << 20
 
 
 @contextmanager
@@ -110,24 +107,13 @@ async def no_longer_growing(cluster: Cluster, stream: str) -> None:
 def small_disk() -> Iterator[Path]:
     """Lend a folder on a disk of its own, of 400 MB; only root may make one."""
     folder = Path(tempfile.mkdtemp(prefix="mlscope-disk-"))
-    command = ["mount", "-t", "tmpfs", "-o", "size=400m,mode=711", "tmpfs", str(folder)]
     try:
-        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-        if mounted.returncode:
-            pytest.skip(f"NO FULL DISK IS TRIED: {mounted.stderr.strip()}")
+        if reason := mount_small(folder):
+            pytest.skip(f"NO FULL DISK IS TRIED: {reason}")
         yield folder
-    except FileNotFoundError:
-        pytest.skip("NO FULL DISK IS TRIED: no `mount` here")
     finally:
-        subprocess.run(["umount", str(folder)], capture_output=True, check=False)
+        unmount(folder)
         folder.rmdir()
-
-
-def check_small(disk: Path) -> None:
-    """Raise ValueError for anything that is not the root of a disk of at most 400 MB."""
-    total_bytes = shutil.disk_usage(disk).total
-    if not os.path.ismount(disk) or total_bytes > DISK_BYTES:
-        raise ValueError(f"{disk} is no small disk of its own: {total_bytes} bytes are not filled")
 
 
 def test_only_a_small_disk_of_its_own_is_filled(small_disk: Path, tmp_path: Path) -> None:
@@ -139,16 +125,6 @@ def test_only_a_small_disk_of_its_own_is_filled(small_disk: Path, tmp_path: Path
     with pytest.raises(ValueError, match="not filled"):
         fill(below / "filler")
     assert not (below / "filler").exists()
-
-
-def fill(file: Path) -> None:
-    """Take all the room that is left on a small disk of a test's own, and on no other."""
-    check_small(file.parent)
-    with file.open("ab", buffering=0) as output:
-        for size in (1 << 20, 1 << 12, 1):
-            with contextlib.suppress(OSError):
-                while True:
-                    output.write(b"\0" * size)
 
 
 def asked_until_refused(client: Client, filler: Path) -> tuple[list[str], CommandRefused]:
