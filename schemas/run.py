@@ -101,8 +101,14 @@ class Conditions(Message):
     samples: str = ""
     #: predict calls under way at a time: with 2, copies of one overlap the computing of the other
     calls_in_flight: int = 1
-    #: of the memory that a GPU copies inputs from: page-locked or pageable; empty on a CPU
+    #: of the memory that a GPU copies inputs from: page-locked, pageable, or unknown where the
+    #: predictor does not say; empty on a CPU
     host_memory: str = ""
+    #: of the memory that a GPU copies outputs into, as above
+    output_memory: str = ""
+    #: whether copies are told apart from the computing of a call on a GPU: apart or together; empty
+    #: on a CPU
+    copies: str = ""
     #: libraries that decoded and resized its pictures, with versions; empty without pictures
     prepared_by: str = ""
     #: where a call on a GPU finds its inputs: host, or device, where they were before the clock

@@ -91,7 +91,7 @@ def copies_seen(opened: Predictor, inputs: Tensors) -> str:
 def test_no_copy_goes_through_pageable_memory(opened: Predictor) -> None:
     inputs = aligned_batch()
     opened.predict(inputs)
-    assert opened.opened.host_memory == LOCKED
+    assert opened.opened.host_memory == opened.opened.output_memory == LOCKED
     copies = copies_seen(opened, inputs)
     assert "Pinned -> Device" in copies
     assert "Device -> Pinned" in copies

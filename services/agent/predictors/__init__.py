@@ -136,8 +136,10 @@ class Opened:
     memory_bytes: int = 0
     #: the device's own memory that the framework uses; 0 on a CPU, or where it is unknown
     device_memory_bytes: int = 0
-    #: kind of the host's memory that a GPU copies inputs from (page_locking); '' on a CPU
+    #: kinds of the host's memory (`page_locking`) that a GPU copies inputs from and outputs into;
+    #: '' on a CPU, where nothing is copied
     host_memory: str = ""
+    output_memory: str = ""
     #: what a reader of its results must know
     notes: tuple[str, ...] = ()
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 LOCKED, PAGEABLE = "page-locked", "pageable"
-"""Kinds of host memory, as conditions name them."""
+"""Kinds of host memory, as conditions name them; a predictor on a GPU says which ones it uses."""
 
 Array = npt.NDArray[Any]
 

@@ -18,7 +18,7 @@ from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
-from services.agent.predictors.page_locking import page_aligned
+from services.agent.predictors.page_locking import PAGEABLE, page_aligned
 from services.agent.predictors.shapes import first_line
 
 OPTION_NAMES = ("device_number",)
@@ -91,6 +91,8 @@ class TensorRtPredictor:
             options=asdict(options),
             deepest_level=Level.MODEL,
             device_memory_bytes=int(engine.device_memory_size_v2),
+            host_memory=PAGEABLE,
+            output_memory=PAGEABLE,
         )
         for place in self._inputs:
             smallest, _, largest = engine.get_tensor_profile_shape(place.name, 0)
@@ -138,7 +140,8 @@ class TensorRtPredictor:
         if self._locks is not None:
             for array in (*inputs.values(), *outputs.values()):
                 self._locks.lock(array)
-            self.opened = replace(self.opened, host_memory=self._locks.host_memory)
+            memory = self._locks.host_memory
+            self.opened = replace(self.opened, host_memory=memory, output_memory=memory)
         return outputs
 
     def close(self) -> None:

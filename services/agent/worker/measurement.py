@@ -30,6 +30,7 @@ from services.agent.machine.noise import MachineReading, noise_between, read_mac
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof, RunCeilings
 from services.agent.predictors import Layer, LayerSource, PartsSource
 from services.agent.worker.control import Control, Deadline
+from services.agent.worker.device_copies import copy_caveats
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.open_collectors import (
     CollectorContext,
@@ -217,7 +218,11 @@ class Measurement:
             level=self.level,
             level_note=self.level_note,
             blocks=tuple(self._blocks),
-            caveats=(*self.caveats, *self._final_caveats(tally, origin)),
+            caveats=(
+                *self.caveats,
+                *copy_caveats(conditions),
+                *self._final_caveats(tally, origin),
+            ),
         )
 
     def _error_of_queries(self) -> AgentError | None:

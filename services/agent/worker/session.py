@@ -32,6 +32,7 @@ from services.agent.predictors.decoding import OPTION as DECODE
 from services.agent.predictors.options import usable_cores
 from services.agent.predictors.verified import unverified_caveat
 from services.agent.worker.answers.outputs import check_outputs
+from services.agent.worker.device_copies import copy_conditions
 from services.agent.worker.files.datasets import load_samples, truths_of
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from services.agent.worker.files.normalizing import Normalizations, with_normalize_moved
@@ -102,7 +103,7 @@ class Session:
             memory_bytes=opened.memory_bytes,
             device_memory_bytes=opened.device_memory_bytes,
             model_size_bytes=figures_of(self.subject.model).size_bytes,
-            host_memory=opened.host_memory,
+            **copy_conditions(opened, self.predictor),
             prepare_threads=self.supply.workers,
             warmup_queries=self.warmup_queries,
             rss_bytes=resident_bytes(),

@@ -44,6 +44,8 @@ _TEXTS = (
     "accelerator",
     "precision",
     "host_memory",
+    "output_memory",
+    "copies",
     "inputs",
     "blocks_ended",
     "mlscope_version",
@@ -151,7 +153,17 @@ ANALYSIS = Analysis(
         ),
         text_column(
             "host_memory",
-            "Memory that a GPU copies inputs from: page-locked or pageable; '' on a CPU.",
+            "Memory that a GPU copies inputs from: page-locked, pageable, or unknown where the "
+            "predictor does not say; '' on a CPU.",
+        ),
+        text_column(
+            "output_memory",
+            "Memory that a GPU copies outputs into, in the same words; '' on a CPU.",
+        ),
+        text_column(
+            "copies",
+            "Whether a GPU's copies are told apart from computing: apart, as table copies shows, "
+            "or together, where predict holds both; '' on a CPU.",
         ),
         text_column(
             "inputs",

@@ -26,6 +26,7 @@ from services.analyzer.frames.evaluation import OPERATOR_LEVEL, Frames, Run
 
 PARTS = ("copy_in", "compute", "copy_out")
 _PAGEABLE = "pageable"
+_TOGETHER = "together"
 MIN_COPIED = 0.05
 """The share of a call above which the verdict names slow memory: certainly, by the intervals."""
 
@@ -33,12 +34,25 @@ MIN_COPIED = 0.05
 def copies(frames: Frames) -> Table:
     """Return a row for each run and part of its calls: copy in, compute and copy out."""
     rows = [row for run in frames.measured for row in _run_rows(run)]
-    return make_table(ANALYSIS, rows, _verdict(rows), counter_warnings(frames))
+    undivided = undivided_notes(frames)
+    verdict = _verdict(rows) or " ".join(f"{note[0].upper()}{note[1:]}." for note in undivided)
+    verdict = verdict or "No call was divided into copies and computing."
+    return make_table(ANALYSIS, rows, verdict, [*counter_warnings(frames), *undivided])
+
+
+def undivided_notes(frames: Frames) -> list[str]:
+    """Return a note for each framework on a GPU whose copies are a part of predict unseen."""
+    conditions = [run.row.conditions for run in frames.measured]
+    frameworks = {str(c.get("framework")) for c in conditions if c.get("copies") == _TOGETHER}
+    return [
+        f"copies are not told apart from computing for {framework}: predict holds both"
+        for framework in sorted(frameworks)
+    ]
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return "No call was divided into copies and computing."
+        return ""
     parts = {row["part"]: row for row in rows if row["run"] == rows[0]["run"]}
     times = [f"{estimate_text(parts[name], 'time')} to {name.replace('_', ' ')}" for name in PARTS]
     copied = parts["copy_in"]["share"] + parts["copy_out"]["share"]

@@ -38,6 +38,7 @@ from services.analyzer.building.table import (
     with_interval,
 )
 from services.analyzer.frames.evaluation import Frames, Run, spaced_hz
+from services.analyzer.tables.copies import undivided_notes
 from services.analyzer.tables.failures import first_reason
 
 MOST_IN_VERDICT = 6
@@ -55,7 +56,7 @@ def latency(frames: Frames) -> Table:
     runs = frames.measured
     rows = [_latency_row(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
-    caveats = [*run_warnings(frames), *overlap_warnings(frames)]
+    caveats = [*run_warnings(frames), *overlap_warnings(frames), *undivided_notes(frames)]
     caveats += [note for run in runs for note in _notes(run, frames)]
     remote = (run.row.run for run in runs if run.row.pacing == "remote" and run.answered.height)
     caveats += [f"{run}: {PACED_REMOTELY}" for run in remote]

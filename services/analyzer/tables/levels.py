@@ -65,6 +65,7 @@ from services.analyzer.frames.evaluation import (
     Ns,
     Run,
 )
+from services.analyzer.tables.copies import undivided_notes
 
 _Group = tuple[str, str, str, int, str]
 """Agent, session, scenario, batch size and the scenario's parameters as JSON."""
@@ -82,7 +83,8 @@ def levels(frames: Frames) -> Table:
             groups[group].setdefault(row.level, run)
     rows = [row for group, runs in groups.items() for row in _level_rows(group, runs)]
     runs = [run for by_level in groups.values() for run in by_level.values()]
-    notes = [*trace_warnings(frames), *overlap_warnings(frames), *negative_notes(rows)]
+    notes = [*trace_warnings(frames), *overlap_warnings(frames), *undivided_notes(frames)]
+    notes += negative_notes(rows)
     notes += [
         f"{run.row.run}: its operators ran side by side, so that they don't add up to a query: "
         "see pipeline_stages"

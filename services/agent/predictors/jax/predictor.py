@@ -45,6 +45,7 @@ from services.agent.predictors.jax.program import (
 )
 from services.agent.predictors.naming import names_for
 from services.agent.predictors.opening import Opening
+from services.agent.predictors.page_locking import LOCKED, PAGEABLE
 from services.agent.predictors.shapes import first_line, without_bfloat16, zeros
 from services.agent.predictors.xla.graphs import GRAPHS
 from services.agent.predictors.xla.program import Program as Compiled
@@ -125,6 +126,7 @@ class JaxPredictor:
             threads=_pool_threads() or options.threads,
             options=options.by_name(),
             deepest_level=Level.FRAMEWORK,
+            host_memory=PAGEABLE if is_on_gpu else "",
         )
 
     def settle(self, outputs: Tensors) -> None:
@@ -136,7 +138,16 @@ class JaxPredictor:
         self.filled = {}
         self.forget_arrays()
         used_bytes = (self._device.memory_stats() or {}).get("bytes_in_use", 0)
-        self.opened = replace(self.opened, outputs=places, device_memory_bytes=used_bytes)
+        output_memory = ""
+        if self._device.platform == "gpu":
+            are_locked = all(map(self._returns_locked, outputs.values()))
+            output_memory = LOCKED if are_locked else PAGEABLE
+        self.opened = replace(
+            self.opened,
+            outputs=places,
+            device_memory_bytes=used_bytes,
+            output_memory=output_memory,
+        )
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
@@ -178,9 +189,13 @@ class JaxPredictor:
 
     def _fetched(self, leaf: Any) -> Any:
         """Return an output's array in the host's memory."""
-        if self._host is not None and leaf.nbytes >= _LARGE_BYTES:
+        if self._returns_locked(leaf):
             leaf = jax.device_put(leaf, self._host)
         return without_bfloat16(np.asarray(leaf))
+
+    def _returns_locked(self, leaf: Any) -> bool:
+        """Whether an output, or its array, is copied into page-locked memory."""
+        return self._host is not None and bool(leaf.nbytes >= _LARGE_BYTES)
 
     def forget_arrays(self) -> None:
         """Release the arrays of earlier predict calls, and unlock their pages."""

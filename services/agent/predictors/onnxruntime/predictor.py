@@ -32,7 +32,7 @@ from services.agent.predictors.onnxruntime.graph import graph_of
 from services.agent.predictors.onnxruntime.layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime.options import Options, options_of
 from services.agent.predictors.opening import Opening
-from services.agent.predictors.page_locking import PageLocks, page_aligned
+from services.agent.predictors.page_locking import PAGEABLE, PageLocks, page_aligned
 from services.agent.predictors.shapes import is_batched
 
 _ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their sums are slightly low"
@@ -108,19 +108,19 @@ class OnnxRuntimePredictor:
         session = bound.session
         inputs = tuple(tensor_place(place) for place in session.get_inputs())
         provider = session.get_providers()[0]
-        is_cuda = provider == "CUDAExecutionProvider"
+        is_on_gpu = bool(bound.device)
         types = [place.element_type for place in inputs]
         precision = next((name for name in types if name.startswith("float")), "float32")
         if any(name in request.graph for name in _QUANTIZED):
             precision = f"int8 (quantized {precision})"
-        elif is_cuda and precision == "float32":
+        elif is_on_gpu and precision == "float32":
             precision = "float32 (tf32 allowed)"
         self.opened = Opened(
             framework="onnxruntime",
             framework_version=ort.__version__,
             inputs=inputs,
             outputs=tuple(tensor_place(place) for place in session.get_outputs()),
-            device="gpu" if is_cuda else "cpu",
+            device="gpu" if is_on_gpu else "cpu",
             provider=provider,
             precision=precision,
             threads=options.threads,
@@ -128,19 +128,22 @@ class OnnxRuntimePredictor:
             deepest_level=Level.FRAMEWORK,
         )
         #: returns the outputs for one batch; see `Predictor.predict`
-        self.predict = bound.predict if bound.locks is None else self._predict_locked
+        self.predict = self._predict_on_device if is_on_gpu else bound.predict
 
-    def _predict_locked(self, inputs: Tensors) -> Tensors:
-        """Predict, and note the kind of the host's memory once it is known."""
+    def _predict_on_device(self, inputs: Tensors) -> Tensors:
+        """Predict, and note the kinds of the host's memory once they are known."""
         outputs = self._bound.predict(inputs)
-        if self._bound.locks is not None and not self.opened.host_memory:
-            self.opened = replace(self.opened, host_memory=self._bound.locks.host_memory)
+        if not self.opened.host_memory:
+            memory = PAGEABLE if self._bound.locks is None else self._bound.locks.host_memory
+            # Outputs of free shapes return into new arrays.
+            output_memory = memory if self._bound.keeps_outputs else PAGEABLE
+            self.opened = replace(self.opened, host_memory=memory, output_memory=output_memory)
         return outputs
 
     def forget_arrays(self) -> None:
         """Release the arrays of earlier predict calls."""
         self._bound.forget()
-        self.opened = replace(self.opened, host_memory="")
+        self.opened = replace(self.opened, host_memory="", output_memory="")
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture on a twin session. Raises OpenFailed, PredictFailed."""
@@ -180,7 +183,9 @@ class BoundSession:
         """
         self.session = session
         self.locks = locks
-        self._device = device
+        self.device = device
+        #: whether outputs return into arrays that are kept; known once a call was made
+        self.keeps_outputs = False
         self._run = session.run_with_iobinding
         self._bindings: dict[int, Binding] = {}
         #: the inputs on the device by name, shape and type, which every call copies anew
@@ -216,12 +221,12 @@ class BoundSession:
         binding = self.session.io_binding()
         on_device = {}
         for name, array in inputs.items():
-            if not self._device:
+            if not self.device:
                 binding.bind_cpu_input(name, array)
                 continue
             layout = name, array.shape, str(array.dtype)
             if layout not in self._device_values:
-                value = ort.OrtValue.ortvalue_from_numpy(array, self._device)
+                value = ort.OrtValue.ortvalue_from_numpy(array, self.device)
                 self._device_values[layout] = value
             on_device[name] = self._device_values[layout]
             binding.bind_ortvalue_input(name, on_device[name])
@@ -242,6 +247,7 @@ class BoundSession:
                 array = outputs[place.name] = page_aligned(shape, place.element_type)
                 address = array.__array_interface__["data"][0]
                 binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
+        self.keeps_outputs = outputs is not None
         # A binding has only the addresses of arrays, so they must be stored with it.
         if self.locks is not None:
             for array in (*inputs.values(), *(outputs or {}).values()):

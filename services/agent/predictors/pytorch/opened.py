@@ -20,6 +20,7 @@ from services.agent.predictors import (
     Tensors,
 )
 from services.agent.predictors.boundary import PREDICTING
+from services.agent.predictors.page_locking import LOCKED
 from services.agent.predictors.pytorch.feed import Feed
 from services.agent.predictors.pytorch.host_memory import cuda_page_locks
 from services.agent.predictors.pytorch.models import caller_of, precision_of
@@ -66,6 +67,8 @@ class PyTorchPredictor:
             threads=torch.get_num_threads(),
             options=options.by_name(),
             deepest_level=Level.FRAMEWORK,
+            # Its output buffers are page-locked whatever becomes of the inputs.
+            output_memory=LOCKED if is_on_gpu else "",
             notes=notes_of(
                 [port.layer_name for port in request.model.inputs], request.normalizations, options
             ),

@@ -20,6 +20,7 @@ from services.agent.errors import OpenFailed, PredictFailed
 from services.agent.predictors import LayerCapture, Opened, OpenRequest, Tensors
 from services.agent.predictors.boundary import PREDICTING, opening_model
 from services.agent.predictors.opening import Opening
+from services.agent.predictors.page_locking import PAGEABLE
 from services.agent.predictors.shapes import first_line, without_bfloat16
 from services.agent.predictors.tensorflow.layers import NodeNames, TracedCapture, Twin
 from services.agent.predictors.tensorflow.models import Loaded, form_of, load
@@ -85,6 +86,9 @@ class TensorFlowPredictor:
             threads=tf.config.threading.get_intra_op_parallelism_threads(),
             options=options.by_name(),
             deepest_level=Level.FRAMEWORK,
+            # It is fed arrays and returns new ones; neither can be page-locked.
+            host_memory=PAGEABLE if on_gpu else "",
+            output_memory=PAGEABLE if on_gpu else "",
         )
 
     def note_memory(self) -> None:

@@ -15,12 +15,12 @@ def test_what_the_agent_told_is_there() -> None:
 
 
 def test_how_calls_overlap_and_where_their_inputs_are_is_there() -> None:
-    names = ("calls_in_flight", "host_memory", "inputs", "prepare_processes")
-    told = dict(zip(names, (2, "page-locked", "device", 3), strict=True))
+    names = ("calls_in_flight", "host_memory", "output_memory", "copies", "prepare_processes")
+    told = dict(zip(names, (2, "page-locked", "pageable", "together", 3), strict=True))
     new, old = rows_of(table_of(ANALYSIS, {"run": "r0", "conditions": told}, {"run": "r1"}))
     assert {name: new[name] for name in names} == told
     # A record of release 0.1 has none of them.
-    assert [old[name] for name in names] == [1, "", "", None]
+    assert [old[name] for name in names] == [1, "", "", "", None]
 
 
 def test_notes_say_how_it_ended_and_how_noisy_it_was() -> None:

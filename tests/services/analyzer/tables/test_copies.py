@@ -8,6 +8,8 @@ import pytest
 
 from schemas.analysis import Table
 from services.analyzer.tables.copies import copies
+from services.analyzer.tables.latency import latency
+from services.analyzer.tables.levels import levels
 from tests.services.analyzer.golden import frames_in
 
 CASE = json.loads((Path(__file__).parents[3] / "golden/tables/copies/input.json").read_text())
@@ -56,6 +58,16 @@ def test_times_have_their_intervals_and_no_advice_is_given_within_them() -> None
     table = table_of(uncertain)
     assert dict(zip([c.name for c in table.columns], table.rows[0], strict=True))["share"] > 0.05
     assert "may be faster" not in table.verdict
+
+
+def test_a_framework_whose_copies_are_not_told_apart_is_named_where_its_times_are() -> None:
+    run = json.loads(json.dumps(CASE["runs"][1]))
+    run["conditions"] = {"framework": "tensorflow", "copies": "together"}
+    frames = frames_in({"runs": [run]})
+    note = "copies are not told apart from computing for tensorflow: predict holds both"
+    assert copies(frames).verdict == f"C{note[1:]}."
+    for table in (copies(frames), levels(frames), latency(frames)):
+        assert note in table.caveats
 
 
 def test_a_call_that_was_not_divided_has_no_row() -> None:

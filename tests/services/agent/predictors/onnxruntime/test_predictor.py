@@ -26,8 +26,14 @@ from services.agent.predictors import (
     predictor_named,
     predictor_names,
 )
-from services.agent.predictors.onnxruntime.predictor import BoundSession, open_model, tensor_place
-from services.agent.predictors.page_locking import LOCKED, PageLocks, page_aligned
+from services.agent.predictors.onnxruntime.options import options_of
+from services.agent.predictors.onnxruntime.predictor import (
+    BoundSession,
+    OnnxRuntimePredictor,
+    open_model,
+    tensor_place,
+)
+from services.agent.predictors.page_locking import LOCKED, PAGEABLE, PageLocks, page_aligned
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from tests.services.agent.builders import MANIFESTS, model_named
 
@@ -279,3 +285,31 @@ def test_a_framework_that_is_not_installed_is_said_so(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "services.agent.predictors.onnxruntime.predictor", None)
     with pytest.raises(PackageMissing, match="framework onnxruntime can't be used here"):
         predictor_named("onnxruntime")
+
+
+class OnCuda:
+    """ONNX Runtime's session on a CPU that says its provider is CUDA's."""
+
+    def __init__(self, session: ort.InferenceSession) -> None:
+        self.session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def get_providers(self) -> list[str]:
+        """Return CUDA's name."""
+        return ["CUDAExecutionProvider"]
+
+
+@pytest.mark.parametrize("can_lock", [True, False])
+def test_a_gpu_s_memory_is_declared_once_a_call_was_made(*, can_lock: bool) -> None:
+    locked: dict[int, int] = {}
+    locks = PageLocks(locked.__setitem__, locked.__delitem__) if can_lock else None
+    session: Any = OnCuda(plain_session())
+    options = options_of({"threads": 1}, "cpu", ort.get_available_providers())
+    predictor = OnnxRuntimePredictor(request(), options, BoundSession(session, "cpu", locks))
+    predictor.predict({"images": page_aligned((1, 3, 32, 32), "float32")})
+    kind = LOCKED if can_lock else PAGEABLE
+    opened = predictor.opened
+    assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", kind, kind)
+    predictor.close()

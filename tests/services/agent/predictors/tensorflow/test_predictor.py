@@ -15,7 +15,10 @@ import tensorflow as tf
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
-from services.agent.predictors.tensorflow.predictor import open_model
+from services.agent.predictors.page_locking import PAGEABLE
+from services.agent.predictors.tensorflow.models import Loaded
+from services.agent.predictors.tensorflow.options import options_of
+from services.agent.predictors.tensorflow.predictor import TensorFlowPredictor, open_model
 from tests.pools import tensorflow_pool
 
 __all__ = ["tensorflow_pool"]
@@ -228,3 +231,13 @@ def test_closing_frees_the_model(folder: Path, name: str) -> None:
     predictor.close()
     gc.collect()
     assert held() is None
+
+
+def test_on_a_gpu_its_arrays_are_declared_pageable(tmp_path: Path) -> None:
+    """It stands in for a device: nothing of it is called."""
+    options = options_of(THREADS, "gpu", "builder", ["CPU:0", "GPU:0"])
+    model = Loaded(call=lambda arrays: arrays, inputs=(), outputs=(), precision="float32")
+    opened = TensorFlowPredictor(options, model, tmp_path).opened
+    assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", PAGEABLE, PAGEABLE)
+    on_cpu = TensorFlowPredictor(options_of(THREADS, "cpu", "builder", ["CPU:0"]), model, tmp_path)
+    assert (on_cpu.opened.host_memory, on_cpu.opened.output_memory) == ("", "")

@@ -1,0 +1,96 @@
+"""What a run on a GPU says of its copies: conditions and caveats, with stand-ins for the device."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.run import Conditions, RunCompleted
+from services.agent.predictors import Opened
+from services.agent.predictors.page_locking import LOCKED, PAGEABLE
+from services.agent.worker.control import Control
+from services.agent.worker.device_copies import copy_caveats
+from services.agent.worker.group import Group
+from services.agent.worker.session import Session, open_session
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+
+
+class OnGpu:
+    """A predictor that says it is on a GPU."""
+
+    def __init__(self, inner: Any, **memory: str) -> None:
+        self.predict, self.close = inner.predict, inner.close
+        self.opened: Opened = replace(inner.opened, device="gpu", **memory)
+
+
+class Dividing(OnGpu):
+    """One that tells copies from computing."""
+
+    def predict_parts(self, inputs: Any) -> Any:
+        """Return the outputs; no part took any time."""
+        return self.predict(inputs), ()
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open a model on a CPU."""
+    opened = open_session(a_subject(), 1, MANIFESTS, tmp_path_factory.mktemp("scratch"))
+    yield opened
+    opened.close()
+
+
+def copies_of(session: Session) -> tuple[str, str, str]:
+    """Return what a session's conditions say of copies."""
+    conditions = session.conditions(None, {})
+    return conditions.host_memory, conditions.output_memory, conditions.copies
+
+
+def test_nothing_is_copied_on_a_cpu(session: Session) -> None:
+    assert copies_of(session) == ("", "", "")
+    assert copy_caveats(session.conditions(None, {})) == []
+
+
+def test_conditions_say_which_memory_a_gpu_copies_and_whether_that_is_told_apart(
+    session: Session,
+) -> None:
+    slow = OnGpu(session.predictor, host_memory=PAGEABLE, output_memory=PAGEABLE)
+    assert copies_of(replace(session, predictor=slow)) == (PAGEABLE, PAGEABLE, "together")
+    fast = Dividing(session.predictor, host_memory=LOCKED, output_memory=LOCKED)
+    assert copies_of(replace(session, predictor=fast)) == (LOCKED, LOCKED, "apart")
+    silent = OnGpu(session.predictor)
+    assert copies_of(replace(session, predictor=silent)) == ("unknown", "unknown", "together")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "caveats"),
+    [
+        ((LOCKED, LOCKED, "apart"), []),
+        ((PAGEABLE, PAGEABLE, "apart"), ["net copies inputs from and outputs into pageable"]),
+        ((LOCKED, PAGEABLE, "apart"), ["net copies outputs into pageable memory, which"]),
+        (("unknown", LOCKED, "apart"), ["net does not say whether"]),
+        ((LOCKED, LOCKED, "together"), ["copies are not told apart from computing for net"]),
+    ],
+)
+def test_caveats_name_slow_memory_and_copies_that_are_not_told_apart(
+    kinds: tuple[str, str, str], caveats: list[str]
+) -> None:
+    host, output, copies = kinds
+    conditions = Conditions(framework="net", host_memory=host, output_memory=output, copies=copies)
+    said = copy_caveats(conditions)
+    assert len(said) == len(caveats)
+    assert all(text.startswith(start) for text, start in zip(said, caveats, strict=True))
+
+
+def test_a_run_on_a_gpu_says_so(session: Session, tmp_path: Path) -> None:
+    slow: Any = OnGpu(session.predictor, host_memory=PAGEABLE, output_memory=PAGEABLE)
+    order = an_order(runs=(a_run("r0"),))
+    group = Group(
+        replace(session, predictor=slow), order, Control(), lambda _: True, lambda _: None
+    )
+    (outcome,) = group.perform()
+    assert isinstance(outcome, RunCompleted)
+    assert (outcome.conditions.inputs, outcome.conditions.copies) == ("host", "together")
+    assert [note for note in outcome.caveats if "pageable memory" in note]
+    assert [note for note in outcome.caveats if "not told apart" in note]
