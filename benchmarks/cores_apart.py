@@ -115,7 +115,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     usable = frozenset(os.sched_getaffinity(0))
-    aside = cores_set_aside(usable)
+    aside = cores_set_aside(usable, len(usable))
     core = min(aside, default=min(usable))
     with keeping("cores_apart", is_wanted=options.keep):
         print(f"{len(usable)} cores; set aside {sorted(aside) or 'none'}; predict on {core}")

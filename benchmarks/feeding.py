@@ -51,6 +51,7 @@ from services.agent.predictors.options import usable_cores
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation.order import PreparationOrder
+from services.agent.worker.preparation.predicting import Predicting
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, processes_for
 from services.agent.worker.queries.inputs import Inputs
@@ -173,7 +174,7 @@ class Feed:
             limits = PreparationLimits(processes)
             self.pool = SessionPool(order, limits, processes + 2, self._in_flight)
             steps = steps_before(pipeline)
-            self._slots = self.pool.slots(inputs, batch_size, steps, samples, 0)
+            self._slots = self.pool.slots(inputs, batch_size, steps, samples, Predicting(0))
             self.pool.plan(0, 0)
             self.pool.start()
             assert self.pool.is_started, self.pool.refusal

@@ -6,8 +6,9 @@ Each case is a session as an agent opens it, on photos that are decoded and resi
 made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
 first and after every block bare PyTorch is timed on the same arrays: from page-locked memory, one
 call at a time, and two in flight. Then `online` and `batched` streamed take turns with a predictor
-that makes one call at a time, so that predict is the same thing in both. Preparation alone is a
-streamed run whose model answers at once.
+that makes one call at a time, so that predict is the same thing in both; each of them once with the
+thread that predicts kept on the session's core, and once (`free`) wherever the kernel puts it.
+Preparation alone is a streamed run whose model answers at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from schemas.run import RunCompleted
 from services.agent.host.offline import SHIPPED_MANIFESTS
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
+from services.agent.machine.cores import ANYWHERE
 from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.control import Control
@@ -46,6 +48,8 @@ LEAST_IN_FLIGHT, SAMPLES_IN_FLIGHT = 6, 32
 """Streamed batches on their way: as many as give every preparing process samples to prepare while
 two are predicted and one is finished."""
 ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
+FREE = "-free"
+"""Ends the name of a run whose predicting thread is kept on no core."""
 RESNET = "torchvision-resnet50"
 NATIVE = "fast_image_resize"
 
@@ -181,6 +185,8 @@ def measured(
         def _perform_block(
             self, run: Measurement, work: Callable[[Measurement], None], block: int
         ) -> None:
+            if run.plan.run.endswith(FREE):
+                run.stages.predicting_cores = ANYWHERE
             super()._perform_block(run, work, block)
             blocks.order.append(run.plan.run)
             blocks.bare.append(time_bare())
@@ -329,9 +335,10 @@ def figures(case: Case, session: Session, opener: SessionOpener, effort: Effort)
     alone: list[float] = []
     one_by_one = Blockwise()
     if STREAMED in blocks.samples_per_s:
-        one_by_one = _again(replace(session, predictor=OneByOne(predictor)), order, opener)
+        calls_apart = replace(session, predictor=OneByOne(predictor))
+        one_by_one = _again(calls_apart, order, opener, (ONLINE, STREAMED), ("", FREE))
         instant = instant_of(session)
-        alone = _again(instant, order, opener, only=(STREAMED,)).samples_per_s[STREAMED]
+        alone = _again(instant, order, opener, (STREAMED,)).samples_per_s[STREAMED]
     return {
         "case": case.name,
         "batch_size": case.batch_size,
@@ -343,6 +350,7 @@ def figures(case: Case, session: Session, opener: SessionOpener, effort: Effort)
         "one_by_one_per_s": one_by_one.samples_per_s,
         "preparation_per_s": alone,
         "host_memory": predictor.opened.host_memory,
+        "predict_cores": sorted(session.supply.predicting_cores),
         "conditions": {
             run: {
                 name: getattr(condition, name, None)
@@ -356,14 +364,22 @@ def figures(case: Case, session: Session, opener: SessionOpener, effort: Effort)
 
 
 def _again(
-    session: Session, order: WorkOrder, opener: SessionOpener, only: Sequence[str] = ()
+    session: Session,
+    order: WorkOrder,
+    opener: SessionOpener,
+    names: Sequence[str],
+    endings: Sequence[str] = ("",),
 ) -> Blockwise:
-    """Do runs of an order once more, without bare calls between them: `only` some of them.
+    """Do the runs of an order with these `names` once more, without bare calls between them.
 
-    All but `AHEAD` where none is named.
+    Each is done once for each of the `endings`, which its name gets.
     """
-    names = only or (ONLINE, STREAMED)
-    plans = tuple(plan for plan in order.session.runs if plan.run in names)
+    plans = tuple(
+        plan.model_copy(update={"run": plan.run + ending})
+        for plan in order.session.runs
+        if plan.run in names
+        for ending in endings
+    )
     plan = order.session.model_copy(update={"runs": plans})
-    again = order.model_copy(update={"session": plan, "runs": tuple(names)})
+    again = order.model_copy(update={"session": plan, "runs": tuple(p.run for p in plans)})
     return measured(session, again, lambda: (0.0, 0.0), opener)[0]

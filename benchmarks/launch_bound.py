@@ -98,9 +98,7 @@ def in_a_row(
     session: Session, watched: Watched, pause_s: float, wait: Callable[[float], None] = time.sleep
 ) -> list[float]:
     """Return the medians of calls, on the cores of a streamed run's; `wait` a pause in between."""
-    pool = session.supply.pool
-    cores = pool.predicting_cores if pool is not None else frozenset[int]()
-    with kept_on(cores):
+    with kept_on(session.supply.predicting_cores):
         for number in range(CALLS):
             if pause_s:
                 wait(pause_s)

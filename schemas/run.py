@@ -99,6 +99,9 @@ class Conditions(Message):
     #: when its samples were prepared: ahead of the clock, or streamed; empty for an opening, for
     #: an imported recording and before release 0.2
     samples: str = ""
+    #: numbers of the cores that the thread which calls the model was kept on, with commas between,
+    #: in every run of its session; empty where it may move
+    predict_cores: str = ""
     #: predict calls under way at a time: with 2, copies of one overlap the computing of the other
     calls_in_flight: int = 1
     #: of the memory that a GPU copies inputs from: page-locked, pageable, or unknown where the

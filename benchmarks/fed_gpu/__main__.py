@@ -6,8 +6,7 @@ OUT has a file for each part; a part that has one is not measured again, so the 
 where it ended, also on another machine that OUT was copied to. After `--seconds` it begins no part.
 OUT/tables.md has the tables of what is measured so far; `--tables` writes them without measuring.
 `--commit` says of what the code is, where there is no repository. `--trial` measures three small
-cases on the CPU: it shows that every part runs. With `--together` no core is set aside for the
-thread that predicts.
+cases on the CPU: it shows that every part runs.
 
 Parts: `preparation` (preparing processes beside one, and one core beside the libraries' calls),
 `decoding` (pictures decoded by the GPU beside processes that decode them), `peers` (PyTorch's
@@ -16,8 +15,10 @@ DataLoader and MLPerf's LoadGen with the same model), and the cases of `benchmar
 Wanted: predict within 2 % of bare; throughput ahead 0.98 of two bare calls in flight or more;
 predict while streamed within 2 % of predict ahead (kappa); throughput streamed 0.95 of the bound or
 more, which is the lower rate of preparation's and the model's. Where the GPU does both, the rate of
-one after the other stands beside it. Of preparation: a core 0.9 of the libraries' calls alone; 13
-processes 2,200 samples a second, 3,500 with fast_image_resize; the GPU 10,000.
+one after the other stands beside it. Kappa is measured three ways in the same blocks: with the
+thread that predicts kept on one core in both runs, as an agent does; free to move in both; and kept
+while streamed but free ahead, as before. Of preparation: a core 0.9 of the libraries' calls alone;
+13 processes 2,200 samples a second, 3,500 with fast_image_resize; the GPU 10,000.
 """
 
 import argparse
@@ -30,15 +31,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from benchmarks.fed_gpu.parts import parts
 from benchmarks.fed_gpu.tables import page
 from benchmarks.feeding_gpu import FULL, TRIAL
 from benchmarks.timing import commit
-from services.agent.machine.cores import ANYWHERE
 from services.agent.predictors.options import usable_cores
-from services.agent.worker.preparation import session_pool
 
 
 def main() -> int:
@@ -50,7 +48,6 @@ def main() -> int:
     parser.add_argument("--commit", default="")
     parser.add_argument("--trial", action="store_true")
     parser.add_argument("--tables", action="store_true")
-    parser.add_argument("--together", action="store_true")
     options = parser.parse_args()
     import torch
 
@@ -58,8 +55,6 @@ def main() -> int:
     if not (options.trial or options.tables or torch.cuda.is_available()):
         print("PyTorch sees no GPU here: nothing was measured")
         return 0
-    if options.together:
-        mock.patch.object(session_pool, "cores_set_aside", return_value=ANYWHERE).start()
     options.out.mkdir(parents=True, exist_ok=True)
     every_part = parts(effort)
     requested = {

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.decoded_on_gpu import bound
 from benchmarks.fed_gpu import peers
 from benchmarks.fed_gpu.parts import DECODING, PEERS, PREPARATION
-from benchmarks.feeding_gpu import AHEAD, ONLINE, STREAMED
+from benchmarks.feeding_gpu import AHEAD, FREE, ONLINE, STREAMED
 from benchmarks.preparation import ALONE, FAST, OURS
 from mlscope.statistics import percentile_interval
 
@@ -55,10 +55,13 @@ def ahead_over_bare(case: Figures) -> list[float]:
     return ratios(case["samples_per_s"][AHEAD], bare_per_s)
 
 
-def kappa(case: Figures) -> list[float]:
-    """Return the ratios of predict while streamed to predict ahead, of calls made one by one."""
+def kappa(case: Figures, streamed: str = STREAMED, ahead: str = ONLINE) -> list[float]:
+    """Return the ratios of predict while `streamed` to predict `ahead`, of calls made one by one.
+
+    In both the thread that predicts is kept on one core, unless the runs are others.
+    """
     by_run = case["one_by_one_ms"]
-    return ratios(by_run[STREAMED], by_run[ONLINE])
+    return ratios(by_run[streamed], by_run[ahead])
 
 
 def streamed_over_bound(case: Figures) -> list[float]:
@@ -92,6 +95,27 @@ def case_row(case: Figures) -> list[str]:
         f"{median(case['samples_per_s'][STREAMED]):.0f}",
         with_range(streamed_over_bound(case)),
     ]
+
+
+def cores_table(cases: Sequence[Figures]) -> str:
+    """Return kappa by where the thread that predicts may run, and the times behind it."""
+    rows = [
+        [
+            case["case"],
+            ",".join(map(str, case["predict_cores"])) or "none",
+            with_range(kappa(case)),
+            with_range(kappa(case, STREAMED + FREE, ONLINE + FREE)),
+            with_range(kappa(case, STREAMED, ONLINE + FREE)),
+            *(
+                f"{median(case['one_by_one_ms'][run]):.2f}"
+                for run in (ONLINE, ONLINE + FREE, STREAMED, STREAMED + FREE)
+            ),
+        ]
+        for case in cases
+    ]
+    times = ("ahead kept (ms)", "ahead free (ms)", "streamed kept (ms)", "streamed free (ms)")
+    ways = ("kappa, kept in both", "free in both", "kept while streamed alone")
+    return table(("model, batch", "core", *ways, *times), rows)
 
 
 def cases_of(parts: Mapping[str, Figures]) -> list[Figures]:
@@ -216,6 +240,9 @@ def page(parts: Mapping[str, Figures], names: Sequence[str]) -> str:
         table(("what", "wanted", "measured", ""), wanted_rows(parts)),
         table(HEAD, [case_row(case) for case in cases]),
     ]
+    apart = [case for case in cases if STREAMED + FREE in case["one_by_one_ms"]]
+    if apart:
+        blocks += ["The thread that predicts, on one core or free to move:", cores_table(apart)]
     if preparation := parts.get(PREPARATION):
         blocks += [f"{preparation['photographs']} photographs:", preparation_table(preparation)]
     if decoding := parts.get(DECODING):

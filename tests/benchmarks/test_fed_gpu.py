@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.fed_gpu.__main__ import measure_parts, stored_figures
 from benchmarks.fed_gpu.parts import DECODING, PREPARATION
 from benchmarks.fed_gpu.tables import conditions, page, wanted_rows
-from benchmarks.feeding_gpu import AHEAD, NATIVE, ONLINE, RESNET, STREAMED, Case
+from benchmarks.feeding_gpu import AHEAD, FREE, NATIVE, ONLINE, RESNET, STREAMED, Case
 from benchmarks.preparation import ALONE, FAST, OURS
 
 LATE_S = 3600.0
@@ -65,6 +65,16 @@ def test_a_gpu_that_decodes_and_predicts_does_one_after_the_other() -> None:
     turns = [{"prepared": 10_000.0, "ahead": 15_000.0, "streamed": 5_700.0}]
     decoding = {"machine": "a", "case": "c", "per_s": {"device": turns}, "notes": []}
     assert "| 5700 | 0.570 | 0.950 |" in page({DECODING: decoding}, [DECODING])
+
+
+def test_kappa_is_told_for_a_thread_that_is_kept_and_for_one_that_moves() -> None:
+    case = {**a_case(), "predict_cores": [5, 13]}
+    case["one_by_one_ms"] |= {ONLINE + FREE: [8.0] * 3, STREAMED + FREE: [12.0] * 3}
+    shown = page({"small 8": case}, ["small 8"])
+    times = "10.00 | 8.00 | 10.10 | 12.00 |"
+    ranges = [f"{x} ({x} .. {x})" for x in ("1.010", "1.500", "1.262")]
+    assert f"| small 8 | 5,13 | {' | '.join(ranges)} | {times}" in shown
+    assert "free to move" not in page({"small 8": a_case()}, ["small 8"])
 
 
 def test_parts_of_two_cards_are_told_apart() -> None:

@@ -20,14 +20,15 @@ _LAST_RAN_ON = 36
 
 
 def cores_set_aside(
-    usable: frozenset[int], state: Path = _OWN_STATE, topology: Path = _TOPOLOGY
+    usable: frozenset[int], busy: int, state: Path = _OWN_STATE, topology: Path = _TOPOLOGY
 ) -> frozenset[int]:
     """Return the core that this thread runs on with its twin, of the `usable` ones.
 
-    `ANYWHERE` where there are fewer than `LEAST_CORES`, or where it is unknown. `state` is the
-    thread's file in /proc, and `topology` the folder of the kernel's list of cores.
+    `busy` is how many of them a container allows to be busy at a time. `ANYWHERE` where they are
+    fewer than `LEAST_CORES`, or where the core is unknown. `state` is the thread's file in /proc,
+    and `topology` the folder of the kernel's list of cores.
     """
-    if len(usable) < LEAST_CORES:
+    if min(len(usable), busy) < LEAST_CORES:
         return ANYWHERE
     try:
         core = int(state.read_text().rpartition(")")[2].split()[_LAST_RAN_ON])

@@ -267,6 +267,7 @@ class Measurement:
             **self.stages.prepared_by.conditions,
             "samples": samples,
             "calls_in_flight": self.calls_in_flight,
+            "predict_cores": ",".join(map(str, sorted(self.stages.predicting_cores))),
             "inputs": self.inputs or ("host" if conditions.host_memory else ""),
             "prepared_batches": len(self.prepared_slots),
             "prepared_bytes": sum(bytes_of(slot.inputs) for slot in self.prepared_slots),

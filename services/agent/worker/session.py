@@ -42,6 +42,7 @@ from services.agent.worker.inline.inline import InlineCode, check_code, open_inl
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
 from services.agent.worker.preparation.finishing_child import can_finish_apart
 from services.agent.worker.preparation.order import PreparationOrder
+from services.agent.worker.preparation.predicting import Predicting
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
 from services.agent.worker.queries.device_decoding import decoded_on_device
@@ -263,14 +264,14 @@ def _open(
         first_sample = first_readable(dataset.name, samples)
         require_fitting(dataset, first_sample, inputs.supplied, pipeline)
         pipeline = decoded_on_device(pipeline, predictor, first_sample, files.labels)
-        predicting = opened.threads if opened.device == "cpu" else 0
+        place = Predicting.of(opened)
         steps = steps_in(pipeline.before)
         slots = (
             [inputs.slot() for _ in range(LEAST_SLOTS)]
             if pool is None
-            else pool.slots(inputs, batch_size, steps, samples, predicting)
+            else pool.slots(inputs, batch_size, steps, samples, place)
         )
-        workers = workers_for(steps, batch_size, usable_cores(), max(predicting, 1))
+        workers = workers_for(steps, batch_size, usable_cores(), max(place.threads, 1))
         has_work = steps > 0 and dataset.synthetic is None and not inline.before
         if pipeline.device_decoding is not None:
             workers, has_work = 1, False
@@ -282,6 +283,7 @@ def _open(
             workers=workers,
             pool=pool,
             pool_refusal=_NOT_EXPECTED if environment.in_flight == 0 and has_work else "",
+            predicting_cores=place.cores,
         )
         warm = warm_up(supply, predictor, slots, subject.warmup)
         if pool is not None:

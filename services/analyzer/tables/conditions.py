@@ -46,6 +46,7 @@ _TEXTS = (
     "host_memory",
     "output_memory",
     "copies",
+    "predict_cores",
     "inputs",
     "blocks_ended",
     "mlscope_version",
@@ -150,6 +151,11 @@ ANALYSIS = Analysis(
         int_column(
             "calls_in_flight",
             "Predict calls under way at a time; with 2, copies of one overlap another's computing.",
+        ),
+        text_column(
+            "predict_cores",
+            "Cores that the thread which calls the model was kept on, in every run of its session; "
+            "'' where it may move.",
         ),
         text_column(
             "host_memory",

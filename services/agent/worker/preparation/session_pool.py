@@ -6,12 +6,13 @@ from typing import Any
 
 from services.agent.errors import ProcessesUnavailable
 from services.agent.link.allowances import PreparationLimits
-from services.agent.machine.cores import ANYWHERE, cores_set_aside
+from services.agent.machine.cores import ANYWHERE
 from services.agent.machine.noise import usable_core_numbers
 from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.pool import PreparationPool
+from services.agent.worker.preparation.predicting import Predicting
 from services.agent.worker.preparation.shares import (
     LEAST_SLOTS,
     is_quick_finish,
@@ -35,8 +36,6 @@ class SessionPool:
         """
         self._limits, self._cores, self._in_flight = limits, cores, in_flight
         self._most = self._planned = 0
-        #: where the thread that predicts runs while others prepare, away from them
-        self.predicting_cores = ANYWHERE
         self._pool: PreparationPool | None = None
         #: the pool with its processes, once it is started
         self.started: PreparationPool | None = None
@@ -51,13 +50,14 @@ class SessionPool:
             self.refusal = error.reason
 
     def slots(
-        self, inputs: Inputs, batch_size: int, steps: int, samples: Sequence[Any], predicting: int
+        self, inputs: Inputs, batch_size: int, steps: int, samples: Sequence[Any], place: Predicting
     ) -> list[Slot]:
         """Return the slots of a model's `inputs`, in shared memory where there is a pool.
 
         A batch has `batch_size` of the `samples`; each of them takes this many `steps`. The
-        framework predicts with as many threads as `predicting` says; 0: on a device of its own.
+        processes leave alone the cores of the `place` where the model is called.
         """
+        predicting = place.threads
         limit = min(self._limits.processes, batch_size * self._in_flight)
         self._most = processes_for(self._cores, predicting, limit, self._limits.processes)
         slots = slots_for(batch_size, self._most, self._in_flight)
@@ -65,9 +65,7 @@ class SessionPool:
         arrays = tuple(ArrayShape(place.shape, place.element_type) for place in places)
         layout = ArenaLayout(slots, batch_size, steps, self._most, arrays)
         if self._pool is not None:
-            usable = usable_core_numbers()
-            self.predicting_cores = ANYWHERE if predicting else cores_set_aside(usable)
-            others = usable - self.predicting_cores if self.predicting_cores else ANYWHERE
+            others = usable_core_numbers() - place.cores if place.cores else ANYWHERE
             names = [tensor.name for tensor in inputs.supplied]
             try:
                 self._pool.map(layout, names, samples, others)

@@ -16,6 +16,7 @@ from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
 from services.agent.errors import PredictFailed
 from services.agent.link.issued_load import shortened
+from services.agent.machine.cores import kept_on
 from services.agent.predictors import InputHolder, Pending
 from services.agent.worker.answers.isolate_samples import is_memory_failure
 from services.agent.worker.queries.issuing import Check
@@ -245,16 +246,17 @@ def run_ahead(
     `batch_of` finds it; a query without one goes through all `stages` in the `slot`. `on_finished`
     is called with each query, and the `recorder` flushes its rows when they are due.
     """
-    for query in queries:
-        prepared = batch_of(query)
-        if prepared is None:
-            stages.prepare(query, slot)
-            stages.predict(query)
-            stages.finish(query)
-        else:
-            stages.predict_ahead(query, prepared)
-        on_finished(query)
-        recorder.flush_due(query.ended_ns)
+    with kept_on(stages.predicting_cores):
+        for query in queries:
+            prepared = batch_of(query)
+            if prepared is None:
+                stages.prepare(query, slot)
+                stages.predict(query)
+                stages.finish(query)
+            else:
+                stages.predict_ahead(query, prepared)
+            on_finished(query)
+            recorder.flush_due(query.ended_ns)
 
 
 def run_overlapped(
@@ -279,19 +281,20 @@ def run_overlapped(
         on_finished(query)
         recorder.flush_due(query.ended_ns)
 
-    try:
-        for query in queries:
-            prepared = batch_of(query)
-            assert prepared is not None, "only local queries overlap"
-            begun.append((query, prepared, stages.begin_ahead(query, prepared, begin)))
-            if len(begun) >= OVERLAPPED:
+    with kept_on(stages.predicting_cores):
+        try:
+            for query in queries:
+                prepared = batch_of(query)
+                assert prepared is not None, "only local queries overlap"
+                begun.append((query, prepared, stages.begin_ahead(query, prepared, begin)))
+                if len(begun) >= OVERLAPPED:
+                    end_oldest()
+            while begun:
                 end_oldest()
-        while begun:
-            end_oldest()
-    finally:
-        # Of a run that was stopped: the next one must not begin on a busy device.
-        for _, _, pending in begun:
-            with suppress(PredictFailed):
-                if pending is not None:
-                    pending.wait()
-        stages.end_calls()
+        finally:
+            # Of a run that was stopped: the next one must not begin on a busy device.
+            for _, _, pending in begun:
+                with suppress(PredictFailed):
+                    if pending is not None:
+                        pending.wait()
+            stages.end_calls()

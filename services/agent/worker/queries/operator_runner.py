@@ -10,6 +10,7 @@ from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import SampleUnusable
+from services.agent.machine.cores import ANYWHERE
 from services.agent.steps import Operator
 from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.session_pool import SessionPool
@@ -41,6 +42,8 @@ class Supply:
     pool: SessionPool | None = None
     #: why there is none where processes would have work
     pool_refusal: str = ""
+    #: that the thread which calls the model is kept on
+    predicting_cores: frozenset[int] = ANYWHERE
 
 
 class OperatorRunner:

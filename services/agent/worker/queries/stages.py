@@ -105,7 +105,7 @@ class Stages:
         self._records_queries = records_queries
         #: see `Supply`
         self.workers, self.pool = supply.workers, supply.pool
-        self.pool_refusal = supply.pool_refusal
+        self.pool_refusal, self.predicting_cores = supply.pool_refusal, supply.predicting_cores
         self.prepared_by = PreparedBy()
         #: begins the calls of streamed queries, where they overlap; else None
         self.begin_call: BeginCall | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from mlscope.tracing.clock import now_ns
 from services.agent.errors import PredictFailed
-from services.agent.machine.cores import ANYWHERE, kept_on
+from services.agent.machine.cores import kept_on
 from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.preparation.shares import is_quick_finish
 from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
@@ -43,12 +43,13 @@ def run_inline(
 
     `on_finished` is called with each, and the `recorder` flushes its rows when they are due.
     """
-    for query in queries:
-        stages.prepare(query, slot)
-        stages.predict(query)
-        stages.finish(query)
-        on_finished(query)
-        recorder.flush_due(query.ended_ns)
+    with kept_on(stages.predicting_cores):
+        for query in queries:
+            stages.prepare(query, slot)
+            stages.predict(query)
+            stages.finish(query)
+            on_finished(query)
+            recorder.flush_due(query.ended_ns)
 
 
 class Unbounded:
@@ -196,9 +197,8 @@ class _Stream:
             self._wake_threads()
 
     def _predict_loop(self) -> None:
-        pool = self._stages.pool
         filling, begin = self._filling, self._stages.begin_call
-        with kept_on(ANYWHERE if pool is None else pool.predicting_cores):
+        with kept_on(self._stages.predicting_cores):
             if begin is not None and isinstance(filling, PoolFilling):
                 self._predict_overlapped(filling, begin)
             else:

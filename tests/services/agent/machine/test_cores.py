@@ -33,25 +33,27 @@ def test_the_threads_own_core_and_its_twin_are_set_aside(
     tmp_path: Path, siblings: str, aside: set[int]
 ) -> None:
     topology = topology_of(tmp_path, 5, siblings)
-    assert cores_set_aside(SIXTEEN, state_on(tmp_path, 5), topology) == aside
+    assert cores_set_aside(SIXTEEN, 16, state_on(tmp_path, 5), topology) == aside
 
 
 def test_a_core_of_unknown_siblings_is_set_aside_alone(tmp_path: Path) -> None:
-    assert cores_set_aside(SIXTEEN, state_on(tmp_path, 5), tmp_path / "none") == {5}
+    assert cores_set_aside(SIXTEEN, 16, state_on(tmp_path, 5), tmp_path / "none") == {5}
 
 
 def test_none_is_set_aside_where_there_are_few_or_it_is_not_known(tmp_path: Path) -> None:
     topology, state = topology_of(tmp_path, 5, "5,13"), state_on(tmp_path, 5)
-    assert cores_set_aside(frozenset(range(LEAST_CORES - 1)), state, topology) == ANYWHERE
-    assert cores_set_aside(SIXTEEN - {5}, state, topology) == ANYWHERE
-    assert cores_set_aside(SIXTEEN, tmp_path / "none", topology) == ANYWHERE
+    assert cores_set_aside(frozenset(range(LEAST_CORES - 1)), 16, state, topology) == ANYWHERE
+    assert cores_set_aside(SIXTEEN - {5}, 16, state, topology) == ANYWHERE
+    assert cores_set_aside(SIXTEEN, 16, tmp_path / "none", topology) == ANYWHERE
+    # A container that may keep fewer cores busy has none to spare, however many it sees.
+    assert cores_set_aside(SIXTEEN, LEAST_CORES - 1, state, topology) == ANYWHERE
     state.write_text("7 (cat) R 1\n")
-    assert cores_set_aside(SIXTEEN, state, topology) == ANYWHERE
+    assert cores_set_aside(SIXTEEN, 16, state, topology) == ANYWHERE
 
 
 def test_this_threads_core_is_one_that_it_may_use() -> None:
     usable = frozenset(os.sched_getaffinity(0)) | frozenset(range(LEAST_CORES))
-    assert cores_set_aside(usable) & os.sched_getaffinity(0)
+    assert cores_set_aside(usable, LEAST_CORES) & os.sched_getaffinity(0)
 
 
 def test_a_thread_is_kept_on_cores_alone_and_only_meanwhile() -> None:

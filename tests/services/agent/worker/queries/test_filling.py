@@ -16,12 +16,13 @@ from schemas.plan import Subject
 from services.agent.errors import Stopped
 from services.agent.link.allowances import PreparationLimits
 from services.agent.machine import anonymous_memory
+from services.agent.machine.cores import ANYWHERE
 from services.agent.predictors import TensorPlace, Tensors
 from services.agent.predictors.page_locking import has_own_pages
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder
 from services.agent.worker.preparation import pool as pool_module
-from services.agent.worker.preparation import session_pool
+from services.agent.worker.preparation.predicting import Predicting
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.queries.inputs import Inputs
 from services.agent.worker.queries.issuing import ClosedLoop
@@ -120,14 +121,18 @@ class Runs:
         order = an_order(self.subject, self.manifests, self.scratch)
         return SessionPool(order, PreparationLimits(processes, timeout_s), processes + 2, SLOTS)
 
-    def slots(self, pool: SessionPool | None, predicting: int = 1) -> list[Slot]:
-        """Return slots, those of a pool started with as many processes as it may have."""
+    def slots(self, pool: SessionPool | None, cores: frozenset[int] = ANYWHERE) -> list[Slot]:
+        """Return slots, those of a pool started with as many processes as it may have.
+
+        It leaves the `cores` to a device that is fed from there.
+        """
         if pool is None:
             return [INPUTS.slot() for _ in range(SLOTS)]
         if pool in self._slots:
             return self._slots[pool]
         steps = steps_before(self.pipeline)
-        slots = self._slots[pool] = pool.slots(INPUTS, BATCH, steps, self.samples, predicting)
+        place = Predicting(0 if cores else 1, cores)
+        slots = self._slots[pool] = pool.slots(INPUTS, BATCH, steps, self.samples, place)
         pool.plan(0, 0)
         pool.start()
         return slots
@@ -140,14 +145,22 @@ class Runs:
         queries: list[list[int]] = QUERIES,
         check: Callable[[], None] = lambda: None,
         in_flight: int = 0,
+        cores: frozenset[int] = ANYWHERE,
     ) -> Result:
         """Take the queries through, the third with samples of its own.
 
-        With a number `in_flight` they are those of a closed loop.
+        With a number `in_flight` they are those of a closed loop. The thread that predicts is kept
+        on the `cores`.
         """
         recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True, waits_for_flush=True)
         supply = Supply(
-            self.pipeline, self.samples, BATCH, workers=3, pool=pool, pool_refusal=self.refusal
+            self.pipeline,
+            self.samples,
+            BATCH,
+            workers=3,
+            pool=pool,
+            pool_refusal=self.refusal,
+            predicting_cores=cores,
         )
         result = Result([], [], [], [], {})
 
@@ -212,21 +225,16 @@ def test_threads_do_what_is_done_inline(runs: Runs, inline: Result) -> None:
     assert (threads.notes, threads.conditions) == (inline.notes, {})
 
 
-@pytest.mark.parametrize("predicting", [0, 1])
-def test_a_device_is_fed_from_a_core_that_is_left_to_it(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, predicting: int
-) -> None:
+@pytest.mark.parametrize("cores", [frozenset({min(os.sched_getaffinity(0))}), ANYWHERE])
+def test_a_device_is_fed_from_a_core_that_is_left_to_it(runs: Runs, cores: frozenset[int]) -> None:
     usable = os.sched_getaffinity(0)
-    core = min(usable)
-    monkeypatch.setattr(session_pool, "cores_set_aside", lambda _: frozenset({core}))
     with closing(runs.pool(1)) as pool:
-        runs.slots(pool, predicting)
-        result = runs.run(pool)
+        runs.slots(pool, cores)
+        result = runs.run(pool, cores=cores)
         assert pool.started is not None
         preparing = os.sched_getaffinity(pool.started.pids[0])
-    assert result.predicted_on == ({core} if predicting == 0 else usable)
-    others = usable - {core} if predicting == 0 else usable
-    assert preparing == (others or usable)
+    assert result.predicted_on == (cores or usable)
+    assert preparing == (usable - cores or usable)
 
 
 def test_processes_do_what_is_done_inline(runs: Runs, inline: Result, pool: SessionPool) -> None:
