@@ -86,15 +86,19 @@ class ServiceFigures:
 def with_unique_hosts(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:
     """Return `figures` sorted, with a number after the host of a second with the same labels.
 
-    An instance claims its host and agent itself: without the number one replaces another.
+    An instance claims its host and agent itself: without the number one replaces another, and the
+    number alone is not enough where a host is shortened for it or claims one.
     """
-    counts: Counter[tuple[str, str, str]] = Counter()
+    repeats: Counter[tuple[str, str, str]] = Counter()
+    used: set[tuple[str, str, str]] = set()
     apart = []
     for instance in sorted(figures, key=ServiceFigures.labels):
-        labels = instance.labels()
-        counts[labels] += 1
-        ending = f" ({counts[labels]})" if counts[labels] > 1 else ""
-        host = instance.host[: MOST_LABEL_CHARACTERS - len(ending)] + ending
+        labels, host = instance.labels(), instance.host
+        while (instance.service, host, instance.agent) in used:
+            repeats[labels] += 1
+            ending = f" ({repeats[labels] + 1})"
+            host = instance.host[: MOST_LABEL_CHARACTERS - len(ending)] + ending
+        used.add((instance.service, host, instance.agent))
         apart.append(replace(instance, host=host))
     return apart
 

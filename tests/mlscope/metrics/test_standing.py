@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli.cluster.plan import SERVICES as STARTED
@@ -11,7 +13,12 @@ from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.records import Backlog, CommandCounts, ServiceInfo
 from mlscope.metrics.declared import BACKLOGS, METRICS, SERVICE_UP, SERVICES, labels_of
 from mlscope.metrics.exposition import exposition
-from mlscope.metrics.standing import ServiceFigures, Standing
+from mlscope.metrics.standing import (
+    MOST_LABEL_CHARACTERS,
+    ServiceFigures,
+    Standing,
+    with_unique_hosts,
+)
 
 COUNTS = CommandCounts(requests=4, errors=1, processing_ns=2_500_000_000, open=3)
 PROCESS = {"host": "here", "cpu_s": 1.5, "memory_bytes": 4096, "started_s": 7.0, "restarts": 2}
@@ -86,3 +93,57 @@ def test_metrics_are_named_by_conventions_and_their_services_exist() -> None:
         assert metric.help.endswith(".")
         assert set(metric.services) <= set(SERVICES)
         assert len(set(labels_of(metric))) == len(labels_of(metric))
+
+
+def instances(*places: tuple[str, str]) -> list[ServiceFigures]:
+    """Return figures of agents of these hosts and names, each with a worker more."""
+    return [
+        figures("agent", agent=agent, process=PROCESS | {"host": host}, workers=number)
+        for number, (host, agent) in enumerate(places, 1)
+    ]
+
+
+def test_instances_that_claim_the_same_labels_are_told_apart_by_numbers() -> None:
+    same = instances(("h", "a"), ("g", "a"), ("h", "a"), ("h", "b"), ("h", "a"))
+    hosts = [(each.host, each.agent) for each in with_unique_hosts(same)]
+    assert hosts == [("g", "a"), ("h", "a"), ("h (2)", "a"), ("h (3)", "a"), ("h", "b")]
+
+
+def test_no_instance_replaces_another_in_what_prometheus_reads() -> None:
+    apart = with_unique_hosts(instances(("h", "a"), ("h", "a"), ("h", "b")))
+    read = values(Standing(apart))
+    workers = {key[2:]: value for key, value in read.items() if key[0] == "mlscope_workers"}
+    assert workers == {("h", "a"): 1, ("h (2)", "a"): 2, ("h", "b"): 3}
+
+
+@given(st.lists(st.sampled_from(["x" * 64, "x" * 63, "y", "y (2)"]), max_size=12))
+def test_numbered_hosts_are_unique_and_no_longer_than_a_label(hosts: list[str]) -> None:
+    apart = with_unique_hosts(instances(*((host, "a") for host in hosts)))
+    names = [each.host for each in apart]
+    assert len(set(names)) == len(names) == len(hosts)
+    assert all(len(name) <= MOST_LABEL_CHARACTERS for name in names)
+
+
+@pytest.mark.parametrize("strange", [2**63, -(2**63), float("inf"), float("nan"), 1e300])
+def test_a_number_that_no_counter_holds_is_left_out(strange: float) -> None:
+    told = figures("agent", workers=strange, rows_published={"spans": strange, "queries": 4})
+    read = values(Standing([told]))
+    assert not [key for key in read if key[0] == "mlscope_workers"]
+    published = [key[-1] for key in read if key[0] == "mlscope_rows_published_total"]
+    assert published == ["queries"]
+    assert told.number("workers") == 0.0
+
+
+def test_the_largest_number_of_64_bits_is_told() -> None:
+    (told,) = instances(("h", "a"))
+    assert told.number("workers") == 1.0
+    largest = figures("agent", workers=2**63 - 1025)
+    assert largest.number("workers") == float(2**63 - 1025)
+
+
+def test_a_place_in_the_figures_that_is_no_branch_holds_nothing() -> None:
+    told = figures("agent", agent="a")
+    assert told.at("process.host") == "here"
+    assert told.at("process.host.name") is None
+    assert told.at("nowhere.at.all") is None
+    assert told.number("process.host") == 0.0
