@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from mlscope.evaluation.fold import EvaluationRecord, evolve, fold
 from mlscope.evaluation.status import status_of
-from schemas.evaluation import EvaluationCancelled, EvaluationFailed, RunInterrupted, RunStarted
+from schemas.evaluation import (
+    EvaluationCancelled,
+    EvaluationFailed,
+    EvaluationPlanned,
+    EvaluationPostponed,
+    RunInterrupted,
+    RunStarted,
+)
 from schemas.message import Fact
+from schemas.request import AgentReason, Evaluate
 from schemas.run import RunFailed, RunIncomplete, RunRecorded
 from schemas.status import EvaluationStatus, RunStatus
-from tests.stories import AGENT, E, a_run, beginning, ending, whole_story
+from tests.stories import AGENT, E, a_plan, a_run, beginning, ending, whole_story
 
 
 def status_after(*facts: Fact) -> EvaluationStatus:
@@ -131,3 +139,56 @@ def test_a_failure_names_its_cause() -> None:
     record = fold([*beginning(), EvaluationFailed(evaluation=E, cause="no run was measured")])
     assert (record.state, record.cause) == ("failed", "no run was measured")
     assert fold(ending(), record).state == "failed"
+
+
+WAITS = EvaluationPostponed(
+    evaluation=E, agents=(AgentReason(agent="a1", reason="too small"),), until_ns=7
+)
+
+
+def test_an_evaluation_waits_for_an_agent_until_it_is_planned() -> None:
+    requested, planned = beginning()
+    waiting = fold([requested, WAITS])
+    assert (waiting.state, waiting.refusals) == ("postponed", WAITS.agents)
+    record = fold([planned, WAITS], waiting)
+    assert (record.state, record.refusals) == ("planned", ())
+
+
+def test_who_asked_is_known_from_the_request_on() -> None:
+    requested = beginning()[0].model_copy(update={"requested_by": "ada", "requested_ns": 5})
+    record = fold([requested])
+    assert (record.requested_by, record.requested_ns, record.state) == ("ada", 5, "requested")
+    again = requested.model_copy(update={"requested_by": "eve", "requested_ns": 6})
+    assert fold([again], record) is record
+
+
+def test_a_later_plan_adds_its_runs_to_those_under_way() -> None:
+    started = a_run("r0")[0]
+    before = fold([*beginning(), started])
+    more = EvaluationPlanned(evaluation=E, plan=a_plan(runs=3, queries=9), revision=2)
+    record = evolve(before, more)
+    assert [(run.run, run.state) for run in record.runs.values()] == [
+        ("r0", "started"),
+        ("r1", "planned"),
+        ("r2", "planned"),
+    ]
+    assert [run.planned_queries for run in record.runs.values()] == [100, 100, 9]
+    assert record.runs["r0"] is before.runs["r0"]
+
+
+def test_the_same_plan_again_or_one_after_the_end_adds_nothing() -> None:
+    before = fold([*beginning(), a_run("r0")[0]])
+    unrevised = EvaluationPlanned(evaluation=E, plan=a_plan(runs=3))
+    assert evolve(before, unrevised) is before
+    same = EvaluationPlanned(evaluation=E, plan=a_plan(runs=2), revision=1)
+    assert evolve(before, same) is before
+    measured = fold(ending()[:1], before)
+    assert evolve(measured, unrevised.model_copy(update={"revision": 1})) is measured
+
+
+def test_what_only_the_asker_and_owners_see_is_private() -> None:
+    requested = beginning()[0]
+    request = Evaluate(model="tiny", visibility="private")
+    assert fold([requested.model_copy(update={"request": request})]).is_private
+    assert not fold([requested]).is_private
+    assert not EvaluationRecord().is_private

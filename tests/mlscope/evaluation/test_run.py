@@ -53,6 +53,7 @@ def counts_after(*facts: Fact) -> tuple[int, int, int]:
         ([LOST, PROVISIONAL, DIED], (7, 3, 2)),
         ([LOST, PROVISIONAL, DIED, RECORDED], (300, 98, 2)),
         ([LOST, PROVISIONAL, RECORDED, PROVISIONAL], (300, 100, 0)),
+        ([LOST, PROVISIONAL, PROVISIONAL.model_copy(update={"spans": 9})], (7, 4, 1)),
         ([COMPLETED, SHORT, RECORDED], (7, 5, 0)),
         ([COMPLETED, DIED], (300, 100, 0)),
     ],
@@ -98,3 +99,11 @@ def test_a_shortfall_says_how_many_batches_were_stored() -> None:
     assert isinstance(RECORDED, RunRecorded)
     assert shortfall_text(SHORT) == "4 of 5 batches were stored"
     assert run_after(STARTED, COMPLETED, SHORT).cause == "4 of 5 batches were stored"
+
+
+def test_what_an_agent_remarks_on_a_run_is_kept_with_it() -> None:
+    remarks = {"level_note": "no layers of this model", "caveats": ("a noisy host",)}
+    run = run_after(STARTED, COMPLETED.model_copy(update=remarks), RECORDED)
+    assert (run.level_note, run.caveats) == ("no layers of this model", ("a noisy host",))
+    shown = run_status_of(run)
+    assert (shown.level_note, shown.caveats) == (run.level_note, run.caveats)

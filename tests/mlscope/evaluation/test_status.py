@@ -5,9 +5,20 @@ from typing import Any
 
 import pytest
 
-from mlscope.evaluation.fold import fold
-from mlscope.evaluation.status import model_name, record_of, status_of
-from schemas.evaluation import EvaluationRequested, RunInterrupted
+from mlscope.evaluation.fold import EvaluationRecord, fold
+from mlscope.evaluation.status import (
+    is_unmatched,
+    model_name,
+    record_of,
+    status_of,
+    unrequested_status,
+)
+from schemas.evaluation import (
+    NO_AGENT_FITS,
+    NO_AGENT_KNOWN,
+    EvaluationRequested,
+    RunInterrupted,
+)
 from schemas.request import Evaluate
 from schemas.run import RunIncomplete
 from tests.services.scheduler.samples import a_dataset, a_model, a_request, an_agent
@@ -152,3 +163,44 @@ def test_counts_of_an_older_scheduler_are_those_its_agent_announced() -> None:
     old = status.model_copy(update={"runs": (run, *status.runs[1:])})
     shown = status_of(record_of(old)).runs[0]
     assert (shown.answered, shown.spans, shown.failed_queries) == (6, 9, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "is_so"),
+    [
+        ("failed", NO_AGENT_FITS, True),
+        ("failed", NO_AGENT_KNOWN, True),
+        ("failed", "predict: x", False),
+        ("cancelled", NO_AGENT_FITS, False),
+    ],
+)
+def test_an_evaluation_that_no_agent_could_run_is_unmatched(
+    state: Any, cause: str, is_so: bool
+) -> None:
+    status = unrequested_status(E).model_copy(update={"state": state, "cause": cause})
+    assert is_unmatched(status) is is_so
+
+
+def test_a_status_tells_who_asked_for_what_and_where_it_runs() -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    request = a_request(labels={"team": "vision"}, visibility="private", levels=["model", "full"])
+    asked = EvaluationRequested(evaluation=E, request=request, requested_ns=5, requested_by="ada")
+    story.say(asked)
+    status = status_of(story.state, "here")
+    assert (status.requested_by, status.visibility) == ("ada", "private")
+    assert status.labels == {"team": "vision"}
+    assert (status.framework, status.device) == ("", "")
+    assert status.extent is not None
+    assert status.extent.levels == ("model", "full")
+
+
+def test_a_status_before_the_request_is_empty() -> None:
+    assert status_of(EvaluationRecord(evaluation=E)) == unrequested_status(E)
+    assert status_of(started().state).framework == "onnxruntime 1.31.1"
+
+
+def test_counts_that_the_collector_stored_are_not_taken_for_the_agents() -> None:
+    story = started()
+    story.say(stored_fact(story.state.runs["b2-online-model"], 1, story.dice))
+    record = record_of(status_of(story.state))
+    assert record.runs["b2-online-model"].announced is None
