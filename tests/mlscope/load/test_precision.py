@@ -98,3 +98,26 @@ def test_each_side_counts_of_a_lopsided_interval() -> None:
         in shortfall(load, answers_of(spent), 0.1)
     )
     assert shortfall(load, answers_of(spent), 0.13) == ""
+
+
+def test_each_answer_has_its_block() -> None:
+    answers = answers_of([10, 20], [], [30])
+    assert answers.blocks.tolist() == [0, 0, 2]
+    assert answers.latencies.tolist() == [10 * MS, 20 * MS, 30 * MS]
+
+
+def test_blocks_that_differ_make_a_latency_less_certain() -> None:
+    load = load_of("online")
+    alike, apart = [[100, 102] * 20] * 6, [[100] * 40, [102] * 40] * 3
+    # The same 240 latencies: mixed within each block, or one for each block.
+    assert shortfall(load, answers_of(*alike), 0.02) == ""
+    assert shortfall(load, answers_of(*apart), 0.02).startswith("its trimmed mean is known to")
+
+
+def test_an_open_loop_is_known_by_its_latencies_and_their_blocks() -> None:
+    needed = minimum_count(0.99)
+    latency_ns, blocks = np.full(needed, 10 * MS), np.zeros(needed, np.int64)
+    assert open_loop_shortfall(latency_ns, blocks, 0.1) == ""
+    assert open_loop_shortfall(latency_ns[1:], blocks[1:], 0.1) == (
+        f"its 99th percentile needs {needed} answered queries, {needed - 1} were"
+    )

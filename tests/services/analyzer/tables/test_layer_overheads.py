@@ -6,11 +6,11 @@ from services.analyzer.tables.layer_overheads import ANALYSIS
 from tests.services.analyzer.tables.reading import query, rows_of, table_of
 
 
-def _run(run: str, level: int, *blocks: tuple[int, int], **row: Any) -> dict[str, Any]:
-    """Return a run of a query a block, whose two layers take these times."""
+def _run(run: str, level: int, *blocks: tuple[int, ...], **row: Any) -> dict[str, Any]:
+    """Return a run of a query a block, whose layers take these times."""
     queries = [query(block, 0, 1000, block=block) for block in range(len(blocks))]
     spans = [
-        [2 * block + layer, None, 3, f"conv{layer}", 10 * layer, ns, 0, block, block, layer]
+        [100 * block + layer, None, 3, f"conv{layer}", 10 * layer, ns, 0, block, block, layer]
         for block, times in enumerate(blocks)
         for layer, ns in enumerate(times)
     ]
@@ -93,3 +93,31 @@ def test_what_may_be_noise_costs_nothing_beyond_doubt() -> None:
 def test_the_most_costly_layer_is_one_beyond_doubt() -> None:
     table = table_of(ANALYSIS, OWN, _run("s", 5, (105, 450), (205, 60)))
     assert "in 1 of 2 rows, most to conv0 at level system: 5 ns" in table.verdict
+
+
+def test_layers_that_intervals_do_not_tell_apart_are_named_together() -> None:
+    steady = table_of(ANALYSIS, OWN, _run("s", 5, (110, 60), (210, 70)))
+    assert steady.verdict == (
+        "Deeper tracing certainly adds time in 2 of 2 rows; the intervals do not tell to which "
+        "layer it adds most: conv0 or conv1."
+    )
+
+
+def test_of_many_layers_some_seem_slower_by_chance() -> None:
+    # Of 40 intervals of 95 %, one lies wholly above 0 by chance.
+    times = tuple(range(100, 140))
+    own, deep = (_run(name, level, times, times) for name, level in (("l", 3), ("s", 5)))
+    for span in deep["spans"]:
+        span[5] += 7 if span[9] else 9
+    assert table_of(ANALYSIS, own, deep).verdict == (
+        "Deeper tracing certainly adds time in 40 of 40 rows (about 1 expected by chance), "
+        "most to conv0 at level system: 9 ns, 9.0% of its time."
+    )
+
+
+def test_rows_that_do_not_hold_are_counted_and_lead_nothing() -> None:
+    slower, faster = _run("b", 4, (110, 60), (210, 70)), _run("s", 5, (90, 50), (190, 60))
+    table = table_of(ANALYSIS, OWN, slower, faster)
+    assert [row["valid"] for row in rows_of(table)] == [True, True, False, True]
+    assert table.verdict.startswith("Deeper tracing certainly adds time in 2 of 4 rows; ")
+    assert table.verdict.endswith("; 1 row does not hold.")

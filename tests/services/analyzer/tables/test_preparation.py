@@ -97,3 +97,55 @@ def test_a_run_that_traced_no_step_has_no_row() -> None:
 def test_a_model_without_steps_has_no_row() -> None:
     spans = [untimed(0, None, 1, "prepare", MS), untimed(1, None, 1, "answer", MS)]
     assert table_of(ANALYSIS, ahead(spans=spans)).rows == ()
+
+
+def streamed(run: str, *steps: tuple[str, int, int]) -> dict[str, Any]:
+    """Return a run of one query that predicts at 10 MS: name, start and duration of other steps."""
+    spans = [[9, 0, 2, "predict", 10 * MS, MS, 0, 0, 0, None]]
+    for number, (name, start, spent) in enumerate(steps):
+        spans.append([number, 0, 2, name, start, spent, 0, 0, 0, None])
+    conditions = {"samples": "streamed"}
+    queries = [query(0, 0, 20 * MS)]
+    return {"run": run, "level": 2, "spans": spans, "queries": queries, "conditions": conditions}
+
+
+def test_streamed_steps_add_up_and_the_slowest_comes_first() -> None:
+    run = streamed("s", ("decode", 0, 2 * MS), ("resize", 3 * MS, 6 * MS))
+    rows = [(row["step"], row["time"], row["share"]) for row in rows_of(table_of(ANALYSIS, run))]
+    assert rows == [
+        ("steps", 8 * MS, 1.0),
+        ("resize", 6 * MS, 0.75),
+        ("decode", 2 * MS, 0.25),
+    ]
+
+
+def test_a_step_that_a_query_has_twice_is_one_step() -> None:
+    run = streamed("s", ("decode", 0, 2 * MS), ("resize", 3 * MS, MS), ("decode", 5 * MS, 2 * MS))
+    steps = {row["step"]: row["time"] for row in rows_of(table_of(ANALYSIS, run))}
+    assert steps == {"steps": 5 * MS, "decode": 4 * MS, "resize": MS}
+
+
+def test_the_verdict_is_of_the_first_run_where_none_prepared_ahead() -> None:
+    runs = [streamed(name, ("decode", 0, spent * MS)) for name, spent in (("a", 4), ("b", 2))]
+    table = table_of(ANALYSIS, *runs)
+    assert table.verdict.startswith(
+        "In a samples are prepared while it runs: the steps alone, in one process, prepare 250 "
+    )
+    assert [caveat.partition(":")[0] for caveat in table.caveats[-2:]] == ["a", "b"]
+
+
+def test_answers_of_batches_prepared_ahead_are_the_part_after() -> None:
+    run = ahead(4 * MS, 4 * MS)
+    for number in range(2):
+        root = 100 + 10 * number
+        run["spans"].append(untimed(root, None, 1, "answer", 9 * MS))
+        run["spans"].append(untimed(root + 1, root, 2, "softmax", MS))
+        run["spans"].append(untimed(root + 2, root, 2, "topk", 2 * MS))
+        run["spans"].append(untimed(root + 3, root, 2, "predict", 6 * MS))
+    after = [row for row in rows_of(table_of(ANALYSIS, run)) if row["part"] == "after"]
+    # An answer's time has its predict in it, which is no post-processing.
+    assert [(row["step"], row["time"], row["batches"]) for row in after] == [
+        ("all", 3 * MS, 2),
+        ("topk", 2 * MS, 2),
+        ("softmax", MS, 2),
+    ]

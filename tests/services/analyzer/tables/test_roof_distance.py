@@ -101,3 +101,41 @@ def test_an_unknown_roof_is_no_roof_of_zero() -> None:
     table = table_of(ANALYSIS, layer_run((0, "dense", 10), layers=device_attributes, conditions={}))
     assert table.rows == ()
     assert table.verdict.startswith("The roof of no device is known")
+
+
+DENSE = [0, "dense", "T", "", "", None, None, 5_000_000, 1000, 1000]
+
+
+def test_a_known_roof_of_unknown_work_is_not_called_unknown() -> None:
+    table = table_of(ANALYSIS, layer_run((0, "odd", 1000), conditions=ROOF))
+    assert table.verdict == "The distance from the roof is unknown: no layer has FLOP and bytes."
+
+
+def test_a_predict_at_the_roof_is_said_to_be_there() -> None:
+    quick = [span(1000 + n, 2, "predict", 5000, of=n) for n in range(3)]
+    layers = layer_run((0, "dense", 5000), layers=[DENSE], conditions=ROOF)
+    table = table_of(ANALYSIS, model_run(spans=quick), layers)
+    assert rows_of(table)[0]["roof_position"] == "at"
+    assert ", which is at the roof; layer dense loses the most, 0 ns." in table.verdict
+    slower = table_of(ANALYSIS, layers)
+    assert rows_of(slower)[0]["roof_position"] == "below"
+    assert "at the roof" not in slower.verdict
+
+
+def test_a_roof_that_may_be_higher_makes_the_least_time_shorter() -> None:
+    roof = {"measured": 1e12, "uncertainty": 0.25}, {"measured": 1e11, "uncertainty": 0.25}
+    conditions = dict(zip(ROOF, roof, strict=True))
+    layers = layer_run((0, "dense", 10_000), layers=[DENSE], conditions=conditions)
+    (model, dense) = rows_of(table_of(ANALYSIS, layers))
+    # The least time is 5 µs, or 4 µs if the roof is 25 % higher; predict always takes 10 µs.
+    for row in (model, dense):
+        assert (row["times_low"], row["times"], row["times_high"]) == (2.0, 2.0, 2.5)
+        assert (row["lost_low"], row["lost"], row["lost_high"]) == (5000, 5000, 6000)
+
+
+def test_without_predict_as_many_queries_count_as_every_layer_has() -> None:
+    work = [DENSE, [1, "late", *DENSE[2:]]]
+    layers = layer_run((0, "dense", 6000), (1, "late", 6000), layers=work, conditions=ROOF)
+    layers["spans"] = [row for row in layers["spans"] if row[2] != 2]
+    (model, *_) = rows_of(table_of(ANALYSIS, layers))
+    assert (model["queries"], model["time"], model["least_time"]) == (3, 12_000, 10_000)

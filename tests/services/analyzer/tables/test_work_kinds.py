@@ -6,7 +6,7 @@ import pytest
 
 from services.analyzer.tables.work_kinds import ANALYSIS
 from tests.services.analyzer.tables.reading import rows_of, table_of
-from tests.services.analyzer.tables.traced import layer_run, named
+from tests.services.analyzer.tables.traced import kernel_run, layer_run, model_run, named
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,21 @@ def test_exp_alone_is_no_softmax() -> None:
     device_attributes = [[0, "a/exp", "exponential"], [1, "q/dot_general", "dot"]]
     run = layer_run((0, "a/exp", 100), (1, "q/dot_general", 100), layers=device_attributes)
     assert "attention 0.0%." in table_of(ANALYSIS, run).verdict
+
+
+def test_a_classifiers_softmax_behind_attention_in_parts_does_not_hide_it() -> None:
+    types = ("MatMul", "Softmax", "MatMul", "Softmax")
+    layers = [(n, f"l{n}", 100) for n in range(len(types))]
+    run = layer_run(*layers, layers=[[n, f"l{n}", of] for n, of in enumerate(types)])
+    assert named(rows_of(table_of(ANALYSIS, run)), "kind")["attention"]["share"] is None
+
+
+def test_shares_of_kernels_are_told_of_their_time_and_of_predict() -> None:
+    types = [[0, "a", "Conv"], [1, "b", "Attention"]]
+    layers = layer_run((0, "a", 100), (1, "b", 100), layers=types)
+    # 3 µs and 1 µs of the 4 µs of kernels, and of the 10 µs of predict.
+    kernels = kernel_run((0, "gemm", 3000), (1, "flash", 1000))
+    assert table_of(ANALYSIS, model_run(), layers, kernels).verdict == (
+        "Of the kernel time in s: convolution 75.0%, attention 25.0%; "
+        "of predict: convolution 30.0%, attention 10.0%."
+    )

@@ -66,3 +66,15 @@ def test_a_fault_of_the_request_itself_is_refused() -> None:
     with pytest.raises(RequestRefused) as raised:
         previewed(Fleet(a_catalog(SMALL)), model="tony")
     assert raised.value.refused.field == "model"
+
+
+def test_a_plan_without_a_budget_has_none() -> None:
+    assert previewed(Fleet(a_catalog(SMALL)), scenarios=["online"], blocks=None).budget_s is None
+
+
+def test_a_load_that_cannot_be_is_refused_though_no_agent_fits() -> None:
+    fault = {"name": "online", "parameters": {"queries": 0}}
+    too_much = {"memory_bytes": 32 << 30}
+    with pytest.raises(RequestRefused) as raised:
+        previewed(Fleet(a_catalog(SMALL)), scenarios=[fault], system=too_much)
+    assert raised.value.refused.field == "scenarios.0.parameters.queries"
