@@ -99,6 +99,9 @@ def lateness(*late_ns: int) -> Clock:
         ([10**9], MAX_MARGIN_NS),
         ([100_000] * 99 + [10**9], 200_000),
         ([100_000] * 98 + [150_000] * 2, 300_000),
+        ([200_000], MAX_MARGIN_NS),
+        ([40_000], MIN_MARGIN_NS),
+        ([41_000], 82_000),
     ],
 )
 def test_the_margin_is_twice_what_is_ordinary(late_ns: list[int], margin_ns: int) -> None:

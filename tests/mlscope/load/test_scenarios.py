@@ -147,7 +147,12 @@ def test_closed_loops_are_local_and_bounded() -> None:
         ("fixed_rate", {"queries": 1.5}, "queries"),
         ("fixed_rate", {"sample_seed": "x"}, "sample_seed"),
         ("batched", {"concurrency": 1}, "concurrency"),
+        ("batched", {"concurrency": 1025}, "concurrency"),
         ("batched", {"queries": 10**9}, "queries"),
+        ("cold", {"queries": 101}, "queries"),
+        ("cold", {"warm": 0}, "warm"),
+        ("cold", {"warm": 10_001}, "warm"),
+        ("online", {"warm": 5}, "warm"),
     ],
 )
 def test_a_bad_parameter_is_named(name: str, parameters: dict[str, Any], field: str) -> None:
@@ -166,3 +171,65 @@ def test_nothing_to_issue_is_refused(batch_size: int, samples: int) -> None:
 
 def test_whole_floats_of_json_are_counts() -> None:
     assert online({"queries": 20.0}, 1, 1).queries == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "queries"),
+    [
+        ("cold", {"queries": 100, "warm": 10_000}, 100),
+        ("cold", {"queries": 1, "warm": 1}, 1),
+        ("batched", {"concurrency": 1024}, 20),
+        ("poisson", {"seed": 2**64 - 1, "rate_hz": 1e7}, 100),
+        ("fixed_rate", {"rate_hz": 0.001}, 100),
+    ],
+)
+def test_parameters_may_be_as_large_or_small_as_they_say(
+    name: str, parameters: dict[str, Any], queries: int
+) -> None:
+    assert BUILT_IN[name](parameters, 1, 5).queries == queries
+
+
+@pytest.mark.parametrize(
+    ("name", "queries", "concurrency", "last_due_s"),
+    [
+        ("online", 50, 1, None),
+        ("batched", 20, 2, None),
+        ("cold", 3, 1, None),
+        ("fixed_rate", 100, 0, 99 / 20),
+    ],
+)
+def test_a_scenario_without_parameters_is_as_its_text_says(
+    name: str, queries: int, concurrency: int, last_due_s: float | None
+) -> None:
+    load = BUILT_IN[name]({}, 1, 5)
+    assert (load.queries, load.concurrency) == (queries, concurrency)
+    due_ns = load.due_ns
+    assert (None if due_ns is None else due_ns[-1] * 1e-9) == last_due_s
+
+
+def test_poisson_arrivals_are_those_of_seed_1_at_20_hz_by_default() -> None:
+    assert _due(poisson({}, 1, 5)) == poisson_due_ns(20.0, 100, 1).tolist()
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_nobody_changes_a_load_that_was_made(name: str) -> None:
+    load = BUILT_IN[name]({}, 2, 9)
+    arrays: list[Any] = [load.sample_indices, *([] if load.due_ns is None else [load.due_ns])]
+    for array in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_all_bits_of_a_seed_make_the_order() -> None:
+    orders = {
+        tuple(online({"queries": 30, "sample_seed": seed}, 1, 30).sample_indices.ravel().tolist())
+        for seed in (0, 1, 2**32, 2**32 + 1, 2**63)
+    }
+    assert len(orders) == 5
+    assert all(sorted(order) == list(range(30)) for order in orders)
+
+
+def test_each_pass_over_the_samples_has_an_order_of_its_own() -> None:
+    indices = online({"queries": 90, "sample_seed": 7}, 1, 30).sample_indices.ravel()
+    passes = [tuple(part.tolist()) for part in np.split(indices, 3)]
+    assert len(set(passes)) == 3
