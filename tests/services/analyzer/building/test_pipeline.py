@@ -165,3 +165,11 @@ def test_who_prepares_is_told_by_conditions_else_by_threads(
     run = run_of(steps, conditions=conditions)
     assert Servers.of(run) == servers
     assert Servers.of(run).is_device == (servers.shared == 1)
+
+
+def test_a_stage_reaches_from_its_first_operator_to_its_last() -> None:
+    steps = [("decode", 3, 10, 0), ("resize", 15, 5, 0), ("predict", 30, 5, 1)]
+    again = [("predict", 40, 10, 1), ("topk", 50, 4, 1)]
+    times = list(stage_times(run_of([*steps, *again])).iter_rows())
+    # prepare from 3 to 20, predict from 30 to 50 in two calls, topk to 54.
+    assert times == [(0, PREPARE, 17, 0), (0, PREDICT, 20, 10), (0, POST_PROCESS, 4, 0)]

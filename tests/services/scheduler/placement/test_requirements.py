@@ -6,13 +6,22 @@ import pytest
 import yaml
 
 from mlscope.manifests.digests import model_digests
+from schemas.agent import Hardware
 from schemas.manifest import Assets, FrameworkManifest, HardwareManifest, SoftwareManifest
 from schemas.plan import Plan
-from schemas.request import Refused
+from schemas.request import Refused, SystemNeed
 from schemas.status import AgentStatus
 from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
+from services.scheduler.placement.requirements import (
+    accelerator_mismatches,
+    container_of,
+    disallowed_model,
+    hardware_mismatches,
+    image_mismatches,
+    software_mismatches,
+)
 from tests.places import LISTINGS
 from tests.services.scheduler.samples import (
     GIB,
@@ -222,3 +231,116 @@ def test_what_a_listing_leaves_out_is_refused_where_it_is_used() -> None:
     listing["model"]["checksum"] = "md5:" + "0" * 32
     told = refused({}, model=listing)
     assert told.field == "model.outputs.0.steps.0.argsort.labels_url"
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"cpu_model": ""}, ["CPU unknown, wanted xeon e5"]),
+        ({"interconnect": ""}, ["interconnect unknown, wanted nvlink"]),
+        ({"memory_bytes": 16 * GIB}, []),
+        ({"cores": 4}, []),
+        (
+            {"accelerators": (a_gpu(), a_gpu(memory_bytes=99 * GIB))},
+            [f"NVIDIA H200, NVIDIA H200, wanted accelerator name h200, memory_bytes {100 * GIB}"],
+        ),
+    ],
+)
+def test_a_machine_has_what_it_says_and_no_more(changes: dict[str, Any], found: list[str]) -> None:
+    told = hardware_mismatches(BOX, FITTING.model_copy(update=changes))
+    assert [text.removesuffix(", count 2") for text in told] == [
+        f"hardware box: {text}" for text in found
+    ]
+
+
+def test_a_manifest_that_requires_nothing_fits_any_machine() -> None:
+    empty = HardwareManifest(name="any")
+    assert list(hardware_mismatches(empty, Hardware(hostname="h", architecture="riscv"))) == []
+    assert list(software_mismatches(SoftwareManifest(name="any"), an_agent().announcement)) == []
+
+
+def test_a_package_of_no_known_version_is_told_as_such() -> None:
+    need = SoftwareManifest(name="any", packages={"numpy": ">=2", "mlscope": "", "Python": "3.11"})
+    agent = an_agent(python_version="3.11", image="own/ort:1").announcement
+    assert list(software_mismatches(need, agent)) == [
+        "software any: numpy not known, wanted >=2",
+        "software any: mlscope not known, wanted any",
+    ]
+
+
+MIXED = a_machine(
+    interconnect="",
+    accelerators=(
+        a_gpu(name="A100", memory_bytes=40 * GIB, interconnect="SXM"),
+        a_gpu(name="A100 80GB", memory_bytes=80 * GIB, interconnect="PCIe"),
+        a_gpu(name="L4", memory_bytes=24 * GIB, interconnect="CXL"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("need", "found"),
+    [
+        ({}, []),
+        ({"accelerator": "a100", "accelerator_memory_bytes": 80 * GIB}, []),
+        ({"accelerator": "l4", "accelerator_memory_bytes": 24 * GIB}, []),
+        ({"accelerator": "h200"}, ["A100, A100 80GB, L4, wanted accelerator h200"]),
+        (
+            {"accelerator": "l4", "accelerator_memory_bytes": 40 * GIB},
+            ["accelerator memory 24.0 GiB, wanted 40.0 GiB"],
+        ),
+        ({"accelerator": "a100", "interconnect": "pcie"}, []),
+        (
+            {"accelerator": "a100", "interconnect": "cxl"},
+            ["interconnect PCIe, SXM, wanted cxl"],
+        ),
+        ({"interconnect": "nvlink"}, ["interconnect CXL, PCIe, SXM, wanted nvlink"]),
+    ],
+)
+def test_the_accelerators_that_have_the_name_are_asked_for_the_rest(
+    need: dict[str, Any], found: list[str]
+) -> None:
+    assert list(accelerator_mismatches(MIXED, SystemNeed(**need))) == found
+
+
+def test_a_machine_without_accelerators_has_no_memory_and_no_link_of_them() -> None:
+    need = SystemNeed(accelerator_memory_bytes=GIB, interconnect="nvlink")
+    assert list(accelerator_mismatches(a_machine(), need)) == [
+        "accelerator memory unknown, wanted 1.0 GiB",
+        "interconnect unknown, wanted nvlink",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("device", "image"),
+    [
+        ("cpu", "own/ort:1"),
+        ("", "own/ort:1"),
+        (" CPU ", "own/ort:1"),
+        ("gpu", "own/ort:1-gpu"),
+        ("cuda:1", "own/ort:1-gpu"),
+        ("CUDA", "own/ort:1-cuda"),
+        ("fpga", ""),
+    ],
+)
+def test_a_build_has_an_image_for_the_device_else_for_its_kind(device: str, image: str) -> None:
+    agent = an_agent(hardware=a_machine(architecture="x86_64")).announcement
+    images = {"cpu": "own/ort:1", "gpu": "own/ort:1-gpu", "cuda": "own/ort:1-cuda"}
+    build = BUILD.model_copy(update={"containers": {"arm64": {"cpu": "no"}, "amd64": images}})
+    assert container_of(build, agent, device) == image
+
+
+def test_a_build_without_an_image_for_an_agent_is_told() -> None:
+    agent = an_agent(hardware=a_machine(architecture="riscv64")).announcement
+    assert list(image_mismatches("manifest", agent, BUILD, "cpu")) == [
+        "image not known, framework manifest onnxruntime 1.31.1 gives none for riscv64 cpu"
+    ]
+    assert list(image_mismatches("manifest", agent, None, "cpu")) == [
+        "image not known, and no framework manifest of its version is published"
+    ]
+
+
+def test_an_agent_of_a_catalog_opens_verified_files_whatever_the_option_says() -> None:
+    own = a_model(model=Assets(graph_path="tiny/model.onnx", checksum="sha256:ab"))
+    agent = an_agent(models=tuple(digest[:12] for digest in model_digests([own]))).announcement
+    assert list(disallowed_model(agent, own, {"weights": "unverified"})) == []

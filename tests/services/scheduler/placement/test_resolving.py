@@ -6,28 +6,44 @@ import pytest
 
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.variants import variants_of
+from schemas.agent import CollectorFacts
+from schemas.level import Level
 from schemas.manifest import (
     Assets,
     DatasetManifest,
+    FrameworkManifest,
     FrameworkNeed,
+    HardwareManifest,
     ModelManifest,
     Port,
     Sample,
+    SoftwareManifest,
     Synthetic,
     Variant,
 )
-from schemas.request import Refused
-from schemas.status import Catalog
+from schemas.plan import Subject
+from schemas.request import Refused, SystemNeed
+from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.resolving import (
+    check_collectors,
     dataset_of,
+    described_system,
     model_of,
+    planned_frameworks,
+    planned_system,
     samples_of,
     sent_notes,
     similar_names,
     verifiable,
 )
-from tests.services.scheduler.samples import a_catalog, a_dataset, a_model, a_request
+from tests.services.scheduler.samples import (
+    a_catalog,
+    a_dataset,
+    a_model,
+    a_request,
+    an_agent,
+)
 
 
 def refusal(catalog: Catalog, **wanted: Any) -> Refused:
@@ -183,3 +199,136 @@ def test_of_a_sent_manifest_that_is_as_published_nothing_is_said() -> None:
     own = a_model(version="1.0.1", description="of its own number")
     for sent in ("tiny", published, *variants_of(published), own):
         assert sent_notes(a_request(model=sent, dataset=a_dataset()), catalog) == ()
+
+
+BOX = HardwareManifest(name="box", memory_bytes=1)
+NEW_BOX = HardwareManifest(name="box", version="2.0.0", memory_bytes=2)
+STACK = SoftwareManifest(name="stack", container="own/ort:1")
+
+
+def test_the_manifests_that_a_need_names_take_their_names_places() -> None:
+    catalog = a_catalog(hardware=(BOX, NEW_BOX), software=(STACK,))
+    need = SystemNeed(device="cpu", hardware="box", software="stack")
+    described = described_system(need, catalog)
+    assert described == SystemNeed(device="cpu", hardware=NEW_BOX, software=STACK)
+    assert described_system(SystemNeed(hardware="BOX:<2"), catalog).hardware == BOX
+    own = SystemNeed(hardware=BOX, memory_bytes=5)
+    assert described_system(own, a_catalog()) is own
+
+
+@pytest.mark.parametrize("field", ["hardware", "software"])
+def test_a_need_of_an_unknown_manifest_is_refused_by_its_field(field: str) -> None:
+    with pytest.raises(RequestRefused) as told:
+        described_system(SystemNeed.model_validate({field: "boks"}), a_catalog(hardware=(BOX,)))
+    assert told.value.refused.field == f"system.{field}"
+
+
+def a_subject(**changes: Any) -> Subject:
+    known = {"model": a_model(), "dataset": a_dataset(), "framework": "onnxruntime"}
+    return Subject.model_validate(known | changes)
+
+
+def test_a_plan_keeps_the_manifests_it_was_made_with() -> None:
+    need = SystemNeed(device="cpu", hardware="box", software="stack")
+    planned = planned_system(need, a_subject(hardware=BOX, software=STACK))
+    assert planned == SystemNeed(device="cpu", hardware=BOX, software=STACK)
+    assert planned_system(need, a_subject(software=STACK)).hardware == "box"
+
+
+def test_a_plans_own_build_stands_for_its_published_namesake() -> None:
+    old, new, other = (
+        FrameworkManifest(name=name, version=version)
+        for name, version in (("ort", "1.0"), ("ort", "2.0"), ("torch", "1.0"))
+    )
+    own = FrameworkManifest(name="ORT", version="1.0", defaults={"threads": 2})
+    catalog = a_catalog(frameworks=(old, new, other))
+    assert planned_frameworks(a_subject(framework_manifest=own), catalog) == (own, new, other)
+    assert planned_frameworks(a_subject(), catalog) == (old, new, other)
+
+
+PERF = CollectorFacts(name="perf", levels=(Level.HARDWARE, Level.SYSTEM))
+NVML = CollectorFacts(name="nvml")
+
+
+def collector_refusal(*agents: AgentStatus, **wanted: Any) -> Refused | None:
+    """Return why the collectors of a request are refused; None where they are not."""
+    try:
+        check_collectors(a_request(**wanted), a_catalog(*agents))
+    except RequestRefused as told:
+        return told.refused
+    return None
+
+
+def test_a_collector_that_no_agent_has_is_refused_with_those_there_are() -> None:
+    agents = an_agent("a1", collectors=(PERF,)), an_agent("a2", collectors=(NVML,))
+    assert collector_refusal(*agents, collectors={"nvml": True}) is None
+    refused = collector_refusal(*agents, collectors={"nvlm": True})
+    assert refused is not None
+    assert (refused.error, refused.field) == ("unknown", "collectors.nvlm")
+    assert "nvml" in refused.message
+
+
+@pytest.mark.parametrize("silent", [(), (an_agent("a2"),)], ids=["no agent", "an older one"])
+def test_what_agents_do_not_announce_they_may_have(silent: tuple[AgentStatus, ...]) -> None:
+    agents = (an_agent("a1", collectors=(PERF,)), *silent) if silent else ()
+    catalog = a_catalog().model_copy(update={"agents": agents})
+    check_collectors(a_request(collectors={"own": True}), catalog)
+
+
+@pytest.mark.parametrize(
+    ("switch", "level", "is_refused"),
+    [
+        (True, "framework", True),
+        ({"events": "cycles"}, "framework", True),
+        (False, "framework", False),
+        (True, "system", False),
+        (True, "hardware", False),
+    ],
+)
+def test_a_collector_begins_at_the_least_of_its_levels(
+    switch: Any, level: str, is_refused: bool
+) -> None:
+    agent = an_agent(collectors=(PERF, NVML))
+    refused = collector_refusal(agent, collectors={"perf": switch}, trace_level=level)
+    assert (refused is not None) is is_refused
+    if refused is not None:
+        assert (refused.field, refused.found) == ("trace_level", level)
+        assert refused.allowed == "trace_level system or deeper, where perf begins"
+
+
+def test_another_requests_reserved_agent_says_nothing_of_collectors() -> None:
+    reserved = an_agent("a2", collectors=(NVML,), reserved_for="k1")
+    agents = an_agent("a1", collectors=(PERF,)), reserved
+    assert collector_refusal(*agents, collectors={"nvml": True}) is not None
+    # An import plays back what was collected elsewhere.
+    assert collector_refusal(*agents, collectors={"nvml": True}, key="k1") is None
+
+
+def test_at_most_five_similar_names_are_proposed_and_those_spelt_alike_first() -> None:
+    known = [f"resnet{n}" for n in range(4)] + ["my-resnet9-large", "resnet9b", "tony"]
+    found = similar_names("resnet9", known)
+    assert (len(found), found[0]) == (5, "resnet9b")
+    assert similar_names("resnet9", ["tony", "my-resnet9-very-much-larger"]) == [
+        "my-resnet9-very-much-larger"
+    ]
+
+
+def test_noise_for_a_model_has_its_element_type() -> None:
+    model = a_model(dataset="", inputs=(Port(type="raw", shape=(-1, 3), element_type="int64"),))
+    noise = dataset_of(a_request(), model, a_catalog()).synthetic
+    assert noise == Synthetic(shape=(3,), element_type="int64")
+
+
+@pytest.mark.parametrize("shape", [(), (-1,), (-1, 0), (-1, 4, -1)])
+def test_a_model_of_unknown_shape_takes_no_noise(shape: tuple[int, ...]) -> None:
+    model = a_model(dataset="", inputs=(Port(type="raw", shape=shape),))
+    assert "names none" in refusal(a_catalog(models=(model,))).allowed
+
+
+def test_a_source_that_does_not_say_how_many_samples_it_has_is_taken() -> None:
+    source = {"reader": "folder", "address": "pictures"}
+    unknown = DatasetManifest.model_validate({"name": "own", "source": source})
+    assert samples_of(unknown) == 0
+    assert dataset_of(a_request(dataset=unknown), a_model(), a_catalog()) == unknown
+    counted = DatasetManifest.model_validate({"name": "own", "source": source | {"samples": 7}})
+    assert samples_of(counted) == 7
