@@ -83,9 +83,9 @@ def timed_ms(
 
 def report(kind: str, predict: Any, core: int, rounds: int, calls: int) -> None:
     """Time predict on a `core` beside processes of a kind, and print the ratios."""
-    others = sorted(os.sched_getaffinity(0) - {core})
-    with stopped_processes(WORK_BY_KIND[kind], others) as pids, kept_on(frozenset({core})):
-        singles = {f"core {other}": [pids[other]] for other in others}
+    other_cores = sorted(os.sched_getaffinity(0) - {core})
+    with stopped_processes(WORK_BY_KIND[kind], other_cores) as pids, kept_on(frozenset({core})):
+        singles = {f"core {other_core}": [pids[other_core]] for other_core in other_cores}
         single_ms = timed_ms(predict, {"alone": [], **singles}, rounds, calls)
         ratios = {name: median(single_ms[name]) / median(single_ms["alone"]) for name in singles}
         worst = max(ratios, key=lambda name: ratios[name])

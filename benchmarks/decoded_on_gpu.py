@@ -29,7 +29,7 @@ from schemas.plan import WorkOrder
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 
-WANTED = (
+CASE_NAMES = (
     "resnet50 float32 256",
     "resnet50 bfloat16 32",
     "resnet50 bfloat16 256",
@@ -56,15 +56,15 @@ def rate(session: Session, order: WorkOrder, opener: SessionOpener, run: str) ->
     """Return the median rate of one run of an order."""
     plans = tuple(plan for plan in order.session.runs if plan.run == run)
     plan = order.session.model_copy(update={"runs": plans})
-    one = order.model_copy(update={"session": plan, "runs": (run,)})
-    blocks, _ = measured(session, one, lambda: (0.0, 0.0), opener)
+    run_order = order.model_copy(update={"session": plan, "runs": (run,)})
+    blocks, _ = measured(session, run_order, lambda: (0.0, 0.0), opener)
     return median(blocks.samples_per_s[run])
 
 
 def main() -> int:
     """Print the rates of each case, decoded on the host and on the GPU."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=WANTED)
+    parser.add_argument("--only", nargs="*", default=CASE_NAMES)
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     import torch

@@ -216,18 +216,18 @@ def limited_memory(folder: Path) -> tuple[str, int]:
     return outcomes[0].conditions.samples, outcomes[0].conditions.prepared_bytes
 
 
-def prepared_over(rounds: int, *others: str) -> dict[str, list[float]]:
-    """Return our rate of preparation on one core over that of each of `others`, of each round."""
+def prepared_over(rounds: int, *peers: str) -> dict[str, list[float]]:
+    """Return our rate of preparation on one core over that of each of `peers`, of each round."""
     bodies = shipped_photographs()
     contestants = contestants_of(bodies)[0]
     passes = {
         name: lambda prepare=contestants[name]: [prepare(n) for n in range(len(bodies))]
-        for name in (OURS, *others)
+        for name in (OURS, *peers)
     }
     seconds = in_turns(passes, rounds)
     return {
-        name: [other / ours for other, ours in zip(seconds[name], seconds[OURS], strict=True)]
-        for name in others
+        name: [peer_s / ours_s for peer_s, ours_s in zip(seconds[name], seconds[OURS], strict=True)]
+        for name in peers
     }
 
 

@@ -78,7 +78,7 @@ class Watched:
         self.rows.append((began_ns, ended_ns, cpu_ns, waited_ns, *parts_ns[:2]))
         return outputs
 
-    def taken(self) -> tuple[list[float], float]:
+    def take_medians(self) -> tuple[list[float], float]:
         """Return the medians of `COLUMNS` (ms), and of the pause between calls (s); forget all."""
         rows, self.rows = np.array(self.rows[10:]), []
         wall, cpu, waited = rows[:, 1] - rows[:, 0], rows[:, 2], rows[:, 3]
@@ -103,31 +103,31 @@ def in_a_row(
             if pause_s:
                 wait(pause_s)
             watched.predict(session.slots[number % len(session.slots)].inputs)
-    return watched.taken()[0]
+    return watched.take_medians()[0]
 
 
 @contextmanager
 def writer(arrays: Sequence[Any]) -> Iterator[Callable[[float], None]]:
     """Yield what has another process write one of some shared arrays after the other."""
-    (asked, asking), (told, telling) = os.pipe(), os.pipe()
+    (question_end, asking), (answer_end, telling) = os.pipe(), os.pipe()
     pid = os.fork()
     if not pid:
         os.close(asking)  # else it would never see the end
         contents = [np.array(array) for array in arrays]
         for number in itertools.count():
-            if not os.read(asked, 1):
+            if not os.read(question_end, 1):
                 os._exit(0)
             arrays[number % len(arrays)][:] = contents[number % len(arrays)]
             os.write(telling, b"1")
 
     def write(_: float) -> None:
         os.write(asking, b"1")
-        os.read(told, 1)
+        os.read(answer_end, 1)
 
     try:
         yield write
     finally:
-        for descriptor in (asked, asking, told, telling):
+        for descriptor in (question_end, asking, answer_end, telling):
             os.close(descriptor)
         os.waitpid(pid, 0)
 
@@ -168,7 +168,7 @@ def turns(
     def streamed() -> list[float]:
         nonlocal pause_s
         measured(beside, order, lambda: (0.0, 0.0), opener)
-        row, pause_s = watched.taken()
+        row, pause_s = watched.take_medians()
         return row
 
     def written() -> list[float]:

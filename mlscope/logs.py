@@ -73,8 +73,8 @@ class JsonFormatter(LineFormatter):
             )
             return value if is_number else redact(str(value))
 
-        said = {name: of_json(value) for name, value in self.pairs(record).items()}
-        return json.dumps(said, allow_nan=False)
+        fields = {name: of_json(value) for name, value in self.pairs(record).items()}
+        return json.dumps(fields, allow_nan=False)
 
 
 _FORMATTERS = {"text": LineFormatter, "json": JsonFormatter}

@@ -140,14 +140,16 @@ def wanted_rows(parts: Mapping[str, Figures]) -> list[list[str]]:
     ]
     if preparation := parts.get(PREPARATION):
         together = preparation["together_per_s"]
-        many = f"{preparation['processes']} processes (1/s)"
+        processes = f"{preparation['processes']} processes (1/s)"
         over = preparation["over_calls_alone"]
         rows += [
             _figure("preparation per core / the libraries' calls", over, PER_CORE),
-            _figure(f"preparation, bit for bit, {many}", [together[OURS]], PREPARED_PER_S),
+            _figure(f"preparation, bit for bit, {processes}", [together[OURS]], PREPARED_PER_S),
         ]
         if FAST in together:
-            rows.append(_figure(f"preparation, native, {many}", [together[FAST]], NATIVE_PER_S))
+            rows.append(
+                _figure(f"preparation, native, {processes}", [together[FAST]], NATIVE_PER_S)
+            )
     if decoding := parts.get(DECODING):
         turns = decoding["per_s"].get("device", [])
         if values := [turn["prepared"] for turn in turns]:

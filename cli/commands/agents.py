@@ -30,11 +30,11 @@ async def agents(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         catalog = await client.catalog(kind="agent")
     own = members.keys
-    seen = [_row(status, own) for status in catalog.agents]
-    unseen = own.keys() - {row["agent"] for row in seen}
+    announced = [_row(status, own) for status in catalog.agents]
+    unseen = own.keys() - {row["agent"] for row in announced}
     invited = members.invitations(time.time())
     rows = [
-        *seen,
+        *announced,
         *(_unseen(agent, "joined, never seen", "", "own") for agent in unseen),
         *(
             _unseen(agent, "invited", f"until {_clock(ends_s)}", "invitation")

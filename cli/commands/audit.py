@@ -64,7 +64,7 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
         ManifestWithdrawn: lambda fact: ("", f"{fact.name}:{fact.version}", fact.kind),
     }
 )
-"""What counts as a action: who did it, to what, and more about it."""
+"""What counts as an action: who did it, to what, and more about it."""
 
 
 async def audit(arguments: argparse.Namespace) -> int:
@@ -85,6 +85,6 @@ async def audit(arguments: argparse.Namespace) -> int:
 
 
 def _row(action: Recorded) -> tuple[object, ...]:
-    who, what, details = _ACTIONS[type(action.fact)](action.fact)
+    who, subject, details = _ACTIONS[type(action.fact)](action.fact)
     at = datetime.fromtimestamp(action.envelope.time_ns / 1e9, UTC).isoformat(timespec="seconds")
-    return at, who, action.fact.schema_name(), what, details
+    return at, who, action.fact.schema_name(), subject, details

@@ -69,8 +69,8 @@ async def become_member(invitation: Invitation, folder: Path) -> None:
     key is known by then. Raises as `join` does.
     """
     partial = folder.with_name(f"{folder.name}.partial")
-    for made in (folder, partial):
-        made.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for keys_folder in (folder, partial):
+        keys_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     member = json.dumps({"agent": invitation.agent, "url": invitation.url}) + "\n"
     # A key says who the machine is: as another agent, or to another cluster, it has another key.
     if _text_of(folder / "member.json") == member:

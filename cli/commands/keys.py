@@ -102,12 +102,12 @@ def _write_certificates(out: Path, hosts: Sequence[str], owner: int | None) -> N
         from cli.cluster.keys.certificates import ensure_certificate
     except ModuleNotFoundError as error:
         raise Misused(f"--broker needs {error.name}: pip install 'mlscope[tls]'") from error
-    made = ensure_certificate(out / "tls", *hosts)
-    assert made.authority is not None
-    for source in (made.certificate, made.key, made.authority):
+    certificate = ensure_certificate(out / "tls", *hosts)
+    assert certificate.authority is not None
+    for source in (certificate.certificate, certificate.key, certificate.authority):
         write_secret(out / "nats" / source.name, source.read_text("ascii"))
-    authority = out / "authority" / made.authority.name
-    write_secret(authority, made.authority.read_text("ascii"))
+    authority = out / "authority" / certificate.authority.name
+    write_secret(authority, certificate.authority.read_text("ascii"))
     _set_owner(authority, owner, _EVERYBODY)
 
 

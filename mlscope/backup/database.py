@@ -49,10 +49,10 @@ def check_database(address: str, reader: Reader) -> None:
     """Check that a migrated database can take a backup. Raises NotEmpty, NewerBackup."""
     contents = reader.contents
     with _reading(address) as session:
-        known = {tuple(row) for row in session.execute(_MIGRATIONS).fetchall()}
+        applied = {tuple(row) for row in session.execute(_MIGRATIONS).fetchall()}
         columns = dict(session.execute(_TABLES).fetchall())
         is_newer = any(
-            (component, version) not in known
+            (component, version) not in applied
             for component, versions in contents.migrations.items()
             # Views, and what is for TimescaleDB or for plain PostgreSQL alone, hold no rows.
             for version in filter(_FILE.fullmatch, versions)

@@ -229,12 +229,12 @@ def durable_of(service: str, stream: str) -> Durable | None:
 
 def matches(filter_subject: str, subject: str) -> bool:
     """Tell whether a literal `subject` is on a filter (`*` is one token, a final `>` the rest)."""
-    wanted, tokens = filter_subject.split("."), subject.split(".")
-    if wanted[-1] == ">":
-        wanted = wanted[:-1]
-        if len(tokens) <= len(wanted):
+    pattern, tokens = filter_subject.split("."), subject.split(".")
+    if pattern[-1] == ">":
+        pattern = pattern[:-1]
+        if len(tokens) <= len(pattern):
             return False
-        tokens = tokens[: len(wanted)]
-    return len(wanted) == len(tokens) and all(
-        expected in ("*", token) for expected, token in zip(wanted, tokens, strict=True)
+        tokens = tokens[: len(pattern)]
+    return len(pattern) == len(tokens) and all(
+        expected in ("*", token) for expected, token in zip(pattern, tokens, strict=True)
     )

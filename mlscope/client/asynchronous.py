@@ -157,8 +157,8 @@ class AsyncClient:
 
     async def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
-        whole = await self.whole_id(evaluation)
-        return ResultTables(await whole_tables(self.bus, whole, names))
+        evaluation_id = await self.whole_id(evaluation)
+        return ResultTables(await whole_tables(self.bus, evaluation_id, names))
 
     @accepting(most="limit")  # its name until release 0.3
     async def predictions(self, evaluation: str, run: str = "", limit: int = 0) -> Predictions:
@@ -194,8 +194,8 @@ class AsyncClient:
         `terms`: prices ($ an hour by agent), most_latency_ns, most_cost ($ a million inferences),
         least_accuracy. Raises CommandRefused.
         """
-        whole = [await self.whole_id(evaluation) for evaluation in evaluations]
-        return await figures_of(self.bus, whole, **terms)
+        evaluation_ids = [await self.whole_id(evaluation) for evaluation in evaluations]
+        return await figures_of(self.bus, evaluation_ids, **terms)
 
     async def explore(self, table: str = "", **constraints: Any) -> Explored:
         """Return the newest figures of many evaluations as a table, such as accuracy_latency.

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from mlscope.datasets.errors import BadRecord, FileBroken, LayoutMissing, PathEscapes
 from mlscope.datasets.truth import Truth
+from mlscope.old_names import accepting
 
 T = TypeVar("T")
 
@@ -69,9 +70,10 @@ class Dataset(LazySequence[Any]):
         self.classes = tuple(classes)
         self._sample, self._truth, self._close = sample, truth, close
 
-    def first(self, most: int) -> "Dataset":
-        """Return the first `most` samples; 0 means all. Closing it closes this dataset."""
-        count = min(len(self), most) if most else len(self)
+    @accepting(most="limit")  # its name until release 0.3
+    def first(self, limit: int) -> "Dataset":
+        """Return the first `limit` samples; 0 means all. Closing it closes this dataset."""
+        count = min(len(self), limit) if limit else len(self)
         return Dataset(count, self._sample, self._truth, self.classes, self._close)
 
     def close(self) -> None:

@@ -45,13 +45,13 @@ def best(estimates: Sequence[Estimate], *, is_largest: bool = True) -> Best:
     if not estimates:
         raise NoValues
     sign = -1.0 if is_largest else 1.0
-    first, *others = sorted(range(len(estimates)), key=lambda at: sign * estimates[at].value)
+    first, *later = sorted(range(len(estimates)), key=lambda at: sign * estimates[at].value)
 
     def is_rival(place: int) -> bool:
         above, below = (first, place) if is_largest else (place, first)
         return not are_told_apart(estimates[below], estimates[above])
 
-    return Best(first, tuple(place for place in others if is_rival(place)))
+    return Best(first, tuple(place for place in later if is_rival(place)))
 
 
 def are_told_apart(below: Estimate, above: Estimate) -> bool:

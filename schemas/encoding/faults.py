@@ -41,8 +41,8 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
         name = str(error["loc"][-1])
         fields = [field for message in messages for field in message.model_fields]
         similar = get_close_matches(name, fields, n=2)
-        known = f"there are: {', '.join(fields)}"
-        hint = f"did you mean {' or '.join(similar)}?" if similar else known
+        existing = f"there are: {', '.join(fields)}"
+        hint = f"did you mean {' or '.join(similar)}?" if similar else existing
         expected = f"unknown field {name}; {hint}"
     else:
         expected = "a value is required" if is_missing else error["msg"].removeprefix(_PREFIX)

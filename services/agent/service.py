@@ -111,7 +111,8 @@ class Agent:
         await asyncio.to_thread(clear_dead, self._parent)
         if not self._settings.opens_any_model:
             own = await asyncio.to_thread(list, read_manifests(self._settings.manifests_folder))
-            self._models = model_digests(one for one in own if isinstance(one, ModelManifest))
+            models = (manifest for manifest in own if isinstance(manifest, ModelManifest))
+            self._models = model_digests(models)
         await self._announce()
         subjects = await Commands(self.orders, self._sessions).open(self._bus, self.id)
         version = package_version("mlscope") or "0.0.0"

@@ -63,8 +63,8 @@ class Patience:
 
     def forget_all_but(self, evaluations: Iterable[str]) -> None:
         """Forget every evaluation that is not among `evaluations`."""
-        kept = set(evaluations)
-        for name in [name for name in self._seen if name not in kept]:
+        remembered = set(evaluations)
+        for name in [name for name in self._seen if name not in remembered]:
             del self._seen[name]
 
 

@@ -8,6 +8,7 @@ import pytest
 from mlscope.client import AsyncClient, Client
 from mlscope.client.asynchronous import AsyncEvaluation
 from mlscope.client.synchronous import Evaluation
+from mlscope.datasets.dataset import Dataset
 from mlscope.old_names import accepting
 
 
@@ -27,9 +28,10 @@ def test_an_old_name_means_the_new_one() -> None:
     [
         *(client.trace for client in (AsyncClient, AsyncEvaluation, Client, Evaluation)),
         *(client.predictions for client in (AsyncClient, Client)),
+        Dataset.first,
     ],
 )
-def test_the_clients_methods_take_most_as_limit(method: Callable[..., object]) -> None:
+def test_methods_of_release_0_1_take_most_as_limit(method: Callable[..., object]) -> None:
     values = (None for _ in signature(method).parameters)
     with pytest.raises(TypeError, match="multiple values for argument 'limit'"):
         method(*values, most=1)

@@ -79,7 +79,7 @@ def ensure_certificate(folder: Path, *addresses: str) -> Certificate:
     Authority and certificate are made where they are missing or no longer fit.
     """
     authority_file, authority_key_file = folder / "authority.pem", folder / "authority.key"
-    made = Certificate(folder / "server.pem", folder / "server.key", authority_file)
+    files = Certificate(folder / "server.pem", folder / "server.key", authority_file)
     if not (authority_key_file.exists() and authority_file.exists()):
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"mlscope authority of {socket.gethostname()}")
@@ -87,15 +87,15 @@ def ensure_certificate(folder: Path, *addresses: str) -> Certificate:
         is_authority = x509.BasicConstraints(ca=True, path_length=0)
         draft = _draft(name, name, key, _AUTHORITY_DAYS).add_extension(is_authority, critical=True)
         _sign(authority_file, draft, key)
-        made.certificate.unlink(missing_ok=True)
+        files.certificate.unlink(missing_ok=True)
     names = {*addresses, LOOPBACK, "localhost", socket.gethostname()}
-    if not _fits(made, names):
-        _make_server_certificate(made, authority_file, authority_key_file, names)
-    return made
+    if not _fits(files, names):
+        _make_server_certificate(files, authority_file, authority_key_file, names)
+    return files
 
 
 def _make_server_certificate(
-    made: Certificate, authority_file: Path, authority_key_file: Path, names: set[str]
+    files: Certificate, authority_file: Path, authority_key_file: Path, names: set[str]
 ) -> None:
     """Make a new key, and a certificate for `names` that the authority signs."""
     authority = x509.load_pem_x509_certificate(authority_file.read_bytes())
@@ -113,15 +113,15 @@ def _make_server_certificate(
         signer,
     ):
         draft = draft.add_extension(extension, critical=False)
-    _write_key(made.key, key)
-    _sign(made.certificate, draft, authority_key)
+    _write_key(files.key, key)
+    _sign(files.certificate, draft, authority_key)
 
 
-def _fits(made: Certificate, names: set[str]) -> bool:
+def _fits(files: Certificate, names: set[str]) -> bool:
     """Tell whether the certificate is there, is for these names alone, and half its life left."""
-    if not (made.certificate.exists() and made.key.exists()):
+    if not (files.certificate.exists() and files.key.exists()):
         return False
-    certificate = x509.load_pem_x509_certificate(made.certificate.read_bytes())
+    certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
     extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     is_fresh = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC) > _RENEW_BELOW
     return is_fresh and {str(general.value) for general in extension.value} == names

@@ -117,16 +117,16 @@ class NatsServer(Server):
         public = {name: key.public for name, key in server_keys.items()}
         # The broker starts with no configuration that has a broken key, or one key twice: whoever
         # hands in another's key gets none.
-        taken = set(public.values())
+        public_keys = set(public.values())
         people = []
         for person in People(people_folder(self.folder)).all():
-            if is_public_key(person.public_key) and person.public_key not in taken:
+            if is_public_key(person.public_key) and person.public_key not in public_keys:
                 people.append(person)
-                taken.add(person.public_key)
+                public_keys.add(person.public_key)
         for name, key in Members(self.folder).users().items():
-            if key not in taken:
+            if key not in public_keys:
                 public[name] = key
-                taken.add(key)
+                public_keys.add(key)
         return nats_conf(self.layout(), public, people=people)
 
     def layout(self) -> NatsLayout:

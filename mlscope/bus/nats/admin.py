@@ -226,9 +226,10 @@ class Admin:
         while waiting and asyncio.get_running_loop().time() < deadline_s:
             info = await self._call(f"$JS.API.STREAM.INFO.{waiting[0]}", {})
             servers = info.get("cluster") or {}
-            others = servers.get("replicas") or []
-            is_whole = len(others) == info["config"]["num_replicas"] - 1
-            if is_whole and servers.get("leader") and all(one["current"] for one in others):
+            replicas = servers.get("replicas") or []
+            is_whole = len(replicas) == info["config"]["num_replicas"] - 1
+            is_current = all(replica["current"] for replica in replicas)
+            if is_whole and servers.get("leader") and is_current:
                 waiting.pop(0)
             else:
                 await asyncio.sleep(_COPYING_PAUSE_S)

@@ -256,7 +256,7 @@ class Puller:
             stored = await stored_message(self.connection, self.durable.stream, order.sequence)
             if stored is None:
                 raise ValueError(f"{self.durable.stream} no longer has message {order.sequence}")
-            if not any(matches(wanted, stored.subject) for wanted in self.durable.filters):
+            if not any(matches(pattern, stored.subject) for pattern in self.durable.filters):
                 raise ValueError(f"{stored.subject} is not for the durable {self.durable.name}")
         except (BusError, ValueError) as error:
             self.connection.send_soon(request.reply, FAILED + str(error).encode())

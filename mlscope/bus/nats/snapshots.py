@@ -76,5 +76,5 @@ async def restore_stream(
     place = str(answer["deliver_subject"])
     for chunk in chain(chunks, (b"",)):
         reply = await connection.request(place, chunk, timeout_s=_CHUNK_WITHIN_S)
-        if reply.data and "error" in (told := json.loads(reply.data)):
-            raise ServerRefused.of(api, told["error"])
+        if reply.data and "error" in (answer := json.loads(reply.data)):
+            raise ServerRefused.of(api, answer["error"])

@@ -108,16 +108,16 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         os.close(descriptor)
 
 
-def _drop_capabilities(kept: Collection[int]) -> None:
-    """Give up every capability but those `kept`, in this thread and in all that it starts."""
+def _drop_capabilities(retained: Collection[int]) -> None:
+    """Give up every capability but those `retained`, in this thread and in all that it starts."""
     libc = _libc()
     for capability in range(_LAST_CAPABILITY + 1):
-        if capability not in kept:
+        if capability not in retained:
             libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # EINVAL beyond the kernel's last
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     current = (ctypes.c_uint32 * 6)()
     _checked(libc.capget(header, current))
-    mask = sum(1 << capability for capability in kept)
+    mask = sum(1 << capability for capability in retained)
     for half in (0, 1):
         for kind in (0, 1, 2):
             current[3 * half + kind] &= (mask >> (32 * half)) & 0xFFFFFFFF

@@ -47,7 +47,7 @@ def declared_devices(framework: str) -> DeclaredDevices | None:
 def _devices_by_name(point: EntryPoint) -> Mapping[str, Sequence[Accelerator]]:
     """Return what a package finds, by names in lower case. Raises DevicesNotFound."""
     try:
-        found = cast("FindDevices", point.load())()
-        return {str(name).lower(): tuple(devices) for name, devices in found.items()}
+        declared = cast("FindDevices", point.load())()
+        return {str(name).lower(): tuple(devices) for name, devices in declared.items()}
     except Exception as error:  # the package's code raises what it likes
         raise DevicesNotFound(point.name, str(error) or type(error).__name__) from error

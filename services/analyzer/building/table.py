@@ -324,5 +324,5 @@ def distinct_name(row: Row, rows: Iterable[Row], index: str = "layer", name: str
     `rows` are those that the sentence is about; `index` and `name` are the columns with a layer's
     index and its name.
     """
-    of_name = {other[index] for other in rows if other[name] == row[name]}
+    of_name = {peer[index] for peer in rows if peer[name] == row[name]}
     return f"{row[name]} (index {row[index]})" if len(of_name) > 1 else str(row[name])

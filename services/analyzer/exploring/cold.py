@@ -43,10 +43,10 @@ def cold_starts(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     add_subjects(cells)
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
-    most = max(cells, key=lambda row: float(row["times"]))
+    slowest = max(cells, key=lambda row: float(row["times"]))
     verdict = (
-        f"{most['subject']} has the costliest first prediction: {format_time(most['first_run'])}, "
-        f"{number(most['times'], 3)} times a warm one."
+        f"{slowest['subject']} has the costliest first prediction: "
+        f"{format_time(slowest['first_run'])}, {number(slowest['times'], 3)} times a warm one."
     )
     notes = ["a first prediction is measured once: it has no interval"]
     return make_table(EXPLORATION, cells, verdict, notes)

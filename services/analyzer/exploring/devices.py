@@ -48,9 +48,10 @@ def devices(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         )
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
-    most = max(cells, key=lambda row: float(row["speedup"] or 0.0))
-    text = estimate_text(most, "speedup", "")
-    return make_table(EXPLORATION, cells, f"{most['model']} gains the most: {text} times on a GPU.")
+    fastest = max(cells, key=lambda row: float(row["speedup"] or 0.0))
+    text = estimate_text(fastest, "speedup", "")
+    verdict = f"{fastest['model']} gains the most: {text} times on a GPU."
+    return make_table(EXPLORATION, cells, verdict)
 
 
 EXPLORATION = Exploration(

@@ -47,7 +47,7 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
             continue
         base, best = rated[min(rated)], fastest_of(rated.values())
         for size, row in sorted(rated.items()):
-            margins = [margin_in(one, "samples_per_s") for one in (row, base)]
+            margins = [margin_in(side, "samples_per_s") for side in (row, base)]
             gain = Margin(1.0, 1.0, 1.0) if row is base else ratio(*margins)
             cells.append(
                 {

@@ -75,7 +75,7 @@ class Prepared:
 
         A width of 0 is that of the finest.
         """
-        fine = [each for each in self.resolutions if each.width_ns <= width_ns]
+        fine = [tiles for tiles in self.resolutions if tiles.width_ns <= width_ns]
         return fine[-1] if fine else None
 
 

@@ -99,13 +99,14 @@ def _store(path: Path, picture: bytes) -> None:
         partial.write_bytes(picture)
         partial.replace(path)
         facts = sorted(
-            (one.stat().st_mtime, one.stat().st_size, one) for one in path.parent.iterdir()
+            (stored.stat().st_mtime, stored.stat().st_size, stored)
+            for stored in path.parent.iterdir()
         )
         surplus = sum(size for _, size, _ in facts) - _MOST_STORED_BYTES
-        for _, size, one in facts:
+        for _, size, stored in facts:
             if surplus <= 0:
                 break
-            one.unlink(missing_ok=True)
+            stored.unlink(missing_ok=True)
             surplus -= size
 
 

@@ -105,8 +105,8 @@ class StatusView:
         """The instances that answer, and a row for each service of which none does."""
         rows = []
         for service in SERVICES:
-            figures = [one for one in self.standing.figures if one.service == service]
-            rows += [InstanceRow(service, one) for one in figures] or [InstanceRow(service)]
+            own = [figures for figures in self.standing.figures if figures.service == service]
+            rows += [InstanceRow(service, figures) for figures in own] or [InstanceRow(service)]
         return rows
 
     @property
@@ -123,8 +123,12 @@ class StatusView:
     @property
     def lost_evaluations(self) -> int:
         """How many evaluations lack rows in the database that the log says are stored."""
-        collectors = [one for one in self.standing.figures if one.service == "collector"]
-        return int(max((one.number("lost_evaluations") for one in collectors), default=0))
+        lost = (
+            figures.number("lost_evaluations")
+            for figures in self.standing.figures
+            if figures.service == "collector"
+        )
+        return int(max(lost, default=0))
 
     @property
     def backlogs(self) -> Sequence[BacklogRow]:

@@ -58,18 +58,18 @@ async def predict(request: Request) -> Response:
                     if part
                 )
             )
-            by_name = {one.file: one for part in parts for one in part}
+            by_name = {prediction.file: prediction for part in parts for prediction in part}
             predicted = [by_name[upload.name] for upload in uploads]
     except TimeoutError:
         raise NotAnswering("predict", f"no answer in {_LIMIT_S:.0f} s") from None
     answers = [
         {
-            "file": one.file,
-            "error": one.error,
-            "evaluation": one.evaluation,
-            "answers": [asdict(line) for line in feature_lines(one.features)],
+            "file": prediction.file,
+            "error": prediction.error,
+            "evaluation": prediction.evaluation,
+            "answers": [asdict(line) for line in feature_lines(prediction.features)],
         }
-        for one in predicted
+        for prediction in predicted
     ]
     return as_json({"model": body.get("model"), "predictions": answers})
 

@@ -26,9 +26,9 @@ def sample_upload(name: str, fields: Any, datasets: Sequence[DatasetManifest]) -
         raise MalformedMessage(field=field, found=repr(fields)[:80], expected=expected)
     if "address" in fields:
         return _at_address(name, field, fields)
-    wanted, number = str(fields.get("dataset")), fields.get("sample")
+    dataset_name, number = str(fields.get("dataset")), fields.get("sample")
     for dataset in datasets:
-        if wanted not in (dataset.name, f"{dataset.name}:{dataset.version}"):
+        if dataset_name not in (dataset.name, f"{dataset.name}:{dataset.version}"):
             continue
         if not isinstance(number, int) or not 0 <= number < len(dataset.samples):
             expected = f"a number from 0 to {len(dataset.samples) - 1}"
@@ -43,7 +43,7 @@ def sample_upload(name: str, fields: Any, datasets: Sequence[DatasetManifest]) -
             raise MalformedMessage(field=f"{field}.sample", found=str(number), expected=expected)
         return Upload(name, address=sample.path, sha256=sample.sha256)
     expected = "a dataset of the catalog that lists its samples"
-    raise MalformedMessage(field=f"{field}.dataset", found=wanted[:80], expected=expected)
+    raise MalformedMessage(field=f"{field}.dataset", found=dataset_name[:80], expected=expected)
 
 
 def _at_address(name: str, field: str, fields: Mapping[str, Any]) -> Upload:

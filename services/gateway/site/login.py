@@ -38,7 +38,7 @@ async def login(request: Request) -> Response:
             break
     typed = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
     tokens = tokens_of(token, request.app.state.people)
-    good = [known for known in tokens if hmac.compare_digest(typed.encode(), known.encode())]
+    good = [token for token in tokens if hmac.compare_digest(typed.encode(), token.encode())]
     if not good:
         failures.add(address, time.monotonic())
         return rendered(request, LoginView("Nobody has this token."), 401)

@@ -217,8 +217,13 @@ def check_collectors(request: Evaluate, catalog: Catalog) -> None:
             similar = similar_names(name, collectors)
             raise unknown(f"collectors.{name}", name, similar, collectors)
     for name, switch in request.collectors.items():
-        own = (each for agent in agents for each in agent.collectors if each.name == name)
-        levels = [level for collector in own for level in collector.levels]
+        levels = [
+            level
+            for agent in agents
+            for collector in agent.collectors
+            if collector.name == name
+            for level in collector.levels
+        ]
         if switch is not False and levels and min(levels) > request.trace_level:
             first, level = min(levels).name.lower(), request.trace_level.name.lower()
             deeper = f"trace_level {first} or deeper, where {name} begins"
@@ -231,9 +236,9 @@ def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
     Those that contain the name, of three letters or more, come after those that are spelt alike.
     """
     by_lower = {candidate.lower(): candidate for candidate in sorted(set(candidates))}
-    wanted = name.lower()
-    similar = difflib.get_close_matches(wanted, by_lower, n=5, cutoff=0.6)
-    longer = [lower for lower in by_lower if len(wanted) > 2 and wanted in lower]
+    lower_name = name.lower()
+    similar = difflib.get_close_matches(lower_name, by_lower, n=5, cutoff=0.6)
+    longer = [lower for lower in by_lower if len(lower_name) > 2 and lower_name in lower]
     return [by_lower[lower] for lower in dict.fromkeys([*similar, *longer])][:5]
 
 

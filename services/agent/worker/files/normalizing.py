@@ -51,9 +51,9 @@ def _normalization(port: Port) -> Normalization | None:
     is_last = (normalize.operator, cast.operator) == _MOVABLE
     if not (is_picture and is_last and element_type == "float32"):
         return None
-    given = Parameters(normalize.operator, normalize.parameters)
-    mean = given.per_channel(("mean",), default=0.0)
-    scale = given.per_channel(("scale", "rescale"), default=1.0)
+    parameters = Parameters(normalize.operator, normalize.parameters)
+    mean = parameters.per_channel(("mean",), default=0.0)
+    scale = parameters.per_channel(("scale", "rescale"), default=1.0)
     channels = max(len(mean), len(scale))
     values = np.arange(256, dtype=np.uint8).reshape(256, 1, 1).repeat(channels, axis=2)
     layout = cast.parameters.get("data_layout", cast.parameters.get("layout", "HWC"))
@@ -61,7 +61,7 @@ def _normalization(port: Port) -> Normalization | None:
     return Normalization(
         mean=mean,
         scale=scale,
-        factor=given.number("rescale_factor", default=1.0),
+        factor=parameters.number("rescale_factor", default=1.0),
         channels_first=str(layout).upper().endswith("CHW"),
         on_host=on_host.reshape(256, channels),
     )

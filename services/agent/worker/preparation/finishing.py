@@ -49,7 +49,7 @@ class FinishingProcess:
         for _ in range(_MOST_TRIES):
             process = self._running()
             try:
-                return self._asked(process, outputs)
+                return self._answer_of(process, outputs)
             except OSError:
                 ending = self._ended(process)
         raise FinishFailed(ending)
@@ -83,7 +83,7 @@ class FinishingProcess:
                 raise FinishFailed(error.reason) from error
         return self._process
 
-    def _asked(self, process: ForkedProcess, outputs: Tensors) -> Finished | None:
+    def _answer_of(self, process: ForkedProcess, outputs: Tensors) -> Finished | None:
         """Send outputs to a process and return its answer. Raises OSError, FinishFailed."""
         until_ns = now_ns() + self._timeout_ns
 

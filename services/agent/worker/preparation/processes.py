@@ -110,7 +110,7 @@ class PreparingProcesses:
         Raises ProcessesUnavailable.
         """
         fields = {"layout": layout.fields(), "names": list(names)}
-        self._asked(MAP, fields, [arena_fd, *(wake.fileno() for wake in wakes)])
+        self._answer_to(MAP, fields, [arena_fd, *(wake.fileno() for wake in wakes)])
 
     def fork(self, number: int) -> ForkedProcess:
         """Return a new process, which is to be known by its `number`. Raises ProcessesUnavailable.
@@ -127,7 +127,7 @@ class PreparingProcesses:
         orders, child_end = socket.socketpair(socket.AF_UNIX, kind)
         with child_end:
             try:
-                pid = self._asked(request, number, [child_end.fileno()])
+                pid = self._answer_to(request, number, [child_end.fileno()])
             except ProcessesUnavailable:
                 orders.close()
                 raise
@@ -139,7 +139,7 @@ class PreparingProcesses:
             process.kill()
         process.orders.close()
         try:
-            code = self._asked(REAP, process.pid)
+            code = self._answer_to(REAP, process.pid)
         except ProcessesUnavailable as error:
             return error.reason
         if code < 0:
@@ -156,7 +156,7 @@ class PreparingProcesses:
             self._process.wait()
         self._has_ended.set()
 
-    def _asked(self, request: str, argument: Any, descriptors: Sequence[int] = ()) -> int:
+    def _answer_to(self, request: str, argument: Any, descriptors: Sequence[int] = ()) -> int:
         body = msgpack.packb([request, argument])
         try:
             socket.send_fds(self._channel, [body], list(descriptors))

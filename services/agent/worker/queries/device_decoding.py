@@ -46,15 +46,15 @@ def decoded_on_device(
     forms = _forms_on_device(operators)
     if not forms:
         raise BadOption(OPTION, "device", "host: the first step is not a decode to RGB or BGR")
-    head, rest = operators[: len(forms)], operators[len(forms) :]
+    head, tail = operators[: len(forms)], operators[len(forms) :]
     steps = predictor.picture_steps(forms)
     note = _difference_note(steps, head, sample)
     decode = replace(head[0], library=steps.library, notes=(note,))
     others = [replace(operator, library="") for operator in head[1:]]
-    orders = _orders_of(rest)
+    orders = _orders_of(tail)
     count = len(head) if orders is None else len(operators)
     decoding = DeviceDecoding(steps, count, orders)
-    port = replace(ports[0], steps=(decode, *others, *linked(rest)), device_decoding=decoding)
+    port = replace(ports[0], steps=(decode, *others, *linked(tail)), device_decoding=decoding)
     return replace(pipeline, before=(port,))
 
 
@@ -69,13 +69,13 @@ def _forms_on_device(operators: Sequence[Operator]) -> list[DeviceForm]:
     return forms
 
 
-def _orders_of(rest: Sequence[Operator]) -> tuple[tuple[int, ...], ...] | None:
-    """Return the orders that the `rest` of the steps give to a picture of bytes.
+def _orders_of(tail: Sequence[Operator]) -> tuple[tuple[int, ...], ...] | None:
+    """Return the orders that the `tail` of the steps give to a picture of bytes.
 
     None where they do more than that.
     """
     bytes_types = (None, np.dtype(np.uint8))
-    forms = [operator.forms for operator in rest]
+    forms = [operator.forms for operator in tail]
     if any(form.order is None or form.element_type not in bytes_types for form in forms):
         return None
     return tuple(form.order for form in forms if form.order)

@@ -99,9 +99,9 @@ class PreparedBatches:
 
     def take_slot(self, name: BatchName) -> Slot:
         """Return the slot to prepare a needed batch in: its own, a new one, or one not needed."""
-        known = self._batches.pop(name, None)
-        if known is not None:
-            return known.slot
+        batch = self._batches.pop(name, None)
+        if batch is not None:
+            return batch.slot
         self._slots += 1
         if (
             self._slots <= self._limit_batches

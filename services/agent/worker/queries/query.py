@@ -115,11 +115,11 @@ class Query:
         self.errors += [reasons[position] for position in sorted(reasons)]
         self.failed |= frozenset(reasons)
 
-    def copy_failures(self, other: "Query") -> None:
-        """Fail the samples of an `other` query of the same batch, for its reasons."""
-        self.errors += other.errors
-        self.failed |= other.failed
-        self.code_error = self.code_error or other.code_error
+    def copy_failures(self, alike: "Query") -> None:
+        """Fail the samples of an `alike` query of the same batch, for its reasons."""
+        self.errors += alike.errors
+        self.failed |= alike.failed
+        self.code_error = self.code_error or alike.code_error
 
     @property
     def good_places(self) -> list[int]:

@@ -231,9 +231,9 @@ def front(
     value.
     """
     column, apart = best
-    near = {"scale": {"zero": False, "padding": 12}}
-    place = {"x": number(x), "y": number(y, **near)}
-    ends = {"x": number(x), "y": number(y._replace(field=y.low), **near), "y2": {"field": y.high}}
+    axis = {"scale": {"zero": False, "padding": 12}}
+    place = {"x": number(x), "y": number(y, **axis)}
+    ends = {"x": number(x), "y": number(y._replace(field=y.low), **axis), "y2": {"field": y.high}}
     line: Chart = {
         "transform": [{"filter": f"datum.{column} == true"}],
         "mark": {"type": "line", "strokeDash": [4, 3], "opacity": 0.7, "color": "#8a8f98"},
