@@ -471,17 +471,6 @@ async def test_an_answer_that_is_refused_is_said(
     await expect(page.locator("[data-part=state]")).to_contain_text("no analyzer answers")
 
 
-async def test_another_run_is_chosen_and_an_unknown_one_is_said(
-    page: Page, running: Running, standing: StandIns
-) -> None:
-    await open_trace(page, running, standing, inference(queries=1))
-    await page.select_option("#run", "r1")
-    await page.click("text=Show")
-    await expect(page.locator("#timeline")).to_have_attribute("data-run", "r1")
-    await page.goto(f"{running.url}/evaluations/{E}/trace?run=gone")
-    await expect(page.locator(".note")).to_contain_text("no run gone")
-
-
 async def test_a_live_run_grows_counts_its_gaps_and_ends_as_the_record(
     browser: Browsing, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:

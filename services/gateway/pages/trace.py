@@ -65,10 +65,15 @@ class TraceView:
         return SPAN_FORMATS.items()
 
     @property
+    def is_ongoing(self) -> bool:
+        """Whether the evaluation has not ended, so that other runs may be measured yet."""
+        return self.status.state not in ENDED
+
+    @property
     def is_live(self) -> bool:
         """Whether the run still brings spans; a run that ended before others is stored."""
         is_open = self.run is None or self.run.state in _OPEN
-        return self.status.state not in ENDED and is_open
+        return self.is_ongoing and is_open
 
     @property
     def note(self) -> str:

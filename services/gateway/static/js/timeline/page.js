@@ -1,5 +1,6 @@
 /** The page of a trace: loads a run's spans, stored or live, and shows them in its timeline. */
 
+import { LiveSource } from "../live_source.js";
 import { DetailLevels } from "./data/detail_levels.js";
 import { LiveFeed } from "./data/live.js";
 import { Source } from "./data/source.js";
@@ -108,11 +109,11 @@ async function openLive(_, timeline) {
   };
   const onOther = (run) => {
     const isQuiet = performance.now() - (state.arrivedAt ?? 0) > QUIET_MS;
-    if (isQuiet && !new URLSearchParams(location.search).has("run")) reload();
-    else if (isQuiet) showOther(run);
+    if (isQuiet) moveTo(run);
   };
   const feed = new LiveFeed(`${root.dataset.api}/events`, root.dataset.run, (text) => store.nameOf(text), {
     onOther,
+    onRun: hearRuns(),
     onLanes: (lanes) => {
       state.lanes = inOrder(lanes);
       if (!state.isNew) timeline.setLanes(state.lanes, timeline.gaps);
@@ -126,7 +127,7 @@ async function openLive(_, timeline) {
       timeline.gaps = [...timeline.gaps, { lane: null, ...gap }];
       timeline.invalidate();
     },
-    onEnd: () => setTimeout(reload, AGAIN_MS),
+    onEnd: () => setTimeout(() => reload(location.href), AGAIN_MS),
     banner: document.getElementById("connection"),
     stale: root,
   });
@@ -153,11 +154,41 @@ function refresh(timeline, state) {
   showCount(timeline, { spans: received + dropped, dropped });
 }
 
-/** Load the page again; while the gateway does not answer, this page is worth more than none. */
-async function reload() {
-  const response = await fetch(location.href).catch(() => null);
-  if (response?.ok) location.reload();
-  else setTimeout(reload, AGAIN_MS);
+/** Beside the record of a run, while its evaluation goes on: wait for another run that is measured. */
+function awaitOther() {
+  const actions = { run: hearRuns(), end: () => source.end() };
+  const source = new LiveSource({ address: () => `${root.dataset.api}/events`, actions, banner: null, stale: null });
+  source.open();
+}
+
+/** What hears events of runs: when they have come to rest, and the run that is shown is over, the next is shown. */
+function hearRuns() {
+  const states = new Map();
+  let rest = 0;
+  const look = () => {
+    const started = [...states.keys()].filter((run) => states.get(run) === "started");
+    if (!started.includes(root.dataset.run)) moveTo(started[0]);
+  };
+  return ({ runs }) => {
+    for (const { run, state } of runs) states.set(run, state);
+    clearTimeout(rest);
+    rest = setTimeout(look, AGAIN_MS);
+  };
+}
+
+/** Show the run that is measured now; where the address asks for a run or a span, only say which it is. */
+function moveTo(run) {
+  if (!run) return;
+  const address = new URLSearchParams(location.search);
+  if (address.has("run") || address.has("sel")) showOther(run);
+  else reload(location.pathname);
+}
+
+/** Load a page in place of this one; while the gateway does not answer, this one is worth more than none. */
+async function reload(address) {
+  const response = await fetch(address).catch(() => null);
+  if (response?.ok) location.replace(address);
+  else setTimeout(() => reload(address), AGAIN_MS);
 }
 
 /** Say which run is measured now, in place of the one that is shown. */
@@ -178,17 +209,26 @@ function listenMenu() {
   root.addEventListener("keydown", (event) => event.key === "Escape" && set(false));
 }
 
+/** The list of runs: one that is chosen is shown at once, also if that was before this script ran. */
+function listenPicker(run) {
+  const picker = document.querySelector(".run-picker");
+  if (!picker) return;
+  const select = picker.querySelector("select");
+  select.addEventListener("change", () => picker.submit());
+  if (select.value !== run) picker.submit();
+  else picker.querySelector("button").setAttribute("hidden", "");
+}
+
 async function open() {
   listenMenu();
-  const picker = document.querySelector(".run-picker");
-  picker?.querySelector("select").addEventListener("change", () => picker.submit());
-  picker?.querySelector("button").setAttribute("hidden", "");
-  const { api, run, live } = root.dataset;
+  const { api, run, live, ongoing } = root.dataset;
+  listenPicker(run);
   root.hidden = false;
   const source = new Source(api, run);
   const timeline = new Timeline(root, new DetailLevels(source, () => {}), { details: (id, signal) => source.details(id, signal), links });
   root.querySelector("[data-do=follow]").hidden = live !== "yes";
   try {
+    if (live !== "yes" && ongoing === "yes") awaitOther();
     await (live === "yes" ? openLive : openStored)(source, timeline);
   } catch (error) {
     show("failed", `The spans could not be loaded: ${error.message}`);

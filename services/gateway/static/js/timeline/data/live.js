@@ -50,7 +50,7 @@ export class LiveFeed {
         spans: on((data) => this.#take(data)),
         gap: on((data) => this.#miss(data)),
         state: on(() => {}),
-        run: on(() => {}),
+        run: on((data) => this.listeners.onRun?.(data)),
         end: on((data) => this.#end(data)),
       },
       banner: listeners.banner ?? null,
