@@ -169,3 +169,151 @@ def test_history_marks_what_certainly_changed() -> None:
 def test_history_does_not_mix_loads() -> None:
     told = [a_load(ms=1), a_load(ms=9, batch_size=8), a_load(ms=9, framework="pytorch")]
     assert all(row["change"] == 0.0 for row in rows_of(table_of(HISTORY, *told)))
+
+
+def test_history_without_a_change_says_how_much_was_measured() -> None:
+    days = [a_load(evaluation=f"e{n}", requested=f"2026-01-0{n}", ms=10.0) for n in (1, 2, 3)]
+    table = table_of(HISTORY, *days, a_load("other"))
+    assert table.verdict == "4 measurements, none certainly slower than the one before."
+    unknown = a_load() | {"latency_ns": None}
+    assert "Nothing was measured yet" in table_of(HISTORY, unknown).verdict
+
+
+def test_the_loads_that_were_measured_most_often_have_their_history_first() -> None:
+    once = a_load("once", requested="2026-01-01")
+    twice = [a_load("twice", evaluation=f"e{n}", requested=f"2026-01-0{n}") for n in (2, 3)]
+    rows = rows_of(table_of(HISTORY, once, *twice))
+    assert [row["model"] for row in rows] == ["twice", "twice", "once"]
+    assert [row["load"] for row in rows] == [
+        "twice, online, batch 1",
+        "twice, online, batch 1",
+        "once, online, batch 1",
+    ]
+    assert rows_of(table_of(HISTORY, once))[0]["load"] == "online, batch 1"
+
+
+def test_the_last_time_that_a_load_became_slower_is_named_with_its_system() -> None:
+    slower = [
+        a_load(model, agent=agent, requested=f"2026-0{month}-05T00:00:00Z", ms=ms)
+        for model, agent, months in (("a", "a1", (1, 4)), ("b", "a2", (2, 3)))
+        for month, ms in zip(months, (10.0, 12.0), strict=True)
+    ]
+    assert table_of(HISTORY, *slower).verdict == (
+        "2 times a load became certainly slower, last a, online, batch 1 with onnxruntime on a1, "
+        "cpu: 20.0% on 2026-04-05."
+    )
+
+
+def test_another_statistic_or_parameter_is_another_load() -> None:
+    loads = [
+        a_load(ms=1.0),
+        a_load(ms=9.0, statistic="p99"),
+        a_load(ms=9.0, parameters='{"rate_hz": 5}'),
+        a_load(ms=9.0, precision="float16"),
+    ]
+    assert {row["change"] for row in rows_of(table_of(HISTORY, *loads))} == {0.0}
+
+
+def test_of_scenarios_with_one_batch_size_the_faster_counts() -> None:
+    loads = [a_load(rate=100), a_load(batch_size=4, rate=300, scenario="batched", run="fast")]
+    slower = a_load(batch_size=4, rate=200, scenario="online", run="slow")
+    for rows in ([*loads, slower], [slower, *loads]):
+        last = rows_of(table_of(SPEEDUP, *rows))[-1]
+        assert (last["run"], last["speedup"], last["base_batch_size"]) == ("fast", 3.0, 1)
+
+
+def test_frameworks_compare_at_the_smallest_batch_size_that_several_have() -> None:
+    loads = [
+        a_load(ms=1, batch_size=1),
+        a_load(ms=20, batch_size=2),
+        a_load(ms=10, batch_size=2, framework="pytorch"),
+        a_load(ms=5, batch_size=4),
+        a_load(ms=50, batch_size=4, framework="pytorch"),
+        a_load(ms=3, batch_size=1, framework="pytorch", agent="a2"),
+    ]
+    table = table_of(FRAMEWORKS, *loads)
+    rows = [(row["framework"], row["relative_latency"]) for row in rows_of(table)]
+    assert rows == [("pytorch", 1.0), ("onnxruntime", 2.0)]
+    assert {row["place"] for row in rows_of(table)} == {"tiny on a1, cpu, batch 2"}
+    # Each latency is known to 1 %: by logarithms the ratio is known to about 1.4 %.
+    assert table.verdict == (
+        "They differ the most for tiny on a1, cpu, batch 2: onnxruntime takes "
+        "2.00 (1.97 … 2.03) times as long as the fastest."
+    )
+
+
+def test_the_newest_load_of_a_framework_is_its_figure() -> None:
+    newest, older = a_load(ms=4, evaluation="e9"), a_load(ms=1, evaluation="e1")
+    other = a_load(ms=2, framework="pytorch", evaluation="e5")
+    rows = rows_of(table_of(FRAMEWORKS, newest, older, other))
+    assert [(row["evaluation"], row["relative_latency"]) for row in rows] == [
+        ("e5", 1.0),
+        ("e9", 2.0),
+    ]
+
+
+def test_the_cost_of_a_faster_machine_is_lower_at_both_ends() -> None:
+    wide = {"samples_per_s_low": 500.0, "samples_per_s_high": 2000.0}
+    loads = [a_load("a", rate=1000, **wide), a_load("b", rate=4000)]
+    table = table_of(COST, *loads, prices={"a1": 3.6})
+    # 3.6 $ an hour is 0.001 $ a second: a million samples at 1000 a second cost 1 $.
+    first, second = rows_of(table)
+    assert [first[f"cost{end}"] for end in ("_low", "", "_high")] == pytest.approx([0.5, 1, 2])
+    assert second["cost"] == pytest.approx(0.25)
+    assert table.verdict.startswith("Cheapest is b: $0.25")
+    assert table.caveats == ()
+
+
+def test_a_throughput_without_an_interval_has_a_cost_without_one() -> None:
+    unknown = {"samples_per_s_low": None, "samples_per_s_high": None}
+    (row,) = rows_of(table_of(COST, a_load(**unknown), prices={"a1": 3.6}))
+    assert (row["cost_low"], row["cost_high"]) == (None, None)
+
+
+def test_the_costliest_first_prediction_is_named_by_its_ratio() -> None:
+    loads = [
+        a_load("slow", ms=100, first_run_ns=200_000_000),
+        a_load("cold", ms=1, first_run_ns=50_000_000),
+        a_load("cold", ms=2, batch_size=8, first_run_ns=900_000_000),
+        a_load("untold", first_run_ns=None),
+    ]
+    table = table_of(COLD, *loads)
+    assert [(row["model"], row["times"]) for row in rows_of(table)] == [("slow", 2.0), ("cold", 50)]
+    assert table.verdict == ("cold has the costliest first prediction: 50 ms, 50 times a warm one.")
+    assert table.caveats == ("a first prediction is measured once: it has no interval",)
+
+
+def test_the_model_that_gains_most_on_a_gpu_is_named() -> None:
+    gpu = {"device": "cuda", "evaluation": "e2"}
+    loads = [
+        *(a_load(model, rate=100) for model in ("a", "b")),
+        a_load("a", rate=200, **gpu),
+        a_load("b", rate=900, batch_size=8, **gpu),
+        a_load("b", rate=400, **gpu),
+    ]
+    table = table_of(DEVICES, *loads)
+    assert [(row["model"], row["speedup"]) for row in rows_of(table)] == [("a", 2.0), ("b", 9.0)]
+    assert rows_of(table)[1]["gpu"] == "onnxruntime on a1, cuda"
+    assert table.verdict.startswith("b gains the most: 9.00 (")
+
+
+def test_of_one_system_and_batch_size_the_highest_throughput_counts() -> None:
+    loads = [
+        a_load("few", rate=999),
+        a_load("most", rate=50, run="slow"),
+        a_load("most", rate=80, run="fast", scenario="batched"),
+        a_load("most", rate=70, batch_size=2),
+        a_load("most", rate=60, agent="a2"),
+    ]
+    table = table_of(SYSTEMS, *loads)
+    rows = [(row["model"], row["agent"], row["run"], row["measurements"]) for row in rows_of(table)]
+    assert rows == [
+        ("most", "a1", "fast", 3),
+        ("most", "a1", "r0", 3),
+        ("most", "a2", "r0", 3),
+        ("few", "a1", "r0", 1),
+    ]
+    assert table.verdict == (
+        "most is fastest with onnxruntime on a1, cpu: 80.0 (79.2 … 80.8) samples/s at batch 1, "
+        "of 2 measured."
+    )
