@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
+from schemas.analysis import AnalysisCompleted, AnalysisFailed, Headline
 from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationCancelled,
     EvaluationFailed,
     EvaluationMeasured,
     EvaluationRequested,
+    RunInterrupted,
     RunIssued,
     RunStarted,
 )
 from schemas.run import RunFailed
 from services.scheduler.evaluation.attempts import S_NS, decide_broken
-from services.scheduler.evaluation.decide import decide
+from services.scheduler.evaluation.decide import decide, decide_cancel, is_slow
 from services.scheduler.evaluation.state import Run
 from services.scheduler.placement.fleet import Fleet, Limits
 from tests.services.scheduler.samples import a_request, an_agent
@@ -197,3 +201,74 @@ def test_an_evaluation_waits_for_an_agent_as_long_as_it_says(wait_s: int, until_
     story.say(postponed)
     assert follows(story, until_s - 0.5) == []
     assert follows(story, until_s)[0].cause == "no agent fits"
+
+
+def test_who_waited_in_vain_is_told_what_each_agent_lacked() -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1", runtimes=())})
+    story.say(EvaluationRequested(evaluation=E, request=a_request(wait_s=1), requested_ns=0))
+    [postponed] = follows(story, 0)
+    [failed] = follows(story, 1)
+    assert [reason.agent for reason in failed.agents] == ["a1"]
+    assert failed.agents == postponed.agents
+    story.agents.clear()
+    catalog = _patient(story).catalog.model_copy(update={"agents": ()})
+    [failed] = decide(story.state, S_NS, replace(_patient(story), catalog=catalog))
+    assert (failed.cause, failed.agents) == ("no agent is known", ())
+
+
+def measured() -> Story:
+    """Return an evaluation whose only run is recorded, before its analysis."""
+    story = completed("online")
+    story.say(stored_fact(first(story), 1, story.dice))
+    story.settle()
+    assert story.state.state == "measured"
+    return story
+
+
+def test_what_the_analyzer_says_ends_the_evaluation() -> None:
+    story = measured()
+    figures = Headline(run="b1-online-model", agent="a1", scenario="online", batch_size=1)
+    story.say(AnalysisCompleted(evaluation=E, tables=("latency",), headlines=(figures,)))
+    [analyzed] = follows(story, 0)
+    assert isinstance(analyzed, EvaluationAnalyzed)
+    assert (analyzed.tables, analyzed.headlines) == (("latency",), (figures,))
+    broken = measured()
+    broken.say(AnalysisFailed(evaluation=E, cause="no rows"))
+    [failed] = follows(broken, 0)
+    assert (type(failed), failed.cause) == (EvaluationFailed, "analysis failed: no rows")
+
+
+def test_an_analysis_before_the_end_of_measuring_is_not_this_ones() -> None:
+    story = completed("online")
+    story.say(AnalysisFailed(evaluation=E, cause="no rows"))
+    story.say(AnalysisCompleted(evaluation=E, tables=("latency",)))
+    story.say(stored_fact(first(story), 1, story.dice))
+    story.settle()
+    assert (story.state.state, follows(story, 0)) == ("measured", [])
+
+
+def test_only_planning_takes_long() -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    assert not is_slow(story.state)
+    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
+    assert is_slow(story.state)
+    story.settle()
+    assert not is_slow(story.state)
+    waiting = Story(random.Random(1))
+    waiting.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
+    waiting.cancel()
+    assert not is_slow(waiting.state)
+
+
+@pytest.mark.parametrize(("reason", "cause"), [("enough", "cancelled: enough"), ("", "cancelled")])
+def test_a_cancellation_ends_the_runs_under_way_for_good(reason: str, cause: str) -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    request = a_request(scenarios=["online", "batched"])
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    interrupted, cancelled = decide_cancel(story.state, reason, "ada")
+    assert isinstance(interrupted, RunInterrupted)
+    assert isinstance(cancelled, EvaluationCancelled)
+    assert (interrupted.run, interrupted.attempt) == ("b1-online-model", 1)
+    assert (interrupted.cause, interrupted.final) == (cause, True)
+    assert (cancelled.reason, cancelled.cancelled_by) == (reason, "ada")

@@ -284,3 +284,46 @@ def test_agents_that_the_request_leaves_out_by_name_need_no_reason() -> None:
     named = planned(fleet, agents=("a1", "a3")).refusals
     assert [refused.agent for refused in named] == ["a3"]
     assert [refused.agent for refused in planned(fleet).refusals] == ["a3"]
+
+
+def test_a_thousand_runs_are_planned_and_no_more() -> None:
+    scenarios = ["batched"] * 50
+    assert len(runs(planned(scenarios=scenarios, batch_sizes=list(range(1, 21))))) == 1000
+    refused = refusal(scenarios=[*scenarios, "batched"], batch_sizes=list(range(1, 21)))
+    assert (refused.found, refused.allowed) == (
+        "1020 runs",
+        "at most 1000 runs in an evaluation",
+    )
+
+
+def test_openings_of_a_model_count_as_two_runs_each() -> None:
+    def cold(queries: int) -> dict[str, Any]:
+        return {"name": "cold", "parameters": {"queries": queries}}
+
+    made = planned(scenarios=[cold(4), "online"], trace_level="framework")
+    assert len(runs(made)) == 4 * 2 * 2 + 2
+    assert [len(session.runs) for session in made.sessions] == [2, *[2] * 8]
+    refused = refusal(scenarios=[cold(100)] * 6)
+    assert refused.found == "1200 runs"
+
+
+def test_a_cold_start_keeps_its_parameters_and_warms_up_as_told() -> None:
+    parameters = {"queries": 1, "warm": 9, "samples": "ahead", "sample_seed": 3}
+    made = planned(scenarios=[{"name": "cold", "parameters": parameters}], run_timeout_s=77)
+    (session,) = made.sessions
+    first, warm = session.runs
+    assert (session.variant, session.session) == ("cold", "b1-cold0-model")
+    assert (first.parameters, first.queries, first.timeout_s) == (parameters, 1, 77)
+    assert warm.parameters == {"queries": 9, "samples": "ahead"}
+    assert (warm.scenario, warm.queries, warm.timeout_s) == ("online", 9, 77)
+    assert (first.run, warm.run) == ("b1-cold0-model-first", "b1-cold0-model-warm")
+
+
+@pytest.mark.parametrize(("queries", "least"), [(1_000_000, None), (500_000, 2)])
+def test_a_remote_load_may_have_a_million_queries_in_its_least_blocks(
+    queries: int, least: int | None
+) -> None:
+    rate = {"queries": queries, "rate_hz": 1e6}
+    blocks = Blocks(least=least, most=least) if least else None
+    made = planned(scenarios=[{"name": "fixed_rate", "parameters": rate}], blocks=blocks)
+    assert made.sessions[0].runs[0].pacing == "remote"

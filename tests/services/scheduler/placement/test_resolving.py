@@ -36,6 +36,7 @@ from services.scheduler.placement.resolving import (
     sent_notes,
     similar_names,
     verifiable,
+    wanted_variants,
 )
 from tests.services.scheduler.samples import (
     a_catalog,
@@ -332,3 +333,36 @@ def test_a_source_that_does_not_say_how_many_samples_it_has_is_taken() -> None:
     assert dataset_of(a_request(dataset=unknown), a_model(), a_catalog()) == unknown
     counted = DatasetManifest.model_validate({"name": "own", "source": source | {"samples": 7}})
     assert samples_of(counted) == 7
+
+
+def test_the_dataset_of_a_request_goes_before_the_models() -> None:
+    catalog = a_catalog(datasets=(a_dataset(), a_dataset("own"), a_dataset("photos", (4,))))
+    assert dataset_of(a_request(), a_model(), catalog).name == "vectors"
+    assert dataset_of(a_request(dataset="own"), a_model(), catalog).name == "own"
+    pictures = a_model(dataset="", inputs=(Port(type="image", shape=(-1, 4)),))
+    assert dataset_of(a_request(), pictures, catalog).name == "photos"
+
+
+def test_a_model_whose_steps_make_its_shape_takes_samples_of_any() -> None:
+    steps = ({"normalize": {"mean": [0.5]}},)
+    port = Port.model_validate({"type": "raw", "shape": (-1, 4), "steps": steps})
+    noise = a_dataset(shape=(9, 9))
+    assert dataset_of(a_request(dataset=noise), a_model(inputs=(port,)), a_catalog()) == noise
+    unshaped = a_model(inputs=(Port(type="raw"),))
+    assert dataset_of(a_request(dataset=noise), unshaped, a_catalog()) == noise
+
+
+@pytest.mark.parametrize(("name", "count"), [("", 2), (" ", 2), ("PyTorch", 1)])
+def test_a_framework_without_a_name_is_any(name: str, count: int) -> None:
+    request = a_request(framework={"name": name})
+    assert len(wanted_variants(request, on_two(FROM_SHELF, FROM_SHELF))) == count
+
+
+def test_a_framework_that_a_model_has_not_is_refused_with_those_it_has() -> None:
+    with pytest.raises(RequestRefused) as caught:
+        wanted_variants(a_request(framework={"name": "jax"}), on_two(FROM_SHELF, FROM_SHELF))
+    refused = caught.value.refused
+    assert (refused.field, refused.allowed) == (
+        "framework.name",
+        "onnxruntime, pytorch, as tiny needs",
+    )
