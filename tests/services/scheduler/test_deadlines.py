@@ -64,3 +64,16 @@ def test_what_bringing_its_files_took_is_not_counted_against_a_run(
     story.fetching_s = {agent: {name: brought_s}}
     assert not is_ended_at(story, until_s - 1)
     assert is_ended_at(story, until_s)
+
+
+def test_runs_of_other_sessions_and_groups_lengthen_no_deadline() -> None:
+    story = Slow(random.Random(1))
+    story.agents["a1"] = an_agent("a1")
+    request = a_request(
+        scenarios=["batched", "batched"], batch_sizes=[1, 2, 4], run_timeout_s=TIMEOUT_S
+    )
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    assert len(story.state.runs) == 6
+    assert not is_ended_at(story, TIMEOUT_S + GRACE_S - 1)
+    assert is_ended_at(story, TIMEOUT_S + GRACE_S)

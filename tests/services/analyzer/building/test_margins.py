@@ -10,8 +10,11 @@ from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
     difference,
+    margin_in,
     mean_margin,
     per_second,
+    ratio,
+    share_margin,
     total,
     trimmed_margin,
     trimmed_margins,
@@ -76,3 +79,47 @@ def test_margins_of_groups_are_those_of_each_alone() -> None:
         (1, "p"): Margin(3.0),
         (1, "q"): Margin(4.0),
     }
+
+
+def test_a_ratio_has_the_interval_of_its_logarithms() -> None:
+    # ln(6 / 5.4) and ln(3.3 / 3) lie below, ln(6.6 / 6) and ln(3 / 2.7) above.
+    margin = ratio(Margin(6.0, 5.4, 6.6), Margin(3.0, 2.7, 3.3))
+    down = np.hypot(np.log(6 / 5.4), np.log(1.1))
+    assert margin.value == 2.0
+    assert margin.low == pytest.approx(2 * np.exp(-down))
+    assert margin.high == pytest.approx(2 * np.exp(np.hypot(np.log(1.1), np.log(3 / 2.7))))
+    assert ratio(Margin(6.0), Margin(3.0, 2.7, 3.3)) == Margin(2.0)
+
+
+@pytest.mark.parametrize("value", [None, 0.0, -1.0])
+def test_a_ratio_of_nothing_is_unknown(value: float | None) -> None:
+    assert ratio(Margin(value, 1.0, 2.0), Margin(3.0, 2.0, 4.0)) == UNKNOWN
+    assert ratio(Margin(3.0, 2.0, 4.0), Margin(value, 1.0, 2.0)) == UNKNOWN
+
+
+def test_a_share_ends_at_one() -> None:
+    # The mean is 0.9, and t at 97.5 % with 2 degrees of freedom 4.303: it reaches up to 1.15.
+    margin = share_margin(np.array([0.8, 0.9, 1.0]))
+    assert margin.value == pytest.approx(0.9)
+    assert margin.high == 1.0
+    assert margin.low == pytest.approx(0.9 - 4.3027 * 0.1 / 3**0.5, rel=1e-4)
+    assert share_margin(np.array([1.2])) == Margin(1.0)
+    assert share_margin(np.array([0.5])) == Margin(0.5)
+    assert share_margin(np.array([])) == UNKNOWN
+
+
+def test_a_margin_is_read_from_the_cells_it_was_written_to() -> None:
+    margin = Margin(2.0, 1.0, None)
+    assert margin.cells("time") == {"time": 2.0, "time_low": 1.0, "time_high": None}
+    assert margin_in(margin.cells("time"), "time") == margin
+
+
+@given(times, times)
+def test_differences_mirror_and_totals_do_not_mind_the_order(
+    one: list[int], two: list[int]
+) -> None:
+    first, second = trimmed_margin(one), trimmed_margin(two)
+    there, back = difference(first, second), difference(second, first)
+    assert [-(back.high or 0.0), -(back.low or 0.0)] == pytest.approx([there.low, there.high])
+    forth, reverse = total(first, second), total(second, first)
+    assert [forth.low, forth.high] == pytest.approx([reverse.low, reverse.high])

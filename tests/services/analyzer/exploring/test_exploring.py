@@ -265,8 +265,8 @@ def test_the_cost_of_a_faster_machine_is_lower_at_both_ends() -> None:
 
 
 def test_a_throughput_without_an_interval_has_a_cost_without_one() -> None:
-    unknown = {"samples_per_s_low": None, "samples_per_s_high": None}
-    (row,) = rows_of(table_of(COST, a_load(**unknown), prices={"a1": 3.6}))
+    load = a_load(samples_per_s_low=None, samples_per_s_high=None)
+    (row,) = rows_of(table_of(COST, load, prices={"a1": 3.6}))
     assert (row["cost_low"], row["cost_high"]) == (None, None)
 
 
