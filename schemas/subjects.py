@@ -30,6 +30,8 @@ REQUEST = f"{ROOT}.request"
 ASKED = f"{ROOT}.asked"
 RESOURCES = "resources"
 """The entity of messages about what a run uses, which are not stored."""
+WATCHED = "watch"
+"""The entity of live events relayed to NATS clients, which are not stored."""
 
 
 _OTHERS = ("agent", "service", "person")
@@ -115,7 +117,7 @@ def watch_subject(evaluation: str, event: str) -> str:
 
     `event` is `spans`, `gap`, `progress` or `end`, or `*` for all.
     """
-    return f"{ROOT}.watch.{evaluation}.{event}"
+    return f"{ROOT}.{WATCHED}.{evaluation}.{event}"
 
 
 def resources_subject(message: ResourcesUsed) -> str:

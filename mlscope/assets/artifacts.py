@@ -274,7 +274,8 @@ class Artifacts:
 
     async def _purge(self, filter_subject: str, keep: int = 0) -> None:
         request: Mapping[str, Any] = {"filter": filter_subject, "keep": keep}
-        await self.connection.call(f"$JS.API.STREAM.PURGE.{self._stream}", request)
+        api = self.connection.managing(f"STREAM.PURGE.{self._stream}")
+        await self.connection.call(api, request)
 
     def _chunks(self, chunks_id: str) -> str:
         return f"$O.{self._bucket}.C.{chunks_id}"

@@ -13,7 +13,7 @@ ABANDONED_S = 86_400.0
 async def stored_chunks(connection: Connection, bucket: str) -> tuple[set[str], datetime]:
     """Return the ids of all chunks in a store, and the server's time. Raises BusError."""
     prefix = f"$O.{bucket}.C."
-    api = f"$JS.API.STREAM.INFO.OBJ_{bucket}"
+    api = connection.managing(f"STREAM.INFO.OBJ_{bucket}")
     info = await connection.call(api, {"subjects_filter": f"{prefix}>"})
     subjects = info["state"].get("subjects") or {}
     return {subject.removeprefix(prefix) for subject in subjects}, _time(info["ts"])

@@ -3,18 +3,21 @@
 A NATS server checks which subjects a connection publishes on, but not which reply subjects it
 names: JetStream's answers go there with JetStream's own rights. In one account, a client that may
 read a payload could have it answered onto the subject of any fact, or onto JetStream's API. So the
-services that keep the log have an account of their own (`LOG`), and every other connection has one
+streams have an account of their own (`LOG`), and every connection but the provisioner's has one
 for its key alone. What crosses is what the table of permissions grants, and nothing else:
 
-- A subject that an outsider may publish on is a service that the log's account exports to it. The
+- A subject that a key may publish on is a service that the log's account exports to it. The
   server replaces the reply subject by one of its own (`_R_...`) in the log's account, and the
-  answer reaches the reply subject that was named in the outsider's account only.
-- A fact that an outsider may hear is exported as the stream republished it (`REPUBLISHED`), after
-  it was stored.
+  answer reaches the reply subject that was named in the key's account only.
+- Requests about streams have other names outside (`MANAGED`): `$JS.API` is each account's own.
+- What a service answers (commands, questions of service discovery, orders) is a service that its
+  account exports to the log's account: a command crosses from account to account by way of it.
+- A fact that a key may receive is exported as the stream republished it (`REPUBLISHED`), after it
+  was stored. The server exports no message that came as a request: what no stream republishes
+  (live events, spans on their way into the log) crosses from the publisher's account itself.
 - A command of a person arrives on a subject that says whose it is: the account of the person's key
   imports that subject under the plain name of the command, and nothing else. Owners hear facts like
   requesters; what others may see differs from evaluation to evaluation, so they hear none.
-- Commands to agents, and the questions of service discovery, are services of the agents' accounts.
 
 Accounts: https://docs.nats.io/running-a-nats-service/configuration/securing_nats/accounts
 """
@@ -22,32 +25,27 @@ Accounts: https://docs.nats.io/running-a-nats-service/configuration/securing_nat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mlscope.bus.inboxes import ANSWERS, is_inbox
-from mlscope.bus.permissions import CURATOR, OPERATOR, Permission
-from mlscope.bus.rights import ping
-from mlscope.bus.streams import republished
+from mlscope.bus.inboxes import is_inbox
+from mlscope.bus.permissions import Permission
+from mlscope.bus.streams import JETSTREAM, MANAGED, REPUBLISHED, overlap, republished
 from schemas.people import Asker
-from schemas.subjects import REQUEST, asked_subject
+from schemas.subjects import ASKED, REQUEST, RESOURCES, ROOT, WATCHED, asked_subject
 
 LOG = "MLSCOPE"
-"""The account of the streams and of the services that keep them."""
+"""The account of the streams."""
 
-INSIDE = frozenset(
-    {"registry", "scheduler", "collector", "analyzer", "gateway", CURATOR, OPERATOR, "provisioner"}
-)
-"""The connections in the log's account: the services, and the keys of who runs the cluster.
-
-JetStream takes the requests that change a stream (the curator's, to purge) from its own account
-alone.
-"""
+INSIDE = frozenset({"provisioner"})
+"""The connections in the log's account: only the one that makes and restores streams."""
 
 _DISCOVERY = "$SRV."
-_READ_BATCH = "$JS.API.DIRECT.GET."
+_READ_BATCH = f"{JETSTREAM}.DIRECT.GET."
+_LIVE = (f"{ROOT}.{RESOURCES}.", f"{ROOT}.{WATCHED}.")
+_PULL = f"{JETSTREAM}.CONSUMER.MSG.NEXT."
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Requests on `subject` that the account `provider` answers for the account `user`."""
+    """Requests on `subject` that the account `provider` takes from the account `user`."""
 
     provider: str
     user: str
@@ -65,13 +63,15 @@ class Service:
         is_batch = self.subject.startswith(_READ_BATCH) and "." not in self.subject.removeprefix(
             _READ_BATCH
         )
-        return "Stream" if is_batch or self.subject.startswith(_DISCOVERY) else "Singleton"
+        has_many = is_batch or self.subject.startswith((_DISCOVERY, _PULL))
+        return "Stream" if has_many else "Singleton"
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Messages of the log's account on `source`, which the account `user` hears on `subject`."""
+    """Messages of the account `provider` on `source`, heard by the account `user` on `subject`."""
 
+    provider: str
     user: str
     source: str
     subject: str
@@ -106,20 +106,46 @@ def crossing(
         services += [
             _service_of(name, subject, people.get(name))
             for subject in permission.publish
-            # An agent asks itself whether it answers, within its own account.
-            if subject != ANSWERS and subject != ping("agent") and not is_inbox(subject)
+            if not (is_inbox(subject) or _is_live(subject) or _is_of_itself(name, subject))
         ]
         for subject in permission.subscribe:
-            if subject.startswith((f"{REQUEST}.", _DISCOVERY)):
+            if subject.startswith((f"{REQUEST}.", f"{ASKED}.", _DISCOVERY)):
                 services.append(Service(name, LOG, subject))
             elif not is_inbox(subject) and (name not in people or people[name].is_owner):
-                feeds.append(Feed(name, republished(subject), subject))
+                feeds += _feeds(name, subject, permissions)
     return Crossing(tuple(services), tuple(feeds))
 
 
 def _service_of(user: str, subject: str, person: Asker | None) -> Service:
     """Return the service by which a `user` publishes on `subject`; a `person` is named in it."""
+    if subject.startswith(f"{MANAGED}."):
+        request = subject.removeprefix(MANAGED)
+        return Service(LOG, user, f"{JETSTREAM}{request}", asked_on=subject)
     if person is None or not subject.startswith(f"{REQUEST}."):
         return Service(LOG, user, subject)
     verb = subject.removeprefix(f"{REQUEST}.")
     return Service(LOG, user, asked_subject(person, verb), asked_on=subject)
+
+
+def _feeds(user: str, subject: str, permissions: Mapping[str, Permission]) -> list[Feed]:
+    """Return the feeds by which a `user` hears what there is on a `subject`."""
+    if subject.startswith(f"{REPUBLISHED}."):
+        return [Feed(LOG, user, subject, subject)]
+    if (source := republished(subject)) != subject:
+        return [Feed(LOG, user, source, subject)]
+    return [
+        Feed(name, user, subject, subject)
+        for name, permission in permissions.items()
+        if name not in INSIDE and any(overlap(subject, right) for right in permission.publish)
+    ]
+
+
+def _is_live(subject: str) -> bool:
+    """Tell whether messages on a `subject` are neither stored nor answered."""
+    return subject.startswith(_LIVE)
+
+
+def _is_of_itself(name: str, subject: str) -> bool:
+    """Tell whether a service asks itself, as its health check does, within its own account."""
+    service = name.partition("-")[0]
+    return subject.startswith(_DISCOVERY) and subject.split(".")[2:3] == [service]

@@ -4,8 +4,8 @@ Every connection has a name, which is also the name of its key and its inbox pre
 an entry may do nothing. An entry holds exactly the permissions in use: a test plays the story of
 every service and fails on a missing permission and on an unused one.
 
-Agents, requesters and watchers are in NATS accounts of their own (`accounts`), so that these
-permissions also hold for the reply subjects that they name.
+All but the provisioner are in NATS accounts of their own (`accounts`), so that these permissions
+also hold for the reply subjects that they name.
 
 No service may create a consumer, because a consumer can deliver messages to any subject. Services
 read with Direct Get, and follow by subscribing to the live subjects as well.
@@ -61,6 +61,7 @@ from mlscope.bus.rights import (
     fetch_payloads,
     handle_again,
     inboxes,
+    list_subjects,
     look_for_payload,
     purge,
     read_artifacts,
@@ -73,6 +74,7 @@ from mlscope.bus.rights import (
     settle_letters,
     store_batches,
     store_facts,
+    stored_facts,
 )
 from mlscope.bus.streams import (
     ARTIFACTS,
@@ -102,6 +104,7 @@ from schemas.trace import Watch
 
 _AGENT = "agent"
 _INVITATION = "invitation"
+_SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway", _AGENT)
 _ANY = "*"
 CURATOR = "curator"
 """The connection that adds and removes artifacts."""
@@ -207,7 +210,6 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 bury_letters("registry"),
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
-                *inboxes("gateway", OPERATOR),
                 *check_health("registry"),
                 ANSWERS,
             ),
@@ -215,7 +217,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *inboxes("registry"),
                 *requests_of_all("publish", "withdraw", "catalog"),
                 CLOCK_SUBJECT,
-                *all_facts("agent", "manifest"),
+                *stored_facts("agent", "manifest"),
                 *changes_of_keys("catalog", "leases"),
                 *handle_again("registry"),
                 *be_discovered("registry"),
@@ -235,14 +237,13 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *fetch_payloads(OBJECTS),
                 *store_facts(),
                 *store_batches("scheduler"),
-                *inboxes("gateway", OPERATOR),
                 *check_health("scheduler"),
                 ANSWERS,
             ),
             subscribe=(
                 *inboxes("scheduler"),
                 *requests_of_all("evaluate", "match", "cancel", "evaluations", "evaluation"),
-                *all_facts("evaluation", "run", "analysis"),
+                *stored_facts("evaluation", "run", "analysis"),
                 *changes_of_keys("catalog", "leases"),
                 *handle_again("scheduler"),
                 *be_discovered("scheduler"),
@@ -261,10 +262,9 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 read_progress("queries"),
                 *read_stream("TRACES", "QUERIES"),
                 *purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
-                f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
+                list_subjects(f"OBJ_{BATCHES}"),
                 bury_letters("collector"),
                 *fetch_payloads(OBJECTS, BATCHES),
-                *inboxes("gateway", OPERATOR),
                 *check_health("collector"),
                 ANSWERS,
             ),
@@ -281,7 +281,6 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *consume("analyzer"),
                 bury_letters("analyzer"),
                 *fetch_payloads(OBJECTS),
-                *inboxes("gateway", OPERATOR),
                 *check_health("analyzer"),
                 ANSWERS,
             ),
@@ -300,9 +299,10 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *fetch_payloads(OBJECTS),
                 *add_uploads(),
                 watch_subject(_ANY, _ANY),
-                read_figures(),
+                *read_figures(*_SERVICES),
                 *(read_progress(durable.name) for durable in DURABLES),
                 *check_health("gateway"),
+                # It answers its own question for figures.
                 *inboxes("gateway"),
                 ANSWERS,
             ),
@@ -335,7 +335,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 f"$O.{ARTIFACTS}.M.*",
                 *read_artifacts(),
                 *purge(f"OBJ_{ARTIFACTS}"),
-                f"$JS.API.STREAM.INFO.OBJ_{ARTIFACTS}",
+                list_subjects(f"OBJ_{ARTIFACTS}"),
             ),
             subscribe=inboxes(CURATOR),
         ),

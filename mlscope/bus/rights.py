@@ -11,6 +11,8 @@ from mlscope.bus.streams import (
     SUSPECTS,
     UPLOADS,
     durable_named,
+    managed,
+    republished,
 )
 from schemas.dead import LetterBuried
 from schemas.message import Fact
@@ -39,6 +41,11 @@ def all_facts(*entities: str) -> tuple[str, ...]:
     return tuple(f"{ROOT}.{entity}.>" for entity in entities)
 
 
+def stored_facts(*entities: str) -> tuple[str, ...]:
+    """Receive all facts about `entities` as the streams send them on."""
+    return tuple(map(republished, all_facts(*entities)))
+
+
 def fact_subject(fact: type[Fact], **fixed: str) -> str:
     """Publish one type of `fact`; tokens of its subject that are not in `fixed` are `*`."""
     names = {"evaluation", "run", "agent", "service", "person"} & set(fact.model_fields)
@@ -47,8 +54,8 @@ def fact_subject(fact: type[Fact], **fixed: str) -> str:
 
 
 def changes_of_keys(*buckets: str) -> tuple[str, ...]:
-    """Receive the changes of keys in `buckets`."""
-    return tuple(f"$KV.{bucket}.>" for bucket in buckets)
+    """Receive the changes of keys in `buckets`, as these send them on."""
+    return tuple(republished(f"$KV.{bucket}.>") for bucket in buckets)
 
 
 def read_stream(*streams: str) -> tuple[str, ...]:
@@ -75,12 +82,17 @@ def consume(durable: str) -> tuple[str, ...]:
 
 def read_progress(durable: str) -> str:
     """Read the state of a `durable`: what it has acknowledged."""
-    return f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
+    return managed(f"CONSUMER.INFO.{durable_named(durable).stream}.{durable}")
 
 
 def purge(*streams: str) -> tuple[str, ...]:
     """Remove messages from `streams`."""
-    return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
+    return tuple(managed(f"STREAM.PURGE.{stream}") for stream in streams)
+
+
+def list_subjects(stream: str) -> str:
+    """Read the state of a `stream`, and which subjects it holds."""
+    return managed(f"STREAM.INFO.{stream}")
 
 
 def descriptions_of(store: str) -> str:
@@ -136,7 +148,7 @@ def handle_again(*durables: str) -> tuple[str, ...]:
 def settle_letters() -> tuple[str, ...]:
     """Read and remove dead letters, and have the messages of all durables handled again."""
     orders = handle_again(*(durable.name for durable in DURABLES))
-    return (*read_stream("DEAD"), "$JS.API.STREAM.MSG.DELETE.DEAD", *orders)
+    return (*read_stream("DEAD"), managed("STREAM.MSG.DELETE.DEAD"), *orders)
 
 
 def ping(service: str, instance: str = _ANY) -> str:
@@ -144,9 +156,9 @@ def ping(service: str, instance: str = _ANY) -> str:
     return f"$SRV.PING.{service}.{instance}"
 
 
-def read_figures() -> str:
-    """Ask every instance of a service for its figures."""
-    return "$SRV.STATS.*"
+def read_figures(*services: str) -> tuple[str, ...]:
+    """Ask every instance of `services` for its figures."""
+    return tuple(f"$SRV.STATS.{service}" for service in services)
 
 
 def check_health(service: str, inbox: str = "") -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class Stream:
     A `max_bytes` of -1 means no limit. A full stream refuses messages (discard new), unless it
     `forgets`: then it drops its oldest ones. Everyone may write dead letters, and these must not
     fill the disk. A stream that `republishes` sends each message on, once it is stored, for the
-    connections outside the log's account to hear.
+    connections outside the log's account to hear; every bucket does, too.
     """
 
     name: str
@@ -74,8 +74,8 @@ STREAMS: tuple[Stream, ...] = (
         (f"{ROOT}.evaluation.>", f"{ROOT}.run.>", f"{ROOT}.analysis.>"),
         republishes=True,
     ),
-    Stream("FLEET", (f"{ROOT}.agent.>",)),
-    Stream("CATALOG", (f"{ROOT}.manifest.>",)),
+    Stream("FLEET", (f"{ROOT}.agent.>",), republishes=True),
+    Stream("CATALOG", (f"{ROOT}.manifest.>",), republishes=True),
     Stream("TRACES", (f"{ROOT}.trace.>",), max_bytes=4 * GIB),
     Stream("QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_bytes=2 * GIB, republishes=True),
     Stream("PEOPLE", (f"{ROOT}.person.>",), max_bytes=GIB // 16, forgets=True),
@@ -177,6 +177,21 @@ def store_of(subject: str) -> str:
     return BATCHES if stream.max_bytes > 0 and not stream.forgets else OBJECTS
 
 
+JETSTREAM = "$JS.API"
+"""The prefix of the requests that JetStream answers in the log's account."""
+
+MANAGED = f"{ROOT}.jetstream"
+"""The prefix of those requests about streams and durables that come from other accounts.
+
+There `JETSTREAM` means streams of the account itself, of which it has none.
+"""
+
+
+def managed(request: str) -> str:
+    """Return the subject on which another account makes a `request`, `STREAM.INFO.FLEET` say."""
+    return f"{MANAGED}.{request}"
+
+
 REPUBLISHED = "live"
 """The prefix of the subjects on which streams send stored messages on."""
 
@@ -186,6 +201,8 @@ def republished(subject: str) -> str:
 
     The subject itself where no stream republishes it, as for what is never stored.
     """
+    if subject.startswith("$KV."):
+        return f"{REPUBLISHED}.{subject}"
     entity = subject.split(".")[2]
     captured = {
         stored.split(".")[2]
@@ -225,6 +242,16 @@ def durable_of(service: str, stream: str) -> Durable | None:
         if (durable.service or durable.name, durable.stream) == (service, stream):
             return durable
     return None
+
+
+def overlap(one_filter: str, another: str) -> bool:
+    """Tell whether a subject can be on both of two filters."""
+    for token, other in zip(one_filter.split("."), another.split("."), strict=False):
+        if ">" in (token, other):
+            return True
+        if token != other and "*" not in (token, other):
+            return False
+    return one_filter.count(".") == another.count(".")
 
 
 def matches(filter_subject: str, subject: str) -> bool:

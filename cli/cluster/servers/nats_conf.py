@@ -166,8 +166,9 @@ def _exports(account: str, crossed: Crossing) -> list[dict[str, Any]]:
         if service.provider == account:
             services.setdefault((service.subject, service.response_type), []).append(service.user)
     feeds: dict[str, list[str]] = {}
-    for feed in crossed.feeds if account == LOG else ():
-        feeds.setdefault(feed.source, []).append(feed.user)
+    for feed in crossed.feeds:
+        if feed.provider == account:
+            feeds.setdefault(feed.source, []).append(feed.user)
     return [
         *(
             {"service": subject, "response_type": response_type, "accounts": users}
@@ -187,7 +188,7 @@ def _imports(account: str, crossed: Crossing) -> list[dict[str, Any]]:
         if service.user == account
     )
     feeds = (
-        {"stream": {"account": LOG, "subject": feed.source}, "to": feed.subject}
+        {"stream": {"account": feed.provider, "subject": feed.source}, "to": feed.subject}
         for feed in crossed.feeds
         if feed.user == account
     )

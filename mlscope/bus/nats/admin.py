@@ -23,6 +23,7 @@ _STARTING_S, _STARTING_PAUSE_S = 10.0, 0.5
 """How long, and in what steps, servers of a cluster that are still starting are waited for."""
 _COPYING_PAUSE_S = 0.2
 _SECOND_NS = 1_000_000_000
+_REPUBLISH = {"republish": {"src": ">", "dest": f"{REPUBLISHED}.>"}}
 
 
 class Admin:
@@ -60,10 +61,9 @@ class Admin:
     async def make_stream(self, stream: Stream) -> None:
         """Create or update a stream."""
         window_ns = int(stream.duplicate_window_s * _SECOND_NS)
-        republish = {"src": ">", "dest": f"{REPUBLISHED}.>"}
         await self._make(
             {
-                **({"republish": republish} if stream.republishes else {}),
+                **(_REPUBLISH if stream.republishes else {}),
                 "name": stream.name,
                 "subjects": list(stream.subjects),
                 "retention": "limits",
@@ -89,6 +89,7 @@ class Admin:
             "deny_delete": True,
             "max_age": ttl_ns,
             "duplicate_window": min(ttl_ns or 120 * _SECOND_NS, 120 * _SECOND_NS),
+            **_REPUBLISH,
         }
         if ttl_ns:
             config["allow_msg_ttl"] = True

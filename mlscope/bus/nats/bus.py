@@ -268,7 +268,7 @@ class NatsBus:
         names: Collection[str] = chunks_by_name.keys()
         if chunks_by_name and up_to:
             names = await self._payload_names(filter_subject, up_to)
-        api = f"$JS.API.STREAM.PURGE.{stream_of(filter_subject)}"
+        api = self._connection.managing(f"STREAM.PURGE.{stream_of(filter_subject)}")
         bound = {"seq": up_to + 1} if up_to else {}
         await self._connection.call(api, {"filter": filter_subject, **bound})
         await self._objects.drop(names, chunks_by_name)
@@ -287,15 +287,18 @@ class NatsBus:
             after = messages[-1].sequence if messages else up_to
         return names
 
+    def _state_of(self, durable: str) -> str:
+        stream = durable_named(durable).stream
+        return self._connection.managing(f"CONSUMER.INFO.{stream}.{durable}")
+
     async def acknowledged(self, durable: str) -> int:
         """Return the sequence up to which every message of a durable is acknowledged."""
-        stream = durable_named(durable).stream
-        info = await self._connection.call(f"$JS.API.CONSUMER.INFO.{stream}.{durable}", {})
+        info = await self._connection.call(self._state_of(durable), {})
         return int(info["ack_floor"]["stream_seq"])
 
     async def backlog(self, durable: str) -> Backlog:
         """Return what a durable has still to do. Raises BusError."""
-        subject = f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
+        subject = self._state_of(durable)
         info = json.loads((await self._connection.request(subject, b"")).data)
         if "error" in info:
             raise ServerRefused.of(subject, info["error"])

@@ -14,6 +14,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
+from mlscope.bus.accounts import LOG, account_of
 from mlscope.bus.errors import (
     BusError,
     NoAnswer,
@@ -31,6 +32,7 @@ from mlscope.bus.nats.key_rejection import KeyRejection
 from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.records import Traffic
+from mlscope.bus.streams import JETSTREAM, managed
 from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)
@@ -244,6 +246,11 @@ class Connection:
             return answer
 
         return await self.patiently(once)
+
+    def managing(self, request: str) -> str:
+        """Return the subject on which this connection makes a `request` about a stream."""
+        has_streams = account_of(self.name) == LOG or self.settings.nats_seed() is None
+        return f"{JETSTREAM}.{request}" if has_streams else managed(request)
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Repeat `attempt` while the server is away, for up to `patience_s`, and return its result.

@@ -99,7 +99,9 @@ class NatsDelivery:
     async def in_progress(self) -> None:
         """Restart the durable's acknowledgement time."""
         self._puller.hands.hold(self.place, self._puller.durable.ack_wait_s)
-        await self._reply(b"+WPI")
+        # An operator's order has one answer: how it ended.
+        if not self._metadata.retries:
+            await self._reply(b"+WPI")
 
     async def bury(self, reason: str) -> None:
         """Record a dead letter and end the deliveries of this fact.

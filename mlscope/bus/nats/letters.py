@@ -69,7 +69,8 @@ class Letters:
 
     async def drop(self, number: int) -> None:
         """Remove the letter with a `number`, its sequence. Raises BusError."""
-        await self._connection.call("$JS.API.STREAM.MSG.DELETE.DEAD", {"seq": number})
+        api = self._connection.managing("STREAM.MSG.DELETE.DEAD")
+        await self._connection.call(api, {"seq": number})
 
     async def retry(self, number: int, letter: LetterBuried) -> None:
         """Have the message of a `letter` handled again; its `number` is dropped once it is.

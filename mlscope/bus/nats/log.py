@@ -25,7 +25,7 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.nats.connection import Connection, Msg
-from mlscope.bus.streams import live_filters
+from mlscope.bus.streams import live_filters, republished
 
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -236,12 +236,13 @@ async def tail(
     every time no more messages are there.
 
     A live message on the filter only wakes the reader. Every yielded message is read from the
-    stream, by sequence. A live message may arrive before it is stored, hence the short retries;
-    a poll each second finds what no live message announces (expiry markers, a lost wake-up).
+    stream, by sequence. Streams send live messages on once they are stored, but of a cluster the
+    server that answers may follow the one that sent them, hence the short retries; a poll each
+    second finds what no live message announces (a key that expired, a lost wake-up).
     """
     wake_ups = _WakeUps()
     subscriptions = [
-        await connection.subscribe(subject, wake_ups.wake)
+        await connection.subscribe(republished(subject), wake_ups.wake)
         for subject in live_filters(filter_subject)
     ]
     connection.on_reconnect(wake_ups.wake)

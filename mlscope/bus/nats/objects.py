@@ -151,7 +151,7 @@ class Objects:
             return {}
         prefix = f"$O.{BATCHES}.C."
         info = await self._connection.call(
-            f"$JS.API.STREAM.INFO.{_stream(BATCHES)}",
+            self._connection.managing(f"STREAM.INFO.{_stream(BATCHES)}"),
             {"subjects_filter": prefix + without_root(filter_subject)},
         )
         names: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ class Objects:
         """
         for name in set(names) & chunks_by_name.keys():
             for subject in (_meta(BATCHES, name), *chunks_by_name[name]):
-                api = f"$JS.API.STREAM.PURGE.{_stream(BATCHES)}"
+                api = self._connection.managing(f"STREAM.PURGE.{_stream(BATCHES)}")
                 await self._connection.call(api, {"filter": subject})
 
     async def _described(self, store_name: str, name: str) -> dict[str, object] | None:

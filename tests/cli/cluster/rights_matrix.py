@@ -16,7 +16,16 @@ from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.permissions import PERMISSIONS
 from mlscope.bus.permissions_of_people import person_key
 from mlscope.bus.rights import fact_subject
-from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, SUSPECTS
+from mlscope.bus.streams import (
+    BUCKETS,
+    DURABLES,
+    JETSTREAM,
+    MANAGED,
+    STORES,
+    STREAMS,
+    SUSPECTS,
+    republished,
+)
 from schemas.dead import LetterBuried
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.people import Asker
@@ -43,6 +52,7 @@ from tests.cli.cluster.keyholders import (
 OWN, OTHER = AGENT, "a2"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
 _VIOLATION = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"")
+_ASKERS = ((JETSTREAM, ""), (MANAGED, " from another account"))
 _AGENT_VERBS = ("start", "stop", "close", "query")
 _PEOPLE = ", ".join(f"`{person_key(asker.name)}`" for asker in PEOPLE)
 _HEAD = """# Rights of each key
@@ -51,8 +61,8 @@ Written by `make rights`, which tries every key on every subject of a real serve
 A test does the same and compares. `p`: the key may publish there, `s`: it may subscribe, `p*` or
 `s*`: on some of the subjects of that row, `·`: neither. What a key with an account of its own
 publishes reaches the log only where the log's account exports it ([security](security.md)). None of
-these keys reaches it by a reply subject: `tests/cli/cluster/test_reply_subjects.py` tries each. The
-services, `curator`, `operator` and `provisioner` have the log's account, and may use it so.
+these keys reaches it by a reply subject: `tests/cli/cluster/test_reply_subjects.py` tries each.
+Only `provisioner` has the log's account, and may use it so.
 
 `agent-{own}` is the key of the agent `{own}` alone, `invitation-{invited}` that of a machine which
 is asked to join as `{invited}`. {people}
@@ -90,7 +100,7 @@ def rows() -> Iterator[Row]:
         yield Row(f"dead letter of {service}", (fact_subject(LetterBuried, service=service),))
     yield Row("use of resources", (f"{ROOT}.resources.e1.r1.used.{OWN}",))
     yield Row("live spans of an evaluation", (f"{ROOT}.watch.e1.spans", f"{ROOT}.watch.e1.end"))
-    yield Row("facts as stored (`live.`)", (f"live.{ROOT}.evaluation.e1.planned",))
+    yield from _stored_rows()
     yield Row("everything (`>`)", (">", f"{ROOT}.>"))
     for command in COMMANDS.values():
         yield Row(f"request {command.verb}", (command_subject(command),))
@@ -115,6 +125,14 @@ def rows() -> Iterator[Row]:
     yield Row("the server itself (`$SYS`)", ("$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.x.CONNZ"))
 
 
+def _stored_rows() -> Iterator[Row]:
+    """Yield what the streams send on once it is stored."""
+    for entity in ("evaluation", "run", "analysis", "query", "agent", "manifest"):
+        yield Row(f"{entity} facts as stored (`live.`)", (republished(f"{ROOT}.{entity}.x.y"),))
+    for bucket in BUCKETS:
+        yield Row(f"`{bucket.name}` as stored (`live.`)", (republished(f"$KV.{bucket.name}.x"),))
+
+
 def _server_rows() -> Iterator[Row]:
     """Yield what JetStream is asked, stream by stream and verb by verb."""
     streams = (
@@ -126,8 +144,9 @@ def _server_rows() -> Iterator[Row]:
     yield Row("JetStream as a whole", tuple(f"$JS.API.{verb}" for verb in whole))
     changes = ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT", "RESTORE")
     for verb in (*changes, "INFO", "MSG.GET", "LEADER.STEPDOWN", "PEER.REMOVE"):
-        subjects = tuple(f"$JS.API.STREAM.{verb}.{name}" for name in streams)
-        yield Row(f"stream {verb.lower()}", subjects)
+        for prefix, asker in _ASKERS:
+            subjects = tuple(f"{prefix}.STREAM.{verb}.{name}" for name in streams)
+            yield Row(f"stream {verb.lower()}{asker}", subjects)
     for name in streams:
         subject = f"$JS.API.DIRECT.GET.{name}"
         yield Row(f"reading {name}", (subject, f"{subject}.x"))
@@ -139,9 +158,10 @@ def _server_rows() -> Iterator[Row]:
         yield Row(f"consumers {verb.lower()}", subjects)
     for durable in DURABLES:
         place = f"{durable.stream}.{durable.name}"
-        verbs = ("DURABLE.CREATE", "INFO", "MSG.NEXT", "DELETE")
-        for verb in verbs:
-            yield Row(f"`{durable.name}` {verb.lower()}", (f"$JS.API.CONSUMER.{verb}.{place}",))
+        for verb in ("DURABLE.CREATE", "INFO", "MSG.NEXT", "DELETE"):
+            for prefix, asker in _ASKERS:
+                subject = f"{prefix}.CONSUMER.{verb}.{place}"
+                yield Row(f"`{durable.name}` {verb.lower()}{asker}", (subject,))
         yield Row(f"retries of `{durable.name}`", (retry_subject(durable.name),))
         yield Row(f"suspects of `{durable.name}`", (f"$KV.{SUSPECTS}.{durable.name}.1",))
         yield Row(f"`{durable.name}` acknowledge", (f"$JS.ACK.{place}.1.1.1.1.1",))

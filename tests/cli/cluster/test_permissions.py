@@ -273,16 +273,17 @@ async def test_a_fact_has_its_writers(
 
 
 HEARERS = {
-    f"{ROOT}.evaluation.e1.>": {"scheduler", "gateway", "requester"},
+    f"{ROOT}.evaluation.e1.>": {"gateway", "requester"},
+    f"live.{ROOT}.evaluation.e1.>": {"scheduler"},
     f"{ROOT}.trace.e1.>": {"gateway"},
-    f"{ROOT}.agent.>": {"registry"},
-    f"{ROOT}.manifest.>": {"registry"},
+    f"live.{ROOT}.agent.>": {"registry"},
+    f"live.{ROOT}.manifest.>": {"registry"},
     f"{ROOT}.dead.>": set(),
     f"{ROOT}.output.>": set(),
     f"{ROOT}.request.digest": set(),
     f"{ROOT}.request.agent.a1.start": {"agent"},
-    "$KV.catalog.>": {"registry", "scheduler"},
-    "$KV.leases.>": {"registry", "scheduler"},
+    "live.$KV.catalog.>": {"registry", "scheduler"},
+    "live.$KV.leases.>": {"registry", "scheduler"},
 }
 
 

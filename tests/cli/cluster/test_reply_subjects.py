@@ -5,7 +5,9 @@ Every right that a key has is tried, answered onto the log.
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
@@ -13,7 +15,7 @@ from nats.aio.client import Client
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.accounts import INSIDE
 from mlscope.bus.inboxes import ANSWERS
-from mlscope.bus.permissions import CURATOR, OPERATOR
+from mlscope.bus.streams import DURABLES, MANAGED, STREAMS
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.cli.cluster.keyholders import KEYS, inbox_of, key_file, served
@@ -81,9 +83,16 @@ async def stored_subjects(reader: Client) -> dict[str, int]:
 
 
 async def _subjects_of(reader: Client, stream: str) -> dict[str, int]:
-    asked = json.dumps({"subjects_filter": ">"}).encode()
-    answer = json.loads((await reader.request(f"$JS.API.STREAM.INFO.{stream}", asked)).data)
+    answer = await asked(reader, f"STREAM.INFO.{stream}", subjects_filter=">")
     return answer["state"].get("subjects") or {}
+
+
+async def asked(reader: Client, request: str, **fields: str) -> dict[str, Any]:
+    """Return what JetStream answers to a `request` with these `fields`."""
+    body = json.dumps(fields).encode() if fields else b""
+    message = await reader.request(f"$JS.API.{request}", body, timeout=30)
+    answer: dict[str, Any] = json.loads(message.data)
+    return answer
 
 
 def literal(right: str) -> str:
@@ -139,22 +148,85 @@ def _settings(server: NatsServer) -> Settings:
     return Settings(nats_url=server.url, nats_seed_file=server.seed_files["provisioner"])
 
 
-@pytest.mark.parametrize("name", ["gateway", OPERATOR, CURATOR])
-async def test_a_key_of_the_logs_account_can_do_harm_as_the_docs_say(
-    guarded: NatsServer, name: str
-) -> None:
-    """A promise that is not made: whoever reads a stream there has the end answered anywhere."""
+@dataclass(frozen=True)
+class StreamState:
+    """What an intruder must leave as it was: when a stream was made, its messages, its durables.
+
+    A bucket may lose its first message, as each key has one.
+    """
+
+    made: str
+    first: int
+    durables: int
+
+
+async def states(reader: Client) -> dict[str, StreamState]:
+    """Return the state of every stream that is there."""
+    streams: dict[str, StreamState] = {}
+    for name in (await asked(reader, "STREAM.NAMES"))["streams"]:
+        info = await asked(reader, f"STREAM.INFO.{name}")
+        state = info["state"]
+        first = 0 if name.startswith("KV_") else state["first_seq"]
+        streams[name] = StreamState(info["created"], first, state["consumer_count"])
+    return streams
+
+
+async def fill(server: NatsServer) -> None:
+    """Have every key store one message wherever it may, so that there is something to lose."""
+    for name in OUTSIDERS:
+        client = await opened(server, name)
+        for right in KEYS[name].publish:
+            if right != ANSWERS and not right.startswith(("$JS.", "$SRV.", f"{MANAGED}.")):
+                await client.publish(literal(right), b"{}")
+        await settle(client)
+        await client.close()
+
+
+def may_empty(name: str) -> set[str]:
+    """Return the streams whose messages the key called `name` may remove."""
+    prefixes = [f"{MANAGED}.STREAM.{verb}." for verb in ("PURGE", "MSG.DELETE")]
+    return {
+        right.removeprefix(prefix)
+        for right in KEYS[name].publish
+        for prefix in prefixes
+        if right.startswith(prefix)
+    }
+
+
+@pytest.mark.parametrize("name", OUTSIDERS)
+async def test_no_answer_harms_a_stream(guarded: NatsServer, name: str) -> None:
+    """Whatever is answered to a key, an order to JetStream as its reply subject gives none."""
     await provision(_settings(guarded))
+    await fill(guarded)
     reader, holder = await opened(guarded, "provisioner"), await opened(guarded, name)
+    before = await states(reader)
+    orders = [
+        f"$JS.API.STREAM.{verb}.{stream}" for verb in ("DELETE", "PURGE") for stream in before
+    ]
+    orders += [f"$JS.API.CONSUMER.DELETE.{one.stream}.{one.name}" for one in DURABLES]
     for right in KEYS[name].publish:
-        if right.startswith("$JS.API.DIRECT.GET."):
-            body = b'{"seq": 1, "batch": 10}'
-            await holder.publish(literal(right), body, reply="$JS.API.STREAM.DELETE.TRACES")
+        body = b"" if right.startswith(MANAGED) else b'{"seq": 1, "batch": 10}'
+        for order in orders if right != ANSWERS else ():
+            await holder.publish(literal(right), body, reply=order)
     await settle(holder)
     await settle(reader)
-    info = json.loads((await reader.request("$JS.API.STREAM.INFO.TRACES", b"")).data)
-    assert info["error"]["description"] == "stream not found"
-    assert f"| `{name}` |" in DOCS.read_text("utf-8")
-    assert "may delete any stream by a reply subject" in DOCS.read_text("utf-8")
+    after = await states(reader)
     await holder.close()
     await reader.close()
+    emptied = {stream: replace(after[stream], first=1) for stream in may_empty(name)}
+    assert after | emptied == before | {
+        stream: replace(before[stream], first=1) for stream in emptied
+    }
+
+
+async def test_the_provisioner_can_do_harm_as_the_docs_say(guarded: NatsServer) -> None:
+    """A promise that is not made: who makes streams may have the end answered anywhere."""
+    await provision(_settings(guarded))
+    holder = await opened(guarded, "provisioner")
+    body = b'{"seq": 1, "batch": 10}'
+    await holder.publish("$JS.API.DIRECT.GET.FLEET", body, reply="$JS.API.STREAM.DELETE.TRACES")
+    await settle(holder)
+    assert {stream.name for stream in STREAMS} - (await states(holder)).keys() == {"TRACES"}
+    assert frozenset({"provisioner"}) == INSIDE
+    assert "it may delete any stream by a reply subject" in DOCS.read_text("utf-8")
+    await holder.close()

@@ -202,7 +202,7 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
         await client.run("nothing-is-called-this")
     async with story.http() as http:
         told = await http.get(f"/evaluations/{asked.id}/events")
-    assert "evaluation.analyzed" in told.text
+    assert "evaluation.analyzed" in told.text, told.text
 
 
 async def cancel(_: Story, client: AsyncClient) -> None:

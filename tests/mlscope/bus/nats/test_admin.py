@@ -12,7 +12,7 @@ import pytest
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.errors import ServerRefused, ServerTooOld
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS, Bucket
+from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS, Bucket, managed
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.contracts.worlds import NatsWorld, OpenSettings
@@ -121,8 +121,9 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
         nkeys_seed_str=nats_server.seeds["collector"],
         inbox_prefix=b"_INBOX_collector",
     )
-    spans = (await collector.jetstream().consumer_info("TRACES", "spans")).config
-    assert (spans.ack_wait, spans.max_deliver) == (30.0, -1)
+    answer = await collector.request(managed("CONSUMER.INFO.TRACES.spans"))
+    spans = json.loads(answer.data)["config"]
+    assert (spans["ack_wait"], spans["max_deliver"]) == (30_000_000_000, -1)
     await collector.close()
 
 

@@ -2,16 +2,20 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
 
+from mlscope.bus.bus import Bus
 from mlscope.bus.errors import TooFewServers
 from mlscope.bus.nats import connect
+from mlscope.bus.records import ReceivedCommand
 from mlscope.bus.streams import BUCKETS, STORES, STREAMS
 from mlscope.bus.window import PublishWindow
 from mlscope.provision import provision
-from schemas.subjects import attempt_batches, decisions_of
+from schemas.batch import TraceCaptured
+from schemas.subjects import REQUEST, attempt_batches, decisions_of, facts_of, subject_of
 from tests.brokers import Brokers, three_brokers
 from tests.contracts.facts import E, a_batch, a_fact
 
@@ -65,6 +69,47 @@ async def test_a_client_of_one_finds_the_others(brokers: Brokers) -> None:
         await bus.publish(a_batch(1), id="after")
     first.start(timeout_s=20)
     brokers.await_health()
+
+
+async def test_accounts_reach_each_other_from_broker_to_broker(brokers: Brokers) -> None:
+    """What crosses between accounts does so between brokers, whoever leads a stream."""
+    await provision(brokers.settings("provisioner"))
+    urls = [broker.url for broker in brokers.members]
+    subject = f"{REQUEST}.explore"
+
+    async def answered(command: ReceivedCommand) -> bytes:
+        return command.body
+
+    async with (
+        connect(brokers.settings("agent", urls[0]), "agent") as agent,
+        connect(brokers.settings("gateway", urls[1]), "gateway") as gateway,
+        connect(brokers.settings("analyzer", urls[2]), "analyzer") as analyzer,
+    ):
+        await analyzer.answer(subject, answered, queue="analyzer")
+        assert (
+            await gateway.ask(subject, b"asked from another broker") == b"asked from another broker"
+        )
+        live = await gateway.subscribe(facts_of(TraceCaptured)).ready()
+        sequence = await agent.publish(a_batch(0), id="over brokers")
+        assert (await anext(live))[0] == subject_of(a_batch(0))
+        await live.aclose()
+    for url in urls:
+        async with connect(brokers.settings("collector", url), "collector") as collector:
+            assert await collector.backlog("spans")
+            assert sequence in await pulled_up_to(collector, sequence)
+
+
+async def pulled_up_to(collector: Bus, sequence: int) -> dict[int, str]:
+    """Pull the traces up to `sequence`, and give them back; return their subjects."""
+    subjects: dict[int, str] = {}
+    async with aclosing(collector.deliveries("spans", batch=20)) as coming:
+        async for deliveries in coming:
+            for delivery in deliveries:
+                subjects[delivery.recorded.sequence] = delivery.recorded.subject
+                await delivery.retry(0.01)
+            if sequence in subjects:
+                return subjects
+    raise AssertionError("no more deliveries")
 
 
 async def test_the_death_of_the_leader_loses_and_doubles_nothing(brokers: Brokers) -> None:
