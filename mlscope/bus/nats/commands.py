@@ -11,6 +11,9 @@ from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
 from mlscope.bus.records import CommandCounts, ReceivedCommand
 
+_CONFIGURED_WITHIN_S = 0.2
+"""How long a broker takes to read a changed configuration."""
+
 
 class Commands:
     """The commands one connection sends and answers, and its live subscriptions."""
@@ -26,13 +29,23 @@ class Commands:
     async def ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
         """Send `body` to `subject` and return the answer within `timeout_s`.
 
-        Raises NoAnswer, Unreachable.
+        A question that nobody gets is sent once more after a moment: while the broker reads a
+        changed configuration, nothing crosses from account to account. Raises NoAnswer,
+        Unreachable.
         """
         try:
-            message = await self._connection.request(subject, body, timeout_s=timeout_s)
-        except NoReply as error:
+            async with asyncio.timeout(timeout_s):
+                message = await self._request_again(subject, body, timeout_s)
+        except (NoReply, TimeoutError) as error:
             raise NoAnswer(subject) from error
         return bytes(message.data)
+
+    async def _request_again(self, subject: str, body: bytes, timeout_s: float) -> Msg:
+        try:
+            return await self._connection.request(subject, body, timeout_s=timeout_s)
+        except NoAnswer:
+            await asyncio.sleep(_CONFIGURED_WITHIN_S)
+        return await self._connection.request(subject, body, timeout_s=timeout_s)
 
     async def ask_all(self, subject: str, within_s: float) -> list[bytes]:
         """Return every answer to a question on `subject` that comes in time, as `Bus.ask_all`.

@@ -1,12 +1,14 @@
 """Commands over core NATS: whom an answer may go to, and what ends with the connection."""
 
 import asyncio
+from typing import Any
 
 import nats
 import pytest
 
 from mlscope.bus.command_queue import CommandQueue
 from mlscope.bus.errors import NoAnswer
+from mlscope.bus.nats.connection import Connection
 from mlscope.bus.records import ReceivedCommand, Recorded
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
@@ -84,3 +86,21 @@ async def test_a_hearing_ends_with_its_bus(world: NatsWorld) -> None:
         waiting = asyncio.create_task(anext(hearing, None))
         await asyncio.sleep(0)
     assert await waiting is None
+
+
+async def test_a_question_that_nobody_gets_is_sent_once_more(
+    world: NatsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that reads a changed configuration passes nothing on for a moment."""
+    request, unheard = Connection.request, [NoAnswer(SUBJECT)]
+
+    async def deaf_at_first(connection: Connection, *details: Any, **others: Any) -> Any:
+        if unheard:
+            raise unheard.pop()
+        return await request(connection, *details, **others)
+
+    async with world.connect() as bus:
+        await bus.answer(SUBJECT, refuse, queue="registry")
+        monkeypatch.setattr(Connection, "request", deaf_at_first)
+        assert b"invalid" in await bus.ask(SUBJECT, b"{}")
+    assert unheard == []
