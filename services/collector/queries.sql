@@ -128,6 +128,23 @@ WHERE NOT EXISTS (
     SELECT FROM run WHERE run.run_key = expected.run_key AND run.recorded_at IS NOT NULL
 );
 
+-- unknown_runs --
+-- Those of some attempts that have no row.
+SELECT run_key FROM unnest(%(run_keys)s::int8[]) AS expected (run_key)
+WHERE NOT EXISTS (SELECT FROM run WHERE run.run_key = expected.run_key);
+
+-- count_batches --
+-- How many batches of each kind of an attempt are stored.
+SELECT
+    count(*) FILTER (WHERE kind = 0) AS trace,
+    count(*) FILTER (WHERE kind = 1) AS query,
+    count(*) FILTER (WHERE kind = 2) AS output
+FROM batch WHERE run_key = %(run_key)s;
+
+-- server_start --
+-- When the server was started.
+SELECT pg_postmaster_start_time() AS started;
+
 -- failed_queries --
 -- Count the stored queries of an attempt that did not succeed.
 SELECT count(*) AS failed FROM query WHERE run_key = %(run_key)s AND status <> 0;

@@ -9,6 +9,7 @@ from mlscope.bus.records import ServiceInfo
 from mlscope.serving import run_until_stopped
 from services.collector.evaluations import Evaluations
 from services.collector.holdings import Holdings
+from services.collector.recollecting import Recollector
 from services.collector.recording import AttemptRecorder
 from services.collector.saving import Saver
 from services.collector.store import Store
@@ -42,6 +43,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.note_stored_rows)
     queries = Saver(bus, [Store(address)], evaluations, recorder.note_stored_rows)
     holdings = Holdings(bus, address)
+    recollector = Recollector(bus, address, evaluations, recorder.note_stored_rows)
     await bus.announce(
         ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {
@@ -65,7 +67,8 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             recorder.purge(settings.purge_after_s),
             recorder.make_room(settings.purge_after_s),
             holdings.watch(),
+            recollector.watch(),
         )
     finally:
-        for closing in (spans, queries, recorder, holdings):
+        for closing in (spans, queries, recorder, holdings, recollector):
             closing.close()

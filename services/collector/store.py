@@ -119,6 +119,20 @@ class Store:
         rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
+    def unknown_runs(self, run_keys: Sequence[int]) -> list[int]:
+        """Return those of `run_keys` that have no row."""
+        rows = self._rows("unknown_runs", {"run_keys": list(run_keys)})
+        return [row["run_key"] for row in rows]
+
+    def batches_of(self, run_key: int) -> tuple[int, int, int]:
+        """Return how many batches of spans, queries and outputs of an attempt are stored."""
+        (row,) = self._rows("count_batches", {"run_key": run_key})
+        return row["trace"], row["query"], row["output"]
+
+    def server_start(self) -> str:
+        """Return when the database's server was started, by its own clock: each start differs."""
+        return str(self._rows("server_start", {})[0]["started"])
+
     def failed_queries(self, run_key: int) -> int:
         """Return the number of stored queries of an attempt that failed."""
         return int(self._rows("failed_queries", {"run_key": run_key})[0]["failed"])

@@ -1,0 +1,153 @@
+"""I/O: stores anew what a database restored from a backup lacks and the streams still have.
+
+Rows stay in their streams for some time after they were stored (`MLSCOPE_PURGE_AFTER_S`), but they
+were acknowledged and so do not come again. A database that was restored has been started anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import cast
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
+from mlscope.bus.records import Recorded
+from mlscope.bus.streams import durable_named
+from schemas.batch import Batch
+from schemas.evaluation import RunInterrupted
+from schemas.values.identity import run_key
+from services.collector.errors import CollectorServiceError, DatabaseAway, RefusedRows
+from services.collector.evaluations import Evaluations
+from services.collector.runs import RunEnded, check_speaker, run_row
+from services.collector.saving import patiently, prepared_of
+from services.collector.store import Prepared, Store
+
+_log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 1.0
+_PAGE_BATCHES = 80
+_PAGE_ENDS = 1000
+
+
+class Recollector:
+    """Notices a database that was started anew, and stores what it lacks."""
+
+    def __init__(
+        self, bus: Bus, address: str, evaluations: Evaluations, stored: Callable[[], None]
+    ) -> None:
+        """Read the streams on `bus`, and open a connection to the database at `address`.
+
+        `evaluations` reads the decisions; `stored` is called after rows were stored.
+        """
+        self._bus = bus
+        self._store = Store(address)
+        self._evaluations = evaluations
+        self._stored = stored
+        self.rows = 0
+
+    async def watch(self) -> None:
+        """Look whether the database was started anew, and recollect if it was, without end."""
+        known_start = ""
+        while True:
+            start = await patiently((), self._store.server_start)
+            try:
+                if known_start and start != known_start:
+                    await self.recollect()
+                known_start = start
+            except (BusError, CollectorServiceError) as error:
+                _log.warning("rows are not recollected for now: %s", error)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def recollect(self) -> None:
+        """Store the batches and ends of attempts that the log has and the database lacks.
+
+        Raises BusError, CollectorServiceError.
+        """
+        before = self.rows
+        for name in ("spans", "queries"):
+            async for page in self._pages(name, _PAGE_BATCHES):
+                candidates = [await self._prepared(recorded) for recorded in page]
+                await self._save([prepared for prepared in candidates if prepared is not None])
+        ends = 0
+        async for page in self._pages("recorder", _PAGE_ENDS):
+            ends += await self._end(page)
+        if self.rows > before or ends:
+            _log.warning(
+                "the database was restored: %d rows and the ends of %d attempts that it lacked "
+                "are stored again from the log",
+                self.rows - before,
+                ends,
+            )
+        self._stored()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._store.close()
+
+    async def _pages(self, durable: str, at_most: int) -> AsyncIterator[list[Recorded]]:
+        """Yield all messages of a durable, also acknowledged ones, some at a time."""
+        for filter_subject in durable_named(durable).filters:
+            after = 0
+            while page := await self._bus.read(filter_subject, after=after, at_most=at_most):
+                yield page
+                after = page[-1].sequence
+
+    async def _prepared(self, recorded: Recorded) -> Prepared | None:
+        batch = cast("Batch", recorded.fact)
+        try:
+            start_ns = await self._evaluations.start_of(batch.evaluation)
+            await self._evaluations.check_speaker(batch)
+            return prepared_of(batch, start_ns)
+        except BusError:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever was sent: its saver buries it, or did)
+            _log.debug("%s is not recollected: %s", recorded.subject, error)
+            return None
+
+    async def _save(self, batches: list[Prepared]) -> None:
+        if not batches:
+            return
+        try:
+            self.rows += await patiently((), self._store.save, batches)
+        except RefusedRows:
+            for single in batches if len(batches) > 1 else ():
+                await self._save([single])
+
+    async def _end(self, page: list[Recorded]) -> int:
+        """Store the ends that the database lacks; return how many.
+
+        Of an attempt that was purged from its streams the end alone would look like a run without
+        rows, so it stays lost (`Holdings`) until a newer backup is restored.
+        """
+        facts = {
+            run_key(fact.evaluation, fact.run, fact.attempt): (fact, recorded.envelope.id)
+            for recorded in page
+            for fact in (cast("RunEnded", recorded.fact),)
+        }
+        unknown = await patiently((), self._store.unknown_runs, list(facts))
+        ends = 0
+        for key in unknown:
+            ends += await self._end_one(key, *facts[key])
+        return ends
+
+    async def _end_one(self, key: int, fact: RunEnded, cause: str) -> int:
+        try:
+            decisions = await self._evaluations.decisions(fact.evaluation)
+            if decisions.plan is None or decisions.requested_ns is None:
+                return 0
+            if isinstance(fact, RunInterrupted):
+                is_whole = not decisions.ended
+            else:
+                check_speaker(decisions, fact)
+                tally = fact.tally
+                counts = (tally.trace_batches, tally.query_batches, tally.output_batches)
+                is_whole = await patiently((), self._store.batches_of, key) == counts
+            if not is_whole:
+                return 0
+            row = run_row(fact, decisions.plan, decisions.requested_ns, cause)
+            await patiently((), self._store.end_run, row)
+        except DatabaseAway:
+            raise
+        except CollectorServiceError as error:
+            _log.warning("the end of %s is not recollected: %s", fact.run, error)
+            return 0
+        return 1
