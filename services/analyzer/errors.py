@@ -18,6 +18,18 @@ class NoRuns(AnalyzerError):
         super().__init__(f"no run of evaluation {evaluation} is in the database")
 
 
+class RowsMissing(AnalyzerError):
+    """The database has fewer rows of a run than were stored; the collector may get them back."""
+
+    def __init__(self, run: str, queries: int, stored_queries: int) -> None:
+        """Name the `run`; the database has `queries` of its `stored_queries`."""
+        self.run, self.queries, self.stored_queries = run, queries, stored_queries
+        super().__init__(
+            f"the database has {queries} of {stored_queries} stored queries of run {run}: it was "
+            "restored from an older backup, or emptied"
+        )
+
+
 class NotAlike(AnalyzerError):
     """Two evaluations can't be compared."""
 

@@ -32,7 +32,7 @@ from services.analyzer.answering.tables import answer_of
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
 from services.analyzer.answering.visibility import Visibility
-from services.analyzer.errors import DatabaseAway
+from services.analyzer.errors import DatabaseAway, NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
@@ -40,6 +40,8 @@ from services.analyzer.tables import ANALYSES
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
 _MOST_TRIES = 3
+_TRIES_FOR_ROWS, _ROWS_DELAY_S = 10, 2.0
+"""How often, and after what time, rows are looked for that a restored database lacks."""
 _MOST_DELAY_S = 5.0
 _NAMES: Mapping[str, str] = MappingProxyType(
     {analysis.name: analysis.name for analysis in ANALYSES}
@@ -171,8 +173,9 @@ class Analyzer:
             return
         except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
             _log.exception("analysis failed, try %d", delivery.tries, extra=place)
-            if delivery.tries < _MOST_TRIES:
-                await delivery.retry()
+            lacks_rows = isinstance(error, NoRuns | RowsMissing)
+            if delivery.tries < (_TRIES_FOR_ROWS if lacks_rows else _MOST_TRIES):
+                await delivery.retry(_ROWS_DELAY_S if lacks_rows else None)
                 return
             cause = f"{type(error).__name__}: {error}"
             outcome = AnalysisFailed(evaluation=measured.evaluation, cause=cause)

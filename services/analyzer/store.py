@@ -19,7 +19,7 @@ from schemas.request import ShowPredictions, ShowTables
 from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed
 from services.analyzer.divergence import Side
-from services.analyzer.errors import NoRuns, NoSuchRun
+from services.analyzer.errors import NoRuns, NoSuchRun, RowsMissing
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.frames.evaluation import Frames, RunRow
 from services.analyzer.frames.predictions import Prediction, prediction_of
@@ -52,7 +52,10 @@ class Store:
         self._sessions = Sessions(database_url, Path(__file__).with_name("queries.sql"))
 
     def read(self, evaluation: str, measured: Sequence[MeasuredRun]) -> Frames:
-        """Return the rows of the attempts that count, in the order of `measured`. Raises NoRuns."""
+        """Return the rows of the attempts that count, in the order of `measured`.
+
+        Raises NoRuns, RowsMissing.
+        """
         with self._sessions.transaction() as session:
             attempts = session.maps("attempts", {"evaluation": evaluation})
             if not attempts:
@@ -73,6 +76,9 @@ class Store:
                 )
                 readers.append(RunReader(session, replace(row, end=run.end), starts.get(key)))
             stored = [reader.stored() for reader in readers]
+            for run, counts in zip(measured, stored, strict=True):
+                if counts["queries"] < run.queries:
+                    raise RowsMissing(run.run, counts["queries"], run.queries)
             runs, caveats = [], []
             for reader, counts, bounds in zip(
                 readers, stored, self._bounds.shared(stored), strict=True

@@ -158,8 +158,9 @@ async def test_questions_for_no_table_are_refused(
 
 
 async def test_no_rows_fail_with_the_cause(
-    server: MemoryServer, database_url: str, bus: Bus
+    server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("services.analyzer.service._ROWS_DELAY_S", 0.01)
     collector.migrate(database_url)
     migrate(database_url)
     async with analyzing(server, database_url):
@@ -167,6 +168,43 @@ async def test_no_rows_fail_with_the_cause(
         said = await _said(bus)
     assert isinstance(said, AnalysisFailed)
     assert "no run of evaluation e1" in said.cause
+
+
+LARGER = MEASURED.model_copy(update={"runs": (MEASURED.runs[0].model_copy(update={"queries": 6}),)})
+"""Twice as many queries were stored as `_rows` has: the database was restored since."""
+
+
+async def test_rows_that_a_restored_database_lacks_are_waited_for(
+    server: MemoryServer,
+    database_url: str,
+    bus: Bus,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("services.analyzer.service._ROWS_DELAY_S", 0.01)
+    monkeypatch.setattr("services.analyzer.service._TRIES_FOR_ROWS", 100_000)
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(LARGER, id="m0")
+        for _ in range(3000):
+            if "the database has 3 of 6 stored queries of run r0" in caplog.text:
+                break
+            await asyncio.sleep(0.01)
+        with closing(collector.Store(database_url)) as rows:
+            rows.save([prepared_of(some_queries(1), REQUESTED_NS)])
+        assert isinstance(await _said(bus), AnalysisCompleted)
+
+
+async def test_rows_that_never_come_back_are_the_cause(
+    server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.analyzer.service._ROWS_DELAY_S", 0.01)
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(LARGER, id="m0")
+        said = await _said(bus)
+    assert isinstance(said, AnalysisFailed)
+    assert "the database has 3 of 6 stored queries of run r0" in said.cause
 
 
 async def test_a_database_that_comes_late_is_waited_for(
