@@ -81,6 +81,16 @@ class CollectorFacts(Message):
     frameworks: tuple[str, ...] = ()
 
 
+class PackageFacts(Message):
+    """A package that models may need beside their framework, by its import name."""
+
+    name: str
+    #: '' where it is not installed, or does not say
+    version: str = ""
+    #: why it cannot be used, and how to mend that; '' where it can
+    reason: str = ""
+
+
 class Announcement(Message):
     """An agent's hardware and software as it finds them when it starts."""
 
@@ -97,6 +107,10 @@ class Announcement(Message):
     models: tuple[str, ...] | None = None
     #: import paths that builders may come from; None unknown
     builders: tuple[str, ...] | None = None
+    #: packages of builders, and those that decode and load; None: of release 0.1, not known
+    packages: tuple[PackageFacts, ...] | None = None
+    #: whether it can fetch from a model hub (`hf://`); None unknown
+    has_hub: bool | None = None
     #: other hosts whose model servers it may use
     remote_hosts: tuple[str, ...] = ()
     mlscope_version: str = ""

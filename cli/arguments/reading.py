@@ -48,6 +48,7 @@ def add_listing(commands: Parsers) -> None:
     )
     add = listing.add_argument_group("models").add_argument
     add("--task", default="", metavar="TASK", help="only models for this task, or a part of it")
+    add("--runnable", action="store_true", help="only models that an agent here can open now")
     add = listing.add_argument_group("evaluations").add_argument
     add("--limit", type=int, metavar="N", help="list the newest N (default: 50)")
     add("--model", default="", metavar="NAME[:CONSTRAINT]", help="only evaluations of this model")

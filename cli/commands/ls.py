@@ -16,12 +16,15 @@ from cli.printing.catalog import (
     catalog_rows,
     evaluation_rows,
     evaluation_terminal_rows,
+    with_running,
 )
 from cli.printing.output import Rows, write_rows
 from mlscope.manifests.constraints import constraint_of, meet
 from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.fitting import alike, running_of
 from mlscope.manifests.variants import frameworks_of
 from schemas.manifest import ModelManifest
+from schemas.status import Catalog
 from schemas.values.framework_names import predictors_name
 
 _EVALUATION_OPTIONS = (
@@ -34,11 +37,13 @@ _EVALUATION_OPTIONS = (
     "need",
     "label",
 )
+_RUNNING_NOTE = "-o json says what is missing and how to install it; --runnable lists what runs now"
 _KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(_EVALUATION_OPTIONS, ("evaluations",)),
         "framework": ("evaluations", "models"),
         "task": ("models",),
+        "runnable": ("models",),
     }
 )
 
@@ -61,8 +66,7 @@ async def ls(arguments: argparse.Namespace) -> int:
             for_terminal = evaluation_terminal_rows
         else:
             catalog = await client.catalog(kind.removesuffix("s"))
-            models = visible_models(catalog.models, arguments.framework)
-            rows = catalog_rows(catalog.model_copy(update={"models": models}), kind)
+            rows = await rows_of_catalog(client, catalog, arguments)
             rows = matching_rows(rows, {"": arguments.search, "task": arguments.task})
             for_terminal = TERMINAL_ROWS[kind]
     if arguments.output == "table":
@@ -71,7 +75,26 @@ async def ls(arguments: argparse.Namespace) -> int:
             # A sentence is folded on a terminal; in a pipe, for grep, it stays on its line.
             rows = replace(rows, folds=sys.stdout.isatty())
     write_rows(rows, arguments.output)
+    if arguments.output == "table" and kind == "models" and sys.stdout.isatty():
+        print(_RUNNING_NOTE, file=sys.stderr)
     return exits.OK
+
+
+async def rows_of_catalog(client: Any, catalog: Catalog, arguments: argparse.Namespace) -> Rows:
+    """Return the rows of a kind of the `catalog`; models with the agents that run them now.
+
+    `client` asks for the agents; `arguments` have the kind, a framework and whether a model must
+    run somewhere. Raises Misused, ClientError.
+    """
+    if arguments.kind != "models":
+        return catalog_rows(catalog, arguments.kind)
+    groups = alike((await client.catalog("agent")).agents)
+    models = visible_models(catalog.models, arguments.framework)
+    running = [(model, running_of(model, groups)) for model in models]
+    if arguments.runnable:
+        running = [(model, where) for model, where in running if where.agents]
+    listed = catalog.model_copy(update={"models": tuple(model for model, _ in running)})
+    return with_running(catalog_rows(listed, "models"), [where for _, where in running])
 
 
 def constraints_of(arguments: argparse.Namespace) -> dict[str, Any]:

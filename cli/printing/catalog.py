@@ -13,6 +13,7 @@ from cli.failures import Misused
 from cli.printing.output import Rows, rows_of, write_json, write_rows
 from cli.printing.roofs import roof_records, roof_texts
 from mlscope.manifests.figures import figures_of
+from mlscope.manifests.fitting import Running
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
 from schemas.manifest import (
@@ -48,7 +49,15 @@ _EVALUATION_TERMINAL_COLUMNS = (
     "agents",
 )
 """Without the address, which is the gateway's with the evaluation's id."""
-_MODEL_TERMINAL_COLUMNS = ("model", "version", "task", "framework", "accuracy", "parameters")
+_MODEL_TERMINAL_COLUMNS = (
+    "model",
+    "version",
+    "task",
+    "framework",
+    "accuracy",
+    "parameters",
+    "runs_on",
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -135,6 +144,17 @@ def catalog_rows(catalog: Catalog, kind: str) -> Rows:
     """Return one of `KINDS` of the catalog as rows."""
     columns, record_of = KINDS[kind]
     return rows_of([record_of(entry) for entry in getattr(catalog, kind)], columns)
+
+
+def with_running(rows: Rows, running: Sequence[Running]) -> Rows:
+    """Return rows of models with what each is `running` on, and what no agent has for it."""
+    columns = (*rows.columns, "runs_on", "missing")
+    cells = ((each.text, each.reasons) for each in running)
+    return replace(
+        rows,
+        columns=columns,
+        rows=tuple((*row, *more) for row, more in zip(rows.rows, cells, strict=True)),
+    )
 
 
 def write_entries(entries: Catalog, form: str) -> None:

@@ -144,6 +144,7 @@ class Agent:
             labels=settings.agent_labels,
             predictors=settings.agent_predictors,
             allowances=self._allowances,
+            has_hub=bool(settings.hub_url),
         )
         described = limited_to(described, self._models)
         described = await asyncio.to_thread(self._roofs.added_to, described)

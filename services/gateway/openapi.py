@@ -228,7 +228,7 @@ def _catalog_paths() -> dict[str, Any]:
         },
         **_exploration_paths(),
         "/api/status": {"get": _operation("services, and how far each is behind", None, [])},
-        "/api/models": {"get": _operation("all models", Catalog, [])},
+        "/api/models": {"get": _operation("all models", Catalog, _query("runnable"))},
         "/api/models/{name}": {
             "get": _operation("every version of a model", Catalog, [_path_parameter("name")])
         },

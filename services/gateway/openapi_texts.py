@@ -31,6 +31,7 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "offset": "how many entries to leave out, for the pages of a list",
         "price": "dollars an hour of an agent, `agent=dollars`; may be repeated",
         "run": "a run's name in its evaluation",
+        "runnable": "`true`: only models that an agent can open as it is",
         "scenario": "only loads of this scenario",
         "requested_by": "only evaluations that this person requested",
         "search": "words that all occur, as parts and in any case, in any field or label",

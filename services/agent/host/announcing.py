@@ -9,6 +9,7 @@ from schemas.values.framework_names import predictors_name
 from services.agent.collectors import availability_of, collector_names
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.machine.hardware import package_version, this_machine
+from services.agent.machine.packages import package_facts
 from services.agent.predictors import SHIPPED, predictor_names
 from services.agent.predictors.devices import DeclaredDevices, declared_devices
 
@@ -41,11 +42,13 @@ def announcement(
     labels: Mapping[str, str] | None = None,
     predictors: tuple[str, ...] = (),
     allowances: Allowances = DEFAULT_ALLOWANCES,
+    has_hub: bool | None = None,
 ) -> Announcement:
     """Return the announcement of an `agent`'s start, its `incarnation`.
 
     `image` is the container image it runs in, `labels` are its owner's, `predictors` limits the
-    frameworks it offers, and `allowances` are what models may use.
+    frameworks it offers, `allowances` are what models may use, and `has_hub` says whether a model
+    hub is set.
     """
     hardware = hardware_with_declared(this_machine(), predictors)
     return Announcement(
@@ -58,6 +61,8 @@ def announcement(
         labels=dict(labels or {}),
         allows_inline_python=allowances.inline is not None,
         builders=tuple(allowances.builders),
+        packages=tuple(package_facts(allowances.builders)),
+        has_hub=has_hub,
         remote_hosts=allowances.remote_hosts,
         mlscope_version=package_version("mlscope"),
         python_version=platform.python_version(),

@@ -1,7 +1,7 @@
 """REST for manifests: shows models, publishes and withdraws manifests of any kind."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
@@ -9,9 +9,11 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
 from mlscope.manifests.errors import ManifestFaulty
+from mlscope.manifests.fitting import Alike, alike, running_of
 from mlscope.manifests.reading import kinds, read_manifest_text
 from mlscope.manifests.sent import SentFile, with_sent_files
 from schemas.encoding.codec import decode_body, parse, unpack
@@ -20,22 +22,29 @@ from schemas.manifest import ModelManifest
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import Catalog
 from services.gateway.bodies import json_body
-from services.gateway.bus_requests import models
+from services.gateway.bus_requests import agents, models
 from services.gateway.manifest_texts import placed_in
 from services.gateway.request_values import bus_of
 from services.gateway.responses import as_json
 
 
 async def show_models(request: Request) -> Response:
-    """GET /api/models: every version of every model that is not hidden, by name."""
-    catalog = await models(bus_of(request))
-    return _as_models(tuple(model for model in catalog if not model.hidden))
+    """GET /api/models: every version of every model that is not hidden, by name.
+
+    `running` says for each where it runs or what is missing; with `runnable=true` the models are
+    those that an agent can open as it is.
+    """
+    listed, groups = await _models_and_agents(bus_of(request))
+    shown = [model for model in listed if not model.hidden]
+    if request.query_params.get("runnable", "") == "true":
+        shown = [model for model in shown if running_of(model, groups).agents]
+    return _as_models(shown, groups)
 
 
 async def show_model(request: Request) -> Response:
     """GET /api/models/{name}: every version of a model, also a hidden one; 404 if unknown."""
     name = str(request.path_params["name"])
-    versions = await models(bus_of(request), name)
+    versions, groups = await _models_and_agents(bus_of(request), name)
     if not versions:
         raise CommandRefused(
             Refused(
@@ -45,7 +54,7 @@ async def show_model(request: Request) -> Response:
                 found=name,
             )
         )
-    return _as_models(versions)
+    return _as_models(versions, groups)
 
 
 async def publish(request: Request) -> Response:
@@ -108,5 +117,21 @@ async def withdraw(request: Request) -> Response:
     return as_json(changed.model_dump(mode="json"))
 
 
-def _as_models(versions: tuple[ModelManifest, ...]) -> Response:
-    return as_json(Catalog(models=versions).model_dump(mode="json", include={"models"}))
+async def _models_and_agents(
+    bus: Bus, name: str = ""
+) -> tuple[tuple[ModelManifest, ...], tuple[Alike, ...]]:
+    """Return all models, or those of a `name`, and the agents that may run them."""
+    listed, fleet = await asyncio.gather(models(bus, name), agents(bus))
+    return listed, alike(fleet)
+
+
+def _as_models(versions: Sequence[ModelManifest], groups: Sequence[Alike]) -> Response:
+    """Return models, each with where it runs among `groups` of agents, or what is missing."""
+    running = []
+    for model in versions:
+        own = running_of(model, groups)
+        missing = [{"part": lack.part, "reason": lack.text} for lack in own.missing]
+        facts = {"agents": own.agents, "missing": missing, "option": own.option}
+        running.append({"model": model.name, "version": model.version, **facts})
+    listed = Catalog(models=tuple(versions)).model_dump(mode="json", include={"models"})
+    return as_json({**listed, "running": running})

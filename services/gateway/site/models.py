@@ -1,5 +1,6 @@
 """The pages of the catalog's models."""
 
+import asyncio
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from mlscope.client.errors import ClientError, CommandRefused
 from schemas.manifest import ModelManifest
 from schemas.request import ListEvaluations, Match, Refused
 from schemas.status import EvaluationStatus, Matched
-from services.gateway.bus_requests import evaluations, some_tables_of
+from services.gateway.bus_requests import agents, evaluations, some_tables_of
 from services.gateway.bus_requests import models as ask_models
 from services.gateway.pages.catalog.layer_tree import LayerTree, layer_tree
 from services.gateway.pages.catalog.models import SORTS, ModelView, Search, model_view, models_view
@@ -27,7 +28,7 @@ _LATEST = 5
 
 
 async def models(request: Request) -> Response:
-    """GET /models: those of the catalog that match `q`, `task`, `framework`, sorted by `sort`."""
+    """GET /models: those that match `q`, `task`, `framework` and `runs`, sorted by `sort`."""
     query = request.query_params
     sort, number = query.get("sort", ""), query.get("page", "")
     is_number = number.isascii() and number.isdigit() and len(number) < 6
@@ -37,9 +38,12 @@ async def models(request: Request) -> Response:
         framework=query.get("framework", ""),
         sort=sort if sort in SORTS else "name",
         page=max(1, int(number)) if is_number else 1,
+        runs=query.get("runs", ""),
     )
     recent: RecentCatalog = request.app.state.catalog
-    return rendered(request, models_view(await recent.models(bus_of(request)), search))
+    bus = bus_of(request)
+    listed, fleet = await asyncio.gather(recent.models(bus), agents(bus))
+    return rendered(request, models_view(listed, search, fleet))
 
 
 async def model(request: Request) -> Response:

@@ -10,6 +10,13 @@ from mlscope.manifests.constraints import constraint_of, satisfies, version_orde
 from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.fitting import (
+    Needs,
+    disallowed_model,
+    install_line,
+    missing_parts,
+    needs_of,
+)
 from schemas.agent import Announcement, Runtime
 from schemas.level import Level
 from schemas.manifest import (
@@ -28,7 +35,6 @@ from services.scheduler.errors import invalid
 from services.scheduler.placement.naming import architecture_of, is_same
 from services.scheduler.placement.requirements import (
     accelerator_mismatches,
-    disallowed_model,
     framework_manifest_of,
     hardware_mismatches,
     image_mismatches,
@@ -98,6 +104,8 @@ class _Constraints:
     #: collectors that the request switched off
     without: frozenset[str] = frozenset()
     options: JsonObject = field(default_factory=dict)
+    #: of the model, beside its framework
+    needs: Needs = field(default_factory=Needs)
 
     def fits(self, runtime: Runtime, vendors: frozenset[str]) -> bool:
         """Tell whether a runtime has the framework, in a version and on a device that fit.
@@ -229,6 +237,7 @@ def _constraints_of(
         frameworks=frameworks,
         without=frozenset(name for name, switch in request.collectors.items() if switch is False),
         options=request.options,
+        needs=needs_of(model, {**model.options, **request.options}),
     )
 
 
@@ -251,6 +260,7 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
     reasons = [
         *machine_mismatches(agent, constraints.system),
         *disallowed_model(agent, constraints.model, constraints.options),
+        *(lack.text for lack in missing_parts(agent, constraints.needs)),
     ]
     vendors = gpu_vendors(agent.hardware)
     fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime, vendors)]
@@ -304,7 +314,7 @@ def _runtime_mismatch(agent: Announcement, constraints: _Constraints) -> str:
     framework = constraints.framework
     same = [runtime for runtime in agent.runtimes if is_same(runtime.framework, framework)]
     if not same:
-        return f"has {_names_of(agent.runtimes)}, wanted {framework}"
+        return f"has {_names_of(agent.runtimes)}, wanted {framework}{install_line(framework)}"
     of_version = [runtime for runtime in same if constraints.fits_version(runtime.version)]
     if not of_version:
         rule = " and ".join(filter(None, map(str, constraints.versions)))

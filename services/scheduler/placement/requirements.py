@@ -1,20 +1,15 @@
-"""What manifests require of an agent: hardware, software, container image, allowed code. Pure."""
+"""What manifests require of an agent: hardware, software, container image. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mlscope.manifests.builders import is_allowed
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.device_names import is_gpu
-from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
-from mlscope.manifests.verifying import OPTION, UNVERIFIED, refused_in
 from schemas.agent import Announcement, Hardware
 from schemas.manifest import (
-    CODE_FIELDS,
     FrameworkManifest,
     HardwareManifest,
-    ModelManifest,
     SoftwareManifest,
 )
 from schemas.request import SystemNeed
@@ -174,23 +169,3 @@ def image_mismatches(
             f"{has}, framework manifest {manifest.name} {manifest.version} gives "
             f"{image or 'none'} for {agent.hardware.architecture} {device}"
         )
-
-
-def disallowed_model(
-    agent: Announcement, model: ModelManifest, options: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield why an agent's owner does not allow a model with the `options` of a request.
-
-    It is another's model, it has files that nobody can verify, inline Python, or a builder.
-    """
-    if agent.models is not None:
-        if not digest_of(model).startswith(agent.models):
-            yield "opens only models of its own catalog (MLSCOPE_MODELS=catalog there)"
-        elif options.get(OPTION) == UNVERIFIED and refused_in(model.model, {}) is not None:
-            yield "opens only verified files (MLSCOPE_MODELS=catalog there)"
-    has_code = any(getattr(model, field) for field in CODE_FIELDS)
-    if has_code and not agent.allows_inline_python:
-        yield "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"
-    builder, allowed = model.model.builder, agent.builders
-    if builder and allowed is not None and not is_allowed(builder, allowed):
-        yield f"builder {builder} is not allowed there (MLSCOPE_BUILDERS: {', '.join(allowed)})"

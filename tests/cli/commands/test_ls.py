@@ -8,8 +8,10 @@ from cli import exits
 from cli.commands.ls import matching_rows, visible_models
 from cli.failures import Misused
 from cli.printing.output import Rows
+from schemas.manifest import FrameworkNeed
 from schemas.request import ListEvaluations
 from tests.cli.conftest import CommandLine
+from tests.services.scheduler.samples import an_agent
 from tests.stories import StandIns, a_model
 
 
@@ -147,3 +149,20 @@ async def test_a_word_that_cannot_be_is_refused_in_one_line(
     ended = await mlscope(*words)
     assert ended.code == exits.USAGE
     assert len(ended.err.splitlines()) == 1
+
+
+async def test_models_say_where_they_run_or_what_is_missing(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    needy = a_model().model_copy(
+        update={"name": "needy", "framework": FrameworkNeed(name="tensorrt")}
+    )
+    standing.models, standing.agents = (a_model(), needy), (an_agent("here"),)
+    rows = {row["model"]: row for row in (await mlscope("ls", "models", "-o", "json")).json()}
+    assert rows["tiny"]["runs_on"] == "here"
+    assert (rows["tiny"]["missing"], rows["needy"]["runs_on"]) == ("", "needs tensorrt")
+    assert "pip install 'mlscope[tensorrt]'" in rows["needy"]["missing"]
+    runnable = (await mlscope("ls", "models", "--runnable", "-o", "json")).json()
+    assert [row["model"] for row in runnable] == ["tiny"]
+    ended = await mlscope("ls", "agents", "--runnable")
+    assert (ended.code, "--runnable applies to models" in ended.err) == (exits.USAGE, True)

@@ -10,42 +10,49 @@ from urllib.parse import quote, urlencode
 import yaml
 
 from mlscope.manifests.figures import figures_of
+from mlscope.manifests.fitting import Running, alike, running_of
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
 from schemas.manifest import ModelManifest
 from schemas.request import Refused
-from schemas.status import EvaluationStatus, Matched
+from schemas.status import AgentStatus, EvaluationStatus, Matched
 from services.gateway.pages.analysis import CHART
 from services.gateway.pages.catalog.layer_tree import LayerTree
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 from services.gateway.pages.forms import Choice, Field, SearchForm
 
 PAGE_SIZE = 100
+RUNNABLE = "now"
+"""The value of `runs` for models that an agent can open as it is."""
 
 _HEADS: Mapping[str, str] = MappingProxyType(
     {
         "name": "Model",
         "task": "Task",
         "framework": "Frameworks",
+        "runs": "Runs on",
         "accuracy": "Accuracy",
         "parameters": "Parameters",
         "size": "Size",
     }
 )
 _NUMBERS = ("accuracy", "parameters", "size")
-SORTS = tuple(_HEADS)
+_UNSORTED = ("runs",)
+SORTS = tuple(name for name in _HEADS if name not in _UNSORTED)
 """Sort keys of models: names ascending, numbers descending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Terms to find anywhere, a task, a framework, a sort key, and a page from 1."""
+    """Terms to find anywhere, a task, a framework, a sort key, a page from 1, where it runs."""
 
     terms: str = ""
     task: str = ""
     framework: str = ""
     sort: str = "name"
     page: int = 1
+    #: `RUNNABLE`: only models that an agent can open now
+    runs: str = ""
 
     def address(self, **changes: Any) -> str:
         """Return the address of this search with changed parameters."""
@@ -53,6 +60,7 @@ class Search:
             "q": self.terms,
             "task": self.task,
             "framework": self.framework,
+            "runs": self.runs,
             "sort": self.sort,
             "page": self.page,
             **changes,
@@ -99,7 +107,7 @@ def matching_models(models: Iterable[ModelManifest], search: Search) -> list[Mod
 
 @dataclass(frozen=True, slots=True)
 class SortHead:
-    """A column's heading: its name, and the address of the list sorted by it."""
+    """A column's heading: its name, and the address of the list sorted by it, '' without one."""
 
     name: str
     address: str
@@ -118,6 +126,8 @@ class ModelRow:
     accuracy_note: str
     parameters: str
     size: str
+    #: where it runs now; None where that is not asked
+    running: Running | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +144,16 @@ class ModelsView:
     title: ClassVar[str] = "Models"
 
 
-def models_view(models: Sequence[ModelManifest], search: Search) -> ModelsView:
-    """Return a page of the models that match `search`, at most `PAGE_SIZE`."""
-    matching = matching_models(models, search)
+def models_view(
+    models: Sequence[ModelManifest], search: Search, agents: Sequence[AgentStatus] = ()
+) -> ModelsView:
+    """Return a page of the models that match `search`, at most `PAGE_SIZE`.
+
+    The `agents` are those on which a model may run.
+    """
+    matching, groups = matching_models(models, search), alike(agents)
+    if search.runs == RUNNABLE:
+        matching = [model for model in matching if running_of(model, groups).agents]
     first = (search.page - 1) * PAGE_SIZE
     shown_models = matching[first : first + PAGE_SIZE]
     visible = [model for model in models if not model.hidden]
@@ -145,6 +162,7 @@ def models_view(models: Sequence[ModelManifest], search: Search) -> ModelsView:
     choices = [
         Choice("task", "Task", search.task, tasks),
         Choice("framework", "Framework", search.framework, frameworks),
+        Choice("runs", "Runs", search.runs, (RUNNABLE,)),
     ]
     last = first + len(shown_models)
     count = f"{first + 1} to {last} of {len(matching)}" if shown_models else "No model matches"
@@ -154,7 +172,7 @@ def models_view(models: Sequence[ModelManifest], search: Search) -> ModelsView:
         form=SearchForm("/models", [Field("q", "Search for", search.terms)], choices),
         note=f"{count}. Figures are quoted from their sources, not measured by mlscope.",
         heads=[_head(name, text, search) for name, text in _HEADS.items()],
-        rows=[_row(model) for model in shown_models],
+        rows=[_row(model, running_of(model, groups)) for model in shown_models],
         position=f"Page {search.page} of {last_page}" if last_page > 1 else "",
         links=[
             (text, search.address(page=number))
@@ -167,11 +185,11 @@ def models_view(models: Sequence[ModelManifest], search: Search) -> ModelsView:
 def _head(name: str, text: str, search: Search) -> SortHead:
     is_number = name in _NUMBERS
     order = "descending" if is_number else "ascending"
-    address = search.address(sort=name, page=1)
+    address = "" if name in _UNSORTED else search.address(sort=name, page=1)
     return SortHead(text, address, is_number, order if name == search.sort else "")
 
 
-def _row(model: ModelManifest) -> ModelRow:
+def _row(model: ModelManifest, running: Running | None = None) -> ModelRow:
     figures = figures_of(model)
     size = shown(figures.size_bytes, "By")
     accuracy, note = shown(None), ""
@@ -187,6 +205,7 @@ def _row(model: ModelManifest) -> ModelRow:
         accuracy_note=note,
         parameters=counted(figures.parameters),
         size=f"≈ {size}" if figures.is_size_guessed else size,
+        running=running,
     )
 
 

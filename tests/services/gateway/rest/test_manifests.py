@@ -50,6 +50,15 @@ async def _publish(web: httpx.AsyncClient, manifest: dict[str, Any]) -> httpx.Re
     return await web.post(MANIFESTS, json={"manifest": manifest})
 
 
+async def test_a_model_says_what_it_needs_to_run(web: httpx.AsyncClient) -> None:
+    await _publish(web, _model())
+    (running,) = (await web.get("/api/models")).json()["running"]
+    assert (running["model"], running["agents"]) == ("tiny", [])
+    assert running["missing"][0]["part"] == "an agent"
+    runnable = await web.get("/api/models", params={"runnable": "true"})
+    assert runnable.json() == {"models": [], "running": []}
+
+
 async def test_a_published_model_is_found_and_a_withdrawn_one_is_not(
     web: httpx.AsyncClient,
 ) -> None:
@@ -61,7 +70,7 @@ async def test_a_published_model_is_found_and_a_withdrawn_one_is_not(
     assert (await web.get(response.headers["location"])).json()["models"] == [found]
     gone = await web.delete(f"{MANIFESTS}/model/tiny/1.0.0")
     assert (gone.status_code, gone.json()["name"]) == (200, "tiny")
-    assert (await web.get("/api/models")).json() == {"models": []}
+    assert (await web.get("/api/models")).json() == {"models": [], "running": []}
     assert (await web.delete(f"{MANIFESTS}/model/tiny/1.0.0")).status_code == 404
 
 
@@ -94,7 +103,7 @@ async def test_a_wrong_manifest_names_its_field(
     response = await web.post(MANIFESTS, json=body)
     assert response.status_code == 400
     assert response.json()["field"].startswith(field)
-    assert (await web.get("/api/models")).json() == {"models": []}
+    assert (await web.get("/api/models")).json() == {"models": [], "running": []}
 
 
 async def test_other_kinds_are_published_too(web: httpx.AsyncClient) -> None:
@@ -121,7 +130,7 @@ async def test_every_version_of_a_model_is_shown(web: httpx.AsyncClient) -> None
     assert [each["version"] for each in shown] == ["1.0.0", "1.1.0"]
 
 
-@pytest.mark.parametrize("name", ["a b", "org/model", "ü", "100%", "a?b#c"])
+@pytest.mark.parametrize("name", ["a-b", "org/model", "ü", "100%", "a?b#c"])
 async def test_names_may_be_odd(web: httpx.AsyncClient, name: str) -> None:
     assert (await _publish(web, _model(name=name))).status_code == 201
     path = quote(name, safe="/")

@@ -6,8 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from mlscope.manifests.digests import digest_of
+from schemas.agent import PackageFacts
 from schemas.level import Level
-from schemas.manifest import DatasetManifest, Port, Sample, Step
+from schemas.manifest import Assets, DatasetManifest, Port, Sample, Step
 from schemas.request import Refused
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import RequestRefused
@@ -203,10 +204,21 @@ def test_both_constraints_hold(version: str, asked: str, found: str) -> None:
     assert reason(agent, framework={"name": "ONNXRuntime", "version": asked}) == found
 
 
+def test_a_package_that_a_model_s_builder_needs_is_named() -> None:
+    fact = PackageFacts(name="timm", reason="not installed: pip install 'mlscope[vision]'")
+    model = a_model(model=Assets(builder="timm.create_model", weights="random"))
+    found = match(a_request(model=model), a_catalog(an_agent(packages=(fact,))), {})
+    (refused,) = found.reasons
+    assert refused.reason == f"builder timm.create_model needs timm: {fact.reason}"
+    usable = PackageFacts(name="timm", version="1.0")
+    assert match(a_request(model=model), a_catalog(an_agent(packages=(usable,))), {}).agents
+
+
 def test_another_framework_is_named() -> None:
     agent = an_agent(runtimes=(a_runtime(framework="tensorflow", version="2.1"),))
-    assert reason(agent) == "has tensorflow 2.1, wanted onnxruntime"
-    assert reason(an_agent(runtimes=())) == "has no framework, wanted onnxruntime"
+    install = "pip install 'mlscope[onnxruntime]'"
+    assert reason(agent) == f"has tensorflow 2.1, wanted onnxruntime ({install})"
+    assert reason(an_agent(runtimes=())) == f"has no framework, wanted onnxruntime ({install})"
 
 
 @pytest.mark.parametrize(
@@ -340,9 +352,11 @@ def test_a_framework_the_request_names_is_the_one() -> None:
 def test_who_has_none_of_the_frameworks_is_told_each() -> None:
     jax = an_agent("j", runtimes=(a_runtime(framework="jax", version="0.10"),))
     found = match(a_request(model="both"), a_catalog(jax, models=(ON_TWO,)), {})
-    assert [each.reason for each in found.reasons] == [
-        "has jax 0.10, wanted onnxruntime; has jax 0.10, wanted pytorch"
-    ]
+    (refused,) = found.reasons
+    assert refused.reason == (
+        "has jax 0.10, wanted onnxruntime (pip install 'mlscope[onnxruntime]'); "
+        "has jax 0.10, wanted pytorch (pip install 'mlscope[pytorch]')"
+    )
 
 
 def test_an_agent_reserved_for_a_request_serves_and_hinders_no_other() -> None:

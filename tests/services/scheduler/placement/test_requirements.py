@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from mlscope.manifests.digests import model_digests
+from mlscope.manifests.fitting import disallowed_model
 from schemas.agent import Hardware
 from schemas.manifest import Assets, FrameworkManifest, HardwareManifest, SoftwareManifest
 from schemas.plan import Plan
@@ -17,7 +18,6 @@ from services.scheduler.placement.planning import plan
 from services.scheduler.placement.requirements import (
     accelerator_mismatches,
     container_of,
-    disallowed_model,
     hardware_mismatches,
     image_mismatches,
     software_mismatches,

@@ -9,6 +9,7 @@ import yaml
 from schemas.manifest import ModelManifest
 from services.gateway.pages.catalog.models import Search, matching_models, model_view, models_view
 from services.gateway.rendering import html_of
+from tests.services.scheduler.samples import an_agent
 from tests.stories import StandIns, a_model
 
 
@@ -90,6 +91,17 @@ def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
         ModelManifest.model_validate(yaml.safe_load(text.replace("&lt;", "<").replace("&gt;", ">")))
         == MODELS[1]
     )
+
+
+def test_a_model_says_where_it_runs_or_what_is_missing() -> None:
+    agent = an_agent("here")
+    shown = html_of(models_view(MODELS, Search(), (agent,)))
+    assert '<td class="runs">here</td>' in shown
+    assert "<summary>needs pytorch</summary>pytorch is not installed" in shown
+    runnable = html_of(models_view(MODELS, Search(runs="now"), (agent,)))
+    assert "lite0" in runnable
+    assert "resnet" not in runnable
+    assert Search(runs="now").address(page=2) == "/models?runs=now&page=2"
 
 
 async def test_the_catalog_is_served(web: httpx.AsyncClient, standing: StandIns) -> None:

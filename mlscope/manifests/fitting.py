@@ -1,0 +1,216 @@
+"""What an agent lacks to open a model: its framework, packages, a hub, its owner's leave. Pure."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlscope.assets.addresses import HubSource, address_of, parse
+from mlscope.assets.errors import BadAddress
+from mlscope.manifests.builders import is_allowed
+from mlscope.manifests.constraints import constraint_of, satisfies
+from mlscope.manifests.digests import digest_of
+from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.variants import variants_of
+from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
+from schemas.agent import Announcement
+from schemas.manifest import CODE_FIELDS, Assets, ModelManifest
+from schemas.status import AgentStatus
+from schemas.values.framework_names import FRAMEWORKS
+
+RANDOM_ADVICE = f"--option {OPTION}={RANDOM} measures it with random weights"
+_MOST_NAMES = 3
+_TENSOR_FILES = ("pytorch", "jax")
+"""Frameworks that read weights in .safetensors by the package of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What an agent lacks, as `timm`, and a sentence that says how to mend it."""
+
+    part: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a variant of a model needs of an agent beside its framework."""
+
+    #: the import name of a package, and what needs it
+    packages: Mapping[str, str] = field(default_factory=dict)
+    #: the address of a file on a model hub that no cache can stand in for; '' without one
+    hub_file: str = ""
+    #: whether random weights make the file unnecessary
+    may_be_random: bool = False
+
+
+def needs_of(model: ModelManifest, options: Mapping[str, Any]) -> Needs:
+    """Return what a variant of a `model` needs; the `options` are those of a request."""
+    assets = model.model
+    is_random = RANDOM in (assets.weights, options.get(OPTION))
+    packages: dict[str, str] = {}
+    root = assets.builder.partition(".")[0]
+    if root and root != "services":
+        packages[root] = f"builder {assets.builder}"
+    has_tensor_file = assets.weights_path.endswith(".safetensors") and not is_random
+    if has_tensor_file and model.framework.name.lower() in _TENSOR_FILES:
+        packages["safetensors"] = f"weights {assets.weights_path}"
+    if any(step.operator == "decode" for port in model.inputs for step in port.steps):
+        packages["PIL"] = "step decode"
+    names = [] if is_random else [assets.weights_path]
+    names += [assets.archive, "" if assets.builder else assets.graph_path]
+    hub_files = (name for name in names if name and _is_hub_alone(assets, name))
+    hub_file = next(hub_files, "")
+    address = address_of(assets, hub_file) if hub_file else ""
+    return Needs(packages, address, bool(assets.builder) and hub_file == assets.weights_path)
+
+
+def _is_hub_alone(assets: Assets, name: str) -> bool:
+    """Tell whether only a hub has a file: its branch may change, so no copy in a cache counts."""
+    try:
+        source = parse(address_of(assets, name))
+    except BadAddress:
+        return False
+    checksums = {
+        assets.weights_path: assets.weights_checksum,
+        assets.graph_path: assets.checksum,
+        assets.archive: assets.archive_checksum,
+    }
+    return isinstance(source, HubSource) and not source.is_immutable and not checksums.get(name)
+
+
+def missing_parts(agent: Announcement, needs: Needs) -> Iterator[Lack]:
+    """Yield what an agent lacks of a model's `needs`, and how to mend it.
+
+    An agent of release 0.1, which announces neither packages nor hubs, lacks nothing.
+    """
+    facts = {fact.name: fact for fact in agent.packages or ()}
+    for name, needed_by in needs.packages.items():
+        if name in facts and facts[name].reason:
+            yield Lack(name, f"{needed_by} needs {name}: {facts[name].reason}")
+    if needs.hub_file and agent.has_hub is False:
+        advice = f"; {RANDOM_ADVICE}" if needs.may_be_random else ""
+        reason = f"no hub is set there for {needs.hub_file} (MLSCOPE_HUB_URL){advice}"
+        yield Lack("a model hub", reason)
+
+
+def disallowed_model(
+    agent: Announcement, model: ModelManifest, options: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield why an agent's owner does not allow a model with the `options` of a request.
+
+    It is another's model, it has files that nobody can verify, inline Python, or a builder.
+    """
+    if agent.models is not None:
+        if not digest_of(model).startswith(agent.models):
+            yield "opens only models of its own catalog (MLSCOPE_MODELS=catalog there)"
+        elif options.get(OPTION) == UNVERIFIED and refused_in(model.model, {}) is not None:
+            yield "opens only verified files (MLSCOPE_MODELS=catalog there)"
+    has_code = any(getattr(model, field) for field in CODE_FIELDS)
+    if has_code and not agent.allows_inline_python:
+        yield "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"
+    builder, allowed = model.model.builder, agent.builders
+    if builder and allowed is not None and not is_allowed(builder, allowed):
+        yield f"builder {builder} is not allowed there (MLSCOPE_BUILDERS: {', '.join(allowed)})"
+
+
+def install_line(framework: str) -> str:
+    """Return how to install a framework, in brackets; '' for one of another package."""
+    name = framework.strip().lower()
+    is_extra = name in FRAMEWORKS and name != "remote"
+    return f" (pip install 'mlscope[{name}]')" if is_extra else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The agents that can run a model now, or what they lack.
+
+    `option` is what a request must say with it, as `weights=unverified`; '' is nothing.
+    """
+
+    agents: tuple[str, ...] = ()
+    missing: tuple[Lack, ...] = ()
+    option: str = ""
+
+    @property
+    def text(self) -> str:
+        """The agents, as `a1, a2`, or `needs timm` for what they lack."""
+        if not self.agents:
+            return f"needs {', '.join(dict.fromkeys(lack.part for lack in self.missing))}"
+        names = ", ".join(self.agents[:_MOST_NAMES])
+        further = len(self.agents) - _MOST_NAMES
+        names += f" and {further} more" if further > 0 else ""
+        return f"{names} with --option {self.option}" if self.option else names
+
+    @property
+    def reasons(self) -> str:
+        """Why no agent runs it and how to mend that, in sentences; '' where one does."""
+        return "; ".join(dict.fromkeys(lack.text for lack in self.missing))
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Agents that open the same models: one of them, and the names of all."""
+
+    first: Announcement
+    names: tuple[str, ...]
+
+
+def alike(agents: Iterable[AgentStatus]) -> tuple[Alike, ...]:
+    """Return the live agents that serve everybody, those together that open the same models."""
+    groups: dict[Hashable, list[Announcement]] = {}
+    for status in agents:
+        own = status.announcement
+        if status.state == "live" and not status.is_drained and not own.reserved_for:
+            leave = (own.allows_inline_python, own.models, own.builders)
+            key = (own.runtimes, own.packages, own.has_hub, leave)
+            groups.setdefault(key, []).append(own)
+    return tuple(Alike(own[0], tuple(each.agent for each in own)) for own in groups.values())
+
+
+def running_of(model: ModelManifest, groups: Sequence[Alike]) -> Running:
+    """Return where any variant of a `model` runs, among `groups` of agents.
+
+    A request may still rule an agent out: by its device, versions, collectors or memory.
+    """
+    if not groups:
+        return Running(missing=(Lack("an agent", "no agent is live: mlscope up, or mlscope join"),))
+    variants = [(own, needs_of(own, own.options)) for own in variants_of(model)]
+    lacking: dict[Lack, None] = {}
+    fitting: list[str] = []
+    for group in groups:
+        faults = [tuple(_faults(group.first, variant, needs)) for variant, needs in variants]
+        if () in faults:
+            fitting += group.names
+        lacking |= dict.fromkeys(fault for each in faults for fault in each)
+    if not fitting:
+        return Running(missing=tuple(lacking))
+    is_refused = all(refused_in(own.model, own.options) for own, _ in variants)
+    return Running(tuple(fitting), option=f"{OPTION}={UNVERIFIED}" if is_refused else "")
+
+
+def _faults(agent: Announcement, model: ModelManifest, needs: Needs) -> Iterator[Lack]:
+    """Yield why an agent cannot open one variant of a model."""
+    name, constraint = model.framework.name, model.framework.version
+    versions = _versions_of(agent, name)
+    if not versions:
+        yield Lack(name, f"{name} is not installed{install_line(name)}")
+        return
+    if not _is_met(constraint, versions):
+        reason = f"{name} {constraint} is not installed: there is {', '.join(versions)}"
+        yield Lack(f"{name} {constraint}", reason)
+    yield from missing_parts(agent, needs)
+    for reason in disallowed_model(agent, model, {}):
+        yield Lack("its owner's leave", reason)
+
+
+def _is_met(constraint: str, versions: Iterable[str]) -> bool:
+    try:
+        specifiers = constraint_of(constraint)
+    except BadConstraint:
+        return False
+    return any(satisfies(version, specifiers) for version in versions)
+
+
+def _versions_of(agent: Announcement, framework: str) -> list[str]:
+    name = framework.strip().lower()
+    return [own.version for own in agent.runtimes if own.devices and own.framework.lower() == name]

@@ -1,0 +1,119 @@
+"""Packages that models need beside their framework: which work here, found without an import.
+
+To import torchvision or timm takes seconds, so an agent tries what is cheap: whether Python finds
+the package, whether the versions that it requires are installed, and whether PyTorch has the
+libraries that torchvision was built for. The worker that opens a model imports them.
+"""
+
+import importlib.metadata
+import mmap
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+from packaging.requirements import Requirement
+
+from schemas.agent import PackageFacts
+
+_EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "PIL": ("pillow", "images"),
+        "keras": ("keras", "tensorflow"),
+        "safetensors": ("safetensors", "pytorch"),
+        "timm": ("timm", "vision"),
+        "torchvision": ("torchvision", "vision"),
+    }
+)
+"""By import name: the distribution, and the extra of mlscope that installs it."""
+_COUPLED = frozenset({"h5py", "jax", "numpy", "pillow", "tensorflow", "torch", "torchvision"})
+"""Requirements without which, or with other versions of which, a package cannot be imported."""
+_CUDA_LIBRARY = "libtorch_cuda.so"
+_WHEELS = "https://download.pytorch.org/whl"
+
+
+def package_facts(builders: Iterable[str]) -> Iterator[PackageFacts]:
+    """Yield each package that a model may need here, and why it cannot be used.
+
+    They are those of the `builders`, which are import paths, and those that decode and load.
+    """
+    roots = (path.partition(".")[0] for path in builders)
+    for name in sorted({*_EXTRAS, *roots} - {"services"}):
+        yield package_fact(name)
+
+
+def package_fact(name: str) -> PackageFacts:
+    """Return what is here of the package with an import `name`."""
+    distribution, extra = _EXTRAS.get(name, (name.replace("_", "-"), ""))
+    install = f"pip install '{f'mlscope[{extra}]' if extra else distribution}'"
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return PackageFacts(name=name, reason=f"not installed: {install}")
+    try:
+        version = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return PackageFacts(name=name)  # a folder on the path: nothing says what it requires
+    faults = "; ".join(requirement_faults(distribution, _COUPLED))
+    if faults:
+        return PackageFacts(name=name, version=version, reason=f"{faults}: {install}")
+    if name == "torchvision" and spec.origin:
+        reason = torchvision_fault(Path(spec.origin).parent, version)
+        return PackageFacts(name=name, version=version, reason=reason)
+    if name == "timm":  # it imports torchvision
+        return PackageFacts(name=name, version=version, reason=package_fact("torchvision").reason)
+    return PackageFacts(name=name, version=version)
+
+
+def requirement_faults(distribution: str, counted: Collection[str]) -> Iterator[str]:
+    """Yield each requirement of an installed `distribution` that is missing or of another version.
+
+    Requirements count whose names are among the `counted`; those of extras and of other systems
+    never do.
+    """
+    for requirement in map(Requirement, importlib.metadata.requires(distribution) or ()):
+        is_needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if not is_needed or requirement.name.lower() not in counted:
+            continue
+        try:
+            version = importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            yield f"{distribution} needs {requirement.name}, which is not installed"
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            wanted = f"{requirement.name}{requirement.specifier}"
+            yield f"{distribution} needs {wanted}, and {version} is installed"
+
+
+def torchvision_fault(folder: Path, version: str) -> str:
+    """Return why the torchvision in a `folder` cannot load beside this PyTorch, '' where it can.
+
+    A torchvision for CUDA asks for a library of PyTorch that a build for the CPU lacks; importing
+    it then ends in "operator torchvision::nms does not exist". `version` is torchvision's.
+    """
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None:
+        return ""
+    has_cuda = (Path(torch.origin).parent / "lib" / _CUDA_LIBRARY).exists()
+    if has_cuda or not _has_text(folder / "_C.so", _CUDA_LIBRARY.encode()):
+        return ""
+    build = f"torch {importlib.metadata.version('torch')}"
+    number = version.partition("+")[0]
+    mend = (
+        f"pip install --force-reinstall --no-deps torchvision=={number} --index-url {_WHEELS}/cpu"
+    )
+    return f"torchvision {version} is built for CUDA, and {build} is not: {mend}"
+
+
+def _has_text(file: Path, text: bytes) -> bool:
+    """Tell whether a `file` contains a `text`; False where it can't be read."""
+    try:
+        with (
+            file.open("rb") as opened,
+            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            return content.find(text) >= 0
+    except (OSError, ValueError):
+        return False

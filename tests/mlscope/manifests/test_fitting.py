@@ -1,0 +1,129 @@
+"""What agents lack to open a model, and where it runs."""
+
+from typing import Any
+
+import pytest
+
+from mlscope.manifests.fitting import Running, alike, missing_parts, needs_of, running_of
+from mlscope.manifests.variants import variant_for
+from schemas.agent import Announcement, PackageFacts
+from schemas.manifest import Assets, FrameworkNeed, ModelManifest, Port, Step, Variant
+from schemas.status import AgentStatus
+from tests.services.scheduler.samples import a_model, a_runtime, an_agent
+
+COMMIT = "0" * 40
+ABSENT = "not installed: pip install 'mlscope[vision]'"
+TIMM = Assets(
+    base_url="hf://timm/net@main/",
+    weights_path="model.safetensors",
+    builder="timm.create_model",
+    unverifiable="a branch",
+)
+
+
+def a_timm_model(**changes: Any) -> ModelManifest:
+    ports = (Port(type="image", layer_name="x", steps=(Step(operator="decode"),)),)
+    known: dict[str, Any] = {
+        "framework": FrameworkNeed(name="pytorch", version=">=2.0"),
+        "model": TIMM,
+        "inputs": ports,
+    }
+    return a_model(**(known | changes))
+
+
+def a_torch(
+    agent: str = "a1", *, missing: str = "", has_hub: bool = True, **changes: Any
+) -> AgentStatus:
+    """Return an agent with PyTorch, a hub, and all packages but the `missing` one."""
+    names = ("PIL", "safetensors", "timm")
+    facts = (PackageFacts(name=name, reason=ABSENT if name == missing else "") for name in names)
+    known: dict[str, Any] = {
+        "runtimes": (a_runtime(framework="pytorch", version="2.9.0"),),
+        "packages": tuple(facts),
+        "has_hub": has_hub,
+    }
+    return an_agent(agent, **(known | changes))
+
+
+def lacking(agent: Announcement, model: ModelManifest, **options: Any) -> str:
+    return "; ".join(lack.text for lack in missing_parts(agent, needs_of(model, options)))
+
+
+@pytest.mark.parametrize(
+    ("missing", "needed_by"),
+    [
+        ("timm", "builder timm.create_model"),
+        ("PIL", "step decode"),
+        ("safetensors", "weights model.safetensors"),
+    ],
+)
+def test_a_missing_package_is_told_with_its_install_line(missing: str, needed_by: str) -> None:
+    told = lacking(a_torch(missing=missing).announcement, a_timm_model())
+    assert told == f"{needed_by} needs {missing}: {ABSENT}"
+
+
+def test_weights_of_a_hub_need_one_or_none() -> None:
+    agent = a_torch(has_hub=False).announcement
+    told = lacking(agent, a_timm_model())
+    assert "hf://timm/net@main/model.safetensors (MLSCOPE_HUB_URL)" in told
+    assert told.endswith("--option weights=random measures it with random weights")
+    assert lacking(agent, a_timm_model(), weights="random") == ""
+
+
+def test_what_a_cache_may_hold_needs_no_hub() -> None:
+    commit = TIMM.model_copy(update={"base_url": f"hf://timm/net@{COMMIT}/"})
+    agent = a_torch(has_hub=False).announcement
+    assert lacking(agent, a_timm_model(model=commit)) == ""
+
+
+def test_an_older_agent_is_asked_nothing() -> None:
+    older = an_agent(runtimes=(a_runtime(framework="pytorch"),)).announcement
+    assert lacking(older, a_timm_model()) == ""
+
+
+def test_a_model_runs_where_nothing_is_missing() -> None:
+    agents = (a_torch("good"), a_torch("bare", missing="timm"), an_agent("other"))
+    running = running_of(a_timm_model(), alike(agents))
+    assert running == Running(("good",), (), "weights=unverified")
+    assert running.text == "good with --option weights=unverified"
+    assert running_of(a_model(), alike((an_agent("plain"),))).text == "plain"
+
+
+def test_what_is_missing_everywhere_is_told_once() -> None:
+    agents = (a_torch("b1", missing="timm"), a_torch("b2", missing="timm"), an_agent("other"))
+    running = running_of(a_timm_model(), alike(agents))
+    assert running.agents == ()
+    assert running.text == "needs timm, pytorch"
+    assert running.reasons == (
+        f"builder timm.create_model needs timm: {ABSENT}; "
+        "pytorch is not installed (pip install 'mlscope[pytorch]')"
+    )
+
+
+def test_a_version_that_is_not_there_is_missing() -> None:
+    old = a_torch(runtimes=(a_runtime(framework="pytorch", version="1.13.0"),))
+    running = running_of(a_timm_model(), alike((old,)))
+    assert running.text == "needs pytorch >=2.0"
+    assert running.reasons == "pytorch >=2.0 is not installed: there is 1.13.0"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"state": "lost"}, {"reserved_for": "import"}], ids=["lost", "reserved"]
+)
+def test_an_agent_that_serves_nobody_counts_for_nothing(changes: dict[str, Any]) -> None:
+    away = a_torch(**changes)
+    assert running_of(a_timm_model(), alike((away,))).text == "needs an agent"
+
+
+def test_one_of_several_frameworks_is_enough() -> None:
+    both = a_timm_model(
+        frameworks=(Variant(name="onnxruntime", model=Assets(graph_path="m.onnx")),)
+    )
+    assert variant_for(both, "ort").framework.name == "onnxruntime"
+    assert running_of(both, alike((an_agent("plain"),))).agents == ("plain",)
+
+
+def test_many_agents_are_told_in_few_words() -> None:
+    groups = alike(an_agent(f"a{number}") for number in range(1000))
+    assert len(groups) == 1
+    assert running_of(a_model(), groups).text == "a0, a1, a2 and 997 more"

@@ -1,0 +1,88 @@
+"""Which packages of models work here, without importing any."""
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.agent.default_builders import BUILDERS
+from services.agent.machine import packages
+from services.agent.machine.packages import package_fact, package_facts, torchvision_fault
+
+
+def installed(folder: Path, name: str, *requirements: str, version: str = "1.0") -> None:
+    """Install a package without code in a `folder`."""
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text("raise RuntimeError('imported')")
+    facts = folder / f"{name}-{version}.dist-info"
+    facts.mkdir()
+    lines = "".join(f"Requires-Dist: {text}\n" for text in requirements)
+    (facts / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder on Python's path."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_what_is_missing_has_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "find_spec", lambda _: None)
+    assert package_fact("timm").reason == "not installed: pip install 'mlscope[vision]'"
+    assert package_fact("own_models").reason == "not installed: pip install 'own-models'"
+
+
+def test_a_package_that_is_here_is_not_imported(folder: Path) -> None:
+    installed(folder, "lone_models", "numpy>=1", "absent-thing; extra == 'more'")
+    fact = package_fact("lone_models")
+    assert (fact.version, fact.reason) == ("1.0", "")
+    assert "lone_models" not in sys.modules
+
+
+def test_a_half_installed_package_says_what_it_lacks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(folder, "half_models", "numpy==0.1", "h5py>=2", "absent-thing>=2")
+    monkeypatch.setattr(packages, "_COUPLED", {"numpy", "absent-thing"})
+    reason = package_fact("half_models").reason
+    version = importlib.metadata.version("numpy")
+    assert f"half-models needs numpy==0.1, and {version} is installed" in reason
+    assert "half-models needs absent-thing, which is not installed" in reason
+
+
+@pytest.mark.parametrize(("has_cuda", "is_fine"), [(False, False), (True, True)])
+def test_a_torchvision_for_cuda_needs_such_a_pytorch(
+    folder: Path, has_cuda: bool, is_fine: bool
+) -> None:
+    installed(folder, "torch", version="9.9+cpu")
+    installed(folder, "torchvision", version="9.8")
+    (folder / "torchvision" / "_C.so").write_bytes(b"\x7fELF\0libtorch_cuda.so\0")
+    (folder / "torch" / "lib").mkdir()
+    if has_cuda:
+        (folder / "torch" / "lib" / "libtorch_cuda.so").touch()
+    fault = torchvision_fault(folder / "torchvision", "9.8")
+    assert (fault == "") is is_fine
+    if not is_fine:
+        assert "torchvision 9.8 is built for CUDA, and torch 9.9+cpu is not: pip install" in fault
+
+
+def test_what_is_told_of_torchvision_is_what_importing_it_tells() -> None:
+    fact = package_fact("torchvision")
+    command = (sys.executable, "-c", "import torchvision")
+    process = subprocess.run(command, capture_output=True, check=False, timeout=100)
+    assert (fact.reason == "") == (process.returncode == 0), process.stderr[-500:]
+
+
+def test_timm_is_as_good_as_its_torchvision() -> None:
+    assert package_fact("timm").reason == package_fact("torchvision").reason
+
+
+def test_builders_are_among_the_packages() -> None:
+    names = [fact.name for fact in package_facts((*BUILDERS, "mine.models"))]
+    assert {"torchvision", "timm", "keras", "PIL", "safetensors", "mine"} <= set(names)
+    assert "services" not in names
