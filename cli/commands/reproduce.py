@@ -9,7 +9,9 @@ from cli.inputs.connection import client_of
 from cli.inputs.pages import browser_address
 from cli.printing.output import Rows, width_of, write_json, write_rows
 from cli.printing.progress import ProgressLine
+from cli.printing.results import print_failure
 from cli.reference_logs import log_of, read_log
+from mlscope.evaluation.status import is_unmatched
 from mlscope.reproducing.differences import (
     SAME,
     Difference,
@@ -33,8 +35,8 @@ async def reproduce(arguments: argparse.Namespace) -> int:
             line.note(f"evaluation {evaluation.id}  {address}")
             status = await evaluation.follow(line.show)
         if status.state != "analyzed":
-            print(f"{status.evaluation} {status.state}: {status.cause}", file=sys.stderr)
-            return exits.FAILED
+            print_failure(status)
+            return exits.NO_AGENT if is_unmatched(status) else exits.FAILED
         now = await log_of(client, evaluation.id)
     if arguments.out is not None:
         arguments.out.write_text(file_text(now), "utf-8")
