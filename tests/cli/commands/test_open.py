@@ -1,8 +1,14 @@
 """`mlscope open`: the address of a page, on stdout."""
 
+from pathlib import Path
+
+import pytest
+
 from cli import exits
-from cli.commands.open import page_address
+from cli.commands.open import open_page, page_address
+from cli.failures import Misused
 from tests.cli.conftest import CommandLine
+from tests.cli.in_process import arguments
 from tests.stories import StandIns, whole_story
 
 E1 = "00000000000000e1"
@@ -22,3 +28,63 @@ async def test_without_an_address_there_is_nothing_to_open(
     assert (ended.code, ended.out) == (exits.USAGE, "")
     assert "gateway" in ended.err
     assert (await mlscope("open", "nosuch", "--print")).code != exits.OK
+    assert f"no gateway is known that serves the page of {E1}: start the cluster" in ended.err
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the addresses that a browser is given; of a folder without a cluster."""
+    addresses: list[str] = []
+
+    def open_in_browser(address: str) -> bool:
+        addresses.append(address)
+        return "nobrowser" not in address
+
+    monkeypatch.setenv("MLSCOPE_DATA", str(tmp_path))
+    monkeypatch.delenv("MLSCOPE_GATEWAY_URL", raising=False)
+    monkeypatch.delenv("MLSCOPE_GATEWAY_TOKEN_FILE", raising=False)
+    monkeypatch.setattr("webbrowser.open", open_in_browser)
+    return addresses
+
+
+async def test_the_pages_are_opened_and_their_address_is_printed(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
+    assert await open_page(arguments("open")) == exits.OK
+    assert capsys.readouterr() == ("http://g.e.org\n", "")
+    assert opened == ["http://g.e.org"]
+    assert await open_page(arguments("open", "--print")) == exits.OK
+    assert len(opened) == 1
+
+
+async def test_a_browser_gets_a_ticket_of_its_own(
+    opened: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "token").write_text("secret")
+    monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
+    monkeypatch.setenv("MLSCOPE_GATEWAY_TOKEN_FILE", str(tmp_path / "token"))
+    await open_page(arguments("open"))
+    printed = capsys.readouterr().out.strip()
+    assert "login=" in printed
+    assert "login=" in opened[0]
+    assert opened != [printed]
+
+
+async def test_a_machine_without_a_browser_says_so(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://nobrowser")
+    assert await open_page(arguments("open")) == exits.OK
+    said = capsys.readouterr().err
+    assert said == "no browser on this machine: open the address in another one\n"
+    assert opened == ["http://nobrowser"]
+
+
+async def test_without_a_gateway_the_next_step_is_said(opened: list[str]) -> None:
+    with pytest.raises(Misused, match=r"serves the pages: start the cluster .*_GATEWAY_URL"):
+        await open_page(arguments("open"))
+    assert opened == []
