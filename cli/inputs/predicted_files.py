@@ -54,9 +54,10 @@ async def _upload_tensors(
     import numpy as np
 
     try:
-        content = np.load(path, allow_pickle=False)
-        is_single = isinstance(content, np.ndarray)
-        arrays: dict[str, Any] = {ONLY: content} if is_single else dict(content)
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            is_single = isinstance(content, np.ndarray)
+            arrays: dict[str, Any] = {ONLY: content} if is_single else dict(content)
         batched: dict[str, Any] = {name: array[np.newaxis] for name, array in arrays.items()}
     except _ARRAY_ERRORS as error:
         raise Misused(f"{path}: no {path.suffix} of numbers: {error}") from None
