@@ -12,7 +12,6 @@ import yaml
 
 from cli import exits
 from cli.cluster.servers.nats_server import NatsServer
-from cli.printing.transfers import TransferLine, transfer_text
 from mlscope.provision import provision
 from tests.cli.conftest import CommandLine, key_settings
 from tests.mlscope.assets.web_server import serving
@@ -142,31 +141,3 @@ def test_a_fetch_shows_a_bar_on_a_terminal(tmp_path: Path) -> None:
         text = shown.read(65536).decode()
     assert re.search(r"w\.pth  \[#+\.+\] [\d.]+ kB of 1\.05 MB", text), text
     assert text.endswith("w.pth  1.05 MB\r\n")
-
-
-def test_a_transfer_has_a_bar_where_its_end_is_known() -> None:
-    assert transfer_text("w", 500, 1000) == f"w  [{'#' * 12}{'.' * 12}] 500 B of 1 kB"
-    assert transfer_text("w", 500, None) == "w  500 B"
-
-
-def test_on_a_terminal_a_transfer_is_one_live_line() -> None:
-    class Terminal:
-        def __init__(self) -> None:
-            self.text = ""
-
-        def isatty(self) -> bool:
-            return True
-
-        def write(self, text: str) -> None:
-            self.text += text
-
-        def flush(self) -> None:
-            pass
-
-    terminal, now = Terminal(), iter([0.0, 1.0, 1.01, 2.0])
-    with TransferLine(terminal, "w", lambda: next(now)) as line:  # type: ignore[arg-type]
-        for here in (100, 200, 1000):
-            line.show(here, 1000)
-    lines = [each for each in terminal.text.split("\r\x1b[K") if each]
-    assert [each.rpartition("  ")[2] for each in lines[:2]] == ["100 B/s", "500 B/s"]
-    assert lines[2:] == ["w  1 kB\n"]

@@ -1,0 +1,96 @@
+"""`mlscope audit`: who did what and when, oldest first, of everybody or of one person."""
+
+import csv
+import io
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cli.commands.audit import audit
+from mlscope.bus.bus import Bus
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.agent import AgentAnnounced, AgentDrained, AgentResumed, AgentRevoked
+from schemas.evaluation import EvaluationCancelled, EvaluationRequested
+from schemas.manifest import ManifestPublished, ManifestWithdrawn
+from schemas.message import Fact
+from schemas.people import PersonAdded, PersonRefused, PersonRemoved
+from schemas.request import Evaluate
+from tests.cli.in_process import arguments
+from tests.services.registry.samples import a_model, an_announcement
+from tests.stories import E
+
+FACTS: tuple[Fact, ...] = (
+    AgentAnnounced(agent="a1", announcement=an_announcement()),
+    PersonAdded(person="ada", role="requester", key="U1", at_most=2, per_day=9),
+    PersonAdded(person="bob", role="viewer", key="U2"),
+    EvaluationRequested(
+        evaluation=E, request=Evaluate(model="tiny"), requested_ns=1, requested_by="ada"
+    ),
+    EvaluationRequested(evaluation=f"{E}0", request=Evaluate(model="tiny"), requested_ns=1),
+    PersonRefused(person="bob", verb="evaluate", reason="viewers ask for nothing"),
+    EvaluationCancelled(evaluation=E, reason="enough", cancelled_by="ada"),
+    AgentDrained(agent="a1"),
+    AgentResumed(agent="a1"),
+    AgentRevoked(agent="a1"),
+    ManifestPublished(manifest=a_model(), digest="d"),
+    ManifestWithdrawn(kind="model", name="m", version="1.0.0"),
+    PersonRemoved(person="bob"),
+)
+
+
+@pytest.fixture
+async def log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record the facts, and have the command read them."""
+    server = MemoryServer()
+
+    @asynccontextmanager
+    async def connect_here(_: object, name: str) -> AsyncGenerator[Bus, None]:
+        async with connect(server, name) as bus:
+            yield bus
+
+    monkeypatch.setenv("MLSCOPE_NATS_URL", "nats://127.0.0.1:1")
+    monkeypatch.setattr("mlscope.bus.nats.connect", connect_here)
+    async with connect(server, "scheduler") as bus:
+        for number, fact in enumerate(FACTS):
+            await bus.publish(fact, id=f"f{number}")
+
+
+async def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[list[str]]:
+    """Return what the command prints, without its heads and times."""
+    assert await audit(arguments("audit", "-o", "csv", *words)) == 0
+    _, *lines = csv.reader(io.StringIO(capsys.readouterr().out))
+    return [line[1:] for line in lines]
+
+
+@pytest.mark.usefixtures("log")
+async def test_every_action_has_its_person_its_object_and_its_details(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert await rows(capsys) == [
+        ["operator", "person.added", "ada", "requester, at most: 2, a day: 9"],
+        ["operator", "person.added", "bob", "viewer"],
+        ["ada", "evaluation.requested", E, "tiny"],
+        ["the cluster's user", "evaluation.requested", f"{E}0", "tiny"],
+        ["bob", "person.refused", "evaluate", "viewers ask for nothing"],
+        ["ada", "evaluation.cancelled", E, "enough"],
+        ["operator", "agent.drained", "a1", ""],
+        ["operator", "agent.resumed", "a1", ""],
+        ["operator", "agent.revoked", "a1", ""],
+        ["", "manifest.published", "m:1.0.0", "model"],
+        ["", "manifest.withdrawn", "m:1.0.0", "model"],
+        ["operator", "person.removed", "bob", ""],
+    ]
+
+
+@pytest.mark.usefixtures("log")
+async def test_one_person_and_the_newest_actions(capsys: pytest.CaptureFixture[str]) -> None:
+    of_ada = await rows(capsys, "--by", "ada")
+    assert [row[1] for row in of_ada] == ["evaluation.requested", "evaluation.cancelled"]
+    assert await rows(capsys, "--by", "ada", "--limit", "1") == of_ada[1:]
+    assert [row[1] for row in await rows(capsys, "--limit", "2")] == [
+        "manifest.withdrawn",
+        "person.removed",
+    ]
+    assert len(await rows(capsys, "--limit", "0")) == 12
+    assert await rows(capsys, "--by", "nobody") == []
