@@ -1,14 +1,18 @@
 """A window of a trace in parts: in order, a few at once, and never of two traces."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
 from mlscope.client.errors import CommandRefused, TraceChanged
 from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import decode_body, encode_body
 from schemas.request import Refused
+from schemas.subjects import command_subject
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow, TraceOverview, TraceWindow
 from tests.mlscope.client.answers import answering
 from tests.stories import E
@@ -72,15 +76,25 @@ async def test_parts_of_a_trace_that_grew_meanwhile_are_not_joined(analyzer: Bus
     assert b"".join(parts) == STREAM[:30]
 
 
-async def test_a_window_that_is_left_early_asks_for_no_further_part(
+async def test_a_window_that_is_left_early_waits_for_no_further_part(
     analyzer: Bus, bus: Bus
 ) -> None:
-    asked = await answering(analyzer, ShowWindow, part_of(STREAM, 1))
+    first, offsets = encode_body(part_of(STREAM, 1)(WINDOW)), list[int]()
+
+    async def answer_first(command: ReceivedCommand) -> bytes:
+        offsets.append(decode_body(ShowWindow, command.body).offset)
+        return first if offsets[-1] == 0 else await asyncio.Future()
+
+    await analyzer.answer(command_subject(ShowWindow), answer_first, queue=None)
     parts = window_of(bus, WINDOW)
     await anext(parts)
-    await anext(parts)
-    await parts.aclose()
-    assert len(asked) <= 6
+    reading = asyncio.ensure_future(anext(parts))
+    while len(offsets) < 5:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    reading.cancel()
+    async with asyncio.timeout(60):
+        await asyncio.gather(reading, return_exceptions=True)
+    assert offsets == [0, 1, 2, 3, 4]
 
 
 async def test_an_overview_and_a_span_are_asked_for_by_run(analyzer: Bus, bus: Bus) -> None:

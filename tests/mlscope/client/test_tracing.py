@@ -15,7 +15,7 @@ from tests.mlscope.client.answers import answering
 from tests.stories import E
 
 PAGE = 3
-COUNT = 7
+COUNT = 8
 RUNS = (
     TracedRun(run="r0", attempt=1, level=Level.MODEL),
     TracedRun(run="r1", attempt=1, level=Level.FRAMEWORK),
@@ -72,7 +72,7 @@ async def test_a_named_run_is_asked_for_at_once(analyzer: Bus, alone: AsyncClien
 
 @pytest.mark.parametrize(
     ("most", "count", "is_cut", "pages"),
-    [(0, 7, False, 3), (7, 7, False, 3), (6, 6, True, 2), (4, 4, True, 2), (99, 7, False, 3)],
+    [(0, 8, False, 3), (8, 8, False, 3), (7, 7, True, 3), (4, 4, True, 2), (99, 8, False, 3)],
 )
 async def test_a_trace_without_its_last_spans_says_so(
     analyzer: Bus, alone: AsyncClient, most: int, count: int, is_cut: bool, pages: int
