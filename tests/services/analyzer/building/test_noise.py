@@ -128,3 +128,38 @@ def test_the_document_and_the_thresholds_agree() -> None:
     assert "| 5 % |" in document
     assert noise.MOST_OTHERS == 0.05
     assert (noise.MOST_FAULTS_A_QUERY, noise.MOST_LATE_NS, MOST_SPREAD) == (0.01, MS, 0.1)
+
+
+def test_a_part_counts_by_its_median_whatever_its_slow_queries() -> None:
+    # The first block has nine slow queries of twenty, the others none.
+    first, others = [MS] * 11 + [90 * MS] * 9, [MS] * 20
+    assert spread_of(_run(first + 3 * others, block_size=20)) == 0.0
+
+
+def test_three_blocks_are_the_parts_and_two_are_not() -> None:
+    # Each block is steady; cut into ten stretches of twenty, the two are too.
+    assert spread_of(_run([MS] * 20 + [2 * MS] * 20 + [3 * MS] * 20, block_size=20)) == 0.5
+    ten = spread_of(_run([MS] * 100 + [2 * MS] * 100, block_size=100))
+    # Five medians of 1 and five of 2: a deviation of 0.527 over a mean of 1.5.
+    assert ten == pytest.approx(0.527 / 1.5, rel=1e-3)
+
+
+def test_at_most_ten_stretches_are_compared() -> None:
+    steps = [MS] * 500 + [2 * MS] * 500
+    # Of fifty stretches of twenty the deviation would be 0.505, of ten it is 0.527.
+    assert spread_of(_run(steps)) == pytest.approx(0.527 / 1.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("noise", [None, "much", [1]])
+def test_conditions_that_are_no_figures_are_no_noise(noise: Any) -> None:
+    queries = [[0, 0, 1, None, 0, 0, MS, MS, ANSWERED]]
+    run = {"run": "r0", "queries": queries, "conditions": {"noise": noise}}
+    assert noise_of(frames_in({"runs": [run]}).measured[0]) == []
+
+
+def test_each_note_says_how_much_of_what() -> None:
+    noise = {"major_faults": 3, "issue_lateness_p99_ns": 2_500_000}
+    assert noise_of(_run([MS] * 100, **noise)) == [
+        "noisy: waited for the disk 3 times in 100 queries (over 1 %)",
+        "noisy: 1 % of queries were issued at least 2.5 ms late (over 1 ms)",
+    ]

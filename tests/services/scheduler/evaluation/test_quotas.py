@@ -37,3 +37,26 @@ def test_without_limits_nobody_is_refused() -> None:
     for index in range(100):
         quotas.request("ada", f"e{index}", NOW_NS)
     assert quotas.refusal(Asker("ada", "owner"), 0, NOW_NS) is None
+
+
+def test_requests_that_are_being_checked_count_towards_the_day() -> None:
+    quotas, ada = Quotas(), Asker("ada", "requester", per_day=2)
+    assert quotas.refusal(ada, 1, NOW_NS) is None
+    refused = quotas.refusal(ada, 2, NOW_NS)
+    assert refused is not None
+    # Nothing was requested yet: there is room again a day from now at the latest.
+    assert refused.message == (
+        "ada requested 0 evaluations within a day; another is allowed at 2027-01-16 08:00:00+00:00"
+    )
+    quotas.request("ada", "e1", NOW_NS)
+    assert quotas.refusal(ada, 0, NOW_NS) is None
+    assert quotas.refusal(ada, 1, NOW_NS) is not None
+
+
+def test_an_evaluation_counts_once_however_often_it_ends() -> None:
+    quotas, ada = Quotas(), Asker("ada", "requester", at_most=1)
+    quotas.end("ada", "e0")
+    quotas.request("ada", "e1", NOW_NS)
+    quotas.request("ada", "e1", NOW_NS)
+    quotas.end("ada", "e1")
+    assert quotas.refusal(ada, 0, NOW_NS) is None

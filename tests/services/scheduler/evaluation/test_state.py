@@ -4,9 +4,11 @@ import random
 
 import pytest
 
+from schemas.analysis import AnalysisCompleted, AnalysisFailed
 from schemas.evaluation import (
     EvaluationCancelled,
     EvaluationFailed,
+    EvaluationMeasured,
     EvaluationPlanned,
     EvaluationPostponed,
     EvaluationRequested,
@@ -18,7 +20,7 @@ from schemas.message import Fact
 from schemas.request import AgentReason
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.status import RowCounts
-from services.scheduler.evaluation.state import EvaluationState, Run, end_of
+from services.scheduler.evaluation.state import EvaluationState, Run, end_of, fold
 from tests.services.scheduler.samples import a_request, an_agent
 from tests.services.scheduler.stories import E, Story, completed_fact, stored_fact
 
@@ -43,9 +45,9 @@ AGAIN = RunStarted.model_validate(
 LATE = RunStarted.model_validate(ABOUT | {"session": "b1", "incarnation": "i9", "started_ns": 9})
 
 
-def started() -> Story:
-    """Return an evaluation whose only run was started."""
-    story = Story(random.Random(1))
+def started(now_ns: int = 0) -> Story:
+    """Return an evaluation whose only run was started at `now_ns`."""
+    story = Story(random.Random(1), now_ns=now_ns)
     story.agents["a1"] = an_agent("a1")
     story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
     story.settle()
@@ -199,3 +201,56 @@ def test_refusals_are_those_told_last() -> None:
         known = Story(random.Random(1), state=story.state, log=list(story.log))
         known.say(fact)
         assert known.state.refusals == refusals
+
+
+def test_a_story_goes_on_from_where_it_was_folded() -> None:
+    story = started()
+    begun = fold(story.log)
+    story.say(READY)
+    story.say(COMPLETED)
+    assert fold(story.log[-2:], begun) == fold(story.log) == story.state
+    assert fold(story.log, begun) == story.state, "facts that were folded change nothing"
+
+
+def test_of_an_ended_evaluation_nobody_is_ready_and_nothing_is_issued() -> None:
+    story = started()
+    story.cancel()
+    run = story.state.runs[RUN]
+    for fact in (READY, ISSUED, AnalysisFailed(evaluation=E, cause="x")):
+        story.say(fact)
+    assert (story.state.runs[RUN], story.state.analysis_failed) == (run, "")
+
+
+def test_a_later_plan_leaves_the_runs_that_are_known() -> None:
+    story = started(now_ns=5)
+    for fact in (READY, ISSUED, LOST, AGAIN):
+        story.say(fact)
+    run, plan = story.state.runs[RUN], story.state.plan
+    assert plan is not None
+    (session,) = plan.sessions
+    more = [each.model_copy(update={"run": "b1-online-more"}) for each in session.runs]
+    sessions = (session, session.model_copy(update={"session": "more", "runs": tuple(more)}))
+    wider = plan.model_copy(update={"sessions": sessions})
+    story.now_ns = 99
+    story.say(EvaluationPlanned(evaluation=E, plan=wider, revision=2))
+    assert story.state.runs[RUN] is run
+    assert story.state.runs["b1-online-more"].plan == more[0]
+    assert (story.state.plan, story.state.planned_ns) == (wider, 5)
+
+
+def test_what_the_analyzer_reported_is_kept_for_the_decision() -> None:
+    story = started()
+    story.say(EvaluationMeasured(evaluation=E, runs=()))
+    story.say(AnalysisFailed(evaluation=E, cause="no rows"))
+    assert (story.state.state, story.state.analysis_failed) == ("measured", "no rows")
+    story.say(AnalysisCompleted(evaluation=E, tables=("latency",)))
+    assert story.state.analyzed == ("latency",)
+
+
+def test_decisions_are_told_from_what_others_say_by_their_sequence() -> None:
+    story = started()
+    decided = story.state.decided
+    assert decided == story.state.sequence == len(story.log)
+    story.say(READY)
+    assert (story.state.decided, story.state.sequence) == (decided, decided + 1)
+    assert story.state.last_id == story.log[-1].envelope.id
