@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.analyzer.building.margins import UNKNOWN, Margin
-from services.analyzer.comparisons.regressions import COMPARISON, change_of
+from services.analyzer.comparisons.regressions import COMPARISON, change_of, result_of
 from services.analyzer.comparisons.source import Source
 from tests.services.analyzer.comparisons.reading import batch, rows, source, table_of
 
@@ -94,12 +94,7 @@ def test_each_later_evaluation_is_set_against_the_first() -> None:
 
 def _blocked(name: str, *blocks_ns: int, **more: Any) -> Source:
     """Return an evaluation of one run whose blocks' queries take so long each."""
-    queries = [
-        [5 * b + n, b, 1, None, at, at, at + ns, ns, 0]
-        for b, ns in enumerate(blocks_ns)
-        for n, at in enumerate(range(100 * b * MS, 100 * b * MS + 50 * MS, 10 * MS))
-    ]
-    return source(name, batch(1, MS, queries=queries, **more))
+    return source(name, batch(1, MS, queries=_queries(list(blocks_ns)), **more))
 
 
 def test_blocks_are_paired_by_number_where_both_have_them() -> None:
@@ -220,3 +215,66 @@ def test_relative_half_widths_of_whole_runs_add_up_as_squares() -> None:
 
 def test_the_chart_draws_how_well_each_change_is_known() -> None:
     assert "change_high" in json.dumps(COMPARISON.chart)
+
+
+@pytest.mark.parametrize(
+    ("change", "result"),
+    [
+        (Margin(0.02, 0.01, 0.03), "slower"),
+        (Margin(-0.02, -0.03, -0.01), "faster"),
+        (Margin(0.01, 0.005, 0.02), "slower"),
+        (Margin(0.0099, 0.005, 0.02), "same"),
+        (Margin(-0.0099, -0.02, -0.005), "same"),
+        (Margin(0.5, 0.0, 1.0), "same"),
+        (Margin(-0.5, -1.0, 0.0), "same"),
+        (Margin(0.5, None, 1.0), "unknown"),
+        (Margin(0.5, 0.1, None), "unknown"),
+        (UNKNOWN, "unknown"),
+    ],
+)
+def test_a_change_is_judged_by_its_whole_interval_and_its_size(change: Margin, result: str) -> None:
+    assert result_of(change) == result
+
+
+def test_three_blocks_are_enough_and_two_are_not() -> None:
+    whole = Margin(100.0, 99.0, 101.0), Margin(300.0, 297.0, 303.0)
+    # Of ratios 1.1, 1.2 and 1.3 the deviation is 0.1; t at 97.5 % with 2 degrees of freedom 4.303.
+    blocks = change_of([1.1, 1.2, 1.3], *whole)
+    assert blocks.value == pytest.approx(0.2)
+    assert blocks.low == pytest.approx(0.2 - 4.3027 * 0.1 / 3**0.5, rel=1e-3)
+    assert change_of([1.1, 1.2], *whole).value == pytest.approx(2.0)
+
+
+def test_a_block_without_a_time_is_no_pair() -> None:
+    (row,) = rows(COMPARISON, _blocked("1.0", 0, MS, MS, MS), _blocked("2.0", *[2 * MS] * 4))
+    assert (row["pairs"], row["change"]) == (3, pytest.approx(1.0))
+
+
+def test_the_worst_of_several_loads_is_named_and_those_near_it() -> None:
+    def of(name: str, *blocks: list[int]) -> Source:
+        return source(
+            name,
+            *(
+                batch(size, MS, run=f"b{size}", queries=_queries(ns))
+                for size, ns in zip((1, 4), blocks, strict=True)
+            ),
+        )
+
+    before = of("1.0", [MS] * 4, [MS] * 4)
+    steady = of("2.0", [2 * MS] * 4, [4 * MS] * 4)
+    assert table_of(COMPARISON, [before, steady]).verdict == (
+        "2 of 2 pairs are slower, at worst online at batch 4 by 300% (300 … 300)."
+    )
+    alike = of("2.0", [2 * MS] * 4, [2 * MS] * 4)
+    assert table_of(COMPARISON, [before, alike]).verdict.endswith(
+        "; the intervals do not tell which is the worst: online at batch 1 or online at batch 4."
+    )
+
+
+def _queries(blocks_ns: list[int]) -> list[list[Any]]:
+    """Return five queries in each block, of so many ns each."""
+    return [
+        [5 * b + n, b, 1, None, at, at, at + ns, ns, 0]
+        for b, ns in enumerate(blocks_ns)
+        for n, at in enumerate(range(100 * b * MS, 100 * b * MS + 50 * MS, 10 * MS))
+    ]

@@ -65,3 +65,45 @@ def test_quiet_evaluations_come_before_noisy_ones_and_those_without_a_verdict_la
     for number, (name, noise) in enumerate({"a": None, "b": True, "c": False, "d": True}.items()):
         listing.put(name, Row(number, name, "analyzed", is_noisy=noise))
     assert listing.matching(order="noise") == ["c", "d", "b", "a"]
+
+
+def a_listing(**rows: Row) -> Listing:
+    """Return a listing of these rows by evaluation."""
+    listing = Listing()
+    for name, row in rows.items():
+        listing.put(name, row)
+    return listing
+
+
+def test_what_is_listed_passes_every_filter_in_any_order() -> None:
+    listing = a_listing(
+        a=Row(1, "tiny", "running", device="cpu", requested_by="ada"),
+        b=Row(2, "tiny", "running", device="cuda", requested_by="ada"),
+        c=Row(3, "tiny", "running", device="cuda", requested_by="bob"),
+        d=Row(4, "tiny", "running", device="cuda", requested_by="ada"),
+    )
+    filters = [lambda row: row.device == "cuda", lambda row: row.requested_by == "ada"]
+    assert listing.matching(filters=filters) == ["d", "b"]
+    assert listing.matching(filters=filters, order="oldest") == ["b", "d"]
+    assert listing.matching(filters=iter(filters), order="state") == ["d", "b"]
+    assert listing.matching(model="none", filters=filters) == []
+
+
+def test_models_sort_by_name_in_any_case_then_by_version() -> None:
+    listing = a_listing(
+        a=Row(1, "Beta", "running"),
+        b=Row(2, "alpha", "analyzed", version="2.0"),
+        c=Row(3, "ALPHA", "planned", version="1.0"),
+    )
+    assert listing.matching(order="model") == ["c", "b", "a"]
+    assert listing.matching(order="state") == ["b", "c", "a"]
+    assert listing.matching("Alpha") == ["c", "b"]
+
+
+def test_a_figure_of_nothing_is_a_figure() -> None:
+    listing = a_listing(
+        a=Row(1, "m", "analyzed", samples_per_s=None),
+        b=Row(2, "m", "analyzed", samples_per_s=0.0),
+        c=Row(3, "m", "analyzed", samples_per_s=2.0),
+    )
+    assert listing.matching(order="throughput") == ["c", "b", "a"]
