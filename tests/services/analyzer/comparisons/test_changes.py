@@ -80,3 +80,49 @@ def test_an_evaluation_without_them_says_so() -> None:
     assert table_of(KERNELS, [base, Source("e2", {})]).verdict == "No other evaluation has kernels."
     table = table_of(KERNELS, [Source("e2", {}), base])
     assert table.verdict == "The first evaluation has no kernels."
+
+
+def test_kernels_of_other_names_are_no_pair_whatever_their_kind() -> None:
+    base = source("e1", layer("sgemm", 10.0), table="kernels")
+    other = source("e2", layer("hgemm", 30.0), table="kernels")
+    table = table_of(KERNELS, [base, other])
+    assert [(row["name"], row["change"], row["ratio"]) for row in rows(KERNELS, base, other)] == [
+        ("hgemm", 30.0, None),
+        ("sgemm", -10.0, None),
+    ]
+    assert table.verdict == "No kernel is in both; 2 kernels are in one evaluation only."
+    assert table.caveats == ()
+
+
+def test_one_common_name_is_enough_to_match_by_names() -> None:
+    base = source("e1", layer("a", 10.0), layer("b", 20.0))
+    other = source("e2", layer("a", 10.0), layer("c", 25.0))
+    table = table_of(LAYERS, [base, other])
+    found_in = {row["name"]: row["found_in"] for row in rows(LAYERS, base, other)}
+    assert found_in == {"a": "both", "b": "first", "c": "other"}
+    assert table.caveats == ()
+
+
+def test_every_further_evaluation_is_set_against_the_first() -> None:
+    base, *others = (source(f"e{n}", layer("a", 100.0 * n)) for n in (1, 2, 3))
+    told = [
+        (row["evaluation"], row["first_time"], row["time"]) for row in rows(LAYERS, base, *others)
+    ]
+    assert told == [("e3", 100.0, 300.0), ("e2", 100.0, 200.0)]
+    missing = table_of(LAYERS, [base, others[0], Source("e9", {})])
+    assert missing.caveats == ("e9 has no layers",)
+
+
+def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
+    base = source("e1", layer("a", 100.0), layer("b", 100.0))
+    # Each is known to 1 %: a difference of 1 may be none, one of 10 may not.
+    other = source("e2", layer("a", 101.0), layer("b", 90.0))
+    assert table_of(LAYERS, [base, other]).verdict.startswith(
+        "Of 2 layers 0 are certainly slower, 1 faster; b changes the most, by -10"
+    )
+
+
+def test_a_list_that_is_complete_is_not_called_cut() -> None:
+    full = [layer(f"l{n}", float(n + 1)) for n in range(MOST_ROWS)]
+    table = table_of(LAYERS, [source("e1", *full), source("e2", *full)])
+    assert (len(table.rows), table.caveats) == (MOST_ROWS, ())

@@ -183,3 +183,43 @@ def test_models_of_unknown_size_are_drawn_still() -> None:
         "datum.size_bytes > 0",
     )
     assert (chart["mark"]["invalid"], size["value"]) == (None, 20)
+
+
+def test_rates_that_intervals_do_not_tell_apart_are_named_after_the_choice() -> None:
+    wobbly = [
+        source(name, batch(1, ns, agent=name, wobble=MS)) for name, ns in (("a", 2 * MS), ("b", MS))
+    ]
+    assert table_of(CHOICE, wobbly).verdict == (
+        "Choose m:1 on b at batch 1, with the highest throughput; no target was given."
+    )
+    near = source("c", batch(1, MS, agent="c", wobble=MS, count=38))
+    assert table_of(CHOICE, [*wobbly, near]).verdict.endswith(
+        "The intervals do not tell which has the highest throughput: m:1 on b at batch 1 or "
+        "m:1 on c at batch 1."
+    )
+
+
+def test_costs_that_intervals_do_not_tell_apart_are_named_after_the_choice() -> None:
+    alike = [source(name, batch(1, MS, agent=name)) for name in ("a", "b", "c")]
+    table = table_of(CHOICE, alike, Terms(prices={"a": 1.0, "b": 1.0}))
+    assert table.verdict.endswith(
+        " The intervals do not tell which is the cheapest: m:1 on a at batch 1 or "
+        "m:1 on b at batch 1."
+    )
+
+
+def test_of_equal_costs_the_highest_throughput_is_chosen() -> None:
+    slow, fast = (source(name, batch(1, ns, agent=name)) for name, ns in (("a", 2 * MS), ("b", MS)))
+    # Twice as fast at twice the price: a million costs the same.
+    terms = Terms(prices={"a": 1.8, "b": 3.6})
+    told = rows(CHOICE, slow, fast, terms=terms)
+    assert [row["cost"] for row in told] == pytest.approx([1.0, 1.0])
+    assert [row["is_chosen"] for row in told] == [False, True]
+
+
+def test_without_closed_loops_there_is_nothing_to_choose() -> None:
+    due = [[n, 0, 1, n * MS, n * MS, n * MS, n * MS + 9, 9, 0] for n in range(9)]
+    offered = source("open", batch(1, MS, queries=due, scenario="poisson"))
+    assert table_of(CHOICE, [offered]).verdict == (
+        "No evaluation measured latency in a closed loop."
+    )
