@@ -95,6 +95,8 @@ class Plan(Message):
     subject: Subject
     sessions: tuple[SessionPlan, ...]
     refusals: tuple[AgentReason, ...] = ()
+    #: what its results will lack: percentiles that need more queries than their loads have
+    notes: tuple[str, ...] = ()
 
     def subject_of(self, session: str) -> Subject:
         """Return the subject of a session, with its agent's build of the framework."""

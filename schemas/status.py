@@ -97,6 +97,8 @@ class EvaluationStatus(Message):
     agents: tuple[Token, ...] = ()
     runs: tuple[RunStatus, ...] = ()
     refusals: tuple[AgentReason, ...] = ()
+    #: what its results will lack, said when it was planned; empty in lists
+    notes: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     #: also in lists, which lack the request; None without a request
     extent: Extent | None = None
@@ -162,6 +164,8 @@ class Matched(Message):
     #: most seconds that the loads of the busiest agent may take by the stop rule, without opening
     #: the model and without the last blocks' ends; None where the rule has no budget
     budget_s: float | None = None
+    #: what the results will lack, as in the plan
+    notes: tuple[str, ...] = ()
 
 
 class EvaluationList(Message):

@@ -26,6 +26,6 @@ def plan(arguments: argparse.Namespace) -> int:
         runs = many(sum(len(session.runs) for session in offline.plan.sessions), "run")
         command = f"mlscope agent --plan {arguments.out} --out BUNDLE"
         print(f"{arguments.out}: {runs}; run it on that machine: {command}", file=sys.stderr)
-    for line in files_to_copy(request):
+    for line in (*offline.plan.notes, *files_to_copy(request)):
         print(line, file=sys.stderr)
     return exits.OK

@@ -54,6 +54,7 @@ def write_evaluation(
         ("address", status.address),
     ]
     fields += [(f"not {refusal.agent}", refusal.reason) for refusal in status.refusals]
+    fields += [("note", note) for note in status.notes]
     print(*(f"{name:<12} {value}" for name, value in fields if value), "", sep="\n")
     write_rows(rows_of(records, _RUN_COLUMNS), form)
     if failures:

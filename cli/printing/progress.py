@@ -42,6 +42,7 @@ class ProgressLine:
         self._printed_s = float("-inf")
         self._stage = ""
         self._line = ""
+        self._has_noted = False
 
     def __enter__(self) -> Self:
         """Return the line."""
@@ -55,10 +56,13 @@ class ProgressLine:
             self._write(_CLEAR)
 
     def show(self, progress: Progress) -> None:
-        """Show `progress`, if it has changed or a line is due."""
+        """Show `progress`, if it has changed or a line is due; what its plan notes stays."""
         if self._quiet:
             return
         status, text = progress.status, progress_text(progress)
+        for note in status.notes if not self._has_noted else ():
+            self.note(f"note: {note}")
+        self._has_noted |= bool(status.notes)
         runs = _current_runs(status)
         stage = f"{status.state} {runs[0].run if runs else ''}"
         if self._is_live:

@@ -59,6 +59,8 @@ class EvaluationRecord:
     subject: Subject | None = None
     runs: Mapping[str, RunRecord] = field(default_factory=lambda: MappingProxyType({}))
     refusals: tuple[AgentReason, ...] = ()
+    #: of its plan
+    notes: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     headlines: tuple[Headline, ...] = ()
     cause: str = ""
@@ -133,7 +135,8 @@ def plan_evaluation(record: E, fact: EvaluationPlanned) -> E:
         named = DatasetManifest(name=sent.name, version=sent.version, modality=sent.modality)
         subject = subject.model_copy(update={"dataset": named})
     runs, refusals = _planned_runs(fact.plan), fact.plan.refusals
-    return replace(record, state="planned", subject=subject, runs=runs, refusals=refusals)
+    planned = replace(record, state="planned", subject=subject, notes=fact.plan.notes)
+    return replace(planned, runs=runs, refusals=refusals)
 
 
 def _extend_plan(record: E, fact: EvaluationPlanned) -> E:

@@ -31,7 +31,11 @@ def status_of(
     show it: no run, request, subject or refusal.
     """
     subject = record.subject
-    visible = record if runs else replace(record, request=None, subject=None, runs={}, refusals=())
+    visible = (
+        record
+        if runs
+        else replace(record, request=None, subject=None, runs={}, refusals=(), notes=())
+    )
     return EvaluationStatus(
         evaluation=record.evaluation,
         state=record.state,
@@ -47,6 +51,7 @@ def status_of(
         agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
         runs=tuple(map(run_status_of, visible.runs.values())),
         refusals=visible.refusals,
+        notes=visible.notes,
         tables=record.tables,
         extent=_extent_of(record.request) if record.request else None,
         headlines=record.headlines,
@@ -105,6 +110,7 @@ def record_of(status: EvaluationStatus) -> EvaluationRecord:
         subject=status.subject,
         runs={run.run: run_record_of(run) for run in status.runs},
         refusals=status.refusals,
+        notes=status.notes,
         tables=status.tables,
         headlines=status.headlines,
         cause=status.cause,

@@ -24,6 +24,8 @@ from mlscope.load.parameters import Parameters
 
 GROUP = "mlscope.scenarios"
 SLOWEST_HZ, FASTEST_HZ = 1e-3, 1e7
+RATE_HZ = 80.0
+"""Of an open loop by default: the 662 queries that certify a p99 take 8.3 s of a budget of 10 s."""
 COLD, OPENINGS, WARM = "cold", 3, 5
 """The scenario of cold starts: its name, the openings, and the warm queries after each of them."""
 
@@ -48,14 +50,14 @@ def online(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load
 def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
     """Issue queries at random times, independent of each other and of answers (MLPerf's server).
 
-    An open loop. `parameters`: `rate_hz` (20) queries a second on average, `queries` (100) of
+    An open loop. `parameters`: `rate_hz` (80) queries a second on average, `queries` (100) of
     `batch_size` samples, `seed` (1) of the arrivals, `sample_seed` for a random order of the
     dataset's `samples`. A latency is measured from the time at which the query was due.
     Final performance result: the 99th percentile of latency at the offered rate.
     """
     read = Parameters("poisson", parameters).only("rate_hz", "seed", *_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 100, batch_size, samples)
-    rate_hz = read.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
+    rate_hz = read.number("rate_hz", RATE_HZ, SLOWEST_HZ, FASTEST_HZ)
     seed = read.integer("seed", 1, 0, 2**64 - 1)
     due_ns = poisson_due_ns(rate_hz, len(sample_indices), seed)
     return _open_loop(read, due_ns, sample_indices)
@@ -64,14 +66,14 @@ def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Loa
 def fixed_rate(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
     """Issue queries at equal intervals, like a camera.
 
-    An open loop. `parameters`: `rate_hz` (20) queries a second, `queries` (100) of `batch_size`
+    An open loop. `parameters`: `rate_hz` (80) queries a second, `queries` (100) of `batch_size`
     samples, `sample_seed` for a random order of the dataset's `samples`. A latency is measured
     from the time at which the query was due.
     Final performance result: the 99th percentile of latency at the offered rate.
     """
     read = Parameters("fixed_rate", parameters).only("rate_hz", *_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 100, batch_size, samples)
-    rate_hz = read.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
+    rate_hz = read.number("rate_hz", RATE_HZ, SLOWEST_HZ, FASTEST_HZ)
     return _open_loop(read, fixed_rate_due_ns(rate_hz, len(sample_indices)), sample_indices)
 
 

@@ -23,6 +23,7 @@ from schemas.plan import Build, Plan, Subject, Variant
 from schemas.request import Blocks, Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
+from services.scheduler.placement.certifying import certification_notes
 from services.scheduler.placement.levels import Levels, levels_by_variant
 from services.scheduler.placement.load_shapes import LoadShapes
 from services.scheduler.placement.matching import Candidate, Match
@@ -93,6 +94,7 @@ def plan(
     return Plan(
         subject=_subject(request, match, catalog, best),
         sessions=tuple(sessions),
+        notes=certification_notes(sessions, request.blocks or Blocks()),
         # Of agents that the request leaves out by name nobody asks why they were not chosen.
         refusals=tuple(
             reason

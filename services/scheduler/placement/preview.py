@@ -49,6 +49,7 @@ def preview(request: Evaluate, fleet: Fleet, now_ns: int) -> Matched:
             "sessions": len(planned.sessions),
             "runs": sum(len(session.runs) for session in planned.sessions),
             "budget_s": _budget_s(planned),
+            "notes": planned.notes,
         }
     )
 

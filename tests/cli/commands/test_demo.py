@@ -58,7 +58,7 @@ def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) ->
     assert layer_rows(stdout) == 10
     for title in ("Latency", "Throughput", "The 10 slowest layers", "Where the time went"):
         assert f"\n{title}" in stdout
-    for scenario in ("online", "poisson", "batched"):
+    for scenario in ("online", "batched"):
         assert scenario in stdout.split("\nLatency", 1)[1].split("\n\n", 1)[0]
     assert "/evaluations/" in stdout
     assert re.search(r"running .* runs", progress), "progress is shown"

@@ -66,6 +66,14 @@ async def test_a_plan_tells_what_must_be_brought_along(
     assert f"(MLSCOPE_MANIFESTS): {tmp_path / 'x.npy'}" in ended.err
 
 
+async def test_a_plan_tells_what_it_can_not_certify(alone: CommandLine) -> None:
+    ended = await alone("plan", "tiny-cnn", "--scenario", "poisson:rate_hz=20")
+    assert ended.code == exits.OK, ended.err
+    assert "its 99th percentile needs 662 answered queries, which take 33.1 s" in ended.err
+    ended = await alone("plan", "tiny-cnn", "--scenario", "poisson")
+    assert "answered queries" not in ended.err
+
+
 async def test_a_plan_refuses_what_the_scheduler_would(alone: CommandLine) -> None:
     ended = await alone("plan", "tiny-cnn", "--framework", "tensorflow")
     assert (ended.code, "onnxruntime" in ended.err) == (exits.USAGE, True)

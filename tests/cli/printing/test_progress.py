@@ -1,6 +1,7 @@
 """Progress on stderr: a live line on a terminal, plain lines elsewhere, never too many."""
 
 import io
+from dataclasses import replace
 
 from cli.printing.progress import LatestReadings, ProgressLine, fitting, progress_text
 from mlscope.client.meter import Reading
@@ -48,6 +49,17 @@ def test_runs_that_take_turns_are_shown_together() -> None:
     }
     told = progress_text(progress_after(story, **readings))
     assert told == "running  0/2 runs  online batch 1 model  40 queries  p50 5 ms"
+
+
+def test_what_a_plan_notes_is_printed_once_before_its_runs() -> None:
+    out = io.StringIO()
+    with ProgressLine(out, clock=lambda: 0.0) as line:
+        for facts in (beginning(), [*beginning(), a_run("r0")[0]]):
+            progress = progress_after(facts)
+            noted = progress.status.model_copy(update={"notes": ("its p99 needs more",)})
+            line.show(replace(progress, status=noted))
+    planned, running = "planned  0/2 runs", "running  0/2 runs  online batch 1 model"
+    assert out.getvalue().splitlines() == ["note: its p99 needs more", planned, running]
 
 
 def test_a_line_never_wraps() -> None:

@@ -327,3 +327,14 @@ def test_a_remote_load_may_have_a_million_queries_in_its_least_blocks(
     blocks = Blocks(least=least, most=least) if least else None
     made = planned(scenarios=[{"name": "fixed_rate", "parameters": rate}], blocks=blocks)
     assert made.sessions[0].runs[0].pacing == "remote"
+
+
+@pytest.mark.parametrize("scenario", ["online", "poisson", "fixed_rate"])
+def test_defaults_can_certify_their_percentile(scenario: str) -> None:
+    assert planned(scenarios=[scenario], blocks=RESULT_RULE).notes == ()
+
+
+def test_a_plan_notes_a_percentile_that_can_not_be_certified() -> None:
+    slow = {"name": "fixed_rate", "parameters": {"rate_hz": 20}}
+    (note,) = planned(scenarios=[slow, "online"], blocks=RESULT_RULE).notes
+    assert note.startswith("fixed_rate, batch 1: its 99th percentile needs 662")

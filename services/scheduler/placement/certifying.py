@@ -1,0 +1,55 @@
+"""Whether planned loads can certify the percentile that they report, before they start. Pure."""
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+from mlscope.statistics import minimum_count
+from schemas.plan import RunPlan, SessionPlan
+from schemas.request import Blocks
+
+_CLOSED_LOOP = "online"
+
+
+def certification_notes(sessions: Sequence[SessionPlan], rule: Blocks) -> tuple[str, ...]:
+    """Return a note for each load of `sessions` whose percentile needs more queries than it has.
+
+    `rule` is their stop rule. An open loop, which has a rate, reports the 99th percentile, `online`
+    the 90th. The runs of a load take turns, so that each has a share of its budget.
+    """
+    notes: dict[str, None] = {}
+    for session in sessions:
+        if session.variant:
+            continue
+        for _, members in groupby(session.runs, lambda run: run.group):
+            runs = list(members)
+            note = _note(min(runs, key=lambda run: run.level), rule, len(runs))
+            notes |= (
+                {f"{runs[0].scenario}, batch {session.batch_size}: {note}": None} if note else {}
+            )
+    return tuple(notes)
+
+
+def _note(run: RunPlan, rule: Blocks, shares: int) -> str:
+    """Return why the result of a `run` will not be certified, '' where it can be."""
+    rule = run.blocks or rule
+    asked_hz = run.parameters.get("rate_hz")
+    rate_hz = float(asked_hz) if isinstance(asked_hz, int | float) else 0.0
+    is_open = rate_hz > 0
+    if not is_open and run.scenario != _CLOSED_LOOP:
+        return ""
+    name, p = ("99th percentile", 0.99) if is_open else ("90th percentile", 0.9)
+    needed, goes_on = minimum_count(p), bool(rule.interval or rule.budget_s)
+    most = run.queries * (rule.most if goes_on else rule.least)
+    budget_s = rule.budget_s / shares
+    in_budget = rate_hz * budget_s if is_open and budget_s else math.inf
+    if min(most, max(in_budget, run.queries * rule.least)) >= needed:
+        return ""
+    head = f"its {name} needs {needed} answered queries"
+    if most < needed or not is_open:
+        return f"{head}, and it issues {most} at most"
+    share = f", its share of {rule.budget_s:g} s" if shares > 1 else ""
+    return (
+        f"{head}, which take {needed / rate_hz:.3g} s at {rate_hz:g}/s; its budget is "
+        f"{budget_s:g} s{share}"
+    )
