@@ -100,6 +100,19 @@ async def test_the_dot_of_a_layer_is_outlined_on_the_roofline(
     await photographs.take(page, "analysis-roofline-layer")
 
 
+@pytest.mark.parametrize("table", ["static_work", "layer_overheads", "cold_layers"])
+async def test_a_layer_is_chosen_in_the_tables_beside_the_time_of_layers(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs, table: str
+) -> None:
+    standing.held = [golden("layers"), golden(table)]
+    await page.goto(f"{running.url}/evaluations/{E}/analyses/{table}")
+    await page.locator("#table tbody a[href*='layer=1']").first.click()
+    await page.wait_for_url(f"**/analyses/{table}?layer=1*")
+    await expect(page.locator("tr.chosen")).to_have_count(1)
+    assert await page.evaluate(OUTLINED) == ["?layer=1"]
+    await photographs.take(page, f"analysis-layer-{table}")
+
+
 async def test_a_layer_is_chosen_by_keys_in_the_table(page: Page, running: Running) -> None:
     await page.goto(f"{running.url}{PAGE}")
     link = page.locator("#table tbody a").last

@@ -131,6 +131,7 @@ def _cold_layer_rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
             "batch_size": cold.batch_size,
             "run": runs[0].row.run,
             "index": None if node is None or node < 0 else node,
+            "node": -1 if node is None else node,
             "layer": name,
             "openings": len(runs),
             "weight_bytes": sizes.get(name) if has_weights else None,
@@ -160,6 +161,7 @@ ANALYSIS = Analysis(
             "index", "The layer's index in its model; null for a module that is not a layer."
         ),
         text_column("layer", "Name of the layer or module."),
+        int_column("node", "The framework's number of the layer; -1 without one."),
         int_column("openings", "Openings measured."),
         int_column(
             "weight_bytes", "Bytes of its own weights; null where unknown or without weights.", "By"

@@ -35,6 +35,7 @@ def static_work(frames: Frames) -> Table:
         layers = layers_of(run).filter((pl.col("queries") > 0) & is_known)
         work = layers.select(
             pl.col("place").alias("index"),
+            "node",
             "name",
             "type",
             "shape",
@@ -85,6 +86,7 @@ ANALYSIS = Analysis(
         text_column("name", "The layer's name."),
         text_column("type", "The layer's type."),
         text_column("shape", "Shape of the layer's output."),
+        int_column("node", "The framework's number of the layer; -1 without one."),
         float_column("calls", "Calls of the layer per query.", "1"),
         float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
         float_column("read_bytes", "Bytes of its inputs and weights per query.", "By"),
