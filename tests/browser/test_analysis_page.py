@@ -113,6 +113,18 @@ async def test_a_layer_is_chosen_in_the_tables_beside_the_time_of_layers(
     await photographs.take(page, f"analysis-layer-{table}")
 
 
+async def test_on_a_phone_each_cell_has_its_heading(
+    browser: Browsing, running: Running, standing: StandIns
+) -> None:
+    standing.held = [golden("layer_overheads")]
+    page = await browser.page(width=390)
+    await page.goto(f"{running.url}/evaluations/{E}/analyses/layer_overheads")
+    left_ends = """(selector) => [...document.querySelectorAll(selector)]
+        .filter((cell) => cell.offsetParent).map((cell) => cell.offsetLeft)"""
+    heads = await page.evaluate(left_ends, "#table thead tr > *")
+    assert heads == await page.evaluate(left_ends, "#table tbody tr:first-child > *")
+
+
 async def test_a_layer_is_chosen_by_keys_in_the_table(page: Page, running: Running) -> None:
     await page.goto(f"{running.url}{PAGE}")
     link = page.locator("#table tbody a").last

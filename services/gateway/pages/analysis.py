@@ -27,6 +27,7 @@ from services.gateway.pages.tables import (
     constant_text,
     grid_of,
     heads_in,
+    kind_of,
     without_bounds,
 )
 
@@ -40,7 +41,7 @@ _PICTURE_FILES = (("SVG", ".svg"), ("PNG", ".png"), ("PDF", ".pdf"), ("Vega-Lite
 LAYER_TABLES = frozenset(
     {
         *("layers", "layer_latency", "layer_memory", "kernels_by_layer", "gpu_and_rest"),
-        *("layer_roofline", "roof_distance"),
+        *("layer_roofline", "roof_distance", "static_work", "layer_overheads", "cold_layers"),
     }
 )
 """Analyses with a row, a bar or a dot for each layer, which a reader may choose."""
@@ -97,7 +98,8 @@ class AnalysisView:
         if self.selection.layer is None:
             return ""
         names = [column.name for column in self.table.columns]
-        title = next((name for name in ("layer_name", "name") if name in names), "")
+        texts = [column.name for column in self.table.columns if column.type == "text"]
+        title = next((name for name in ("layer_name", "name", "layer") if name in texts), "")
         rows = zip(layers_of(self.table), self.table.rows, strict=True)
         called = [row for number, row in rows if number == self.selection.layer]
         if not called:
@@ -248,9 +250,9 @@ def _has_json(table: Table, column: Column) -> bool:
 def _sortable(columns: Sequence[Column], selection: Selection) -> list[SortableHead]:
     heads = []
     for column, text in zip(columns, heads_in(columns), strict=True):
-        is_number = column.type in ("int", "float")
         is_sorted = selection.sort == column.name
         # A number's largest rows are the interesting ones.
+        is_number = column.type in ("int", "float")
         descends = not selection.is_descending if is_sorted else is_number
         heads.append(
             SortableHead(
@@ -258,7 +260,7 @@ def _sortable(columns: Sequence[Column], selection: Selection) -> list[SortableH
                 description=f"{column.description} ({column.unit})"
                 if unit_of(column) not in ("", "1")
                 else column.description,
-                kind="number" if is_number else "",
+                kind=kind_of(column),
                 address=selection.query(sort=column.name, is_descending=descends, page=1)
                 + "#table",
                 order=("descending" if selection.is_descending else "ascending")

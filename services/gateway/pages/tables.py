@@ -204,7 +204,7 @@ def named_values(table: Table, columns: Sequence[Column]) -> list[tuple[Column, 
 def grid_of(table: Table, columns: Sequence[Column]) -> Grid:
     """Return all rows of a `table` with these of its `columns`."""
     heads = [
-        Head(text, column.description, _kind_of(column, ""))
+        Head(text, column.description, kind_of(column))
         for column, text in zip(columns, heads_in(columns), strict=True)
     ]
     rows = [list(_cells(table, columns, row)) for row in table.rows]
@@ -234,11 +234,11 @@ def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Itera
         bounds = [f"{column.name}{end}" for end in ("_low", "_high")]
         if not isinstance(value, int | float) or not values.keys() & {*bounds}:
             text = _text(value, column)
-            yield Cell(text, _kind_of(column, text))
+            yield Cell(text, kind_of(column, text))
             continue
         low, high = (values.get(bound) for bound in bounds)
         amount, interval = estimate_text(value, low, high, unit_of(column))
-        yield Cell(amount, _kind_of(column, amount), interval)
+        yield Cell(amount, kind_of(column, amount), interval)
 
 
 def _text(value: Any, column: Column) -> str:
@@ -250,7 +250,8 @@ def _text(value: Any, column: Column) -> str:
     return shown(value, unit_of(column))
 
 
-def _kind_of(column: Column, text: str) -> str:
+def kind_of(column: Column, text: str = "") -> str:
+    """Return the classes of a cell of a `column` that holds `text`, or of its heading."""
     is_number = column.type in ("int", "float")
     classes = {
         "number": is_number,
