@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -41,3 +43,42 @@ async def test_a_frozen_server_takes_no_more_than_its_share() -> None:
 async def test_without_any_server_nothing_is_known() -> None:
     with pytest.raises(OSError, match="9"):
         await asked(NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("frames", "error"),
+    [
+        (b"-ERR 'Authorization Violation'\r\n", PermissionError),
+        (b"", ConnectionResetError),
+    ],
+)
+async def test_a_server_that_ends_the_question_is_no_answer(
+    frames: bytes, error: type[OSError]
+) -> None:
+    async with ending(frames) as url:
+        with pytest.raises(error):
+            await asked(url)
+
+
+async def test_a_ping_of_the_server_is_answered_meanwhile() -> None:
+    async with ending(b"PING\r\n", waits_for=b"PONG") as url:
+        with pytest.raises(ConnectionResetError):
+            await asked(url)
+
+
+@asynccontextmanager
+async def ending(frames: bytes, waits_for: bytes = b"") -> AsyncIterator[str]:
+    """Run a server that takes a question, sends `frames`, waits for a line, and hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GREETING)
+        while (line := await reader.readline()) and not line.startswith(b"PUB"):
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.write(frames)
+        while waits_for and not (await reader.readline()).startswith(waits_for):
+            pass
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
