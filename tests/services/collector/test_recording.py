@@ -1,7 +1,8 @@
 """A recorder alone: how long it waits for batches, and which messages make room."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import aclosing, closing
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
 from mlscope.testing.memory_bus import MemoryServer, connect
+from mlscope.testing.memory_bus.bus import MemoryBus
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches, facts_of
+from services.collector import recording
 from services.collector.completeness import Progress
 from services.collector.evaluations import Evaluations
 from services.collector.recording import AttemptRecorder
@@ -132,3 +135,113 @@ async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: AttemptR
         assert await bus.read(traces) == left
     making_room.cancel()
     await asyncio.wait([making_room])
+
+
+@contextlib.asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a loop of the recorder for the time of a block, which ends within a minute."""
+    task = asyncio.create_task(work)
+    try:
+        async with asyncio.timeout(60):
+            yield
+            assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have what is tried again come again at once; return which tries those were."""
+    retry, tries = MemoryDelivery.retry, list[int]()
+
+    async def retry_at_once(delivery: MemoryDelivery, _: float = 0.0) -> None:
+        tries.append(delivery.tries)
+        await retry(delivery, 0.01)
+
+    monkeypatch.setattr(MemoryDelivery, "retry", retry_at_once)
+    return tries
+
+
+async def acknowledged(bus: Bus, sequence: int) -> None:
+    """Return once the recorder has acknowledged up to a `sequence`."""
+    while await bus.acknowledged("recorder") < sequence:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def test_an_end_that_comes_before_its_request_waits_for_it(
+    recorder: AttemptRecorder, bus: Bus, at_once: list[int]
+) -> None:
+    early = a_completion().model_copy(update={"evaluation": "e2"})
+    sequence = await bus.publish(early, id="early")
+    async with running(recorder.record()):
+        while len(at_once) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for number, fact in enumerate((a_request(), a_plan(), a_start())):
+            await bus.publish(fact.model_copy(update={"evaluation": "e2"}), id=f"late{number}")
+        await acknowledged(bus, sequence)
+    assert [attempt.evaluation for attempt in recorder._store.waiting()] == ["e2"]
+    assert await bus.read("mlscope.v1.dead.>") == []
+
+
+async def test_an_end_that_breaks_the_recorder_twice_is_buried_and_the_next_one_is_recorded(
+    recorder: AttemptRecorder, bus: Bus, at_once: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fragile(fact: Any, *rest: Any) -> Any:
+        if fact.run == "cursed":
+            raise ZeroDivisionError("by nought")
+        return run_row(fact, *rest)
+
+    monkeypatch.setattr(recording, "run_row", fragile)
+    monkeypatch.setattr(recording, "check_speaker", lambda *_: None)
+    await bus.publish(a_completion().model_copy(update={"run": "cursed"}), id="cursed")
+    sequence = await bus.publish(a_completion(), id="c")
+    async with running(recorder.record()):
+        await acknowledged(bus, sequence)
+    (letter,) = [each.fact for each in await bus.read("mlscope.v1.dead.>")]
+    assert getattr(letter, "reason", "") == "ZeroDivisionError: by nought"
+    assert at_once == [1]
+    assert [attempt.run for attempt in recorder._store.waiting()] == ["r0"]
+
+
+async def test_a_bus_that_is_away_delays_what_makes_room_and_what_is_purged(
+    recorder: AttemptRecorder, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purge, failures = MemoryBus.purge, list[str]()
+
+    async def away_at_first(bus: MemoryBus, subject: str, **more: Any) -> None:
+        if len(failures) < 2:
+            failures.append(subject)
+            raise Unreachable("away")
+        await purge(bus, subject, **more)
+
+    monkeypatch.setattr(MemoryBus, "purge", away_at_first)
+    monkeypatch.setattr(recording, "_POLL_S", 0.01)
+    await bus.publish(a_trace(0), id="t")
+    async with aclosing(bus.deliveries("spans", batch=1)) as deliveries:
+        (stored,) = await anext(deliveries)
+        await stored.ack()
+        async with running(recorder.make_room(0.01)):
+            while await bus.read(attempt_batches("trace", "e1", "r0")):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert len(failures) == 2
+
+
+async def test_an_attempt_that_cannot_be_announced_is_announced_at_a_later_look(
+    recorder: AttemptRecorder, bus: Bus, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish, failures = MemoryBus.publish, list[object]()
+
+    async def away_at_first(bus: MemoryBus, fact: Any, **more: Any) -> int:
+        if isinstance(fact, RunIncomplete) and not failures:
+            failures.append(fact)
+            raise Unreachable("away")
+        return await publish(bus, fact, **more)
+
+    monkeypatch.setattr(MemoryBus, "publish", away_at_first)
+    monkeypatch.setattr(recording, "_POLL_S", 0.01)
+    _end_a_run_hours_ago(database_url, 0)
+    async with running(recorder.announce(0.01, lambda _: False)):
+        while not (told := await bus.read(facts_of(RunIncomplete))):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert [each.fact for each in told] == failures
