@@ -73,3 +73,34 @@ def test_lanes_say_what_their_spans_share() -> None:
 def test_every_series_of_our_collectors_has_words() -> None:
     own = {f"resource.{name}" for name in ("rss", "cpu", *resource.totals())}
     assert own | set(UNITS) | {GPU, PACKAGE, DRAM} == set(COUNTER_TITLES)
+
+
+def test_levels_and_devices_that_no_number_holds_share_the_last_lane() -> None:
+    assert _codes(
+        (99, SpanKind.HOST, 3, 5, 9),
+        (-1, SpanKind.HOST, -3, 5, 9),
+        (Level.SYSTEM, SpanKind.KERNEL, 7, 70_000, 9),
+        (Level.SYSTEM, SpanKind.SET, -(2**31), -5, 9),
+    ) == [
+        LaneKey(HOST, 15, 0, 3),
+        LaneKey(HOST, 0, 0, -3),
+        LaneKey(DEVICE, 0, 65_535, 7),
+        LaneKey(DEVICE, 0, 0, -(2**31)),
+    ]
+
+
+def test_a_lane_has_the_words_of_its_group() -> None:
+    host = lane_of(1, LaneKey(HOST, Level.SYSTEM, 0, 12))
+    assert (host.key, host.group, host.title) == (
+        "host/system/12",
+        "host",
+        "system · thread 12",
+    )
+    odd = lane_of(2, LaneKey(HOST, 15, 0, -3))
+    assert (odd.key, odd.level, odd.thread) == ("host/15/-3", "15", -3)
+    stream = lane_of(3, LaneKey(DEVICE, 0, 0, 7))
+    assert (stream.key, stream.group, stream.level) == ("device/0/7", "device", "kernel")
+    cycles = lane_of(4, LaneKey(COUNTER, 0, 0, 2), "perf.cycles", "1")
+    assert (cycles.key, cycles.title, cycles.device) == ("counter/perf.cycles/0", "cycles", 0)
+    titles = [lane_of(n, LaneKey(LOAD, n, 0, 0)).title for n in range(3)]
+    assert titles == ["queries", "issued late", "queued"]

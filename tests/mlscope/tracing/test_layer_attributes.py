@@ -2,12 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlscope.tracing.layer_attributes import (
     LayerAttributes,
     plain_flops,
     product_flops,
+    recurrent_flops,
     spared_bytes,
     summed_in,
 )
@@ -89,3 +93,61 @@ def test_a_table_of_which_rows_are_taken_is_not_read_whole(
     kind: str, given: list[int], spared: int
 ) -> None:
     assert spared_bytes(kind, given, 640) == spared
+
+
+SIZES = st.integers(1, 5)
+
+
+@given(st.lists(SIZES, max_size=2), SIZES, SIZES, SIZES, st.booleans(), st.booleans())
+def test_products_sum_as_many_elements_as_numpys(
+    batch: list[int], rows: int, summed: int, columns: int, is_row: bool, is_column: bool
+) -> None:
+    left = (summed,) if is_row else (*batch, rows, summed)
+    right = (summed,) if is_column else (*batch, summed, columns)
+    output = np.matmul(np.zeros(left), np.zeros(right)).shape
+    assert summed_in(left, output) == summed
+    if output:
+        flops = 2 * summed * int(np.prod(output))
+        assert product_flops([output], summed_in(left, output)) == flops
+
+
+def test_a_recurrent_layer_multiplies_each_weight_once_per_step_and_sample() -> None:
+    # An LSTM of 5 units over 3 steps of 2 samples of 4: W is 4 gates x 5 x 4, R 4 x 5 x 5.
+    assert recurrent_flops((3, 2, 4), [(1, 20, 4), (1, 20, 5)]) == 2 * 3 * 2 * (80 + 100)
+    # Of both directions twice as many; one step has no axis of time.
+    assert recurrent_flops((3, 2, 4), [(2, 20, 4), (2, 20, 5)]) == 2 * 2160
+    assert recurrent_flops((2, 4), [(1, 20, 4), (1, 20, 5)]) == 720
+
+
+def test_only_the_first_output_and_input_count() -> None:
+    assert plain_flops("Add", [(9,)], [(2, 3), (100,)]) == 6
+    assert plain_flops("ReduceSum", [(2, 3), (100,)], [(1,)]) == 6
+    assert plain_flops("Relu", [], []) == 0
+    assert plain_flops("adaptive_avg_pool2d", [(7, 7)], [(1, 1)], window=49) == 49
+
+
+def test_all_that_is_known_of_a_layer_is_said() -> None:
+    layer = LayerAttributes(
+        2,
+        "Conv",
+        [(1, 8)],
+        provider="CUDAExecutionProvider",
+        original=("a", "b"),
+        memory_bytes=7,
+        memory_kind="outputs",
+        bytes_read=3,
+        bytes_written=0,
+        extra={"precision": "bf16", "left": None},
+    )
+    assert json.loads(layer.text()) == {
+        "type": "Conv",
+        "index": 2,
+        "shape": [1, 8],
+        "provider": "CUDAExecutionProvider",
+        "original": ["a", "b"],
+        "memory_bytes": 7,
+        "memory_kind": "outputs",
+        "bytes_read": 3,
+        "bytes_written": 0,
+        "precision": "bf16",
+    }
