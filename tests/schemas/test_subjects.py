@@ -9,16 +9,29 @@ from hypothesis import strategies as st
 
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.evaluation import EvaluationCancelled, RunStarted
+from schemas.live.resources import ResourcesUsed
+from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact
+from schemas.people import ROLES, THE_USER, Asker
+from schemas.run import RunCompleted, RunIncomplete, RunRecorded
 from schemas.subjects import (
+    REQUEST,
     agent_command,
+    asked_by_people,
+    asked_subject,
+    asker_of,
     attempt_batches,
     command_subject,
     decisions_of,
     facts_of,
+    join_subject,
     manifest_key,
+    recorded_runs,
+    resources_subject,
+    retry_subject,
     story_of,
     subject_of,
+    watch_subject,
 )
 from tests.schemas.samples import sample
 
@@ -76,3 +89,60 @@ def test_subjects_read_as_documented() -> None:
 def test_any_manifest_has_a_key(kind: str, name: str, version: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", manifest_key(kind, name, version))
     assert manifest_key("model", name, version) != manifest_key("dataset", name, version)
+
+
+_ASKERS = st.builds(
+    Asker,
+    st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True),
+    st.sampled_from(ROLES),
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+)
+
+
+@given(_ASKERS, st.sampled_from(sorted(COMMANDS)))
+def test_a_person_is_read_from_the_subject_that_the_server_wrote(asker: Asker, verb: str) -> None:
+    subject = asked_subject(asker, verb)
+    assert asker_of(subject) == asker
+    assert matches(asked_by_people(verb), subject)
+    assert not matches(asked_by_people("another"), subject)
+    assert not matches(f"{REQUEST}.>", subject)
+
+
+def test_who_is_on_no_subject_of_people_is_the_clusters_user() -> None:
+    for subject in (f"{REQUEST}.evaluate", f"{REQUEST}.agent.a1.stop", "asked.ada.owner.0.0.x"):
+        assert asker_of(subject) == THE_USER
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["ada.owner.0.0", "ada.owner.0.0.x.y", "ada.king.0.0.x", "ada.own.0.0.x", "ada.owner.a.0.x"],
+)
+def test_a_subject_of_people_that_nobody_writes_is_no_person(end: str) -> None:
+    with pytest.raises(ValueError, match=r"unpack|invalid literal"):
+        asker_of(f"mlscope.v1.asked.{end}")
+
+
+def test_other_subjects_read_as_documented() -> None:
+    used = ResourcesUsed(evaluation="e1", run="r0", attempt=1, agent="a1")
+    assert resources_subject(used) == "mlscope.v1.resources.e1.r0.used.a1"
+    assert watch_subject("e1", "spans") == "mlscope.v1.watch.e1.spans"
+    assert join_subject("a1") == "mlscope.v1.request.join.a1"
+    assert retry_subject("spans") == "mlscope.v1.request.retry.spans"
+    ada = Asker("ada", "viewer", 2, 5)
+    assert asked_subject(ada, "match") == "mlscope.v1.asked.ada.viewer.2.5.match"
+
+
+def test_recorded_runs_are_those_of_every_evaluation_and_no_other_fact_of_a_run() -> None:
+    for kind in (RunRecorded, RunIncomplete, RunCompleted):
+        fact: Any = sample(kind)
+        assert matches(recorded_runs(), subject_of(fact)) == (kind is RunRecorded)
+
+
+def test_a_manifest_is_withdrawn_on_the_subject_of_its_own_token() -> None:
+    published: Any = sample(ManifestPublished)
+    manifest = published.manifest
+    token = manifest_key(manifest.kind, manifest.name, manifest.version)
+    assert subject_of(published) == f"mlscope.v1.manifest.{token}.published"
+    withdrawn = ManifestWithdrawn(kind=manifest.kind, name=manifest.name, version=manifest.version)
+    assert subject_of(withdrawn) == f"mlscope.v1.manifest.{token}.withdrawn"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
+from schemas.encoding.faults import abbreviate, truncate
 from schemas.encoding.message_index import COMMANDS
 from schemas.request import Evaluate, PublishManifest
 
@@ -89,3 +90,19 @@ def _field_at_fault(kind: Any, value: dict[str, Any]) -> str | None:
     except MalformedMessage as error:
         return error.field
     return None
+
+
+@given(st.text(max_size=30), st.integers(3, 20))
+def test_a_text_is_cut_where_it_is_too_long_and_says_so(text: str, most: int) -> None:
+    cut = truncate(text, most)
+    assert len(cut) <= most
+    if len(text) <= most:
+        assert cut == text
+    else:
+        assert (cut[-3:], cut[:-3]) == ("...", text[: most - 3])
+
+
+def test_a_value_is_shown_as_it_would_be_written_and_not_whole() -> None:
+    assert abbreviate("a") == "'a'"
+    assert abbreviate([1] * 66) == repr([1] * 66)
+    assert (len(abbreviate([1] * 67)), abbreviate([1] * 67)[-4:]) == (200, "1...")
