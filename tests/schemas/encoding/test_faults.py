@@ -106,3 +106,9 @@ def test_a_value_is_shown_as_it_would_be_written_and_not_whole() -> None:
     assert abbreviate("a") == "'a'"
     assert abbreviate([1] * 66) == repr([1] * 66)
     assert (len(abbreviate([1] * 67)), abbreviate([1] * 67)[-4:]) == (200, "1...")
+
+
+def test_a_fault_shows_what_was_found_and_nothing_where_nothing_was() -> None:
+    assert wrong(Evaluate, {}).found == "nothing"
+    assert wrong(Evaluate, {"model": "m", "batch_sizes": [1, "x"]}).found == "'x'"
+    assert wrong(Evaluate, {"model": "m", "labels": {"why": None}}).found == "None"

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.analysis import Table
 from services.analyzer.divergence import Side, compared
-from services.analyzer.divergence.kinds import box_of
+from services.analyzer.divergence.kinds import box_of, stored_count
+from services.analyzer.divergence.numbers import distribution
 from services.analyzer.errors import NotAlike
 from services.analyzer.frames.predictions import Prediction
 
@@ -214,3 +217,62 @@ def test_what_is_not_alike_is_refused_by_name(first: Any, second: Any, why: str)
 def test_an_answer_that_claims_a_huge_picture_is_refused_undecoded(feature: Any) -> None:
     with pytest.raises(NotAlike, match="pixels"):
         compared(*(_side(n, {0: [feature]}) for n in "ab"))
+
+
+def _softmax(values: Sequence[float]) -> list[float]:
+    raised = np.exp(np.array(values) - max(values))
+    return [float(value) for value in raised / raised.sum()]
+
+
+def _distribution(values: Sequence[float], listed: Sequence[float], most: int = 2) -> Any:
+    """Return the probabilities behind the `most` largest that are listed, of raw `values`."""
+    prediction = Prediction("r0", 0, 0, _classes(listed, most))
+    return distribution(np.array(values, np.float64), prediction)
+
+
+@given(st.lists(st.floats(-8, 8), min_size=2, max_size=9))
+def test_logits_stand_behind_the_largest_of_their_softmax(logits: list[float]) -> None:
+    probabilities = _softmax(logits)
+    assert _distribution(logits, probabilities).tolist() == pytest.approx(probabilities, abs=2e-3)
+    assert _distribution(probabilities, probabilities).tolist() == probabilities
+
+
+@pytest.mark.parametrize(
+    ("values", "listed"),
+    [
+        ([1.0, 2.0], [0.5, 0.5]),
+        ([-1.0, 2.0], [0.0, 1.0]),
+        ([0.2, 0.3], [0.2, 0.8]),
+        ([0.1, 0.9], [0.0, 0.1, 0.9]),
+    ],
+    ids=["another softmax", "not above 0", "not one", "more classes than numbers"],
+)
+def test_numbers_that_a_list_did_not_come_from_are_no_distribution(
+    values: list[float], listed: list[float]
+) -> None:
+    assert _distribution(values, listed) is None
+
+
+@pytest.mark.parametrize("off", [0.0009, -0.0009])
+def test_a_sum_near_one_is_one(off: float) -> None:
+    values = [0.25, 0.75 + off]
+    assert _distribution(values, values).tolist() == values
+
+
+def test_as_many_values_of_a_tensor_count_as_both_stored() -> None:
+    long, short = ({"shape": [2, 3], "values": [1.0] * count} for count in (6, 4))
+    assert stored_count("", long, short) == stored_count("", short, long) == (4, 6)
+    assert stored_count("", long, long) == (6, 6)
+    with pytest.raises(NotAlike, match="output o: the values were too large to be stored"):
+        stored_count("o", long, {"shape": [2, 3]})
+    with pytest.raises(NotAlike, match=r"\[2, 3\] against \[6\]"):
+        stored_count("", long, {"shape": [6], "values": [1.0]})
+
+
+def test_boxes_of_shapes_and_masks_have_the_same_corners() -> None:
+    box = {"xmin": 1, "ymin": 2, "xmax": 4, "ymax": 5}
+    assert box_of(box) == (1.0, 2.0, 4.0, 5.0)
+    # A picture of 6 rows and 5 columns, column by column: rows 2 to 4 of the columns 1 to 3.
+    counts = [6 + 2, 3, 3, 3, 3, 3, 1 + 6]
+    assert box_of({"mask": {"size": [6, 5], "counts": counts}}) == (1.0, 2.0, 4.0, 5.0)
+    assert box_of({"mask": {"size": [6, 5], "counts": [30]}}) == (0.0, 0.0, 0.0, 0.0)
