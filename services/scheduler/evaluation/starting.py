@@ -61,8 +61,6 @@ def next_group(state: EvaluationState, session: SessionPlan, fleet: Fleet) -> li
     """
     runs = [state.runs[run.run] for run in session.runs]
     waiting = [run for run in runs if not is_over(run, fleet)]
-    if not waiting:
-        return []
     return [run for run in waiting if run.plan.group == waiting[0].plan.group]
 
 

@@ -276,3 +276,60 @@ def test_boxes_of_shapes_and_masks_have_the_same_corners() -> None:
     counts = [6 + 2, 3, 3, 3, 3, 3, 1 + 6]
     assert box_of({"mask": {"size": [6, 5], "counts": counts}}) == (1.0, 2.0, 4.0, 5.0)
     assert box_of({"mask": {"size": [6, 5], "counts": [30]}}) == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_whole_tensors_agree_on_their_largest_value_and_have_no_note() -> None:
+    sides = [_side(n, {0: _raw_feature([1.0, 9.0, 2.0])}) for n in "ab"]
+    rows = _rows(compared(*sides)[0])
+    assert (rows["top-1 agreement"]["value"], rows["max difference"]["note"]) == (1.0, "")
+    # Of values of which one side kept two, the first two are compared.
+    longer = _raw_feature([1.0, 9.5, 7.0], [3])
+    kept = _raw_feature([1.0, 9.0], [3])
+    cut = _rows(compared(_side("a", {0: longer}), _side("b", {0: kept}))[0])
+    assert cut["max difference"]["value"] == 0.5
+    assert cut["max difference"]["note"].startswith("only the first 2 of 3 values")
+
+
+def test_samples_of_cut_tensors_have_no_agreement_either() -> None:
+    cut = {0: _raw_feature([1.0, 2.0], [500])}
+    _, samples = compared(_side("a", cut), _side("b", cut))
+    assert "max_difference" in [column.name for column in samples.columns]
+    assert "top-1_agreement" not in [column.name for column in samples.columns]
+
+
+@pytest.mark.parametrize(("other", "agreement"), [([-9.0, -5.0, -1.0], 1.0), ([-1, -9, -5], 0.0)])
+def test_scores_below_zero_agree_by_the_largest(other: list[float], agreement: float) -> None:
+    one = _classes([-8.0, -7.0, -2.0], most=2)
+    sides = _side("a", {0: one}), _side("b", {0: _classes(other, most=1)})
+    assert _measured(*sides) == {"top-1 agreement": agreement}
+
+
+def test_one_map_that_was_too_large_is_enough_to_refuse_all() -> None:
+    known = {"type": "semanticsegment", "size": [1, 1], "runs": [[0, 1]]}
+    unknown = {"type": "semanticsegment", "size": [1, 1], "left_out": {"runs": 9}}
+    whole, torn = _side("a", {0: [known], 1: [known]}), _side("b", {0: [known], 1: [unknown]})
+    for sides in ((whole, torn), (torn, whole)):
+        with pytest.raises(NotAlike, match="too large to be stored"):
+            compared(*sides)
+
+
+LOGITS = {0: [2.0, 1.0, -1.0], 1: [0.5, 0.1, 0.0]}
+LISTS = {sample: _classes(_softmax(values), most=2) for sample, values in LOGITS.items()}
+
+
+@pytest.mark.parametrize("lacking", [{0: LOGITS[0]}, {}, None], ids=["one", "all", "none stored"])
+def test_numbers_that_one_side_lacks_are_not_compared(lacking: Any) -> None:
+    sides = _side("a", LISTS, LOGITS), _side("b", LISTS, lacking)
+    for pair in (sides, sides[::-1]):
+        rows = _rows(compared(*pair)[0])
+        assert "max difference before the steps" not in rows
+        assert "lower bound" in rows["KL"]["note"]
+
+
+def test_distributions_are_compared_only_where_every_sample_has_one() -> None:
+    odd = LOGITS | {1: [9.0, -9.0, 3.0]}
+    rows = _rows(compared(_side("a", LISTS, LOGITS), _side("b", LISTS, odd))[0])
+    assert "KL" not in rows
+    assert rows["max difference"]["value"] == pytest.approx(9.1)
+    whole = _measured(_side("a", LISTS, LOGITS), _side("b", LISTS, LOGITS))
+    assert (whole["KL"], whole["max difference before the steps"]) == (0.0, 0.0)

@@ -153,3 +153,33 @@ def test_the_next_group_is_the_first_that_is_not_over() -> None:
             if run.is_under_way:
                 story.say(completed_fact(run, 1, story.dice))
     assert groups == [["b1-online-model"], ["b1-batched-model"], []]
+
+
+@pytest.mark.parametrize(
+    ("breaks", "agent"),
+    [
+        (["a1"], "a1"),
+        (["a1", "a1"], "a2"),
+        (["a1", "a1", "a2"], "a2"),
+        (["a1", "a1", "a2", "a2"], "a2"),
+    ],
+)
+def test_who_had_a_group_last_keeps_it_until_it_broke_it_off_twice_and_others_did_not(
+    breaks: list[str], agent: str
+) -> None:
+    story = planned("a1")
+    story.agents["a2"] = an_agent("a2")
+    for name in breaks:
+        restart(story, name)
+        lose(story, ["b1-online-model"])
+    # The load speaks for the other one.
+    loads = {"a1": 7 * (agent == "a1"), "a2": 7 * (agent == "a2")}
+    assert [name for _, name, _ in starts(story, loads=loads)] == [agent]
+
+
+def restart(story: Story, agent: str) -> None:
+    """Record a further attempt on an agent."""
+    run = story.state.runs["b1-online-model"]
+    about = {"evaluation": E, "run": run.run, "session": run.session, "started_ns": 0}
+    fact = {"attempt": run.attempt + 1, "agent": agent, "incarnation": "i1"}
+    story.say(RunStarted.model_validate(about | fact))
