@@ -26,8 +26,9 @@ from mlscope.assets.partial import Partial, Progress
 from mlscope.assets.sweeping import ABANDONED_S, abandoned, stored_chunks
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.log import MESSAGE_ID, StoredMessage, last_on, read_on, store
+from mlscope.bus.nats.log import StoredMessage, last_on, read_on
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.nats.storing import MESSAGE_ID, store
 from mlscope.bus.streams import ARTIFACTS
 
 BUCKET = ARTIFACTS

@@ -15,8 +15,9 @@ from typing import Self
 
 from mlscope.assets.artifacts import UPLOADED, Artifact, Artifacts, connect
 from mlscope.assets.partial import Progress
-from mlscope.bus.nats.log import MESSAGE_ID, last_on, store
+from mlscope.bus.nats.log import last_on
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.nats.storing import MESSAGE_ID, store
 from mlscope.bus.streams import STORES, UPLOADS
 
 _TIME = "Nats-Time-Stamp"

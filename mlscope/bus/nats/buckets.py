@@ -13,7 +13,8 @@ from contextlib import aclosing
 
 from mlscope.bus.errors import Conflict
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.log import EXPECTED, MESSAGE_ID, StoredMessage, last_on, read_on, store, tail
+from mlscope.bus.nats.log import StoredMessage, last_on, read_on, tail
+from mlscope.bus.nats.storing import EXPECTED, MESSAGE_ID, store
 from mlscope.bus.records import Entry
 from mlscope.bus.streams import BUCKETS
 

@@ -24,19 +24,10 @@ from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import Commands
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.deliveries import DeliveryMetadata, Puller
-from mlscope.bus.nats.log import (
-    EXPECTED,
-    EXPECTED_ON,
-    MESSAGE_ID,
-    StoredMessage,
-    epoch_ns,
-    message_id,
-    read_on,
-    store,
-    tail,
-)
+from mlscope.bus.nats.log import StoredMessage, epoch_ns, read_on, tail
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.nats.storing import EXPECTED, EXPECTED_ON, MESSAGE_ID, message_id, store
 from mlscope.bus.nats.suspects import Hands
 from mlscope.bus.records import Backlog, Entry, Recorded, ServiceInfo, StatsSource, Traffic
 from mlscope.bus.streams import durable_named, stream_of

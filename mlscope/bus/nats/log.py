@@ -1,4 +1,4 @@
-"""The log over JetStream: guarded, idempotent publishing; complete reading without a consumer.
+"""Reading of the log over JetStream, complete and without a consumer.
 
 Reading uses batched Direct Get (server 2.11): for one request the server walks the stream from a
 sequence on and sends many messages of a filter. This is linear in the messages, keeps no state on
@@ -7,7 +7,6 @@ the server and resumes by sequence, so an interruption costs one repeated reques
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -17,28 +16,18 @@ from typing import TypeVar
 
 from mlscope.bus.errors import (
     BusError,
-    Conflict,
     NoAnswer,
     NotProvisioned,
-    ServerRefused,
-    StreamFull,
     Unreachable,
 )
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.streams import live_filters, republished
-
-MESSAGE_ID = "Nats-Msg-Id"
-EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 _log = logging.getLogger(__name__)
 _BATCH = 1000
 _BATCH_BYTES = 8 * 1024 * 1024
 _POLL_S = 1.0
 _SETTLE_S = (0.002, 0.01, 0.05, 0.25)
-_WRONG_LAST_SEQUENCE = (10071, 10164)
-_STORE_FAILED = 10077
-_NO_RESOURCES = (10023, 10047)
 
 T = TypeVar("T")
 
@@ -63,59 +52,6 @@ def epoch_ns(text: str) -> int:
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     whole_s = int(datetime.fromisoformat(f"{seconds}+00:00").timestamp())
     return whole_s * 1_000_000_000 + int(fraction.ljust(9, "0"))
-
-
-def message_id(seed: str | None, fact_id: str) -> str:
-    """Return the `Nats-Msg-Id` of the fact `fact_id` as the holder of the key `seed` publishes it.
-
-    All instances of a service share a key, and so the id. Who lacks the key cannot foresee it: ids
-    of facts derive from their causes, which others know. Without keys it is the fact's id itself.
-    """
-    if seed is None:
-        return fact_id
-    key = hashlib.blake2b(seed.encode(), digest_size=32).digest()
-    return hashlib.blake2b(fact_id.encode(), key=key, digest_size=16).hexdigest()
-
-
-async def store(
-    connection: Connection,
-    subject: str,
-    body: bytes,
-    *,
-    headers: Mapping[str, str],
-) -> int:
-    """Store `body` on `subject` over `connection` and return its sequence in the stream.
-
-    Retried while the server is away. `headers` may hold a message id and a guard.
-    Raises Conflict (the guard does not hold), StreamFull, NotProvisioned, NotPermitted,
-    Unreachable, ServerRefused.
-    """
-
-    async def once() -> int:
-        answer = json.loads((await connection.request(subject, body, headers=headers)).data)
-        if "error" in answer:
-            raise _translated(subject, answer["error"], headers)
-        return int(answer["seq"])
-
-    try:
-        return await connection.patiently(once)
-    except NoAnswer as error:
-        raise NotProvisioned(f"a stream for {subject}") from error
-
-
-def _translated(subject: str, error: Mapping[str, object], headers: Mapping[str, str]) -> BusError:
-    refused = ServerRefused.of(subject, error)
-    if refused.error in _WRONG_LAST_SEQUENCE:
-        # "wrong last sequence: 17"; some servers leave the number out.
-        last_word = refused.description.rpartition(" ")[2]
-        actual = int(last_word) if last_word.isdecimal() else 0
-        return Conflict(headers.get(EXPECTED_ON, subject), int(headers.get(EXPECTED, 0)), actual)
-    is_limit = refused.error == _STORE_FAILED and "maximum" in refused.description
-    if is_limit or refused.error in _NO_RESOURCES:
-        return StreamFull(subject)
-    if refused.code == 503 or refused.is_passing:
-        return Unreachable(str(refused))
-    return refused
 
 
 async def last_on(connection: Connection, stream: str, subject: str) -> StoredMessage | None:

@@ -22,7 +22,8 @@ from mlscope.bus.errors import (
     StreamFull,
 )
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.log import EXPECTED, MESSAGE_ID, last_on, read_on, store
+from mlscope.bus.nats.log import last_on, read_on
+from mlscope.bus.nats.storing import EXPECTED, MESSAGE_ID, store
 from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, store_of, without_root
 
 _CHUNK_BYTES = MAX_MESSAGE_BYTES // 2

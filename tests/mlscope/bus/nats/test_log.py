@@ -15,16 +15,8 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.log import (
-    EXPECTED,
-    EXPECTED_ON,
-    MESSAGE_ID,
-    epoch_ns,
-    last_on,
-    read_on,
-    store,
-    tail,
-)
+from mlscope.bus.nats.log import epoch_ns, last_on, read_on, tail
+from mlscope.bus.nats.storing import EXPECTED, EXPECTED_ON, MESSAGE_ID, store
 from tests.contracts.worlds import NatsWorld, OpenSettings
 from tests.mlscope.bus.nats.test_connection import GREETING, connected, greeting
 
