@@ -12,12 +12,8 @@ from cli.printing.progress import ProgressLine
 from cli.printing.results import print_failure
 from cli.reference_logs import log_of, read_log
 from mlscope.evaluation.status import is_unmatched
-from mlscope.reproducing.differences import (
-    SAME,
-    Difference,
-    differences,
-    verdict_on_predictions,
-)
+from mlscope.reproducing.difference import SAME, Difference, verdict_on_predictions
+from mlscope.reproducing.differences import differences
 from mlscope.reproducing.logs import file_text, request_again
 from schemas.reference import ReferenceLog
 

@@ -4,15 +4,15 @@ Runs are paired by scenario, level and batch size, in their order. Performance i
 ratio and by the intervals at 95 %: where they overlap, these runs show no difference. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
 from mlscope.quantities import shown
-from mlscope.reproducing.logs import MOST_ANSWERS
-from schemas.reference import ReferenceAnswer, ReferenceLog, ReferenceMachine, ReferenceRun
+from mlscope.reproducing.answers import compare_answers, values_by_path
+from mlscope.reproducing.difference import Difference
+from schemas.reference import ReferenceLog, ReferenceMachine, ReferenceRun
 
 _CONDITIONS = (
     "framework",
@@ -38,37 +38,6 @@ _FIGURES = (
 )
 """Compared figures: table and column."""
 _UNITS: Mapping[str, str] = MappingProxyType({"latency": "ns", "throughput": "1/s"})
-IDENTICAL = "identical"
-SAME, NOT_SAME, NOT_COMPARED = "the same", "not the same", "not compared"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One comparison; `aspect` is hardware, software, conditions, performance or predictions."""
-
-    aspect: str
-    #: the run or the agent
-    subject: str
-    name: str
-    before: str
-    now: str
-    note: str = ""
-    is_same: bool = False
-    is_compared: bool = True
-    #: `before` and `now` for people, with units, where that is another text
-    with_units: tuple[str, str] | None = None
-
-
-def verdict_on_predictions(comparisons: Iterable[Difference]) -> str:
-    """Return `SAME` if every run was paired and its answers were compared and equal.
-
-    `NOT_SAME` where some answers differ, `NOT_COMPARED` where a run has no answers to compare.
-    """
-    on_answers = [item for item in comparisons if item.aspect in ("predictions", "runs")]
-    compared = [item for item in on_answers if item.is_compared]
-    if any(not item.is_same for item in compared):
-        return NOT_SAME
-    return SAME if compared and len(compared) == len(on_answers) else NOT_COMPARED
 
 
 def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
@@ -91,14 +60,7 @@ def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
     for old, new in pairs:
         comparisons += performance_comparisons(old, new)
     comparisons += accuracy_comparisons(before, now)
-    for old, new in pairs:
-        answers = _answers_of_run(before, old.run), _answers_of_run(now, new.run)
-        comparison = _compare_predictions(old, new, *answers)
-        unkept = _unkept_note(before, old, len(answers[0])) or _unkept_note(
-            now, new, len(answers[1])
-        )
-        note = "; ".join(filter(None, (comparison.note, unkept)))
-        comparisons.append(replace(comparison, note=note))
+    comparisons += (compare_answers(before, now, old, new) for old, new in pairs)
     return comparisons
 
 
@@ -136,21 +98,7 @@ def machine_differences(before: ReferenceLog, now: ReferenceLog) -> Iterator[Dif
 def _manifest_values(machine: ReferenceMachine, aspect: str) -> dict[str, Any]:
     """Return the values of a machine's hardware or software manifest by path."""
     manifest = getattr(machine, aspect)
-    return _values_by_path(manifest.model_dump(mode="json", exclude={"kind", "name", "version"}))
-
-
-def _values_by_path(value: Any, path: str = "") -> dict[str, Any]:
-    """Return the plain values of nested maps and lists by path, without empty ones."""
-    if isinstance(value, Mapping):
-        items = ((str(name), item) for name, item in value.items())
-    elif isinstance(value, list | tuple):
-        items = ((str(number), item) for number, item in enumerate(value))
-    else:
-        return {path: value} if value not in ("", None) else {}
-    by_path: dict[str, Any] = {}
-    for name, item in items:
-        by_path |= _values_by_path(item, f"{path}.{name}" if path else name)
-    return by_path
+    return values_by_path(manifest.model_dump(mode="json", exclude={"kind", "name", "version"}))
 
 
 def performance_comparisons(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
@@ -215,71 +163,3 @@ def _figure_with_unit(value: float, interval: tuple[float, float] | None, unit: 
     """Return a figure for people: `194 ms [180 ms, 1.2 s]`."""
     text = shown(value, unit)
     return f"{text} [{shown(interval[0], unit)}, {shown(interval[1], unit)}]" if interval else text
-
-
-def _answers_of_run(log: ReferenceLog, run: str) -> dict[int, ReferenceAnswer]:
-    return {answer.sample: answer for answer in log.answers if answer.run == run}
-
-
-def _compare_predictions(
-    old: ReferenceRun,
-    new: ReferenceRun,
-    before: Mapping[int, ReferenceAnswer],
-    now: Mapping[int, ReferenceAnswer],
-) -> Difference:
-    """Compare the answers of two runs; `before` and `now` are those that the logs hold, by sample.
-
-    The digests cover all answers, so they decide whether the runs are the same.
-    """
-    digests = (old.predictions_digest[:16] or "none", new.predictions_digest[:16] or "none")
-    comparison = Difference("predictions", old.run, "answers", *digests)
-    if "none" in digests:
-        run = "either run" if digests[0] == digests[1] else "one run"
-        note = f"{NOT_COMPARED}: {run} kept no answers"
-        return replace(comparison, note=note, is_compared=False)
-    if old.predictions_digest == new.predictions_digest:
-        note = f"{IDENTICAL}, {len(before)} samples"
-        return replace(comparison, note=note, is_same=True)
-    common = sorted(before.keys() & now.keys())
-    changed = [sample for sample in common if before[sample].features != now[sample].features]
-    largest, relabelled = 0.0, 0
-    for sample in changed:
-        distance, is_relabelled = _feature_distance(
-            _values_by_path(before[sample].features), _values_by_path(now[sample].features)
-        )
-        largest, relabelled = max(largest, distance), relabelled + is_relabelled
-    note = f"{len(changed)} of {len(common)} samples differ, numbers by at most {largest:.3g}"
-    if relabelled:
-        note += f", {relabelled} with other labels or sizes"
-    if len(common) < max(len(before), len(now)):
-        note += f"; {len(before)} samples then, {len(now)} now"
-    return replace(comparison, note=note)
-
-
-def _feature_distance(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[float, bool]:
-    """Return the largest difference of numbers, and whether anything else differs."""
-    largest, is_other_text = 0.0, before.keys() != now.keys()
-    for name in before.keys() & now.keys():
-        old, new = before[name], now[name]
-        if isinstance(old, float) and isinstance(new, int | float):
-            largest = max(largest, abs(old - new))
-        else:
-            is_other_text = is_other_text or old != new
-    return largest, is_other_text
-
-
-def _unkept_note(log: ReferenceLog, run: ReferenceRun, kept_answers: int) -> str:
-    """Return a note on samples that were answered beyond the limit of kept answers; '' for none.
-
-    A run may use a sample several times, so without the size of the dataset this is an upper bound.
-    """
-    limit_reached = kept_answers >= log.request.outputs or len(log.answers) >= MOST_ANSWERS
-    if not kept_answers or not limit_reached:
-        return ""
-    dataset = log.subject.dataset
-    size = len(dataset.samples) or (dataset.synthetic.samples if dataset.synthetic else 0)
-    answered = run.answered * run.batch_size
-    unkept = min(answered, size or answered) - kept_answers
-    if unkept <= 0:
-        return ""
-    return f"up to {unkept} more samples were answered, but not kept and {NOT_COMPARED}"

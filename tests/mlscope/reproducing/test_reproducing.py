@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from mlscope.reproducing.differences import (
+from mlscope.reproducing.difference import (
     NOT_COMPARED,
     NOT_SAME,
     SAME,
     Difference,
-    differences,
     verdict_on_predictions,
 )
+from mlscope.reproducing.differences import differences
 from mlscope.reproducing.logs import (
     Altered,
     NotMeasured,
