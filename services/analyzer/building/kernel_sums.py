@@ -18,15 +18,9 @@ from services.analyzer.building.table import (
     int_column,
 )
 from services.analyzer.frames.evaluation import Frames, Run
-from services.analyzer.frames.kernels import (
-    CountedKernels,
-    answered_work,
-    kernels_of,
-    layer_names,
-    sums,
-    with_counters,
-)
+from services.analyzer.frames.kernels import answered_work, kernels_of, layer_names, sums
 from services.analyzer.frames.layers import predict_ns
+from services.analyzer.frames.replayed_counters import CountedKernels, with_counters
 
 NO_KERNELS = "No kernels: no run at level system traced a GPU."
 ONLY_COPIES = "No kernels: where a GPU was traced, it only copied and set memory."

@@ -28,12 +28,8 @@ from services.analyzer.building.table import (
     text_column,
 )
 from services.analyzer.frames.evaluation import Frames, Run
-from services.analyzer.frames.kernels import (
-    UNATTRIBUTED,
-    kernels_of,
-    layer_names,
-    placed_as,
-)
+from services.analyzer.frames.kernels import UNATTRIBUTED, kernels_of, layer_names
+from services.analyzer.frames.replayed_counters import placed_as
 from services.analyzer.frames.row_schemas import MOST_COUNTERS
 
 _SUM = ".sum"

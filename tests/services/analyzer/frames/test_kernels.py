@@ -5,13 +5,8 @@ import pytest
 
 from services.analyzer.building.roofs.ceilings import Ceilings
 from services.analyzer.frames.evaluation import Run
-from services.analyzer.frames.kernels import (
-    answered_work,
-    kernels_of,
-    point_of,
-    sums,
-    with_counters,
-)
+from services.analyzer.frames.kernels import answered_work, kernels_of, point_of, sums
+from services.analyzer.frames.replayed_counters import with_counters
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.traced import Work, counter_run, kernel_run
 
