@@ -17,8 +17,9 @@ from services.agent.errors import PredictFailed
 from services.agent.machine.cores import kept_on
 from services.agent.worker.preparation.finishing import FinishingProcess
 from services.agent.worker.preparation.shares import is_quick_finish
-from services.agent.worker.queries.filling import Filling, PoolFilling, ThreadFilling
+from services.agent.worker.queries.filling import Filling, ThreadFilling
 from services.agent.worker.queries.issuing import Check, ClosedLoop
+from services.agent.worker.queries.pool_filling import PoolFilling
 from services.agent.worker.queries.predict_calls import BeginCall, BegunCall
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages

@@ -16,8 +16,8 @@ from services.agent.link.messages import AttemptKey
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Pending, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.queries.ahead import MAX_PARTS_CALLS
-from services.agent.worker.queries.filling import PoolFilling
 from services.agent.worker.queries.pipeline import CALL
+from services.agent.worker.queries.pool_filling import PoolFilling
 from services.agent.worker.session import (
     Session,
     SessionEnvironment,
