@@ -5,54 +5,42 @@ A specification says what a chart shows; how many runs, types and names there ar
 
 import copy
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from mlscope.counts import many
 from schemas.analysis import Table
+from services.gateway.charts.axes import (
+    CHARACTER_PX,
+    Row,
+    Size,
+    Spec,
+    date_times,
+    encodings_of,
+    few_places_px,
+    join_offsets,
+    label_px,
+    tick_batches,
+    widen_one_value,
+)
 from services.gateway.charts.choosing import LEGEND, Choosing, choosable
 from services.gateway.charts.colouring import coloured
 from services.gateway.charts.theme import Theme, config_of
 from services.gateway.pages.colours import hash_of
-
-Spec = dict[str, Any]
-Row = Mapping[str, Any]
 
 MOST_FACETS = 12
 MOST_NAMES = 30
 MOST_ROWS = 5000
 MOST_LETTERS = 42
 _WORD = re.compile(r"\w+")
-_CHARACTER_PX = 6.2
-_LONGEST_LABEL_PX = 280
+
 _LEGEND_PX = 40
-_DAY_S = 86400
-_TIME_FORMATS = (
-    (500 * _DAY_S, "%b %Y"),
-    (10 * _DAY_S, "%d %b"),
-    (600, "%d %b %H:%M"),
-    (0, "%H:%M:%S"),
-)
-"""How times are labelled on an axis that spans at least so many seconds, with about five marks."""
+
 _VEGA_TEST = re.compile(
     r"(isValid\(datum\.(\w+)\)|datum\.(\w+) (>|==|!=|===) ('[^']*'|true|[\d.]+))"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Where a chart is drawn: its width in pixels, and whether that is narrow."""
-
-    width: int
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether it is as narrow as a telephone."""
-        return self.width < 500
 
 
 WIDE, NARROW = Size(900), Size(360)
@@ -110,7 +98,7 @@ def _legend_columns(plots: Sequence[Spec], legend: Spec, size: Size) -> int:
     encodings = [encoding for plot in plots for encoding in encodings_of(plot)]
     domains = [one.get("color", {}).get("scale", {}).get("domain", ()) for one in encodings]
     longest = max((len(str(name)) for domain in domains for name in domain), default=0)
-    name_px = min(longest * _CHARACTER_PX, legend["labelLimit"]) + _LEGEND_PX
+    name_px = min(longest * CHARACTER_PX, legend["labelLimit"]) + _LEGEND_PX
     return max(1, min(int(legend["columns"]), int(size.width // name_px)))
 
 
@@ -189,13 +177,6 @@ def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Ro
     return list(rows)
 
 
-def encodings_of(plot: Spec) -> list[Spec]:
-    """Return the encodings of a plot and its layers."""
-    inner = plot.get("spec", plot)
-    parts = [inner, *inner.get("layer", ())]
-    return [part["encoding"] for part in parts if "encoding" in part]
-
-
 def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     """Return a plot with its size; split into facets only where there are several."""
     facet = _facet_of(plot)
@@ -203,13 +184,13 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     inner = dict(plot.get("spec", plot))
     columns = [encoding.get("y", {}) for encoding in encodings_of(plot)]
     named = next((y for y in columns if y.get("type") in ("nominal", "ordinal")), None)
-    labels_px = _label_px(rows, named, size) if named else 62
-    _tick_batches(inner, rows)
-    _date_times(inner, rows)
+    labels_px = label_px(rows, named, size) if named else 62
+    tick_batches(inner, rows)
+    date_times(inner, rows)
     if not is_split:
-        _widen_one_value(inner, rows)
+        widen_one_value(inner, rows)
     if named:
-        _join_offsets(inner, rows, facet)
+        join_offsets(inner, rows, facet)
         for y in columns:
             y["axis"] = {**named["axis"], "labelLimit": labels_px}
         has_offset = any("yOffset" in encoding for encoding in encodings_of(plot))
@@ -221,67 +202,10 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     if is_split:
         return {**plot, "spec": inner}
     if not named:
-        inner["width"] = min(inner["width"], _few_places_px(inner, rows))
+        inner["width"] = min(inner["width"], few_places_px(inner, rows))
     outer = {key: value for key, value in plot.items() if key not in ("facet", "spec", "resolve")}
     return {
         **outer,
         **inner,
         **({"resolve": plot["resolve"]} if not facet and "resolve" in plot else {}),
     }
-
-
-def _few_places_px(plot: Spec, rows: Sequence[Row]) -> float:
-    """Return the width of a chart of few places along it, so that bars stay bars; else infinity."""
-    along: Spec = next((encoding["x"] for encoding in encodings_of(plot) if "x" in encoding), {})
-    if along.get("type") != "ordinal":
-        return math.inf
-    count = len({row.get(along["field"]) for row in rows})
-    return 70 * count + 60 if count < 12 else math.inf
-
-
-def _tick_batches(plot: Spec, rows: Sequence[Row]) -> None:
-    """Have an axis of batch sizes, which are logarithmic to base 2, labelled at these sizes."""
-    for encoding in encodings_of(plot):
-        along = encoding.get("x", {})
-        if along.get("scale", {}).get("base") == 2:
-            values = sorted({row[along["field"]] for row in rows if row.get(along["field"])})
-            along["axis"] = {**along["axis"], "values": values, "labelOverlap": True}
-
-
-def _date_times(plot: Spec, rows: Sequence[Row]) -> None:
-    """Have an axis of times labelled as finely as its marks stand, so that no label repeats."""
-    for encoding in encodings_of(plot):
-        along = encoding.get("x", {})
-        if along.get("type") == "temporal":
-            times = [datetime.fromisoformat(str(row[along["field"]])) for row in rows]
-            extent_s = (max(times) - min(times)).total_seconds()
-            format_ = next(text for least_s, text in _TIME_FORMATS if extent_s >= least_s)
-            along["axis"] = {**along["axis"], "format": format_}
-
-
-def _widen_one_value(plot: Spec, rows: Sequence[Row]) -> None:
-    """Give an axis that need not begin at zero a range of 10 % where all its values are equal."""
-    encodings = [encoding.get("y", {}) for encoding in encodings_of(plot)]
-    upward = [y for y in encodings if y.get("scale", {}).get("zero") is False]
-    fields = {y["field"] for y in upward} | {f"{y['field']}_high" for y in upward}
-    values = {row[field] for row in rows for field in fields if row.get(field) is not None}
-    if len(values) == 1 and (value := float(values.pop())):
-        for y in upward:
-            ends = sorted((0.95 * value, 1.05 * value))
-            y["scale"] = {**y["scale"], "domain": ends, "nice": True}
-
-
-def _join_offsets(plot: Spec, rows: Sequence[Row], facet: str) -> None:
-    """Draw bars in the middle of their places where no place has several."""
-    for encoding in encodings_of(plot):
-        field = encoding.get("y", {}).get("field")
-        places = [(row.get(facet), row.get(field)) for row in rows]
-        is_column = encoding.get("yOffset", {}).get("field") in (rows[0] if rows else {})
-        if is_column and len(places) == len(set(places)):
-            del encoding["yOffset"]
-
-
-def _label_px(rows: Sequence[Row], place: Spec, size: Size) -> int:
-    longest = max((len(str(row.get(place["field"], ""))) for row in rows), default=0)
-    limit = 120 if size.is_narrow else _LONGEST_LABEL_PX
-    return min(limit, int(longest * _CHARACTER_PX) + 10) if longest else limit // 2

@@ -6,8 +6,9 @@ from starlette.responses import Response
 from schemas.analysis import Table
 from schemas.encoding.errors import MalformedMessage
 from services.gateway.bus_requests import table_of
+from services.gateway.charts.axes import Size
 from services.gateway.charts.choosing import choosing_of
-from services.gateway.charts.fitting import NARROW, WIDE, Fitted, Size, fitted
+from services.gateway.charts.fitting import NARROW, WIDE, Fitted, fitted
 from services.gateway.charts.theme import PAGE, PRINT, Theme
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.selection import FILTERS, selected, selection_of
