@@ -10,7 +10,7 @@ from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery
 from mlscope.bus.command_queue import CommandQueue, bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import SkippingReader, encode_envelope, in_envelope, payload_name
-from mlscope.bus.errors import Conflict, NoAnswer, NotProvisioned, Unreachable
+from mlscope.bus.errors import Conflict, NotProvisioned, Unreachable
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.records import (
     Backlog,
@@ -28,6 +28,7 @@ from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from mlscope.testing.memory_bus.intake import Intake
 from mlscope.testing.memory_bus.log import Log, MemoryMessage
 from mlscope.testing.memory_bus.objects import ObjectState
+from mlscope.testing.memory_bus.requests import ask, ask_all
 from mlscope.testing.memory_bus.server import Listener, MemoryServer
 from schemas.dead import LetterBuried
 from schemas.message import Fact
@@ -111,36 +112,13 @@ class MemoryBus:
         """
         if self._is_closed or self._server.is_away:
             raise Unreachable("the server is away")
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        reply = self._server.new_inbox(self.name)
-
-        def replied(_: str, body: bytes, __: str) -> None:
-            if not answer.done():
-                answer.set_result(body)
-
-        listener = self._server.listen(reply, replied)
-        try:
-            if not self._server.send(subject, body, reply):
-                raise NoAnswer(subject)
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError as error:
-            raise NoAnswer(subject) from error
-        finally:
-            self._server.leave(listener)
+        return await ask(self._server, self.name, subject, body, timeout_s)
 
     async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
         """Return the answers of everybody on `subject` that come in time. Raises Unreachable."""
         if self._is_closed or self._server.is_away:
             raise Unreachable("the server is away")
-        answers: list[bytes] = []
-        reply = self._server.new_inbox(self.name)
-        listener = self._server.listen(reply, lambda _, body, __: answers.append(body))
-        if self._server.send(subject, b"", reply):
-            # Discovery is answered within `send`, commands soon.
-            await asyncio.sleep(0 if answers else within_s)
-        self._server.leave(listener)
-        return answers
+        return await ask_all(self._server, self.name, subject, within_s)
 
     async def answer(
         self,

@@ -18,8 +18,8 @@ from schemas.encoding.codec import decode_body, encode_body, is_json, unpack
 from schemas.encoding.errors import SchemaError
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.subjects import agent_command
-from services.agent.host.execution import failed_answer
 from services.agent.host.order_queue import OrderQueue
+from services.agent.host.remote_queries import failed_answer
 from services.agent.host.sessions import SessionKey, Sessions
 from services.agent.link.issued_load import IssuedLoad
 from services.agent.link.messages import MOST_WAITING, AttemptKey, IssueQuery, StopRun

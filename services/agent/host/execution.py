@@ -17,10 +17,10 @@ from services.agent.errors import (
 )
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.remote_queries import RemoteQueries, failed_answer
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.issued_load import IssuedLoad
 from services.agent.link.messages import (
-    MOST_WAITING,
     AttemptKey,
     FinishLoad,
     IssueQuery,
@@ -65,7 +65,7 @@ class Execution:
         self._manifests_folder, self._silence_s = manifests_folder, silence_s
         self._allowances, self._roof = allowances, roof
         self._tasks = asyncio.TaskGroup()
-        self._answers: dict[tuple[str, int], asyncio.Future[QueryAnswered]] = {}
+        self._queries = RemoteQueries()
         self._killed_for: AgentError | None = None
         #: runs that were asked to end: since when (CLOCK_MONOTONIC ns), and why
         self._stopping: dict[str, tuple[int, str]] = {}
@@ -118,21 +118,9 @@ class Execution:
 
     async def query(self, query: IssueQuery, timeout_s: float) -> QueryAnswered:
         """Hand a remote query to the worker and return its answer; it fails after `timeout_s`."""
-        run, number = query.key.run, query.query
-        if len(self._answers) >= MOST_WAITING:
-            return failed_answer(run, number, "busy")
-        future: asyncio.Future[QueryAnswered] = asyncio.get_running_loop().create_future()
-        is_open = run in self.publisher.open_runs
-        if not is_open or self._answers.setdefault((run, number), future) is not future:
-            return failed_answer(run, number, "this query is being answered, or the run has ended")
-        try:
-            await self._worker.send(query)
-            async with asyncio.timeout(timeout_s):
-                return await future
-        except TimeoutError:
-            return failed_answer(run, number, f"not answered in {timeout_s:g} s")
-        finally:
-            self._answers.pop((run, number), None)
+        if query.key.run not in self.publisher.open_runs:
+            return failed_answer(query.key.run, query.query, "the run has ended")
+        return await self._queries.answer_to(query, self._worker.send, timeout_s)
 
     async def finish(self, run: str, load: IssuedLoad) -> None:
         """End a remote run's load; `load` is what its issuer reports of it."""
@@ -156,10 +144,8 @@ class Execution:
 
     def _handle_message(self, message: ToHost) -> None:
         match message:
-            case QueryAnswered(run=run, query=query):
-                future = self._answers.get((run, query))
-                if future is not None and not future.done():
-                    future.set_result(message)
+            case QueryAnswered():
+                self._queries.take(message)
             case LoadAwaited(run=run):
                 self._tasks.create_task(self.publisher.publish_ready(run))
             case RunEnded(outcome=outcome):
@@ -268,17 +254,10 @@ class Execution:
     def _forget_run(self, ended_run: str) -> None:
         """Answer the queries that wait for a run that has ended."""
         self._stopping.pop(ended_run, None)
-        for (run, query), future in self._answers.items():
-            if run == ended_run and not future.done():
-                future.set_result(failed_answer(run, query, "the run has ended"))
+        self._queries.end_run(ended_run)
 
     def _key(self, run: str) -> AttemptKey:
         return AttemptKey(self.order.evaluation, run, self.order.attempt)
-
-
-def failed_answer(run: str, query: int, error: str) -> QueryAnswered:
-    """Return the answer to a `query` of a `run` whose worker gave none, with an `error` text."""
-    return QueryAnswered(run, query, status=1, error=error)
 
 
 def _elapsed_s(since_ns: int) -> float:

@@ -26,29 +26,20 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from mlscope.bus.nats import (
-    CHUNK_BYTES,
-    PING,
-    PONG,
-    Parser,
-    dial,
-    publication,
-    subscription,
-)
+from mlscope.bus.nats import CHUNK_BYTES, PING, PONG, Parser, dial, publication, subscription
 from mlscope.load.issuing import raise_priority
 from mlscope.load.pacing import calibrate_margin_ns, pace
-from services.scheduler.remote_load.issued import ANSWERED, FAILED
+from services.scheduler.remote_load.query_answers import REPORT_S, QueryAnswers
+from services.scheduler.remote_load.standard_streams import read_exactly, write_message
 
 READY = b"ready"
 AT_LIMIT = "at_limit"
 """The key in the sender's last message: whether it ended because no further query may be issued."""
-_REPORT_S = 0.25
-_MAX_DIGITS = 11
 
 
 def main() -> None:
     """Be the sender or the reader, as the first argument says."""
-    spec = msgpack.unpackb(_read_exactly(struct.unpack("<I", _read_exactly(4))[0]))
+    spec = msgpack.unpackb(read_exactly(struct.unpack("<I", read_exactly(4))[0]))
     end: dict[str, Any] = {}
     try:
         if sys.argv[1] == "send":
@@ -56,9 +47,9 @@ def main() -> None:
         else:
             read(spec)
     except (OSError, EOFError) as error:
-        _write_message(msgpack.packb({"error": str(error) or type(error).__name__}))
+        write_message(msgpack.packb({"error": str(error) or type(error).__name__}))
     else:
-        _write_message(msgpack.packb(end))
+        write_message(msgpack.packb(end))
 
 
 def send(spec: dict[str, Any]) -> bool:
@@ -77,8 +68,8 @@ def send(spec: dict[str, Any]) -> bool:
     ).start()
     raise_priority()
     margin_ns = calibrate_margin_ns()
-    _write_message(READY)
-    origin_ns = struct.unpack("<q", _read_exactly(8))[0]
+    write_message(READY)
+    origin_ns = struct.unpack("<q", read_exactly(8))[0]
     threading.Thread(target=_stop_with_input, args=(stop,), daemon=True).start()
 
     issued = 0
@@ -154,7 +145,7 @@ def read(spec: dict[str, Any]) -> None:
     connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
     answers = QueryAnswers(spec["queries"])
     while answers.missing:
-        readable, _, _ = select.select([connection.fileno(), 0], [], [], _REPORT_S)
+        readable, _, _ = select.select([connection.fileno(), 0], [], [], REPORT_S)
         if 0 in readable and not os.read(0, 64):
             break
         if connection.fileno() in readable and not _take_answers(connection, parser, answers):
@@ -175,114 +166,10 @@ def _take_answers(connection: socket.socket, parser: Parser, answers: "QueryAnsw
             case "PING":
                 connection.sendall(PONG)
             case "PONG":
-                _write_message(READY)
+                write_message(READY)
             case "MSG":
                 answers.add(frame.subject, frame.body, now_ns)
     return bool(received)
-
-
-class QueryAnswers:
-    """Answers that came and are not reported yet; each query of the load counts once."""
-
-    def __init__(self, queries: int) -> None:
-        """Expect answers to queries 0 to `queries` - 1."""
-        self.rows: list[Row] = []
-        self.missing = queries
-        self._is_answered = bytearray(queries)
-        self._errors: dict[int, str] = {}
-        self._failed_samples: dict[int, int] = {}
-        #: the first report comes with the first answer: the load may end before it goes on
-        self._next_report_s = 0.0
-
-    def add(self, subject: str, body: bytes, now_ns: int) -> None:
-        """Add the answer `body` that came at `now_ns` of CLOCK_MONOTONIC.
-
-        The last token of the `subject` is the query's number. A second answer to a query, or one
-        to no query of the load, changes nothing.
-        """
-        number = subject.rpartition(".")[2]
-        is_number = number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS
-        if not is_number or int(number) >= len(self._is_answered):
-            return
-        query = int(number)
-        if self._is_answered[query]:
-            return
-        self._is_answered[query] = True
-        self.missing -= 1
-        row, error, failed_samples = _parse_answer(query, body, now_ns)
-        self.rows.append(row)
-        if error:
-            self._errors[query] = error
-        if failed_samples:
-            self._failed_samples[query] = failed_samples
-
-    def report_if_due(self, now_s: float) -> None:
-        """Report the answers, unless the last report was just before `now_s`."""
-        if self.rows and now_s >= self._next_report_s:
-            self._next_report_s = now_s + _REPORT_S
-            self.report()
-
-    def report(self) -> None:
-        """Write the answers to the standard output as columns, one row an answer, and forget them.
-
-        Columns are int32 `query`, int64 `ended_ns` and `service_ns`, int8 `status`; by query
-        `errors` and, of those answered in part, the number of samples that `failed`.
-        """
-        if not self.rows:
-            return
-        rows = np.array(self.rows, np.int64).reshape(-1, 4)
-        columns = {
-            "query": rows[:, 0].astype("<i4").tobytes(),
-            "ended_ns": rows[:, 1].astype("<i8").tobytes(),
-            "service_ns": rows[:, 2].astype("<i8").tobytes(),
-            "status": rows[:, 3].astype("<i1").tobytes(),
-            "errors": self._errors,
-            "failed": self._failed_samples,
-        }
-        _write_message(msgpack.packb(columns))
-        self.rows, self._errors, self._failed_samples = [], {}, {}
-
-
-Row = tuple[int, int, int, int]
-"""query, ended_ns, service_ns, status."""
-
-
-def _parse_answer(query: int, body: bytes, now_ns: int) -> tuple[Row, str, int]:
-    """Return an answer's row, its error, and the number of samples that failed in part.
-
-    An answer that cannot be read is a failed query.
-    """
-    try:
-        answer = msgpack.unpackb(body)
-        status, service_ns = int(answer["status"]), int(answer["service_ns"])
-        if status not in (ANSWERED, FAILED) or not -1 <= service_ns < 2**63:
-            raise ValueError(f"status {status}, service_ns {service_ns}")
-        failed_samples = int(answer.get("failed", 0)) if status == ANSWERED else 0
-        if not 0 <= failed_samples < 2**31:
-            raise ValueError(f"failed {failed_samples}")
-        is_bad = status != ANSWERED or failed_samples > 0
-        error = str(answer.get("error", "")) if is_bad else ""
-        return (query, now_ns, service_ns, status), error, failed_samples
-    except (ArithmeticError, ValueError, LookupError, TypeError, msgpack.UnpackException) as error:
-        return (query, now_ns, -1, FAILED), f"unreadable answer: {error}", 0
-
-
-def _read_exactly(size: int) -> bytes:
-    """Return `size` bytes of standard input. Raises EOFError."""
-    data = b""
-    while len(data) < size:
-        chunk = os.read(0, size - len(data))
-        if not chunk:
-            raise EOFError
-        data += chunk
-    return data
-
-
-def _write_message(message: bytes) -> None:
-    """Write a message to standard output after its length."""
-    data = struct.pack("<I", len(message)) + message
-    while data:
-        data = data[os.write(1, data) :]
 
 
 if __name__ == "__main__":

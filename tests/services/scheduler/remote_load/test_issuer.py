@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from services.scheduler.remote_load.issued import ANSWERED, FAILED
-from services.scheduler.remote_load.issuer import QueryAnswers
+from services.scheduler.remote_load.query_answers import QueryAnswers
 
 WELL = msgpack.packb({"status": ANSWERED, "service_ns": 5})
 
@@ -46,7 +46,7 @@ def test_an_answer_in_part_keeps_its_status_its_reasons_and_how_many_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[bytes] = []
-    monkeypatch.setattr("services.scheduler.remote_load.issuer._write_message", told.append)
+    monkeypatch.setattr("services.scheduler.remote_load.query_answers.write_message", told.append)
     answers = QueryAnswers(2)
     part = {"status": ANSWERED, "service_ns": 5, "failed": 2, "error": "sample 3: decode: torn"}
     answers.add("inbox.0", msgpack.packb(part), 10)
