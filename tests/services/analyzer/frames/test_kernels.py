@@ -6,23 +6,24 @@ import pytest
 from services.analyzer.building.roofs.ceilings import Ceilings
 from services.analyzer.frames.evaluation import Run
 from services.analyzer.frames.kernels import answered_work, kernels_of, point_of, sums
-from services.analyzer.frames.replayed_counters import with_counters
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.traced import Work, counter_run, kernel_run
 
 ROOF = Ceilings(peak=100.0, bandwidth=10.0, kind="measured")
 
 
-def _run(*kernels: Work, **more: object) -> Run:
+def a_traced_run(*kernels: Work, **more: object) -> Run:
+    """Return a run with these kernels."""
     return frames_in({"runs": [kernel_run(*kernels, **more)]}).measured[0]  # type: ignore[arg-type]
 
 
-def _replay(*kernels: Work) -> Run:
+def a_replay(*kernels: Work) -> Run:
+    """Return a run with these kernels and their counters."""
     return frames_in({"runs": [counter_run(*kernels)]}).measured[0]
 
 
 def test_copies_and_sets_are_device_work_and_no_kernels() -> None:
-    run = _run(
+    run = a_traced_run(
         (0, "k", 10),
         (0, "copy", 20, None, None, None, None, 3),
         (None, "set", 5, None, None, None, None, 4),
@@ -40,37 +41,14 @@ def test_kernels_of_failed_queries_do_not_count() -> None:
 
 
 def test_a_run_without_device_rows_has_no_kernels() -> None:
-    run = _run()
+    run = a_traced_run()
     assert answered_work(run).height == 0
     assert sums(kernels_of(run), ["name"], ROOF) == []
     assert run.unattributed_share == 0.0
 
 
-def test_a_replay_that_knows_no_layers_is_joined_by_name_and_order() -> None:
-    run = _run((0, "k", 10), (1, "k", 20), (1, "z", 5))
-    replay = _replay((None, "k", 1, 1.0, 1, 1, 1.0), (None, "k", 1, 2.0, 1, 1, 1.0))
-    found = with_counters(run, [replay])
-    by_layer = {row["layer"]: row for row in sums(found.kernels, ["layer"], ROOF)}
-    assert (by_layer[0]["flops"], by_layer[1]["flops"]) == (1.0, 2.0)
-    assert by_layer[1]["counted"] == pytest.approx(0.8)
-    assert found.notes == (
-        (
-            "s: 3 of 9 kernels, 14.3% of their time, lack a counter: "
-            "sums cover the kernels that have it"
-        ),
-    )
-
-
-def test_kernels_that_only_the_replay_ran_are_told() -> None:
-    found = with_counters(
-        _run((0, "k", 10)), [_replay((0, "k", 1, 1.0, 1, 1, 1.0), (3, "x", 1, 1.0, 1, 1, 1.0))]
-    )
-    assert found.has_counters
-    assert found.notes == ("h: 1 of its counted kernels did not run in s",)
-
-
 def test_throughput_is_over_the_counted_time_alone() -> None:
-    run = _run((0, "a", 100, 500.0, 10, 10, 1.0), (0, "b", 100))
+    run = a_traced_run((0, "a", 100, 500.0, 10, 10, 1.0), (0, "b", 100))
     (row,) = sums(kernels_of(run), ["layer"], ROOF)
     assert (row["time"], row["counted"], row["flops"]) == (200.0, 0.5, 500.0)
     assert row["throughput"] == pytest.approx(500.0 / 100e-9)
@@ -78,7 +56,7 @@ def test_throughput_is_over_the_counted_time_alone() -> None:
 
 
 def test_one_unknown_counter_leaves_the_others_known() -> None:
-    (row,) = sums(kernels_of(_run((0, "k", 10, 500.0, None, 3, None))), ["layer"], ROOF)
+    (row,) = sums(kernels_of(a_traced_run((0, "k", 10, 500.0, None, 3, None))), ["layer"], ROOF)
     assert (row["flops"], row["dram_read_bytes"], row["dram_write_bytes"]) == (500.0, None, 3.0)
     assert (row["intensity"], row["memory_bound"], row["occupancy"]) == (None, None, None)
 
@@ -106,7 +84,7 @@ def test_points_at_the_edges(
 
 
 def test_the_share_without_layer_is_of_time() -> None:
-    assert _run((0, "k", 30), (None, "k", 10)).unattributed_share == 0.25
+    assert a_traced_run((0, "k", 30), (None, "k", 10)).unattributed_share == 0.25
 
 
 def test_a_query_without_a_group_took_none_of_it() -> None:

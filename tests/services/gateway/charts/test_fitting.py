@@ -134,35 +134,3 @@ def test_every_golden_table_is_fitted(folder: Any) -> None:
     if analysis.chart is not None:
         assert spec_of(found)["data"]["values"]
         assert json.loads(json.dumps(found.spec)) == found.spec
-
-
-@pytest.mark.parametrize(
-    ("later", "format_"),
-    [
-        ("2026-11-23T23:02:44Z", "%H:%M:%S"),
-        ("2026-11-24T09:00:00Z", "%d %b %H:%M"),
-        ("2027-01-24T09:00:00Z", "%d %b"),
-        ("2029-01-24T09:00:00Z", "%b %Y"),
-    ],
-)
-def test_times_are_labelled_as_finely_as_they_lie_apart(later: str, format_: str) -> None:
-    columns = (text_column("at", "When."), *estimate_columns("time", "Time."))
-    when = {"field": "at", "type": "temporal", "axis": {"tickCount": 5}}
-    chart = {"mark": "line", "encoding": {"x": when, "y": {"field": "time"}}}
-    rows = (("2026-11-23T23:01:52Z", 1.0, 0.9, 1.1), (later, 2.0, 1.9, 2.1))
-    table = Table(name="t", title="T", columns=columns, rows=rows, chart=chart)
-    axis = spec_of(fitted(table, PAGE))["encoding"]["x"]["axis"]
-    assert axis == {"tickCount": 5, "format": format_}
-
-
-@pytest.mark.parametrize(("other", "is_widened"), [(0.7483, True), (0.8, False)])
-def test_an_axis_of_one_value_has_room_around_it(other: float, *, is_widened: bool) -> None:
-    columns = (text_column("name", "N."), *estimate_columns("accuracy", "A."))
-    up = {"field": "accuracy", "type": "quantitative", "scale": {"zero": False}}
-    chart = {"mark": "point", "encoding": {"y": up, "x": {"field": "name"}}}
-    rows = (("a", 0.7483, None, None), ("b", other, None, None))
-    table = Table(name="t", title="T", columns=columns, rows=rows, chart=chart)
-    scale = spec_of(fitted(table, PAGE))["encoding"]["y"]["scale"]
-    assert ("domain" in scale) is is_widened
-    if is_widened:
-        assert scale["domain"] == pytest.approx([0.710885, 0.785715])
