@@ -19,7 +19,7 @@ from schemas.request import AgentReason, Refused, ShowTables
 from schemas.values.identity import keyed_evaluation_id
 from tests.cli.in_process import arguments, bus, printed, server, standing
 from tests.mlscope.client.answers import answering
-from tests.mlscope.reproducing.test_reproducing import a_log
+from tests.mlscope.reproducing.reference_logs import a_log
 from tests.stories import E, StandIns, a_run, beginning, queries
 
 __all__ = ["bus", "server", "standing"]
