@@ -26,6 +26,17 @@ from mlscope.settings import GIB, InvalidSetting, Settings
 from services.agent.machine.landlock import landlock_version
 
 State = Literal["ok", "missing", "note", "unverified"]
+_FRAMEWORK_EXTRAS = (
+    "onnxruntime",
+    "pytorch",
+    "vision",
+    "tensorflow",
+    "jax",
+    "openvino",
+    "litert",
+    "tensorrt",
+    "nvidia",
+)
 _LEAST_PYTHON = (3, 11)
 _LEAST_NATS = (2, 12)
 _LEAST_DISK_BYTES = 2 * GIB
@@ -58,6 +69,8 @@ def all_findings() -> Iterator[Finding]:
     yield from servers()
     yield database()
     yield from frameworks()
+    yield from model_packages()
+    yield from half_installed()
     yield from clocks()
     yield from cores()
     yield hardware_counters()
@@ -94,6 +107,38 @@ def packages() -> Iterator[Finding]:
             yield Finding(f"packages{suffix}", "missing", observation, advice)
             continue
         yield Finding(f"packages{suffix}", "ok", f"{len(required)} of {len(required)} installed")
+
+
+def model_packages() -> Iterator[Finding]:
+    """Check the packages that models need beside their framework, and why some cannot be used."""
+    from services.agent.link.allowances import Allowances
+    from services.agent.machine.packages import package_facts
+
+    builders = Allowances.of(Settings.read(os.environ)).builders
+    for fact in package_facts(builders):
+        cause, _, advice = fact.reason.rpartition(": ")
+        state: State = "note" if fact.reason else "ok"
+        yield Finding(f"package {fact.name}", state, cause or fact.version or "found", advice)
+
+
+def half_installed() -> Iterator[Finding]:
+    """Check the extras of frameworks of which some packages are installed and others are not."""
+    try:
+        requirements = list(map(Requirement, importlib.metadata.requires("mlscope") or []))
+    except importlib.metadata.PackageNotFoundError:
+        return  # the check of the packages reports it
+    extras = {
+        extra: {own.name: _is_installed(own) for own in requirements if _is_in(own, extra)}
+        for extra in _FRAMEWORK_EXTRAS
+    }
+    complete = {name for own in extras.values() if all(own.values()) for name in own}
+    for extra, own in extras.items():
+        lacking = [name for name, is_here in own.items() if not is_here]
+        begun = [name for name, is_here in own.items() if is_here and name not in complete]
+        if lacking and begun:
+            text = f"half installed: {', '.join(begun)} without {', '.join(lacking)}"
+            advice = f"pip install {shlex.quote(f'mlscope[{extra}]')}"
+            yield Finding(f"packages[{extra}]", "note", text, advice)
 
 
 def _is_in(requirement: Requirement, extra: str) -> bool:

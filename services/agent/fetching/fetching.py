@@ -22,6 +22,7 @@ from mlscope.assets.fetching import Repository
 from mlscope.assets.opening import AssetSettings, open_assets
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.manifests.fitting import RANDOM_ADVICE
 from mlscope.manifests.verifying import OPTION, RANDOM, refused_in
 from schemas.manifest import ModelManifest
 from schemas.plan import Subject
@@ -101,8 +102,9 @@ def model_requests(
         checksums[assets.graph_path] = assets.checksum
     if random_weights:
         checksums.pop(assets.weights_path, None)
+    advices = {assets.weights_path: RANDOM_ADVICE} if assets.builder else {}
     return tuple(
-        AssetRequest(name, source, checksum)
+        AssetRequest(name, source, checksum, advice=advices.get(name, ""))
         for name, checksum in checksums.items()
         if not isinstance(source := source_of(assets, name), FileSource)
     )
@@ -199,7 +201,8 @@ def _fetch_all(
                 pinned = fetch(request.source, checksum, below=request.below, progress=progress)
             except FetchError as error:
                 if not request.is_optional:
-                    raise FetchFailed(str(error)) from error
+                    reason = "; ".join(filter(None, (str(error), request.advice)))
+                    raise FetchFailed(reason) from error
                 _log.warning("not fetched: %s", error)
                 assets.files[address] = FetchedFile(Path(), "", str(error))
             else:

@@ -19,3 +19,5 @@ class AssetRequest:
     in_place: bool = False
     #: where it can't be fetched, one sample is lost, not the session
     is_optional: bool = False
+    #: what to do where it can't be fetched, for the reader of the error
+    advice: str = ""

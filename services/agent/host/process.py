@@ -24,6 +24,7 @@ from services.agent.link.channel import HostChannel
 from services.agent.link.messages import CloseSession
 from services.agent.link.ring import RUNNING, Handover
 from services.agent.machine.process_memory import process_memory_bytes
+from services.agent.predictors.shapes import reasons_in
 
 LIVE_INTERVAL_S = 1.0
 _STDERR_TAIL_BYTES = 2000
@@ -188,7 +189,7 @@ class WorkerProcess:
         last_line = ""
         with contextlib.suppress(OSError), (self._scratch / "stderr").open("rb") as stderr:
             stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _STDERR_TAIL_BYTES))
-            lines = stderr.read().decode(errors="replace").strip().splitlines()
+            lines = reasons_in(stderr.read().decode(errors="replace"))
             last_line = lines[-1][:_MOST_LINE_CHARACTERS] if lines else ""
         return WorkerDied(ending, last_line)
 

@@ -10,6 +10,15 @@ from mlscope.manifests.ports import is_constant
 from schemas.manifest import Port
 from services.agent.predictors import TensorPlace
 
+_ADVICE = (
+    "CUDA kernel errors might be asynchronously reported",
+    "Compile with `TORCH_USE_",
+    "Device-side assertion",
+    "For debugging consider passing",
+    "HIP kernel errors might be asynchronously reported",
+    "Search for `cuda",
+)
+"""How lines of PyTorch begin that follow the reason of a GPU's error, and are none."""
 _TORCHSCRIPT_FAILED = "The following operation failed in the TorchScript interpreter"
 
 
@@ -67,10 +76,17 @@ def without_bfloat16(array: Any) -> Any:
 def first_line(error: BaseException) -> str:
     """Return an error's first line, at most 500 characters; its type where it has no text.
 
-    TorchScript puts the cause into the last line, behind a sentence and its own traceback.
+    TorchScript puts the cause into the last line, behind a sentence and its own traceback, and
+    PyTorch's advice on errors of a GPU behind that.
     """
-    lines = str(error).splitlines()
+    lines = reasons_in(str(error))
     if not lines:
         return type(error).__name__
     line = lines[-1] if lines[0].startswith(_TORCHSCRIPT_FAILED) else lines[0]
     return line[:500]
+
+
+def reasons_in(text: str) -> list[str]:
+    """Return the lines of an error's `text` that are not empty, without PyTorch's advice."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith(_ADVICE)]

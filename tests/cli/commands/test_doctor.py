@@ -12,6 +12,7 @@ import pytest
 from cli import exits, machine_checks
 from cli.commands.doctor import finding_lines
 from cli.machine_checks import Finding, all_findings
+from schemas.agent import PackageFacts
 from services.agent.predictors import SHIPPED
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 from tests.cli.conftest import CommandLine
@@ -137,3 +138,36 @@ async def test_json_is_a_list_and_the_code_says_whether_all_is_there(
 @pytest.fixture
 def mlscope_alone(tmp_path: Path) -> CommandLine:
     return CommandLine(MLSCOPE_DATA=str(tmp_path))
+
+
+def test_a_torchvision_of_another_build_is_said_with_how_to_mend_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reason = "torchvision 9.8 is built for CUDA, and torch 9.9+cpu is not: pip install torchvision"
+    monkeypatch.setattr(
+        "services.agent.machine.packages.package_facts",
+        lambda _: [PackageFacts(name="torchvision", reason=reason), PackageFacts(name="PIL")],
+    )
+    torchvision, pillow = machine_checks.model_packages()
+    assert (torchvision.state, torchvision.advice) == ("note", "pip install torchvision")
+    assert torchvision.observation == "torchvision 9.8 is built for CUDA, and torch 9.9+cpu is not"
+    assert pillow.state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("installed", "half"),
+    [
+        ({"torch", "safetensors"}, []),
+        ({"torch"}, ["packages[pytorch]", "packages[vision]"]),
+        ({"torch", "safetensors", "timm"}, ["packages[vision]"]),
+        ({"nvidia-ml-py"}, ["packages[nvidia]"]),
+        (set(), []),
+    ],
+)
+def test_an_extra_that_is_half_installed_is_said(
+    monkeypatch: pytest.MonkeyPatch, installed: set[str], half: list[str]
+) -> None:
+    monkeypatch.setattr(machine_checks, "_is_installed", lambda own: own.name in installed)
+    found = list(machine_checks.half_installed())
+    assert [finding.check for finding in found] == half
+    assert all(finding.advice.startswith("pip install 'mlscope[") for finding in found)

@@ -11,6 +11,7 @@ from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.machine.noise import noise_between, others_share, read_machine
 from services.agent.machine.roofline.ceilings import MOST_OTHERS, Roof
 from services.agent.machine.roofline.gpu_watch import gpu_is_quiet
+from services.agent.predictors.shapes import reasons_in
 
 TIMEOUT_S = 90.0
 _QUIET_S = 0.5
@@ -53,7 +54,7 @@ async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> 
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        lines = errors.decode(errors="replace").strip().splitlines()
+        lines = reasons_in(errors.decode(errors="replace"))
         return failed_roof(device, lines[-1] if lines else f"ended with {process.returncode}")
     try:
         return Roof.from_dict(json.loads(output))

@@ -181,6 +181,14 @@ async def test_what_can_not_be_brought_is_said(
         await fetch_for_subject(subject_of(**assets), Host(tmp_path / "cache"))
 
 
+async def test_weights_that_cannot_be_had_offer_random_ones(site: Site, tmp_path: Path) -> None:
+    subject = subject_of(
+        base_url=f"{site.url}/gone", builder="b.c", weights_path="w.pth", weights_checksum=SUM
+    )
+    with pytest.raises(FetchFailed, match="--option weights=random measures it with random"):
+        await fetch_for_subject(subject, Host(tmp_path / "cache"))
+
+
 async def test_where_all_is_at_hand_no_cache_is_made(tmp_path: Path) -> None:
     goods = await fetch_for_subject(a_subject(), Host(tmp_path / "cache"))
     assert (goods.files, (tmp_path / "cache").exists()) == ({}, False)

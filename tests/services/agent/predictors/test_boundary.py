@@ -12,6 +12,29 @@ def test_whatever_a_call_raises_fails_the_call_with_its_first_line() -> None:
     assert isinstance(failure.value.__cause__, ValueError)
 
 
+_ASYNCHRONOUS = (
+    "CUDA kernel errors might be asynchronously reported at some other API call, "
+    "so the stacktrace below might be incorrect."
+)
+_CUDA = f"""\
+CUDA error: device-side assert triggered
+Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/ for more information.
+{_ASYNCHRONOUS}
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+"""
+_SCRIPTED = "The following operation failed in the TorchScript interpreter.\nTraceback of it:\n"
+
+
+@pytest.mark.parametrize("text", [_CUDA, f"{_SCRIPTED}RuntimeError: {_CUDA}"])
+def test_a_gpu_s_error_gives_its_reason_and_no_advice(text: str) -> None:
+    with (
+        pytest.raises(PredictFailed, match=r"device-side assert triggered$"),
+        PREDICTING,
+    ):
+        raise RuntimeError(text)
+
+
 def test_whatever_opening_raises_names_the_model() -> None:
     with (
         pytest.raises(OpenFailed, match="cannot open resnet: MemoryError"),
