@@ -168,7 +168,7 @@ def report(tables: ResultTables) -> list[str]:
     group = ("scenario", "batch_size")
     return [
         *_photo_lines(tables),
-        *section("latency", *group, "level", "count", "trimmed_mean", "p90", "p99"),
+        *section("latency", *group, "level", "count", "trimmed_mean", "p90"),
         *section("throughput", *group, "level", "samples_per_s"),
         *_slowest_layers(tables),
         *section("levels", *group, "part", "share", "result"),
