@@ -149,7 +149,7 @@ class Evaluate(Command):
     @classmethod
     def _levels_imply_the_trace_level(cls, value: Any) -> Any:
         """Without a `trace_level`, it is the deepest of `levels`, and `system` for `serialised`."""
-        if not isinstance(value, dict) or value.get("trace_level"):
+        if not isinstance(value, dict) or value.get("trace_level") not in (None, ""):
             return value
         if not value.get("levels"):
             # Kernel launches are traced from this level on: above it, waiting shows nothing.

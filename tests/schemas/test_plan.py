@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from schemas.encoding.codec import decode_body, encode_body, parse
 from schemas.encoding.errors import MalformedMessage
-from schemas.plan import OfflinePlan, RunPlan, SessionPlan, WorkAnswer, WorkOrder
+from schemas.plan import (
+    Build,
+    OfflinePlan,
+    Plan,
+    RunPlan,
+    SessionPlan,
+    WorkAnswer,
+    WorkOrder,
+)
 from tests.schemas.samples import sample
 from tests.schemas.strategies import messages
 
@@ -54,3 +62,18 @@ def test_an_order_is_for_a_first_attempt_at_least() -> None:
     order = sample(WorkOrder).model_dump() | {"attempt": 0}
     with pytest.raises(MalformedMessage, match="attempt"):
         parse(WorkOrder, order)
+
+
+def test_a_session_has_the_build_of_its_own_agent_and_the_rest_of_the_plan() -> None:
+    whole: Any = sample(Plan)
+    build = Build(framework_version="1.30.0", device="cuda", options={"threads": 4})
+    plain = SessionPlan(session="a1-b1", agent="a1", batch_size=1, runs=())
+    own = plain.model_copy(update={"session": "a2-b1", "agent": "a2", "build": build})
+    plan = whole.model_copy(update={"sessions": (plain, own)})
+    assert plan.subject_of("a1-b1") is plan.subject
+    assert plan.subject_of("unknown") is plan.subject
+    subject = plan.subject_of("a2-b1")
+    assert (subject.framework_version, subject.device) == ("1.30.0", "cuda")
+    assert (subject.options, subject.framework_manifest) == ({"threads": 4}, None)
+    others = {"framework_version", "device", "options", "framework_manifest"}
+    assert subject.model_dump(exclude=others) == plan.subject.model_dump(exclude=others)

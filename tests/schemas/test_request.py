@@ -12,9 +12,12 @@ from schemas.level import Level
 from schemas.request import (
     Accepted,
     AgentReason,
+    Blocks,
     Evaluate,
     ListEvaluations,
     Refused,
+    ShowFlow,
+    ShowPredictions,
     ShowTables,
 )
 
@@ -155,3 +158,76 @@ def test_serialised_runs_without_a_level_trace_what_they_wait_for() -> None:
     plain = parse(Evaluate, {"model": "m", "serialised": True, "trace_level": "model"})
     assert plain.trace_level is Level.MODEL
     assert decode_body(Evaluate, encode_body(plain)) == plain
+
+
+_DAY_S = 86_400
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "least", "most"),
+    [
+        (Evaluate, "warmup", 0, 10_000),
+        (Evaluate, "outputs", 0, 100_000),
+        (Evaluate, "wait_s", 0, _DAY_S),
+        (Evaluate, "run_timeout_s", None, _DAY_S),
+        (ListEvaluations, "limit", 1, 1000),
+        (ListEvaluations, "offset", 0, None),
+        (ShowTables, "offset", 0, 2**31 - 1),
+        (ShowTables, "limit", 0, 2**31 - 1),
+        (ShowPredictions, "offset", 0, 2**31 - 1),
+        (ShowPredictions, "limit", 0, 2**31 - 1),
+        (ShowFlow, "offset", 0, 2**31 - 1),
+    ],
+)
+def test_a_number_is_taken_up_to_its_bounds(
+    kind: Any, field: str, least: int | None, most: int | None
+) -> None:
+    needed = {"model": "m"} if kind in (Evaluate, ListEvaluations) else {"evaluation": "e1"}
+    for bound, beyond in ((least, -1), (most, 1)):
+        if bound is not None:
+            assert getattr(parse(kind, needed | {field: bound}), field) == bound
+            assert wrong_field(kind, **needed, **{field: bound + beyond}) == field
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "most", "beyond"),
+    [("least", 1, 1000, 1001), ("most", 1, 1000, 1001), ("budget_s", 0, _DAY_S, _DAY_S + 1)],
+)
+def test_a_stop_rule_is_taken_up_to_its_bounds(
+    field: str, least: int, most: int, beyond: int
+) -> None:
+    for bound in (least, most):
+        rule = {"most": 1000, field: bound}
+        asked = parse(Evaluate, {"model": "m", "blocks": rule})
+        assert getattr(asked.blocks, field) == bound
+    for value in (least - 1, beyond):
+        fields = {"most": 1000, field: value}
+        assert wrong_field(Evaluate, model="m", blocks=fields) == f"blocks.{field}"
+
+
+def test_what_nobody_says_is_as_documented() -> None:
+    asked = Evaluate(model="m")
+    assert (asked.warmup, asked.outputs, asked.run_timeout_s, asked.wait_s) == (3, 64, 600.0, 0.0)
+    assert (asked.pacing, asked.visibility, asked.blocks, asked.key) == (
+        "auto",
+        "cluster",
+        None,
+        "",
+    )
+    rule = Blocks()
+    assert (rule.least, rule.most, rule.interval, rule.budget_s, rule.of) == (1, 1, 0, 0, "median")
+    assert ListEvaluations().limit == 50
+    assert (ShowTables(evaluation="e").limit, ShowTables(evaluation="e").offset) == (0, 0)
+
+
+@pytest.mark.parametrize("level", ["none", 0, Level.NONE])
+def test_level_none_is_a_level_that_somebody_asked_for(level: Any) -> None:
+    asked = parse(Evaluate, {"model": "m", "serialised": True, "trace_level": level})
+    assert asked.trace_level is Level.NONE
+    assert wrong_field(Evaluate, model="m", levels=["model"], trace_level=level) == "levels"
+
+
+@pytest.mark.parametrize("level", [None, ""])
+def test_a_level_that_is_empty_is_not_said(level: Any) -> None:
+    deeper = parse(Evaluate, {"model": "m", "levels": ["framework"], "trace_level": level})
+    assert deeper.trace_level is Level.FRAMEWORK
