@@ -44,3 +44,9 @@ def test_what_is_no_level_is_told_which_there_are(value: Any) -> None:
 
 def test_a_deeper_level_is_greater() -> None:
     assert Level.NONE < Level.MODEL < Level.FRAMEWORK < Level.FULL
+
+
+def test_the_numbers_that_the_database_holds_never_change() -> None:
+    names = ["none", "application", "model", "framework", "library", "system", "hardware", "full"]
+    assert [level.name.lower() for level in Level] == names
+    assert [level.value for level in Level] == list(range(8))
