@@ -20,6 +20,7 @@ from mlscope.accuracy import (
     mask_of_outlines,
     pixels_of,
 )
+from mlscope.counts import many, verb
 from mlscope.image_geometry import frame_of, map_to_image
 from services.analyzer.frames.evaluation import ScoringContext
 from services.analyzer.frames.predictions import Feature, Prediction
@@ -192,8 +193,9 @@ def _masks(answer: Prediction, numbers: _ClassNumbers, scoring_context: ScoringC
     objects = answer.truth["objects"]
     segmentations = objects.get("segmentations", ())
     if len(segmentations) != len(objects["boxes"]):
-        true_count = f"{len(objects['boxes'])} true shapes"
-        raise _Unplaced(f"{true_count} have {len(segmentations)} known masks")
+        count = len(objects["boxes"])
+        have = f"{many(count, 'true shape')} {verb(count, 'has', 'have')}"
+        raise _Unplaced(f"{have} {many(len(segmentations), 'known mask')}")
     # The size in the file, else that of run lengths.
     run_sizes = [mask["size"] for mask in segmentations if isinstance(mask, Mapping)]
     sizes = ((int(h), int(w)) for h, w in (objects.get("size", (0, 0)), *run_sizes))
