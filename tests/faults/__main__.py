@@ -4,6 +4,7 @@ python -m tests.faults --trials 500 --seed 0 --results FILE
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -64,4 +65,6 @@ def main(chosen: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    # Whoever ends this command ends its clusters, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(main(options(sys.argv[1:])))

@@ -2,21 +2,24 @@
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Mapping
 
 from schemas.status import EvaluationStatus
 from schemas.values.identity import run_key
 from tests.faults.causes import false_causes
-from tests.faults.trials import Load, Trial
-from tests.faults.worlds import World
+from tests.faults.trials import Trial
+from tests.faults.worlds import Content, World
 
 _COUNTS = """
     SELECT 'query', run_key, count(*), count(DISTINCT query) FROM query GROUP BY run_key
     UNION ALL
     SELECT 'span', run_key, count(*), count(DISTINCT span) FROM span GROUP BY run_key
+    UNION ALL
+    SELECT 'output', run_key, count(*), count(DISTINCT (query, sample)) FROM output
+    GROUP BY run_key
 """
 _CONTENT = (
-    # What was asked: which query, when it was due after the first, and how it was answered.
+    # What was asked: when it was due after the first query, and how it was answered.
     """SELECT query, block, size, due_ns - min(due_ns) OVER (), status, failed, error
        FROM query WHERE run_key = %s ORDER BY query""",
     # What was seen within each query.
@@ -26,23 +29,35 @@ _CONTENT = (
     # What was answered.
     """SELECT query, sample, features::text FROM output WHERE run_key = %s ORDER BY 1, 2""",
 )
+_UNANSWERED = "SELECT query FROM query WHERE run_key = %s AND status = 2"
 _SAID = """
     SELECT interrupted, message, caveats FROM run WHERE evaluation = %s ORDER BY run, attempt
 """
 
 
-def digest_of(world: World, key: int) -> str:
-    """Return the digest of all that an attempt measured but for its times."""
-    rows = [world.rows(statement, key) for statement in _CONTENT]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
-
-
-def digests_of(world: World, status: EvaluationStatus) -> dict[str, str]:
-    """Return the digest of each run of an evaluation, by its level."""
+def content_of(world: World, key: int) -> dict[int, str]:
+    """Return, by query, the digest of all that an attempt measured of it but for its times."""
+    rows: dict[int, list[object]] = {}
+    for statement in _CONTENT:
+        for query, *values in world.rows(statement, key):
+            rows.setdefault(query, []).append(values)
     return {
-        run.level.name.lower(): digest_of(world, run_key(status.evaluation, run.run, run.attempt))
+        query: hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+        for query, values in rows.items()
+    }
+
+
+def keys_of(status: EvaluationStatus) -> dict[str, int]:
+    """Return the run key of the newest attempt of each run, by its level."""
+    return {
+        run.level.name.lower(): run_key(status.evaluation, run.run, run.attempt)
         for run in status.runs
     }
+
+
+def contents_of(world: World, status: EvaluationStatus) -> Content:
+    """Return what each run of an evaluation measured, by its level."""
+    return {level: content_of(world, key) for level, key in keys_of(status).items()}
 
 
 def counts_in(world: World) -> dict[tuple[str, int], tuple[int, int]]:
@@ -60,31 +75,60 @@ def said_of(world: World, status: EvaluationStatus) -> list[str]:
     return sorted({part for part in parts if part})
 
 
-def rows_differing(world: World, load: Load, status: EvaluationStatus) -> list[str]:
-    """Return what is not as expected of the rows of an evaluation and of all before it."""
+def contents_differing(world: World, status: EvaluationStatus, undisturbed: Content) -> list[str]:
+    """Return what is unlike an undisturbed evaluation, whose digests each query must have.
+
+    A query that was lost on its way, as its row says, is there without what an agent measured.
+    """
+    found = []
+    for level, key in keys_of(status).items():
+        lost = {query for (query,) in world.rows(_UNANSWERED, key)}
+        content, expected = content_of(world, key), undisturbed[level]
+        unlike = {
+            query
+            for query in expected.keys() | content.keys()
+            if content.get(query) != expected.get(query) and query not in lost
+        }
+        if unlike or not lost <= content.keys():
+            found.append(f"{level}: {len(unlike)} of {len(expected)} queries unlike: {unlike}")
+        said = sum(run.failed_queries for run in status.runs if run.level.name.lower() == level)
+        if len(lost) != said:
+            found.append(f"{level}: {len(lost)} queries were lost, and {said} said to have failed")
+    return found
+
+
+def rows_differing(world: World, status: EvaluationStatus) -> list[str]:
+    """Return which rows are there twice, and which of earlier trials have changed since."""
     counts = counts_in(world)
-    for run in status.runs:
-        key = run_key(status.evaluation, run.run, run.attempt)
-        queries, spans = load.expected_rows[run.level.name.lower()]
-        world.kept["query", key] = (queries, queries)
-        world.kept["span", key] = (spans, spans)
-    return [
-        f"{table} of {key}: {counts.get((table, key))}, not {rows}"
-        for (table, key), rows in world.kept.items()
-        if counts.get((table, key)) != rows
+    new = {key: rows for key, rows in counts.items() if key not in world.kept}
+    doubled = [
+        f"{key}: {rows} of {distinct}" for key, (rows, distinct) in new.items() if rows != distinct
     ]
+    changed = [
+        f"{key}: {counts.get(key)}, not {rows}"
+        for key, rows in world.kept.items()
+        if counts.get(key) != rows
+    ]
+    finished = set(keys_of(status).values())
+    world.kept |= {key: rows for key, rows in new.items() if key[1] in finished}
+    return doubled + changed
 
 
-def wrongs(world: World, trial: Trial, status: EvaluationStatus, undisturbed: Any) -> list[str]:
+def wrongs(world: World, trial: Trial, status: EvaluationStatus, undisturbed: Content) -> list[str]:
     """Return what is wrong with how a trial ended; nothing, as it should be."""
     if status.state != "analyzed":
         return [f"{status.state}: {status.cause} {[run.cause for run in status.runs]}"]
-    if {run.level.name.lower() for run in status.runs} != set(trial.load.expected_rows):
+    if keys_of(status).keys() != undisturbed.keys():
         return [f"runs: {status.runs}"]
-    found = rows_differing(world, trial.load, status)
-    digests = digests_of(world, status)
-    if digests != undisturbed:
-        found.append(f"digests {digests}, undisturbed {undisturbed}")
+    found = contents_differing(world, status, undisturbed) + rows_differing(world, status)
+    (tables,) = world.rows("SELECT count(*) FROM analysis WHERE evaluation = %s", status.evaluation)
+    if not tables[0]:
+        found.append("its tables are gone")
     said = said_of(world, status)
-    found += [f"false cause: {text}" for text in false_causes(trial.blows, said)]
-    return found
+    return found + [f"false cause: {text}" for text in false_causes(trial.blows, said)]
+
+
+def counts_unlike(load_rows: Mapping[str, tuple[int, int]], content: Content) -> bool:
+    """Tell whether an undisturbed evaluation has other levels or queries than its load asks for."""
+    queries = {level: len(of_level) for level, of_level in content.items()}
+    return queries != {level: rows[0] for level, rows in load_rows.items()}

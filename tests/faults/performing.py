@@ -12,9 +12,9 @@ from mlscope.evaluation.fold import ENDED
 from schemas.status import EvaluationStatus
 from tests.faults.digests import differing
 from tests.faults.inject import Proof, faults
-from tests.faults.outcomes import digests_of, rows_differing, said_of, wrongs
+from tests.faults.outcomes import contents_of, counts_unlike, rows_differing, said_of, wrongs
 from tests.faults.trials import STATES, Load, Moment, Trial
-from tests.faults.worlds import World, Worlds
+from tests.faults.worlds import Content, World, Worlds
 
 ENDS_WITHIN_S = 240.0
 
@@ -52,14 +52,18 @@ def ended(client: Client, evaluation: str) -> EvaluationStatus:
     raise AssertionError(f"not ended after {ENDS_WITHIN_S:g} s: {status}")
 
 
-def undisturbed(worlds: Worlds, world: World, load: Load) -> dict[str, str]:
-    """Return the digests of an evaluation that nothing disturbs, measured once a load."""
+def undisturbed(worlds: Worlds, world: World, load: Load) -> Content:
+    """Return what an evaluation measures that nothing disturbs; it is made once for each load."""
     if load not in worlds.baselines:
         with world.client() as client:
             status = ended(client, client.run(**load.request).id)
         assert status.state == "analyzed", status
-        assert rows_differing(world, load, status) == []
-        worlds.baselines[load] = digests_of(world, status)
+        content = contents_of(world, status)
+        assert not counts_unlike(load.expected_rows, content), status
+        spans = {run.level.name.lower(): run.stored.spans for run in status.runs if run.stored}
+        assert spans == {level: rows[1] for level, rows in load.expected_rows.items()}, status
+        assert rows_differing(world, status) == []
+        worlds.baselines[load] = content
     return worlds.baselines[load]
 
 

@@ -44,6 +44,9 @@ ENVIRON = {
 WELL_WITHIN_S = 60.0
 _CLONE_NEWNET = 0x40000000
 
+Content = dict[str, dict[int, str]]
+"""What an evaluation measured: by level and query, the digest of all but its times."""
+
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
@@ -175,7 +178,7 @@ class Worlds:
     def __init__(self) -> None:
         """Lay the network where that is possible."""
         self.no_network = why_not()
-        self.baselines: dict[Load, dict[str, str]] = {}
+        self.baselines: dict[Load, Content] = {}
         self._network = ExitStack()
         self._running: dict[str, tuple[World, ExitStack]] = {}
 
