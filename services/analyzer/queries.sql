@@ -408,3 +408,12 @@ SELECT
     array_agg(DISTINCT device ORDER BY device) AS device,
     array_agg(DISTINCT scenario ORDER BY scenario) AS scenario
 FROM combination;
+
+-- server_start --
+-- When the server was started.
+SELECT pg_postmaster_start_time() AS started;
+
+-- without_tables --
+-- Those of some evaluations that have no tables.
+SELECT evaluation FROM unnest(%(evaluations)s::text[]) AS named (evaluation)
+WHERE NOT EXISTS (SELECT FROM analysis WHERE analysis.evaluation = named.evaluation);

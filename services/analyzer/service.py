@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import ParamSpec, Protocol, TypeVar, cast
+from typing import Protocol, cast
 
 from mlscope.bus.asked import answer_all, endpoints_of
 from mlscope.bus.bus import Answerer, Bus, Delivery
@@ -24,7 +24,7 @@ from schemas.message import Command, Fact, derived_id
 from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
 from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow
-from services.analyzer.analysis import analyze, model_of, samples_of, scoring_context_of
+from services.analyzer.analysis import Analyzed, analyze, model_of, samples_of, scoring_context_of
 from services.analyzer.answering.explorations import Explorations
 from services.analyzer.answering.predictions import Questions
 from services.analyzer.answering.refusals import answer_or_refusal, no_tables
@@ -32,8 +32,10 @@ from services.analyzer.answering.tables import answer_of
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
 from services.analyzer.answering.visibility import Visibility
-from services.analyzer.errors import DatabaseAway, NoRuns, RowsMissing
+from services.analyzer.errors import NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
+from services.analyzer.patience import until_available
+from services.analyzer.reanalysis import Reanalyst
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
 
@@ -42,7 +44,6 @@ _ALIVE_S = 10.0
 _MOST_TRIES = 3
 _TRIES_FOR_ROWS, _ROWS_DELAY_S = 10, 2.0
 """How often, and after what time, rows are looked for that a restored database lacks."""
-_MOST_DELAY_S = 5.0
 _NAMES: Mapping[str, str] = MappingProxyType(
     {analysis.name: analysis.name for analysis in ANALYSES}
     | {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
@@ -52,9 +53,6 @@ _ALLOWED = ", ".join(
     f"{analysis.name} ({analysis.id})" if analysis.id else analysis.name for analysis in ANALYSES
 )
 """The tables that a request may ask for, as a refusal lists them."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class AnalyzerSettings(Protocol):
@@ -144,6 +142,18 @@ class Analyzer:
         self._work.close()
         self._answers.close()
 
+    async def analyze(self, measured: EvaluationMeasured, facts: Sequence[Fact]) -> Analyzed:
+        """Compute and store the tables of an evaluation that was `measured`, and return them.
+
+        `facts` are the decisions about it. Raises NoRuns, RowsMissing.
+        """
+        frames = await until_available(self._work.read, measured.evaluation, measured.runs)
+        context = scoring_context_of(facts)
+        frames = replace(frames, samples=samples_of(facts), scoring_context=context)
+        analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
+        await until_available(self._work.write, measured.evaluation, analyzed)
+        return analyzed
+
     async def _handle(self, delivery: Delivery) -> None:
         """Analyze an evaluation and publish the outcome.
 
@@ -155,11 +165,7 @@ class Analyzer:
         try:
             recorded = await self._bus.read(decisions_of(measured.evaluation))
             facts = [entry.fact for entry in recorded]
-            frames = await _until_available(self._work.read, measured.evaluation, measured.runs)
-            context = scoring_context_of(facts)
-            frames = replace(frames, samples=samples_of(facts), scoring_context=context)
-            analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
-            await _until_available(self._work.write, measured.evaluation, analyzed)
+            analyzed = await self.analyze(measured, facts)
             outcome = AnalysisCompleted(
                 evaluation=measured.evaluation,
                 tables=tuple(table.name for table in analyzed.tables),
@@ -203,6 +209,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     bounds = Bounds(spans=settings.analysis_max_spans)
     timelines = Timelines(settings.database_conninfo())
     analyzer = Analyzer(bus, settings.database_conninfo(), bounds, timelines.prepare)
+    reanalyst = Reanalyst(bus, settings.database_conninfo(), analyzer.analyze)
     visibility = Visibility(bus)
     questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
     answerers: dict[type[Command], Answerer] = {
@@ -224,20 +231,9 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         lambda: {"analyzed": analyzer.analyzed, "failed": analyzer.failed},
     )
     try:
-        await run_until_stopped(stop, analyzer.run())
+        await run_until_stopped(stop, analyzer.run(), reanalyst.watch())
     finally:
         analyzer.close()
+        reanalyst.close()
         traces.close()
         timelines.close()
-
-
-async def _until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that uses the database in a thread, again until the database answers."""
-    delay_s = 0.1
-    while True:
-        try:
-            return await asyncio.to_thread(act, *args, **kwargs)
-        except DatabaseAway as error:
-            _log.warning("the database does not answer, retrying in %.1f s: %s", delay_s, error)
-        await asyncio.sleep(delay_s)
-        delay_s = min(delay_s * 2, _MOST_DELAY_S)

@@ -93,6 +93,18 @@ class Store:
             caveats=tuple(caveats),
         )
 
+    def server_start(self) -> str:
+        """Return when the database's server was started, by its own clock: each start differs."""
+        return str(
+            self._sessions.read(lambda session: session.maps("server_start", {}))[0]["started"]
+        )
+
+    def without_tables(self, evaluations: Sequence[str]) -> list[str]:
+        """Return those of `evaluations` that have no tables."""
+        values = {"evaluations": list(evaluations)}
+        rows = self._sessions.read(lambda session: session.maps("without_tables", values))
+        return [row["evaluation"] for row in rows]
+
     def write(self, evaluation: str, analyzed: Analyzed) -> None:
         """Replace an evaluation's tables, headlines, and trees of attempts in one transaction."""
         tables = analyzed.tables

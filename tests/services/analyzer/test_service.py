@@ -235,3 +235,26 @@ async def test_a_database_that_lost_what_was_analyzed_is_noticed(
         lost = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1"}'))
     assert lost["error"] == "unavailable"
     assert "the database lost its data or is another one" in lost["message"]
+
+
+async def test_what_a_restored_database_has_no_tables_of_is_analyzed_again(
+    server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = ["first"]
+    monkeypatch.setattr("services.analyzer.store.Store.server_start", lambda _: starts[-1])
+    monkeypatch.setattr("services.analyzer.reanalysis._LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("services.analyzer.reanalysis._PAUSE_S", 0.01)
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(MEASURED, id="m0")
+        assert isinstance(await _said(bus), AnalysisCompleted)
+        with psycopg.connect(database_url) as session:
+            session.execute("DELETE FROM analysis")
+        starts.append("second")
+        for _ in range(2000):
+            with psycopg.connect(database_url) as session:
+                (count,) = session.execute("SELECT count(*) FROM analysis").fetchone() or (0,)
+            if count:
+                break
+            await asyncio.sleep(0.01)
+    assert count == len(ANALYSES)
