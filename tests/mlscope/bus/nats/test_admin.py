@@ -106,7 +106,7 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
     manager = client.jetstream()
     traces = (await manager.stream_info("TRACES")).config
     assert (traces.max_bytes, traces.discard, traces.allow_direct) == (1 << 20, "new", True)
-    assert (traces.compression, traces.max_age) == ("s2", 0)
+    assert (traces.compression, traces.max_age) == ("none", 0)
     assert (await manager.stream_info("KV_leases")).config.max_age == 7.0
     assert (await manager.stream_info("KV_catalog")).config.max_age == 0
     assert (await manager.stream_info("EVALUATIONS")).config.max_bytes == -1
