@@ -28,7 +28,8 @@ def sample_upload(name: str, fields: Any, datasets: Sequence[DatasetManifest]) -
         return _at_address(name, field, fields)
     dataset_name, number = str(fields.get("dataset")), fields.get("sample")
     for dataset in datasets:
-        if dataset_name not in (dataset.name, f"{dataset.name}:{dataset.version}"):
+        is_named = dataset_name in (dataset.name, f"{dataset.name}:{dataset.version}")
+        if not is_named or not dataset.samples:
             continue
         if not isinstance(number, int) or not 0 <= number < len(dataset.samples):
             expected = f"a number from 0 to {len(dataset.samples) - 1}"
