@@ -69,7 +69,7 @@ async def test_a_snapshot_that_is_torn_restores_nothing(world: NatsWorld, admin:
     described, chunks = await taken(admin, world)
     await admin.delete_stream(FLEET)
     body = b"".join(chunks)
-    with pytest.raises(ServerRefused):
+    with pytest.raises(ServerRefused, match=r"STREAM\.RESTORE\.FLEET"):
         await admin.restore_stream(FLEET, described, [body[: len(body) // 2]])
     assert FLEET not in await admin.stream_names()
 
