@@ -244,14 +244,14 @@ def durable_of(service: str, stream: str) -> Durable | None:
     return None
 
 
-def overlap(one_filter: str, another: str) -> bool:
-    """Tell whether a subject can be on both of two filters."""
-    for token, other in zip(one_filter.split("."), another.split("."), strict=False):
-        if ">" in (token, other):
+def overlap(filter_subject: str, second_filter: str) -> bool:
+    """Tell whether a subject can be on both `filter_subject` and `second_filter`."""
+    for pair in zip(filter_subject.split("."), second_filter.split("."), strict=False):
+        if ">" in pair:
             return True
-        if token != other and "*" not in (token, other):
+        if "*" not in pair and pair[0] != pair[1]:
             return False
-    return one_filter.count(".") == another.count(".")
+    return filter_subject.count(".") == second_filter.count(".")
 
 
 def matches(filter_subject: str, subject: str) -> bool:

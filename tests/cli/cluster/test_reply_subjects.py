@@ -203,7 +203,7 @@ async def test_no_answer_harms_a_stream(guarded: NatsServer, name: str) -> None:
     orders = [
         f"$JS.API.STREAM.{verb}.{stream}" for verb in ("DELETE", "PURGE") for stream in before
     ]
-    orders += [f"$JS.API.CONSUMER.DELETE.{one.stream}.{one.name}" for one in DURABLES]
+    orders += [f"$JS.API.CONSUMER.DELETE.{durable.stream}.{durable.name}" for durable in DURABLES]
     for right in KEYS[name].publish:
         body = b"" if right.startswith(MANAGED) else b'{"seq": 1, "batch": 10}'
         for order in orders if right != ANSWERS else ():
