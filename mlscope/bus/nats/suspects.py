@@ -4,7 +4,8 @@ No exception tells of a message that ends the process (a crash of a library, no 
 server delivers it again. Then this process has not had it before, although others have: it is a
 suspect. A suspect is handled while this process has nothing else in hand, and a key in the bucket
 `suspects` says so meanwhile. Whoever gets a message that has such a key knows that it was alone in
-hand when a process died. That is the second death with this message, and it becomes a dead letter.
+hand when a process died; the key counts how often. One such death may have come from outside (a
+kill, a machine that lost its power), so it is handled once more. After two it is a dead letter.
 
 A message that another instance gave back, or left behind when it was stopped, is a suspect too.
 That costs it company, nothing else.
@@ -18,10 +19,13 @@ from contextlib import asynccontextmanager
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
+from mlscope.bus.records import Entry
 from mlscope.bus.streams import SUSPECTS
 
 _log = logging.getLogger(__name__)
 _MOST_REMEMBERED = 8192
+_MOST_DEATHS = 2
+_REASON = "the service ended twice while it had only this message in hand"
 
 Place = tuple[str, int]
 """The name of a durable, and a message's sequence in its stream."""
@@ -98,13 +102,14 @@ class Hands:
         """Note a suspect; return why it must be buried if it is noted already."""
         try:
             entry = await self._bus.get(SUSPECTS, _key_of(place))
-            if entry is None:
-                await self._bus.put(SUSPECTS, _key_of(place), b"in hand")
+            deaths = 0 if entry is None else _deaths_of(entry) + 1
+            if deaths < _MOST_DEATHS:
+                await self._bus.put(SUSPECTS, _key_of(place), b"%d" % deaths)
             self._suspect = place
         except BusError as error:
             _log.warning("the suspect %s is not noted: %s", _key_of(place), error)
             return ""
-        return "" if entry is None else "the service ended twice while it had this message in hand"
+        return "" if deaths < _MOST_DEATHS else _REASON
 
     def _put_down(self, place: Place) -> None:
         self._until_s.pop(place, None)
@@ -122,6 +127,12 @@ class Hands:
             except TimeoutError:
                 if self._until_s.get(place, now_s()) <= now_s():
                     self._put_down(place)
+
+
+def _deaths_of(entry: Entry) -> int:
+    """Return how many deaths a note counts; that of an older release has no number."""
+    text = entry.value or b""
+    return int(text) if text.isdigit() else 0
 
 
 def _key_of(place: Place) -> str:

@@ -14,7 +14,7 @@ from schemas.evaluation import EvaluationCancelled
 from tests.contracts.worlds import NatsWorld, OpenSettings, Shape
 
 X, Y = ("spans", 1), ("queries", 2)
-TWICE = "the service ended twice while it had this message in hand"
+TWICE = "the service ended twice while it had only this message in hand"
 
 
 @pytest.fixture
@@ -76,13 +76,43 @@ async def test_what_its_handler_forgot_is_waited_for_until_the_server_sends_it_a
         assert reason == ""
 
 
-async def test_what_was_alone_in_hand_at_a_death_is_to_be_buried_and_then_forgotten(
+class DyingHands(Hands):
+    """Those of a process that dies: it removes no note."""
+
+    async def clear_suspect(self) -> None:
+        """Be dead."""
+
+
+async def dies_with(bus: Bus, place: tuple[str, int]) -> None:
+    """Have a message in hand alone when the process dies."""
+    async with DyingHands(bus).alone(place) as reason:
+        assert reason == ""
+
+
+async def test_what_was_alone_in_hand_at_two_deaths_is_to_be_buried_and_then_forgotten(
     bus: Bus,
 ) -> None:
-    await bus.put(SUSPECTS, "spans.1", b"in hand")
+    for _ in range(2):
+        await dies_with(bus, X)
     async with Hands(bus).alone(X) as reason:
         assert reason == TWICE
     assert await noted(bus) == []
+
+
+async def test_what_one_death_may_be_innocent_of_is_handled_and_forgotten(bus: Bus) -> None:
+    """A process may be killed from outside, whatever it has in hand."""
+    for _ in range(3):
+        await dies_with(bus, X)
+        async with Hands(bus).alone(X) as reason:
+            assert reason == ""
+        assert await noted(bus) == []
+
+
+async def test_the_note_of_an_older_release_counts_for_one_death(bus: Bus) -> None:
+    await bus.put(SUSPECTS, "spans.1", b"in hand")
+    await dies_with(bus, X)
+    async with Hands(bus).alone(X) as reason:
+        assert reason == TWICE
 
 
 async def test_a_service_that_is_stopped_leaves_no_note(world: NatsWorld) -> None:
