@@ -140,6 +140,8 @@ class Opened:
     #: '' on a CPU, where nothing is copied
     host_memory: str = ""
     output_memory: str = ""
+    #: why memory is pageable that could be page-locked; '' where nothing was refused
+    memory_reason: str = ""
     #: what a reader of its results must know
     notes: tuple[str, ...] = ()
 

@@ -5,6 +5,9 @@ from typing import Any
 
 from services.agent.predictors.page_locking import PageLocks
 
+NO_LOCKS = "the package cuda-python, which locks pages, is not installed"
+"""Why memory is pageable where `cuda_page_locks` returns None."""
+
 
 def cuda_page_locks() -> PageLocks | None:
     """Return page locks by CUDA's runtime; None without cuda-python.

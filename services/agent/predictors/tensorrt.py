@@ -140,8 +140,10 @@ class TensorRtPredictor:
         if self._locks is not None:
             for array in (*inputs.values(), *outputs.values()):
                 self._locks.lock(array)
-            memory = self._locks.host_memory
-            self.opened = replace(self.opened, host_memory=memory, output_memory=memory)
+            memory, reason = self._locks.host_memory, self._locks.refusal
+            self.opened = replace(
+                self.opened, host_memory=memory, output_memory=memory, memory_reason=reason
+            )
         return outputs
 
     def close(self) -> None:

@@ -23,8 +23,11 @@ def copy_conditions(opened: Opened, predictor: Predictor) -> Mapping[str, str]:
     }
 
 
-def copy_caveats(conditions: Conditions) -> list[str]:
-    """Return what a reader must know of a run's copies, by its `conditions`."""
+def copy_caveats(conditions: Conditions, reason: str = "") -> list[str]:
+    """Return what a reader must know of a run's copies, by its `conditions`.
+
+    `reason` says why memory is pageable, '' where the framework offers no other.
+    """
     kinds = {
         "inputs from": conditions.host_memory,
         "outputs into": conditions.output_memory,
@@ -33,7 +36,7 @@ def copy_caveats(conditions: Conditions) -> list[str]:
     if slow := [place for place, kind in kinds.items() if kind == PAGEABLE]:
         caveats.append(
             f"{framework} copies {' and '.join(slow)} pageable memory, which a GPU copies more "
-            "slowly than page-locked memory"
+            f"slowly than page-locked memory{f' ({reason})' if reason else ''}"
         )
     if UNKNOWN in kinds.values():
         caveats.append(f"{framework} does not say whether a GPU copies page-locked memory")

@@ -220,7 +220,7 @@ class Measurement:
             blocks=tuple(self._blocks),
             caveats=(
                 *self.caveats,
-                *copy_caveats(conditions),
+                *copy_caveats(conditions, self.session.predictor.opened.memory_reason),
                 *self._final_caveats(tally, origin),
             ),
         )

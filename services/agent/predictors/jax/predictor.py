@@ -32,7 +32,7 @@ from services.agent.predictors import (
     Tensors,
 )
 from services.agent.predictors.boundary import PREDICTING, opening_model
-from services.agent.predictors.cuda_runtime import cuda_page_locks
+from services.agent.predictors.cuda_runtime import NO_LOCKS, cuda_page_locks
 from services.agent.predictors.jax.layers import ProfiledCapture
 from services.agent.predictors.jax.options import Options, options_of
 from services.agent.predictors.jax.program import (
@@ -127,6 +127,7 @@ class JaxPredictor:
             options=options.by_name(),
             deepest_level=Level.FRAMEWORK,
             host_memory=PAGEABLE if is_on_gpu else "",
+            memory_reason=NO_LOCKS if is_on_gpu and self._locks is None else "",
         )
 
     def settle(self, outputs: Tensors) -> None:
@@ -185,7 +186,8 @@ class JaxPredictor:
         self._bound[id(inputs)] = inputs
         for name in self._expected:
             self._locks.lock(inputs[name])
-        self.opened = replace(self.opened, host_memory=self._locks.host_memory)
+        memory, reason = self._locks.host_memory, self._locks.refusal
+        self.opened = replace(self.opened, host_memory=memory, memory_reason=reason)
 
     def _fetched(self, leaf: Any) -> Any:
         """Return an output's array in the host's memory."""

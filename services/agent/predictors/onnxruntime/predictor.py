@@ -27,7 +27,7 @@ from services.agent.predictors import (
     Tensors,
 )
 from services.agent.predictors.boundary import PREDICTING, opening_model
-from services.agent.predictors.cuda_runtime import cuda_page_locks
+from services.agent.predictors.cuda_runtime import NO_LOCKS, cuda_page_locks
 from services.agent.predictors.onnxruntime.graph import graph_of
 from services.agent.predictors.onnxruntime.layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime.options import Options, options_of
@@ -134,16 +134,23 @@ class OnnxRuntimePredictor:
         """Predict, and note the kinds of the host's memory once they are known."""
         outputs = self._bound.predict(inputs)
         if not self.opened.host_memory:
-            memory = PAGEABLE if self._bound.locks is None else self._bound.locks.host_memory
-            # Outputs of free shapes return into new arrays.
-            output_memory = memory if self._bound.keeps_outputs else PAGEABLE
-            self.opened = replace(self.opened, host_memory=memory, output_memory=output_memory)
+            locks = self._bound.locks
+            memory, reason = (
+                (PAGEABLE, NO_LOCKS) if locks is None else (locks.host_memory, locks.refusal)
+            )
+            self.opened = replace(
+                self.opened,
+                host_memory=memory,
+                # Outputs of free shapes return into new arrays.
+                output_memory=memory if self._bound.keeps_outputs else PAGEABLE,
+                memory_reason=reason,
+            )
         return outputs
 
     def forget_arrays(self) -> None:
         """Release the arrays of earlier predict calls."""
         self._bound.forget()
-        self.opened = replace(self.opened, host_memory="", output_memory="")
+        self.opened = replace(self.opened, host_memory="", output_memory="", memory_reason="")
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture on a twin session. Raises OpenFailed, PredictFailed."""

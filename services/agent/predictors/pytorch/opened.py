@@ -138,7 +138,8 @@ class PyTorchPredictor:
             self._feeds.pop(next(iter(self._feeds)))
         feed = self._feeds[id(inputs)] = Feed(inputs, self.options, self._locks)
         if self._locks is not None:
-            self.opened = replace(self.opened, host_memory=self._locks.host_memory)
+            memory, reason = self._locks.host_memory, self._locks.refusal
+            self.opened = replace(self.opened, host_memory=memory, memory_reason=reason)
         return feed
 
     def forget_arrays(self) -> None:

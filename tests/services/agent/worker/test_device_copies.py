@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,8 +82,13 @@ def test_caveats_name_slow_memory_and_copies_that_are_not_told_apart(
     assert all(text.startswith(start) for text, start in zip(said, caveats, strict=True))
 
 
-def test_a_run_on_a_gpu_says_so(session: Session, tmp_path: Path) -> None:
-    slow: Any = OnGpu(session.predictor, host_memory=PAGEABLE, output_memory=PAGEABLE)
+def test_a_run_on_a_gpu_says_so(session: Session) -> None:
+    slow: Any = OnGpu(
+        session.predictor,
+        host_memory=PAGEABLE,
+        output_memory=PAGEABLE,
+        memory_reason="CUDA error: out of memory",
+    )
     order = an_order(runs=(a_run("r0"),))
     group = Group(
         replace(session, predictor=slow), order, Control(), lambda _: True, lambda _: None
@@ -92,5 +96,6 @@ def test_a_run_on_a_gpu_says_so(session: Session, tmp_path: Path) -> None:
     (outcome,) = group.perform()
     assert isinstance(outcome, RunCompleted)
     assert (outcome.conditions.inputs, outcome.conditions.copies) == ("host", "together")
-    assert [note for note in outcome.caveats if "pageable memory" in note]
+    (slowness,) = [note for note in outcome.caveats if "pageable memory" in note]
+    assert slowness.endswith("page-locked memory (CUDA error: out of memory)")
     assert [note for note in outcome.caveats if "not told apart" in note]

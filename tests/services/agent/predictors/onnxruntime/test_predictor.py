@@ -312,4 +312,5 @@ def test_a_gpu_s_memory_is_declared_once_a_call_was_made(*, can_lock: bool) -> N
     kind = LOCKED if can_lock else PAGEABLE
     opened = predictor.opened
     assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", kind, kind)
+    assert ("cuda-python" in opened.memory_reason) is not can_lock
     predictor.close()
