@@ -11,6 +11,7 @@ thread that predicts kept on the session's core, and once (`free`) wherever the 
 Preparation alone is a streamed run whose model answers at once.
 """
 
+import timeit
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,8 @@ from schemas.run import RunCompleted
 from services.agent.host.offline import SHIPPED_MANIFESTS
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
-from services.agent.machine.cores import ANYWHERE
+from services.agent.machine.cores import ANYWHERE, kept_on
+from services.agent.machine.noise import usable_core_numbers
 from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.control import Control
@@ -351,6 +353,7 @@ def figures(case: Case, session: Session, opener: SessionOpener, effort: Effort)
         "preparation_per_s": alone,
         "host_memory": predictor.opened.host_memory,
         "predict_cores": sorted(session.supply.predicting_cores),
+        "loop_ms": loop_ms_by_core(),
         "conditions": {
             run: {
                 name: getattr(condition, name, None)
@@ -361,6 +364,18 @@ def figures(case: Case, session: Session, opener: SessionOpener, effort: Effort)
         "endings": [getattr(outcome, "message", "completed") for outcome in outcomes],
         "caveats": [note for outcome in outcomes for note in getattr(outcome, "caveats", ())],
     }
+
+
+def loop_ms_by_core() -> dict[str, float]:
+    """Return the best of three times (ms) of one loop of Python on each core, by its number.
+
+    Where they differ, a call that is bound by launches depends on the core that makes it.
+    """
+    times = {}
+    for core in sorted(usable_core_numbers()):
+        with kept_on(frozenset({core})):
+            times[str(core)] = min(timeit.repeat("sum(range(100_000))", number=1, repeat=3)) * 1e3
+    return times
 
 
 def _again(

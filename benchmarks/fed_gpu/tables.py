@@ -103,6 +103,7 @@ def cores_table(cases: Sequence[Figures]) -> str:
         [
             case["case"],
             ",".join(map(str, case["predict_cores"])) or "none",
+            _loop_text(case),
             with_range(kappa(case)),
             with_range(kappa(case, STREAMED + FREE, ONLINE + FREE)),
             with_range(kappa(case, STREAMED, ONLINE + FREE)),
@@ -115,7 +116,14 @@ def cores_table(cases: Sequence[Figures]) -> str:
     ]
     times = ("ahead kept (ms)", "ahead free (ms)", "streamed kept (ms)", "streamed free (ms)")
     ways = ("kappa, kept in both", "free in both", "kept while streamed alone")
-    return table(("model, batch", "core", *ways, *times), rows)
+    return table(("model, batch", "core", "a loop there, on all (ms)", *ways, *times), rows)
+
+
+def _loop_text(case: Figures) -> str:
+    """Return how long a loop of Python takes on a case's own core, and on the others."""
+    by_core = case["loop_ms"]
+    own = [f"{by_core[str(core)]:.2f}" for core in case["predict_cores"][:1]]
+    return f"{own[0] if own else '-'} ({min(by_core.values()):.2f} .. {max(by_core.values()):.2f})"
 
 
 def cases_of(parts: Mapping[str, Figures]) -> list[Figures]:

@@ -68,12 +68,14 @@ def test_a_gpu_that_decodes_and_predicts_does_one_after_the_other() -> None:
 
 
 def test_kappa_is_told_for_a_thread_that_is_kept_and_for_one_that_moves() -> None:
-    case = {**a_case(), "predict_cores": [5, 13]}
+    loops = {"5": 1.5, "13": 1.0, "7": 2.5}
+    case = {**a_case(), "predict_cores": [5, 13], "loop_ms": loops}
     case["one_by_one_ms"] |= {ONLINE + FREE: [8.0] * 3, STREAMED + FREE: [12.0] * 3}
     shown = page({"small 8": case}, ["small 8"])
     times = "10.00 | 8.00 | 10.10 | 12.00 |"
     ranges = [f"{x} ({x} .. {x})" for x in ("1.010", "1.500", "1.262")]
-    assert f"| small 8 | 5,13 | {' | '.join(ranges)} | {times}" in shown
+    head = "| small 8 | 5,13 | 1.50 (1.00 .. 2.50) |"
+    assert f"{head} {' | '.join(ranges)} | {times}" in shown
     assert "free to move" not in page({"small 8": a_case()}, ["small 8"])
 
 
