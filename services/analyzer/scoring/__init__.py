@@ -26,7 +26,8 @@ def judge(answers: Sequence[Prediction], scoring_context: ScoringContext) -> lis
     """
     with_truth = [answer for answer in answers if answer.truth or answer.judged]
     kinds = [answer.kind for answer in with_truth if answer.kind]
-    judge_of = _JUDGES.get(max(set(kinds), key=kinds.count)) if kinds else None
+    # Of kinds that are equally frequent, the first counts.
+    judge_of = _JUDGES.get(max(dict.fromkeys(kinds), key=kinds.count)) if kinds else None
     if judge_of is None:
         return []
     return judge_of(with_truth, scoring_context)
