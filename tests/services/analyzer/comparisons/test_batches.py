@@ -159,3 +159,30 @@ def test_rivals_of_two_evaluations_of_one_model_are_named_apart() -> None:
     told = f"{place} (evaluation one) or {place} (evaluation two)"
     cost = table_of(COST, both, Terms(prices={"a": 1.0})).verdict
     assert cost.startswith(f"The intervals do not tell which is the cheapest: {told}; about $")
+
+
+def test_systems_that_intervals_do_not_tell_apart_lead_together() -> None:
+    alike = source("alike", batch(1, MS, agent="c"), batch(2, MS, agent="c"))
+    assert table_of(SYSTEMS, [FAST, alike]).verdict == (
+        "The intervals do not tell which has the lowest latency: a (fast) or c (alike); "
+        "the intervals do not tell which has the highest throughput: a (fast) or c (alike)."
+    )
+    # The same latency of another throughput: only one of both is in doubt.
+    slower = source("slower", batch(1, MS, agent="c"))
+    assert table_of(SYSTEMS, [FAST, slower]).verdict.endswith("; highest throughput: a (fast).")
+
+
+def test_systems_without_a_closed_loop_are_none() -> None:
+    due = [[n, 0, 1, n * MS, n * MS, n * MS, n * MS + 9, 9, 0] for n in range(9)]
+    offered = source("open", batch(1, MS, queries=due, scenario="poisson"))
+    table = table_of(SYSTEMS, [offered])
+    assert (table.rows, table.verdict) == (
+        (),
+        "No evaluation measured latency in a closed loop.",
+    )
+
+
+def test_a_single_system_is_its_own_measure() -> None:
+    (row,) = rows(SYSTEMS, FAST)
+    ends = [row[f"relative_latency{end}"] for end in ("_low", "", "_high")]
+    assert (ends, row["is_base"]) == ([1.0, 1.0, 1.0], True)

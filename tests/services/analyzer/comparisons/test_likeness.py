@@ -151,3 +151,11 @@ def test_a_request_may_name_what_another_one_has_by_default() -> None:
     )
     (row,) = rows(COMPARISON, old, new)
     assert row["unlike"] == ""
+
+
+@pytest.mark.parametrize(("khz", "is_told"), [(1_099_000, False), (1_101_000, True), (0, False)])
+def test_a_clock_within_a_tenth_is_the_same_and_one_of_zero_unknown(
+    khz: int, is_told: bool
+) -> None:
+    table = table_of(COMPARISON, [_on("1.0", cpu_khz=1_000_000), _on("2.0", cpu_khz=khz)])
+    assert any("processor's clock" in note for note in table.caveats) is is_told
