@@ -81,8 +81,13 @@ def is_squad(path: Path) -> bool:
 
 
 def _detect_pictures(folder: Path) -> tuple[str, Mapping[str, Any]]:
-    """Return the reader and options for a folder of pictures. Raises LayoutUnknown without any."""
+    """Return the reader and options for a folder of pictures, or of arrays without any.
+
+    Raises LayoutUnknown.
+    """
     if next(paths_below(folder, PICTURE_SUFFIXES), None) is None:
+        if any(folder.glob("*.npy")):
+            return "npy", {}
         raise LayoutUnknown(folder.name, "it holds neither pictures nor a known layout")
     if any((folder / name).is_file() for name in LABEL_FILES):
         return "image_folder", {}

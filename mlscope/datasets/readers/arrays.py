@@ -4,6 +4,8 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +19,7 @@ from mlscope.datasets.reader_input import ReaderInput
 from mlscope.datasets.truth import LabelLocation, Truth
 
 Array = npt.NDArray[Any]
+_USUAL = ("samples", "x", "images")
 _MOST_BYTES = 64 << 30
 _MOST_SMALL_BYTES = 1 << 30
 _MOST_RATIO = 100
@@ -24,25 +27,47 @@ _BLOCK_BYTES = 1 << 20
 
 
 def arrays(source: ReaderInput) -> Dataset:
-    """Tensors by their first dimension: a .npy, a folder of them, or a .npz.
+    """Tensors by their first dimension: a .npy, a folder of named ones, or a .npz.
+
+    In a folder of several .npy without one of the usual names, and without the options `samples`
+    and `inputs`, each file is one sample, in the order of their names.
 
     `samples` names the array (samples, x or images), `labels` the one-dimensional array of integers
     (labels or y, where there is one), `inputs` {input: array} those of several inputs. Pickled
     objects are refused. A sample with NaN is an error unless `allow_nan`. `class_names` and
     `classes` as for folders. Raises DatasetError.
     """
-    options, file = source.options, source.shown(source.path)
-    allow_nan = options.flag("allow_nan", default=False)
+    options = source.options
     inputs = {str(name): str(array) for name, array in options.mapping("inputs").items()}
-    samples_name, labels_name = options.text("samples"), options.text("labels")
+    names = _Names(inputs, options.text("samples"), options.text("labels"))
+    allow_nan = options.flag("allow_nan", default=False)
+    files = [] if names.inputs or names.samples or names.labels else _sample_files(source)
+    if files:
+        return Dataset(len(files), partial(_sample_of, files, source, allow_nan), lambda _: None)
+    return _named_arrays(source, names, allow_nan=allow_nan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of the arrays that the options choose; '' without an option."""
+
+    inputs: Mapping[str, str]
+    samples: str
+    labels: str
+
+
+def _named_arrays(source: ReaderInput, names: _Names, *, allow_nan: bool) -> Dataset:
+    """Return a dataset of arrays by name, as `arrays` describes them."""
+    file = source.shown(source.path)
     classes = classes_of(source)
     stored = _stored_arrays(source)
-    if inputs:
-        chosen = {name: _choose(stored, array, (), source) for name, array in inputs.items()}
+    if names.inputs:
+        named = names.inputs.items()
+        chosen = {name: _choose(stored, array, (), source) for name, array in named}
     else:
-        usual = ("samples", "x", "images") if len(stored) > 1 else tuple(stored)
-        chosen = {"": _choose(stored, samples_name, usual, source)}
-    labels = _labels(stored, labels_name, source)
+        usual = _USUAL if len(stored) > 1 else tuple(stored)
+        chosen = {"": _choose(stored, names.samples, usual, source)}
+    labels = _labels(stored, names.labels, source)
     lengths = {name or "samples": len(array) for name, array in chosen.items()}
     if labels is not None:
         lengths["labels"] = len(labels)
@@ -68,6 +93,25 @@ def arrays(source: ReaderInput) -> Dataset:
         return classes.truth_of_index(int(label), str(index), LabelLocation(file, index))
 
     return Dataset(next(iter(lengths.values())), sample, truth, classes.names)
+
+
+def _sample_files(source: ReaderInput) -> list[Path]:
+    """Return the .npy files of a folder, each of which is one sample; [] for named arrays."""
+    paths = sorted(source.path.glob("*.npy")) if source.path.is_dir() else []
+    if len(paths) < 2 or any(path.stem in (*_USUAL, "labels", "y") for path in paths):
+        return []
+    return [require_below(source.path, path) for path in paths]
+
+
+def _sample_of(files: list[Path], source: ReaderInput, allow_nan: bool, index: int) -> Array:
+    """Return one sample, whose file is opened when it is needed. Raises FileBroken, BadField."""
+    name = source.shown(files[index])
+    tensor = np.asarray(map_npy(files[index], name))
+    if tensor.dtype.kind not in "fiub":
+        raise FileBroken(name, f"holds {tensor.dtype}, not numbers")
+    if tensor.dtype.kind == "f" and not allow_nan and np.isnan(tensor).any():
+        raise BadField(name, index, "sample", "NaN", "numbers (or `allow_nan`)")
+    return tensor
 
 
 def map_npy(path: Path, name: str) -> Array:

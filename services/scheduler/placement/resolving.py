@@ -233,13 +233,20 @@ def check_collectors(request: Evaluate, catalog: Catalog) -> None:
 def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
     """Return the candidates that are similar to a name, the most similar first; at most five.
 
-    Those that contain the name, of three letters or more, come after those that are spelt alike.
+    Those of this name behind their source come first, as torchvision-resnet50 of resnet50; those
+    that contain it, of three letters or more, come after those that are spelt alike.
     """
     by_lower = {candidate.lower(): candidate for candidate in sorted(set(candidates))}
-    lower_name = name.lower()
-    similar = difflib.get_close_matches(lower_name, by_lower, n=5, cutoff=0.6)
-    longer = [lower for lower in by_lower if len(lower_name) > 2 and lower_name in lower]
-    return [by_lower[lower] for lower in dict.fromkeys([*similar, *longer])][:5]
+    wanted = name.lower()
+    letters = "".join(filter(str.isalnum, wanted))
+    sourced = [
+        lower
+        for lower in by_lower
+        if letters and "".join(filter(str.isalnum, lower.partition("-")[2])) == letters
+    ]
+    similar = difflib.get_close_matches(wanted, by_lower, n=5, cutoff=0.6)
+    longer = [lower for lower in by_lower if len(wanted) > 2 and wanted in lower]
+    return [by_lower[lower] for lower in dict.fromkeys([*sourced, *similar, *longer])][:5]
 
 
 def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mlscope.datasets.errors import BadField, BadOption, DatasetError, FileBroken
+from mlscope.datasets.layout_detection import detect_reader
 from mlscope.datasets.opening import open_dataset
 from tests.mlscope.datasets.layouts import written
 
@@ -41,6 +42,26 @@ def test_several_inputs_of_a_folder(tmp_path: Path) -> None:
     dataset = open_dataset("npy", tmp_path, {"inputs": {"input_ids": "ids", "mask": "mask"}})
     assert dataset[1]["input_ids"].tolist() == [2, 3]
     assert np.array_equal(dataset[2]["mask"], tensors(3, 2)[2])
+
+
+def test_each_file_of_a_folder_is_a_sample(tmp_path: Path) -> None:
+    numbers = tensors(3, 2, 4)
+    numbers[2, 1, 1] = np.nan
+    for index, sample in enumerate(numbers):
+        np.save(tmp_path / f"clip{index}.npy", sample)
+    reader, options = detect_reader(tmp_path)
+    dataset = open_dataset(reader, tmp_path, options)
+    assert (len(dataset), list(dataset.truths)) == (3, [None] * 3)
+    assert np.array_equal(np.stack([dataset[0], dataset[1]]), numbers[:2])
+    with pytest.raises(BadField, match=r"clip2\.npy: record 2: sample is 'NaN'"):
+        dataset[2]
+
+
+def test_a_folder_of_named_arrays_is_no_list_of_samples(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", tensors(5, 2))
+    np.save(tmp_path / "y.npy", np.arange(5))
+    dataset = open_dataset(*detect_reader(tmp_path)[:1], tmp_path)
+    assert (len(dataset), dataset[0].shape) == (5, (2,))
 
 
 def test_labels_that_are_no_whole_numbers_are_values(tmp_path: Path) -> None:

@@ -92,6 +92,12 @@ def test_what_names_no_model_is_refused(text: str, error: str) -> None:
         ("fast", ["fasd", "a-fast-one"], ["fasd", "a-fast-one"]),
         ("a", ["a-long-name"], []),
         ("x", [], []),
+        (
+            "resnet50",
+            ["keras-resnet50", "timm-nf-resnet50", "timm-resnest50d", "torchvision-resnet50"],
+            ["keras-resnet50", "torchvision-resnet50", "timm-resnest50d", "timm-nf-resnet50"],
+        ),
+        ("mobilenet_v2", ["t-mobilenet-v2", "t-mobilenets"], ["t-mobilenet-v2", "t-mobilenets"]),
     ],
 )
 def test_names_near_one(name: str, known: list[str], found: list[str]) -> None:
