@@ -13,6 +13,10 @@ Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # no
 _INVALID_CHOICE = re.compile(
     r"argument (?P<name>.*?): invalid choice: (?P<value>.*?) \(choose from (?P<choices>.*)\)"
 )
+_INVALID_NUMBER = re.compile(
+    r"argument (?P<name>.*?): invalid (?P<kind>int|float) value: (?P<value>.*)"
+)
+_NUMBERS = {"int": "a whole number", "float": "a number"}
 _HELP_COLUMN = 26
 _VARIABLE_LENGTH = (argparse.OPTIONAL, argparse.ZERO_OR_MORE, argparse.ONE_OR_MORE)
 
@@ -64,6 +68,9 @@ class Parser(argparse.ArgumentParser):
             value = invalid["value"].strip("'")
             hint = _suggestion(value, choices) or f"; choose from: {', '.join(choices)}"
             message = f"{invalid['name']}: unknown value {value!r}{hint}"
+        elif (number := _INVALID_NUMBER.fullmatch(message)) is not None:
+            expected = _NUMBERS[number["kind"]]
+            message = f"{number['name']}: expected {expected}, found {number['value']}"
         self.exit(exits.USAGE, f"{self.prog}: {message}\n  see `{self.prog} --help`\n")
 
     def refuse_unknown(self, arguments: Sequence[str]) -> NoReturn:

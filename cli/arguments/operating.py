@@ -204,10 +204,9 @@ def add_people(commands: Parsers) -> None:
 
 def _limit(text: str) -> int:
     """Return a limit; 0 is none."""
-    limit = int(text)
-    if not 0 <= limit < 2**31:
-        raise argparse.ArgumentTypeError(f"{text}: from 0 (no limit) on")
-    return limit
+    if not text.isdecimal() or int(text) >= 2**31:
+        raise argparse.ArgumentTypeError(f"expected 0 (no limit) or more, found {text!r}")
+    return int(text)
 
 
 def add_keeping(commands: Parsers) -> None:

@@ -56,7 +56,7 @@ def plot(tables: Sequence[Table], path: str) -> int:
         drawn = (bar_lines(table, width) for table in tables if table.chart and table.rows)
         print("\n\n".join("\n".join(lines) for lines in drawn) or "no table has a chart")
         return exits.OK
-    form = Path(path).suffix.removeprefix(".")
+    form = Path(path).suffix.removeprefix(".").lower()
     if form not in _PICTURES:
         raise Misused(f"--plot {path}: expected a file .{', .'.join(_PICTURES)}")
     if len(tables) != 1:

@@ -23,9 +23,9 @@ async def export(arguments: argparse.Namespace) -> int:
     """Write an evaluation to a file or standard output."""
     if str(arguments.out) in _NO_FILES:
         formats = "--format chrome, otlp and flow write JSON, parquet a table"
-        raise Misused(f"-o {arguments.out}: -o names the file to write, as run.json; {formats}")
+        raise Misused(f"-o {arguments.out}: -o names the file to write, e.g. run.json; {formats}")
     if arguments.limit < 0:
-        raise Misused("--limit: expected a number of spans, or 0 for all")
+        raise Misused(f"--limit {arguments.limit}: expected a number of spans, or 0 for all")
     async with client_of(arguments) as client:
         if arguments.format == "log":
             log = await log_of(client, arguments.evaluation)

@@ -16,6 +16,8 @@ def parser() -> Parser:
     run.add_argument("model", metavar="MODEL")
     run.add_argument("--batch-size", default="")
     run.add_argument("--form", choices=("json", "csv"))
+    run.add_argument("--count", type=int)
+    run.add_argument("--share", type=float)
     commands.add_parser("watch")
     return whole
 
@@ -36,6 +38,8 @@ def said(parser: argparse.ArgumentParser, words: str, capsys: pytest.CaptureFixt
         ("run m --zzz", "tool run: unknown option --zzz"),
         ("run m n", "tool run: unexpected argument 'n'"),
         ("run m --form cvs", "tool run: --form: unknown value 'cvs'; did you mean csv?"),
+        ("run m --count 1.5", "tool run: --count: expected a whole number, found '1.5'"),
+        ("run m --share half", "tool run: --share: expected a number, found 'half'"),
         ("run", "tool run: the following arguments are required: MODEL"),
     ],
 )

@@ -144,9 +144,9 @@ def test_a_chart_is_drawn_on_the_terminal_or_into_a_file(
     table = a_table(5)
     assert plot([table], "") == exits.OK
     assert "█" in capsys.readouterr().out
-    path = tmp_path / "layers.svg"
-    assert plot([table], str(path)) == exits.OK
-    assert path.read_text().startswith("<svg")
+    for name in ("layers.svg", "LAYERS.SVG"):
+        assert plot([table], str(tmp_path / name)) == exits.OK
+        assert (tmp_path / name).read_text().startswith("<svg")
 
 
 @pytest.mark.parametrize(
