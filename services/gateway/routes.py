@@ -35,6 +35,7 @@ from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, metrics, reports
 from services.gateway.rest.routes import rest_routes
 from services.gateway.sent_files import LEAST_BYTES_PER_S
+from services.gateway.short_ids import taking_short_ids
 from services.gateway.site import (
     agents,
     analysis,
@@ -72,12 +73,12 @@ def build_app(
     `people`: those who may log in with tokens of their own.
     """
     people = people or People(Path("nobody"))
-    pages = _pages()
+    pages = list(taking_short_ids(_pages()))
     app = Starlette(
         routes=[
             *pages,
             Route("/login", login.login, methods=["GET", "POST"]),
-            Mount("/api", routes=rest_routes()),
+            Mount("/api", routes=list(taking_short_ids(rest_routes()))),
             Route("/healthz", catalog.healthy),
             Route("/metrics", metrics.metrics),
             Route("/static/{build}/{path:path}", static_file),

@@ -59,6 +59,26 @@ async def test_an_ended_evaluations_events_end(web: httpx.AsyncClient, standing:
     assert response.text.rstrip().endswith('data: {"state":"analyzed"}')
 
 
+@pytest.mark.parametrize("path", ["/api/evaluations/{}", "/api/evaluations/{}/tables"])
+async def test_an_id_may_be_shortened(
+    web: httpx.AsyncClient, standing: StandIns, path: str
+) -> None:
+    await standing.tell(*whole_story())
+    short, whole = [await web.get(path.format(text)) for text in (E[:6], E)]
+    assert (short.status_code, short.json()) == (200, whole.json())
+    assert (await web.get(f"/evaluations/{E[:4]}")).status_code == 200
+    assert (await web.get("/api/evaluations/fedcba")).status_code == 404
+
+
+async def test_a_short_id_of_several_is_refused(web: httpx.AsyncClient, standing: StandIns) -> None:
+    second = f"{E[:8]}00000000"
+    await standing.tell(*whole_story(), *whole_story(second))
+    refused = await web.delete(f"/api/evaluations/{E[:8]}")
+    assert refused.status_code == 404
+    assert f"2 evaluations begin with {E[:8]}" in refused.json()["message"]
+    assert standing.cancelled == []
+
+
 async def test_a_table_nobody_knows_lists_those_there_are(web: httpx.AsyncClient) -> None:
     response = await web.get(f"/api/evaluations/{E}/tables/spoons.csv")
     assert response.status_code == 404
