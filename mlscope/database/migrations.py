@@ -4,16 +4,18 @@ Files in the folder itself are for every database. Those in `timescaledb/` follo
 is available; otherwise those in `postgresql/` follow, which define the same names.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
-from psycopg import errors
 
 from mlscope.errors import WrongEncoding
 
+_log = logging.getLogger(__name__)
 Profile = Literal["postgresql", "timescaledb"]
 
 _LOCK = 0x6D6C73636F7065
@@ -57,14 +59,10 @@ def apply(
     `database_url`. An advisory lock makes parallel and repeated calls safe. Raises WrongEncoding
     before anything is changed.
     """
+    profile = _install_extension(database_url)
     with psycopg.connect(database_url) as session:
-        # SQL_ASCII makes psycopg return text as bytes; other encodings lack some characters.
-        encoding = session.info.parameter_status("server_encoding")
-        if encoding != "UTF8":
-            raise WrongEncoding(session.info.dbname, str(encoding))
         session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         session.execute(_VERSIONS)
-        profile = _install_extension(session)
         rows = session.execute(
             "SELECT version FROM schema_version WHERE component = %s", (component,)
         )
@@ -86,17 +84,41 @@ def profile_of(database_url: str) -> Profile:
         return "timescaledb" if _has_extension(session, "pg_extension", "extname") else "postgresql"
 
 
-def _install_extension(session: psycopg.Connection[Any]) -> Profile:
-    """Install the extension TimescaleDB if it is available; return the resulting profile."""
-    if not _has_extension(session, "pg_available_extensions", "name"):
-        return "postgresql"
+def _install_extension(database_url: str) -> Profile:
+    """Install the extension TimescaleDB if it is available; return the resulting profile.
+
+    It has a connection of its own, because a server that has the extension's files and does not
+    preload them closes the connection. Raises WrongEncoding.
+    """
+    with psycopg.connect(database_url) as session:
+        # SQL_ASCII makes psycopg return text as bytes; other encodings lack some characters.
+        encoding = session.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise WrongEncoding(session.info.dbname, str(encoding))
+        if _has_extension(session, "pg_extension", "extname"):
+            return "timescaledb"
+        if not _has_extension(session, "pg_available_extensions", "name"):
+            return "postgresql"
     try:
-        with session.transaction():
+        with psycopg.connect(database_url) as session:
+            session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             session.execute("CREATE EXTENSION IF NOT EXISTS timescaledb CASCADE")
-    except (errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState):
-        # The extension's files exist, but this role or the server's settings prevent loading it.
+    except psycopg.DatabaseError as error:
+        # This role or the server's settings prevent it: what is stored needs no extension.
+        _warn_of_plain_tables(" ".join(str(error).split()))
         return "postgresql"
     return "timescaledb"
+
+
+@lru_cache(maxsize=1)
+def _warn_of_plain_tables(reason: str) -> None:
+    """Warn once in a process that plain tables are made, for a `reason` of the server."""
+    _log.warning(
+        "the server has TimescaleDB and could not load it, so tables are plain ones, without "
+        "compression and retention: %s. To mend it, set shared_preload_libraries = 'timescaledb', "
+        "restart the server, and run `mlscope provision` as a role that may create extensions",
+        reason,
+    )
 
 
 def _has_extension(session: psycopg.Connection[Any], catalog: str, column: str) -> bool:

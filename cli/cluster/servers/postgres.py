@@ -38,6 +38,8 @@ _SERVER_SETTINGS = (
     "log_line_prefix=%m [%p] ",
     "timezone=UTC",
 )
+_TIMESCALE_SETTINGS = ("shared_preload_libraries=timescaledb", "timescaledb.telemetry_level=off")
+"""TimescaleDB works only if the server loads it at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class Postgres(Server):
             f"listen_addresses={ports.LOOPBACK}",
             f"port={self.port}",
             *_SERVER_SETTINGS,
+            *(_TIMESCALE_SETTINGS if _has_timescale(home.programs) else ()),
             *(() if self._durable else ("fsync=off", "full_page_writes=off")),
         ]
         argv = [str(home.programs / "postgres"), "-D", str(home.data)]
@@ -155,3 +158,8 @@ class Postgres(Server):
         except psycopg.OperationalError:
             return False
         return True
+
+
+def _has_timescale(programs: Path) -> bool:
+    """Tell whether TimescaleDB's library is installed beside the server's `programs`."""
+    return any((programs.parent / "lib").rglob("timescaledb.so"))
