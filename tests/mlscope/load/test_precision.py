@@ -121,3 +121,20 @@ def test_an_open_loop_is_known_by_its_latencies_and_their_blocks() -> None:
     assert open_loop_shortfall(latency_ns[1:], blocks[1:], 0.1) == (
         f"its 99th percentile needs {needed} answered queries, {needed - 1} were"
     )
+
+
+@pytest.mark.parametrize(("due_ns", "latency_ns"), [(0, 10), (3, 7), (-1, 5)])
+def test_a_latency_begins_when_its_query_was_due(due_ns: int, latency_ns: int) -> None:
+    answers = Answers()
+    answers.begin_block()
+    answers.add(due_ns, 5, 10)
+    assert answers.latencies.tolist() == [latency_ns]
+
+
+def test_blocks_that_differ_make_a_percentile_less_certain() -> None:
+    latency_ns = 10 * MS + np.arange(1000) * MS // 10
+    mixed, apart = np.arange(1000) % 10, np.arange(1000) // 100
+    # The ten latencies above the percentile: one in each block, or all of them in the last.
+    assert open_loop_shortfall(latency_ns, mixed, 0.1) == ""
+    missing = open_loop_shortfall(latency_ns, apart, 0.1)
+    assert missing == "its 99th percentile has no interval; the goal is within 5%"

@@ -1,6 +1,7 @@
 """The numbers of a summary against slow definitions."""
 
 import math
+import statistics
 from fractions import Fraction
 
 import numpy as np
@@ -99,3 +100,21 @@ def test_what_is_no_number_is_named() -> None:
     with pytest.raises(NotFinite) as refused:
         summary([1.0, math.nan, math.inf])
     assert refused.value.index == 1
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=40))
+def test_a_summary_agrees_with_the_standard_library(values: list[int]) -> None:
+    found = summary(values)
+    assert found.median == statistics.median(values)
+    assert found.std == pytest.approx(statistics.stdev(values))
+    assert found.trimmed_mean == trimmed_mean(values, 0.2)
+    tail = (found.p90, found.p95, found.p99, found.p99_9)
+    assert tail == tuple(percentile(values, p) for p in (0.9, 0.95, 0.99, 0.999))
+
+
+def test_a_summary_of_four_by_hand() -> None:
+    # Their mean is 4.25; the squares of the deviations add up to 48.75, over 3 are 16.25.
+    found = summary([10, 1, 4, 2])
+    assert (found.mean, found.median, found.trimmed_mean) == (4.25, 3.0, 4.25)
+    assert found.std == pytest.approx(16.25**0.5)
+    assert (found.minimum, found.p90, found.maximum) == (1.0, 10.0, 10.0)

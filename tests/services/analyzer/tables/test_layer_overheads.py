@@ -121,3 +121,9 @@ def test_rows_that_do_not_hold_are_counted_and_lead_nothing() -> None:
     assert [row["valid"] for row in rows_of(table)] == [True, True, False, True]
     assert table.verdict.startswith("Deeper tracing certainly adds time in 2 of 4 rows; ")
     assert table.verdict.endswith("; 1 row does not hold.")
+
+
+def test_a_layers_own_time_is_the_median_of_its_blocks() -> None:
+    own = _run("l", 3, (100,), (110,), (900,))
+    (row,) = rows_of(table_of(ANALYSIS, own, _run("s", 5, (107,), (117,), (907,))))
+    assert (row["time"], row["overhead"], row["share"]) == (110.0, 7.0, 7 / 110)

@@ -149,3 +149,15 @@ def test_answers_of_batches_prepared_ahead_are_the_part_after() -> None:
         ("topk", 2 * MS, 2),
         ("softmax", MS, 2),
     ]
+
+
+def test_what_lies_between_the_steps_is_no_step_that_is_the_slowest() -> None:
+    run = ahead(8 * MS, 8 * MS, 8 * MS)
+    for span in run["spans"]:
+        if span[3] == "decode":
+            span[5] = 2 * MS
+        if span[3] == "resize":
+            span[5] = MS
+    table = table_of(ANALYSIS, run)
+    assert [row["step"] for row in rows_of(table)] == ["all", "rest", "decode", "resize"]
+    assert table.verdict.endswith("; the slowest step is decode, 25.0% of the time.")

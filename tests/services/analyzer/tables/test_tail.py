@@ -171,3 +171,19 @@ def test_a_query_of_a_pipeline_is_its_stages_and_the_wait_before_each() -> None:
         "The slowest query of r takes 4 µs more than typical ones, "
         "100.0% of it waiting for predict."
     )
+
+
+def test_several_slow_queries_with_one_cause_leave_no_doubt() -> None:
+    table = table_of(ANALYSIS, _run(300, dict.fromkeys(range(3), (0, 5100, 1000))))
+    assert table.verdict == (
+        "The slowest 3 queries of r take on average 5 µs more than typical ones, "
+        "100.0% of it in decode."
+    )
+
+
+def test_several_slow_queries_with_two_causes_are_doubted() -> None:
+    slow = {0: (0, 5100, 1000), 1: (0, 100, 6000), 2: (0, 3100, 3000)}
+    verdict = table_of(ANALYSIS, _run(300, slow)).verdict
+    assert verdict.endswith(
+        "; the intervals do not tell which part has most of it: decode or predict."
+    )
