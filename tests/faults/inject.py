@@ -33,7 +33,7 @@ def awaited(found: Callable[[], T], what: str, within_s: float = WITHIN_S) -> T:
     """Return what `found` gives once it is true; fails with `what` when that takes too long."""
     deadline = time.monotonic() + within_s
     while not (value := found()):
-        assert time.monotonic() < deadline, f"{what} did not happen in {within_s:g} s"
+        assert time.monotonic() < deadline, f"waited {within_s:g} s in vain: {what}"
         time.sleep(0.02)
     return value
 

@@ -11,8 +11,15 @@ from mlscope.client.watching import Progress
 from mlscope.evaluation.fold import ENDED
 from schemas.status import EvaluationStatus
 from tests.faults.digests import differing
-from tests.faults.inject import Proof, faults
-from tests.faults.outcomes import contents_of, counts_unlike, rows_differing, said_of, wrongs
+from tests.faults.inject import Proof, awaited, faults
+from tests.faults.outcomes import (
+    contents_of,
+    counts_unlike,
+    has_tables,
+    rows_differing,
+    said_of,
+    wrongs,
+)
 from tests.faults.trials import STATES, Load, Moment, Trial
 from tests.faults.worlds import Content, World, Worlds
 
@@ -87,6 +94,9 @@ def judge(worlds: Worlds, trial: Trial, result: Result) -> None:
     expected = undisturbed(worlds, world, trial.load)
     with world.client() as client:
         status = strike(client, world, trial, result.proof)
+    if status.state == "analyzed":
+        # Tables that a restored database lacks are computed again, once their rows are back.
+        awaited(lambda: has_tables(world, status.evaluation), "that its tables are there")
     result.attempts = max((run.attempt for run in status.runs), default=0)
     result.said = said_of(world, status)
     result.wrong = wrongs(world, trial, status, expected)

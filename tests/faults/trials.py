@@ -66,7 +66,7 @@ class Load:
         }
 
 
-BRIEF = Load("poisson", "model", 60.0, 90, 1)
+BRIEF = Load("poisson", "model", 60.0, 75, 1)
 LOADS = (
     Load("poisson", "model", 40.0, 100, 1),
     Load("poisson", "framework", 80.0, 140, 3),
@@ -222,12 +222,16 @@ def trial(seed: int, *, is_brief: bool = False) -> Trial:
         moments = [set(UNDER_WAY)]
     common = set.intersection(*moments)
     hold_s = dice.choice(HOLDS_S.get(kind, (0.0,)))
+    load = dice.choice(LOADS)
+    moment = dice.choice(sorted(common, key=lambda moment: (moment.state, moment.answered)))
+    if is_brief and moment in UNDER_WAY:
+        moment = UNDER_WAY[0]
     return Trial(
         seed=seed,
         kind=kind,
         world=world,
         blows=blows,
-        load=BRIEF if is_brief else dice.choice(LOADS),
-        moment=dice.choice(sorted(common, key=lambda moment: (moment.state, moment.answered))),
+        load=BRIEF if is_brief else load,
+        moment=moment,
         hold_s=min(hold_s, BRIEF_HOLD_S) if is_brief else hold_s,
     )

@@ -34,6 +34,7 @@ from tests.places import lent_folder
 ENVIRON = {
     "MLSCOPE_LEASE_TTL_S": "3",
     "MLSCOPE_HEARTBEAT_S": "0.5",
+    "MLSCOPE_LIVE_INTERVAL_S": "0.2",
     "MLSCOPE_GATEWAY_PORT": "0",
     "MLSCOPE_DEFAULT_BUDGET_S": "0",
     "MLSCOPE_AGENT_PREDICTORS": "onnxruntime",
