@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
+from mlscope.datasets.errors import DatasetError
+
 
 class AgentError(Exception):
     """A run can't be carried out on this agent."""
@@ -367,3 +369,16 @@ class NameTaken(AgentError):
 AssetError, AssetMissing, AssetUnchecked = FileUnusable, FileMissing, ChecksumMissing
 AssetUnverified, AssetUnusable, ChecksumMismatch = FileUnverified, FetchFailed, WrongChecksum
 PathEscapes = PathOutsideManifests
+
+
+SAMPLE_ERRORS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    OSError,
+    MemoryError,
+    CodeRaised,
+    DatasetError,
+)
+"""What an operator raises for a bad sample."""

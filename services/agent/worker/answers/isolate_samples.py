@@ -11,26 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from mlscope.datasets.errors import DatasetError
-from services.agent.errors import CodeRaised, PredictFailed
+from services.agent.errors import SAMPLE_ERRORS, PredictFailed
 from services.agent.predictors import Tensors
 from services.agent.steps import Operator
 from services.agent.worker.answers.non_finite import output_named
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.queries.pipeline import PREDICT, PortOperators
 from services.agent.worker.queries.query import Slot
-
-UNUSABLE = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    OSError,
-    MemoryError,
-    CodeRaised,
-    DatasetError,
-)
-"""What an operator raises for a bad sample."""
 
 _MOST_IN_VAIN = 3
 """Queries in a row isolated in vain, after which the model is the cause and no sample of it."""
@@ -135,7 +122,7 @@ def finish_code_by_sample(
                 extra = [[samples[place]] * count] if operator.wants_samples else []
                 value = operator.apply(value, *extra)
             isolated.answers[place] = value[place]
-        except UNUSABLE as error:
+        except SAMPLE_ERRORS as error:
             isolated.errors[place] = name, error
     return isolated
 
@@ -163,7 +150,7 @@ def finish_steps_by_sample(
                     extra.append([read_sample(place)])
                 value = operator.apply(value, *extra)
             isolated.answers[place] = value[0]
-        except UNUSABLE as error:
+        except SAMPLE_ERRORS as error:
             isolated.errors[place] = name, error
     return isolated
 

@@ -3,10 +3,9 @@
 from functools import partial
 from typing import Any
 
-from services.agent.errors import CodeRaised
+from services.agent.errors import SAMPLE_ERRORS, CodeRaised
 from services.agent.predictors import Tensors
 from services.agent.worker.answers.isolate_samples import (
-    UNUSABLE,
     IsolatedAnswers,
     Retries,
     code_argument,
@@ -65,7 +64,7 @@ class PostProcessing:
                     if operator.wants_samples:
                         extra.append(self._runner.samples(query))
                     value = self._runner.apply(query, span + number, operator, (value, *extra))
-            except UNUSABLE as error:
+            except SAMPLE_ERRORS as error:
                 value = self._run_steps_by_sample(query, port, outputs)
                 if value is None:
                     query.fail(f"{name}: {error}")
@@ -108,7 +107,7 @@ class PostProcessing:
                 extra = [self._runner.samples(query)] if operator.wants_samples else []
                 value = self._runner.apply(query, span, operator, (value, *extra))
                 span += 1
-        except UNUSABLE as error:
+        except SAMPLE_ERRORS as error:
             query.code_error = error if isinstance(error, CodeRaised) else query.code_error
             value = self._run_code_by_sample(query, outputs)
             if value is None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +12,8 @@ from mlscope.tracing.clock import now_ns
 from services.agent.steps import Operator
 from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.arena import PREPARED, Arena
+from services.agent.worker.preparation.fork_requests import ORDER, PREPARE
 from services.agent.worker.queries.sample_steps import SampleSteps
-
-PREPARE = "prepare"
-"""What failures outside of a step are said to be failures of."""
-ORDER = struct.Struct("<4q")
-"""An order's number, its slot, its first position there, and how many positions follow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from mlscope.tracing.clock import now_ns
 from services.agent.errors import ProcessesUnavailable
 from services.agent.predictors import Tensors
-from services.agent.worker.preparation.finishing_child import Finished, received, send
+from services.agent.worker.preparation.finishing_wire import Finished, received, send
 from services.agent.worker.preparation.processes import ForkedProcess
 
 _POLL_S = 0.05

@@ -22,26 +22,18 @@ from typing import Any
 import msgpack
 
 from mlscope.datasets.errors import DatasetError
-from services.agent.errors import AgentError
-from services.agent.worker.answers.isolate_samples import UNUSABLE
+from services.agent.errors import SAMPLE_ERRORS, AgentError
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from services.agent.worker.files.samples import first_readable
 from services.agent.worker.preparation.arena import Arena
 from services.agent.worker.preparation.child import Preparer, SampleSource
 from services.agent.worker.preparation.finishing_child import finish_all
+from services.agent.worker.preparation.fork_requests import FAILED, FINISH, FORK, MAP, READY
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.queries.pipeline import Pipeline, StepPlan, pipeline_of, steps_of
 from services.agent.worker.queries.sample_steps import SampleSteps
-
-READY, FAILED = "ready", "failed"
-"""The first item of its first message; after `failed` follows why."""
-
-MAP, FORK, FINISH, REAP = "map", "fork", "finish", "reap"
-"""What the worker asks: map an arena, fork a process that prepares or one that post-processes, wait
-for one that ends.
-"""
 
 _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
@@ -149,7 +141,7 @@ def open_source(order: PreparationOrder) -> tuple[Sequence[Any], Pipeline]:
     plan = steps_of(model)
     pipeline = pipeline_of(StepPlan(before=plan.before, after=plan.after), files.labels)
     for port in pipeline.before:
-        with contextlib.suppress(*UNUSABLE):
+        with contextlib.suppress(*SAMPLE_ERRORS):
             value = sample.get(port.name) if isinstance(sample, dict) else sample
             for operator in port.steps:
                 value = operator.apply(value)

@@ -19,8 +19,8 @@ from services.agent.machine.cores import ANYWHERE
 from services.agent.worker.answers.sample_failure import failure_of
 from services.agent.worker.preparation.arena import Arena, SlotMemory
 from services.agent.worker.preparation.batch import Batch, Order, PreparingProcess
-from services.agent.worker.preparation.child import ORDER, PREPARE
 from services.agent.worker.preparation.finishing import FinishingProcess
+from services.agent.worker.preparation.fork_requests import ORDER, PREPARE
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.processes import ForkedProcess, PreparingProcesses

@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgpack
 
 from services.agent.errors import ProcessesUnavailable
-from services.agent.worker.preparation.fork_server import FINISH, FORK, MAP, READY, REAP
+from services.agent.worker.preparation.fork_requests import FINISH, FORK, MAP, READY, REAP
 from services.agent.worker.preparation.layout import ArenaLayout
 from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.spawning import spawn

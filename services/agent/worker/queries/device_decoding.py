@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from services.agent.errors import BadOption
+from services.agent.errors import SAMPLE_ERRORS, BadOption
 from services.agent.predictors import Predictor
 from services.agent.predictors.decoding import (
     OPTION,
@@ -20,7 +20,6 @@ from services.agent.steps import Operator, operator_of
 from services.agent.steps.forms import Array, DecodeForm, DeviceForm
 from services.agent.steps.linking import linked
 from services.agent.steps.parameters import LabelReader
-from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.queries.operator_runner import OperatorRunner
 from services.agent.worker.queries.pipeline import DeviceDecoding, Pipeline
 from services.agent.worker.queries.query import Query, Slot
@@ -123,7 +122,7 @@ class DeviceDecodingFilling:
                 if not isinstance(body, bytes):
                     raise TypeError(f"the sample is {type(body).__name__}, not a file's bytes")
                 bodies[position] = body
-            except UNUSABLE as error:
+            except SAMPLE_ERRORS as error:
                 query.unusable[position] = self.runner.failure(query, position, "read", error)
         places = self._places(slot)
         first, last = min(bodies, default=0), max(bodies, default=-1)

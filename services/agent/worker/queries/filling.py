@@ -8,13 +8,11 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from services.agent.worker.queries.being_prepared import POLL_S, Preparation
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
-
-POLL_S = 0.05
 
 _SHARES_PER_THREAD = 4
 """Parts of a batch for each thread: few, yet the last thread to finish is not waited for long."""
@@ -44,19 +42,6 @@ class Filling(Protocol):
 
     def close(self) -> None:
         """Give up what is still prepared, once all threads have ended."""
-
-
-@dataclass(slots=True)
-class Preparation:
-    """A query whose samples are being prepared; `ready` is held until all of them are."""
-
-    query: Query
-    #: samples that are not prepared yet
-    remaining: int
-    ready: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.ready.acquire()
 
 
 class ThreadFilling:

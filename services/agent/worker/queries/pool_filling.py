@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from services.agent.worker.preparation.batch import Batch
 from services.agent.worker.preparation.pool import PreparationPool
-from services.agent.worker.queries.filling import POLL_S, Preparation
+from services.agent.worker.queries.being_prepared import POLL_S, Preparation
 from services.agent.worker.queries.prepared_spans import PreparedSteps
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from services.agent.errors import SAMPLE_ERRORS
 from services.agent.steps import Operator
-from services.agent.worker.answers.isolate_samples import UNUSABLE
 from services.agent.worker.queries.pipeline import Pipeline
 from services.agent.worker.queries.query import Tensor, put_sample
 
@@ -51,6 +51,6 @@ class SampleSteps:
                     number += 1
                 name = "batch"
                 put_sample(array, position, value)
-        except UNUSABLE as error:
+        except SAMPLE_ERRORS as error:
             return name, error
         return None
