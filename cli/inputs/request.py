@@ -10,7 +10,8 @@ import yaml
 from cli.failures import Misused
 from cli.inputs.manifests import name_or_manifest
 from mlscope.client.asynchronous import request_of
-from mlscope.client.scenario_texts import NoScenario, scenario_in
+from mlscope.client.errors import NoScenario
+from mlscope.client.scenario_texts import scenario_in
 from schemas.request import Evaluate
 
 

@@ -116,3 +116,12 @@ class StillRunning(ClientError):
         self.evaluation = evaluation
         self.waited_s = waited_s
         super().__init__(f"evaluation {evaluation} is still running after {waited_s:g} s")
+
+
+class NoScenario(ClientError):
+    """A text is no scenario."""
+
+    def __init__(self, text: str, part: str) -> None:
+        """Name the whole text, and the part that is no parameter."""
+        self.text, self.part = text, part
+        super().__init__(f"{text}: {part}: expected KEY=VALUE")

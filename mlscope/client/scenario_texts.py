@@ -5,17 +5,8 @@ from typing import Any
 
 import yaml
 
-from mlscope.client.errors import EvaluationRefused
+from mlscope.client.errors import EvaluationRefused, NoScenario
 from schemas.request import Refused
-
-
-class NoScenario(Exception):
-    """A text is no scenario."""
-
-    def __init__(self, text: str, part: str) -> None:
-        """Name the whole text, and the part that is no parameter."""
-        self.text, self.part = text, part
-        super().__init__(f"{text}: {part}: expected KEY=VALUE")
 
 
 def with_scenarios(fields: Mapping[str, Any]) -> dict[str, Any]:

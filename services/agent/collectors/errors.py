@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 from services.agent.errors import AgentError
 
@@ -47,3 +48,12 @@ def calling_collector(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # a binding raises exceptions of its own, a plug-in what it likes
         raise CollectorUnavailable(name, str(error) or type(error).__name__) from error
+
+
+class UploadRefused(Exception):
+    """A request can't be accepted."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        """Keep the status of the answer and the reason."""
+        self.status, self.reason = status, reason
+        super().__init__(reason)

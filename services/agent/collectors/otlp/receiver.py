@@ -16,6 +16,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 
 from mlscope.protobuf import bytes_field, varint_field
+from services.agent.collectors.errors import UploadRefused
 from services.agent.collectors.otlp.decoding import response, spans_in_json, spans_in_protobuf
 from services.agent.collectors.otlp.spans import TRACES_PATH, ExportedSpan
 
@@ -34,15 +35,6 @@ _READERS: Mapping[str, Callable[[bytes], list[ExportedSpan]]] = MappingProxyType
     {_PROTOBUF: spans_in_protobuf, _JSON: spans_in_json}
 )
 _log = logging.getLogger(__name__)
-
-
-class UploadRefused(Exception):
-    """A request can't be accepted."""
-
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        """Keep the status of the answer and the reason."""
-        self.status, self.reason = status, reason
-        super().__init__(reason)
 
 
 class Receiver:
