@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from mlscope.backup.archive import FORMAT, Contents, Reader, reading, writing
+from mlscope.backup.archive import FORMAT, Contents, reading, writing
 from mlscope.backup.database import check_database, load_database, save_database
 from mlscope.backup.errors import NewerBackup, NotEmpty
 from mlscope.bus.nats.admin import Admin
@@ -65,14 +65,10 @@ async def restore(settings: Settings, path: Path) -> Contents:
         try:
             if existing := set(await admin.stream_names()) & set(reader.contents.streams):
                 raise NotEmpty(f"the streams {', '.join(sorted(existing))}")
-            await _restore_streams(admin, reader)
+            for name, described in reader.contents.streams.items():
+                chunks = reader.chunks(f"streams/{name}", _CHUNK_BYTES)
+                await admin.restore_stream(name, described, chunks)
         finally:
             await admin.close()
         await asyncio.to_thread(load_database, address, reader)
         return reader.contents
-
-
-async def _restore_streams(admin: Admin, reader: Reader) -> None:
-    for name, described in reader.contents.streams.items():
-        chunks = reader.chunks(f"streams/{name}", _CHUNK_BYTES)
-        await admin.restore_stream(name, described, chunks)

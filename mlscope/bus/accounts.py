@@ -40,6 +40,7 @@ INSIDE = frozenset({"provisioner"})
 _DISCOVERY = "$SRV."
 _READ_BATCH = f"{JETSTREAM}.DIRECT.GET."
 _LIVE = (f"{ROOT}.{RESOURCES}.", f"{ROOT}.{WATCHED}.")
+"""How subjects begin whose messages are neither stored nor answered."""
 _PULL = f"{JETSTREAM}.CONSUMER.MSG.NEXT."
 
 
@@ -106,7 +107,7 @@ def crossing(
         services += [
             _service_of(name, subject, people.get(name))
             for subject in permission.publish
-            if not (is_inbox(subject) or _is_live(subject) or _is_of_itself(name, subject))
+            if not (is_inbox(subject) or subject.startswith(_LIVE) or _is_of_itself(name, subject))
         ]
         for subject in permission.subscribe:
             if subject.startswith((f"{REQUEST}.", f"{ASKED}.", _DISCOVERY)):
@@ -138,11 +139,6 @@ def _feeds(user: str, subject: str, permissions: Mapping[str, Permission]) -> li
         for name, permission in permissions.items()
         if name not in INSIDE and any(overlap(subject, right) for right in permission.publish)
     ]
-
-
-def _is_live(subject: str) -> bool:
-    """Tell whether messages on a `subject` are neither stored nor answered."""
-    return subject.startswith(_LIVE)
 
 
 def _is_of_itself(name: str, subject: str) -> bool:

@@ -83,10 +83,10 @@ def missing_parts(agent: Announcement, needs: Needs) -> Iterator[Lack]:
 
     An agent of release 0.1, which announces neither packages nor hubs, lacks nothing.
     """
-    facts = {fact.name: fact for fact in agent.packages or ()}
+    reasons = {fact.name: fact.reason for fact in agent.packages or ()}
     for name, needed_by in needs.packages.items():
-        if name in facts and facts[name].reason:
-            yield Lack(name, f"{needed_by} needs {name}: {facts[name].reason}")
+        if reason := reasons.get(name):
+            yield Lack(name, f"{needed_by} needs {name}: {reason}")
     if needs.hub_file and agent.has_hub is False:
         advice = f"; {RANDOM_ADVICE}" if needs.may_be_random else ""
         reason = f"no hub is set there for {needs.hub_file} (MLSCOPE_HUB_URL){advice}"
@@ -191,7 +191,8 @@ def running_of(model: ModelManifest, groups: Sequence[Alike]) -> Running:
 def _faults(agent: Announcement, model: ModelManifest, needs: Needs) -> Iterator[Lack]:
     """Yield why an agent cannot open one variant of a model."""
     name, constraint = model.framework.name, model.framework.version
-    versions = _versions_of(agent, name)
+    runtimes = [own for own in agent.runtimes if own.devices]
+    versions = [own.version for own in runtimes if own.framework.lower() == name.strip().lower()]
     if not versions:
         yield Lack(name, f"{name} is not installed{install_line(name)}")
         return
@@ -209,8 +210,3 @@ def _is_met(constraint: str, versions: Iterable[str]) -> bool:
     except BadConstraint:
         return False
     return any(satisfies(version, specifiers) for version in versions)
-
-
-def _versions_of(agent: Announcement, framework: str) -> list[str]:
-    name = framework.strip().lower()
-    return [own.version for own in agent.runtimes if own.devices and own.framework.lower() == name]

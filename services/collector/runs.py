@@ -64,8 +64,12 @@ def evolve(decisions: EvaluationDecisions, fact: Fact) -> EvaluationDecisions:
         case EvaluationRequested():
             return replace(decisions, requested_ns=fact.requested_ns)
         case EvaluationPlanned():
-            runs = (run for session in fact.plan.sessions for run in session.runs)
-            remote = frozenset(run.run for run in runs if run.pacing == "remote")
+            remote = frozenset(
+                run.run
+                for session in fact.plan.sessions
+                for run in session.runs
+                if run.pacing == "remote"
+            )
             return replace(decisions, plan=fact.plan, remote=remote)
         case RunStarted():
             return replace(

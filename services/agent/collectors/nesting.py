@@ -21,7 +21,10 @@ def nested(spans: Sequence[CollectedSpan]) -> list[CollectedSpan]:
     with_parents, open_places = [], list[int]()
     for place, span in enumerate(ordered):
         end_ns = span.start_ns + span.duration_ns
-        while open_places and not _contains(ordered[open_places[-1]], span.thread, end_ns):
+        while open_places:
+            outer = ordered[open_places[-1]]
+            if outer.thread == span.thread and end_ns <= outer.start_ns + outer.duration_ns:
+                break
             open_places.pop()
         with_parents.append(replace(span, parent=open_places[-1]) if open_places else span)
         if span.duration_ns:
@@ -39,8 +42,3 @@ def selected(
         span if span.parent < 0 else replace(span, parent=new_places.get(span.parent, -1))
         for span in (spans[place] for place in old_places)
     ]
-
-
-def _contains(outer: CollectedSpan, thread: int, end_ns: int) -> bool:
-    """Say whether a span of a thread that begins after `outer` ends within it."""
-    return outer.thread == thread and end_ns <= outer.start_ns + outer.duration_ns

@@ -109,12 +109,15 @@ def continuation_of(
     load does not begin like the shorter one is issued once.
     """
     rule, size = _rule_of(order, plan), load.batch_size
-    least, most = load.queries * rule.least, _most_blocks(load, rule) * load.queries
+    limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // size) // load.queries
+    least = load.queries * rule.least
+    most = load.queries * max(rule.least, min(rule.most, limit))
     if rule.interval == 0 and not rule.budget_s:
         most = least
     due_ns = _continued_due_ns(load, longer, most)
     if due_ns is None:
-        return Continuation(load, _issued_once(rule), load.queries)
+        once = rule.model_copy(update={"least": 1, "most": 1})
+        return Continuation(load, once, load.queries)
     if rule.budget_s:
         in_budget = int(np.searchsorted(due_ns, int(rule.budget_s * 1e9)))
         due_ns = due_ns[: max(least, in_budget)]
@@ -134,16 +137,6 @@ def _rule_of(order: WorkOrder, plan: RunPlan) -> Blocks:
     runs = sum(run.group == plan.group for run in order.session.runs)
     budget_s = min((rule.budget_s or math.inf) / runs, plan.timeout_s / 2)
     return rule.model_copy(update={"budget_s": budget_s})
-
-
-def _issued_once(rule: Blocks) -> Blocks:
-    return rule.model_copy(update={"least": 1, "most": 1})
-
-
-def _most_blocks(load: Load, rule: Blocks) -> int:
-    """Return how many blocks of a `load` fit the limits of remote loads, at most the rule's."""
-    limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // load.batch_size)
-    return max(rule.least, min(rule.most, limit // load.queries))
 
 
 def _continued_due_ns(
