@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from cli import container, exits
@@ -41,19 +42,7 @@ def agent(arguments: argparse.Namespace) -> int:
         memory_bytes=settings.worker_memory_bytes,
         roofs_folder=settings.data_folder / ROOFS,
     )
-    answered: Counter[str] = Counter()
-
-    def print_progress(fact: Fact) -> None:
-        match fact:
-            case QueriesAnswered():
-                answered[fact.run] += fact.count
-            case RunStarted():
-                print(f"{fact.run} started", file=sys.stderr)
-            case RunCompleted():
-                print(f"{fact.run} completed, {answered[fact.run]} queries", file=sys.stderr)
-            case RunFailed():
-                print(f"{fact.run} failed: {fact.error}: {fact.message}", file=sys.stderr)
-
+    print_progress = partial(_print_progress, Counter[str]())
     outcomes = run_plan(plan, arguments.out, resources, on_fact=print_progress)
     failed = sum(isinstance(outcome, RunFailed) for outcome in outcomes)
     print(f"{arguments.out}  {many(len(outcomes), 'run')}, {failed} failed")
@@ -67,3 +56,16 @@ def read_plan(path: Path) -> OfflinePlan:
         return parse(OfflinePlan, read_map(path))
     except MalformedMessage as error:
         raise Misused(f"{path}: {error}") from None
+
+
+def _print_progress(answered: Counter[str], fact: Fact) -> None:
+    """Print the begin and the end of a run; `answered` counts the queries of each."""
+    match fact:
+        case QueriesAnswered():
+            answered[fact.run] += fact.count
+        case RunStarted():
+            print(f"{fact.run} started", file=sys.stderr)
+        case RunCompleted():
+            print(f"{fact.run} completed, {answered[fact.run]} queries", file=sys.stderr)
+        case RunFailed():
+            print(f"{fact.run} failed: {fact.error}: {fact.message}", file=sys.stderr)

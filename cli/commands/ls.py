@@ -48,16 +48,21 @@ _KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raise Misused for an option that has no effect on the kind that is listed."""
+    for option, kinds in _KINDS_OF_OPTIONS.items():
+        if getattr(arguments, option) and arguments.kind not in kinds:
+            text = f"--{option.replace('_', '-')} applies to {' and '.join(kinds)}"
+            raise Misused(f"{text}, not to {arguments.kind}")
+
+
 async def ls(arguments: argparse.Namespace) -> int:
     """List evaluations, or one kind of the catalog.
 
     Raises Misused for an option of another kind, which would have no effect.
     """
     kind: str = arguments.kind
-    for option, kinds in _KINDS_OF_OPTIONS.items():
-        if getattr(arguments, option) and kind not in kinds:
-            text = f"--{option.replace('_', '-')} applies to {' and '.join(kinds)}"
-            raise Misused(f"{text}, not to {kind}")
+    _check_options(arguments)
     for_terminal: Callable[[Rows], Rows]
     async with client_of(arguments) as client:
         if kind == "evaluations":

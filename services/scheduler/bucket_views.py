@@ -129,10 +129,11 @@ class LeaseView:
             issuer = entry.key.removeprefix(_ISSUER_LEASE_KEY)
             self._issuers[issuer] = now_s if entry.value is None else float("inf")
             self._renewed_s[issuer] = self._heard_s
-            return
-        if not entry.key.startswith(_AGENT_LEASE_KEY):
-            return
-        agent = entry.key.removeprefix(_AGENT_LEASE_KEY)
+        elif entry.key.startswith(_AGENT_LEASE_KEY):
+            self._take_agent(entry.key.removeprefix(_AGENT_LEASE_KEY), entry)
+
+    def _take_agent(self, agent: str, entry: Entry) -> None:
+        """Note what an `agent` does and fetches, as the entry of its lease says."""
         self._busy.pop(agent, None)
         self._fetching_s.pop(agent, None)
         lease = _lease_of(entry)

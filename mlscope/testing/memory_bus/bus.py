@@ -25,6 +25,7 @@ from mlscope.bus.records import (
 from mlscope.bus.streams import BATCHES, store_of, stream_of
 from mlscope.testing.memory_bus.bucket import BucketState
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
+from mlscope.testing.memory_bus.durable import DurableState
 from mlscope.testing.memory_bus.intake import Intake
 from mlscope.testing.memory_bus.log import Log, MemoryMessage
 from mlscope.testing.memory_bus.objects import ObjectState
@@ -172,10 +173,7 @@ class MemoryBus:
         self, durable: str, *, batch: int = 1
     ) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield deliveries of a durable, up to `batch` at a time."""
-        try:
-            state = self._server.durables[durable]
-        except KeyError as error:
-            raise NotProvisioned(durable) from error
+        state = self._durable(durable)
         while not self._is_closed:
             if self._server.is_away:
                 await self._server.changed()
@@ -272,6 +270,12 @@ class MemoryBus:
         await self._reachable()
         return self._bucket(bucket).changes(after)
 
+    def _durable(self, name: str) -> DurableState:
+        try:
+            return self._server.durables[name]
+        except KeyError as error:
+            raise NotProvisioned(name) from error
+
     def _log(self, filter_subject: str) -> Log:
         name = stream_of(filter_subject)
         try:
@@ -323,12 +327,12 @@ class MemoryBus:
     async def acknowledged(self, durable: str) -> int:
         """Return the sequence up to which every message of a durable is acknowledged."""
         await self._reachable()
-        return self._server.durables[durable].acknowledged()
+        return self._durable(durable).acknowledged()
 
     async def backlog(self, durable: str) -> Backlog:
         """Return what a durable has still to do."""
         await self._reachable()
-        return self._server.durables[durable].backlog()
+        return self._durable(durable).backlog()
 
     async def wait_closed(self) -> None:
         """Return once the bus is closed."""

@@ -44,9 +44,12 @@ def cold_layers(frames: Frames) -> Table:
         rows += opened
         notes += _notes(cold, opened)
     notes = [*run_warnings(frames), *notes]
-    if not rows:
-        verdict = "No run of the scenario cold traced layers at level framework."
-        return make_table(ANALYSIS, rows, verdict, notes)
+    verdict = "No run of the scenario cold traced layers at level framework."
+    return make_table(ANALYSIS, rows, _verdict(rows) if rows else verdict, notes)
+
+
+def _verdict(rows: Sequence[_Row]) -> str:
+    """Return what the layers' weights are and cost, and which layer loses the most time."""
     sizes = _known(rows, "weight_bytes")
     weights = f"{shown(sum(sizes), 'By')} of weights" if sizes else "weights of unknown size"
     times = [
@@ -62,12 +65,9 @@ def cold_layers(frames: Frames) -> Table:
         question = "which layer loses the most time in its first run"
         doubt = slowest.doubt(question, lambda row: str(row["layer"]), ("run",))
         loss = format_time(slowest.row["extra"])
-        verdict += (
-            f"; {doubt}"
-            if doubt
-            else f"; {slowest.row['layer']} loses the most time in its first run, {loss}"
-        )
-    return make_table(ANALYSIS, rows, f"{verdict}.", notes)
+        lost = f"{slowest.row['layer']} loses the most time in its first run, {loss}"
+        verdict += f"; {doubt or lost}"
+    return f"{verdict}."
 
 
 def _known(rows: Sequence[_Row], name: str) -> list[Any]:

@@ -4,6 +4,8 @@ The pacer stamps a query just before it passes it to the worker; the time for th
 the query waits behind others, is in the columns `begun`.
 """
 
+from typing import Any
+
 from mlscope.counts import be, many
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
@@ -48,20 +50,23 @@ def lateness(frames: Frames) -> Table:
             "issued_per_s": spaced_hz(due, "issued_ns"),
         }
         rows.append(cells)
-    verdict = "No run had due times."
-    if rows:
-        worst = leader(rows, "p99")
-        where = f"the worst run ({worst.row['run']})"
-        if doubt := worst.doubt("which is the worst", lambda row: str(row["run"])):
-            where = f"every run ({doubt})"
-        early = sum(row["early"] for row in rows)
-        early_text = f"{many(early, 'query')} {be(early)} early" if early else "no query is early"
-        verdict = (
-            f"99 % of queries were issued within {format_time(worst.row['p99'])} of their due time "
-            f"in {where}; {early_text}."
-        )
+    verdict = _verdict(rows) if rows else "No run had due times."
     caveats = [f"{row['run']}: {row['early']} issued early" for row in rows if row["early"]]
     return make_table(ANALYSIS, rows, verdict, [*run_warnings(frames), *caveats])
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    """Return the worst lateness, and how many queries were early."""
+    worst = leader(rows, "p99")
+    where = f"the worst run ({worst.row['run']})"
+    if doubt := worst.doubt("which is the worst", lambda row: str(row["run"])):
+        where = f"every run ({doubt})"
+    early = sum(row["early"] for row in rows)
+    early_text = f"{many(early, 'query')} {be(early)} early" if early else "no query is early"
+    return (
+        f"99 % of queries were issued within {format_time(worst.row['p99'])} of their due time "
+        f"in {where}; {early_text}."
+    )
 
 
 ANALYSIS = Analysis(

@@ -1,5 +1,6 @@
 """Stages: the thirds of a model, with their share of its time, memory, FLOP and bytes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -38,23 +39,27 @@ def stages(frames: Frames) -> Table:
     """Return a row for each stage: the amounts of its layers, and the quantities it dominates."""
     works = works_of(frames)
     rows = [row for work in works for row in _stage_rows(work)]
-    verdict = no_layers(frames)
-    if rows:
-        run = rows[0]["run"]
-        latency = "time to launch" if works[0].is_launched else "latency"
-        latency = "kernel latency" if works[0].time_of == KERNELS else latency
-        dominated = [
-            f"most {row['dominates'].replace('latency', latency)} is in the {row['stage']}"
-            for row in rows[:3]
-            if row["dominates"]
-        ]
-        slowest = leader(rows[:3], "time")
-        question = f"which stage has most {latency}"
-        if doubt := slowest.doubt(question, lambda row: str(row["stage"])):
-            dominated.append(doubt)
-        verdict = f"In {run}, {'; '.join(dominated)}."
-        verdict = verdict if slowest.row["time"] else f"Layers of {run} took no time."
+    verdict = _verdict(rows, works[0]) if rows else no_layers(frames)
     return make_table(ANALYSIS, rows, verdict, list(work_warnings(frames, works)))
+
+
+def _verdict(rows: Sequence[dict[str, Any]], work: LayerWork) -> str:
+    """Return in which stage of the first run each quantity is largest."""
+    run = rows[0]["run"]
+    latency = "time to launch" if work.is_launched else "latency"
+    latency = "kernel latency" if work.time_of == KERNELS else latency
+    dominated = [
+        f"most {row['dominates'].replace('latency', latency)} is in the {row['stage']}"
+        for row in rows[:3]
+        if row["dominates"]
+    ]
+    slowest = leader(rows[:3], "time")
+    question = f"which stage has most {latency}"
+    if doubt := slowest.doubt(question, lambda row: str(row["stage"])):
+        dominated.append(doubt)
+    if not slowest.row["time"]:
+        return f"Layers of {run} took no time."
+    return f"In {run}, {'; '.join(dominated)}."
 
 
 def _stage_rows(work: LayerWork) -> list[dict[str, Any]]:
