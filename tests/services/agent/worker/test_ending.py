@@ -78,7 +78,7 @@ def test_a_session_closes_the_model_last_whatever_fails_before() -> None:
 @pytest.mark.timeout(120)
 def test_fifty_openings_free_each_thing_once(tmp_path: Path) -> None:
     """The interpreter ends as usual here: nothing of ours is freed by two owners."""
-    command = [sys.executable, "-m", "tests.services.agent.worker.reopening"]
+    command = [sys.executable, "-m", "tests.services.agent.link.shared_openings"]
     ended = subprocess.run(
         [*command, str(ROUNDS), str(tmp_path)],
         capture_output=True,

@@ -1,6 +1,6 @@
 """Opens and closes what a session shares, again and again, in a process that is to end well.
 
-`python -m tests.services.agent.worker.reopening ROUNDS FOLDER`: each round has a ring, an arena
+`python -m tests.services.agent.link.shared_openings ROUNDS FOLDER`: each round has a ring, an arena
 whose arrays are locked in memory and bound by a model, and the model's outputs, which outlive it.
 """
 
