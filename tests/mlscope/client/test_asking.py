@@ -7,10 +7,13 @@ from mlscope.bus.bus import Bus
 from mlscope.client import AsyncClient, CommandRefused, EvaluationRefused, NotAnswering
 from mlscope.client.asking import ask, ask_for, command_of
 from mlscope.client.connection import open_bus
-from mlscope.client.errors import Denied
+from mlscope.client.errors import Denied, NoBroker, OtherVersion
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.analysis import Tables
 from schemas.message import Command
-from schemas.request import Cancel, Evaluate, ShowCatalog
+from schemas.request import Accepted, Cancel, Evaluate, ShowCatalog
 from schemas.status import Catalog
+from tests.mlscope.client.answers import answering
 from tests.stories import E, StandIns
 
 
@@ -63,3 +66,28 @@ async def test_what_the_key_may_not_ask_is_denied(nats_server: NatsServer) -> No
         with pytest.raises(Denied) as raised:
             await ask(bus, Forbidden())
     assert raised.value.verb == "agent.a1.start"
+
+
+async def test_an_answer_of_another_shape_is_one_of_another_version(
+    server: MemoryServer, bus: Bus
+) -> None:
+    async with connect(server, "registry") as registry:
+        await answering(registry, ShowCatalog, lambda _: Accepted(evaluation=E))
+        with pytest.raises(
+            OtherVersion, match="install the same version on all machines"
+        ) as raised:
+            await ask_for(bus, ShowCatalog(), Tables)
+    assert raised.value.verb == "catalog"
+
+
+async def test_a_broker_that_is_not_there_is_told_from_a_service_that_is_not(
+    server: MemoryServer,
+) -> None:
+    async with connect(server, "requester", patience_s=0.0) as bus:
+        server.stop()
+        with pytest.raises(NoBroker, match="the message broker does not answer"):
+            await ask(bus, ShowCatalog())
+        server.start()
+        with pytest.raises(NotAnswering, match="no service answers") as raised:
+            await ask(bus, ShowCatalog())
+    assert not isinstance(raised.value, NoBroker)

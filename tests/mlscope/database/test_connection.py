@@ -1,7 +1,9 @@
 """One connection: opened when needed, anew after a loss, never left open."""
 
+import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -61,3 +63,42 @@ def test_closing_waits_for_the_transaction_under_way(database: Database) -> None
     worker.join()
     assert seen == [1]
     assert database._connection is None
+
+
+def _number(session: psycopg.Connection[Any]) -> int:
+    """Return the number of the session's process, as the server says it."""
+    row = session.execute("SELECT pg_backend_pid()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_what_only_reads_is_read_again_where_the_kept_connection_was_dead(
+    database: Database, database_url: str
+) -> None:
+    first = database.read(_number)
+    with psycopg.connect(database_url) as session:
+        session.execute("SELECT pg_terminate_backend(%s)", (first,))
+    assert database.read(_number) not in (0, first)
+
+
+def test_an_error_that_leaves_the_connection_is_not_tried_again(database: Database) -> None:
+    database.read(_number)
+    tries = []
+
+    def fail(session: psycopg.Connection[Any]) -> None:
+        tries.append(session)
+        session.execute("SET LOCAL statement_timeout = 1")
+        session.execute("SELECT pg_sleep(60)")
+
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        database.read(fail)
+    assert len(tries) == 1
+
+
+def test_a_server_that_is_not_there_is_asked_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    nowhere = Database(f"postgresql://nobody@127.0.0.1:{port}/none")
+    with pytest.raises(psycopg.OperationalError, match=str(port)):
+        nowhere.read(_number)
+    nowhere.close()
