@@ -224,7 +224,7 @@ async def look_on(story: Story, _: AsyncClient) -> None:
         place = f"/evaluations/{asked['evaluation']}"
         async with http.stream("GET", f"{place}/events") as events:
             told = "".join([text async for text in events.aiter_text()])
-        assert "evaluation.analyzed" in told
+        assert "evaluation.analyzed" in told, told
         figures = await http.get(f"http://127.0.0.1:{story.gateway_port}/metrics")
         assert 'mlscope_service_up{service="agent"} 1.0' in figures.text
         assert 'mlscope_durable_waiting{durable="spans",stream="TRACES"}' in figures.text
