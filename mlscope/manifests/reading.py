@@ -48,7 +48,9 @@ def read_manifest_text(
     if not isinstance(value, dict):
         raise ManifestFaulty(file, [Fault("", _abbreviated(value), "a map of fields", 1)])
     value = {"kind": kind, **value} if kind else value
-    path_faults = [*_field_faults(value), *_validation_faults(value)]
+    model = _KINDS.get(str(value.get("kind", "")))
+    unknown_fields = _unknown_fields(model, value, ()) if model is not None else ()
+    path_faults = [*unknown_fields, *_validation_faults(value)]
     manifest, changed = _checkable(value, path_faults)
     for fault in (fault for check in checks if manifest for fault in check(manifest)):
         parts = fault.field.split(".")
@@ -117,13 +119,6 @@ def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
                 raise ManifestFaulty(file, [Fault(field, repeated, "each field once", line)])
             first_lines[name] = line
             unvisited.append(((*path, name), item))
-
-
-def _field_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
-    """Yield the fields of a manifest that its kind does not have."""
-    model = _KINDS.get(str(value.get("kind", "")))
-    if model is not None:
-        yield from _unknown_fields(model, value, ())
 
 
 def _checkable(
