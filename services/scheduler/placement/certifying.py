@@ -51,5 +51,5 @@ def _note(run: RunPlan, rule: Blocks, shares: int) -> str:
     share = f", its share of {rule.budget_s:g} s" if shares > 1 else ""
     return (
         f"{head}, which take {needed / rate_hz:.3g} s at {rate_hz:g}/s; its budget is "
-        f"{budget_s:g} s{share}"
+        f"{budget_s:g} s{share}: raise rate_hz or budget_s"
     )

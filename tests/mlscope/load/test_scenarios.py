@@ -195,7 +195,7 @@ def test_parameters_may_be_as_large_or_small_as_they_say(
         ("online", 50, 1, None),
         ("batched", 20, 2, None),
         ("cold", 3, 1, None),
-        ("fixed_rate", 100, 0, 99 / 80),
+        ("fixed_rate", 100, 0, 99 / 20),
     ],
 )
 def test_a_scenario_without_parameters_is_as_its_text_says(
@@ -207,8 +207,8 @@ def test_a_scenario_without_parameters_is_as_its_text_says(
     assert (None if due_ns is None else due_ns[-1] * 1e-9) == pytest.approx(last_due_s)
 
 
-def test_poisson_arrivals_are_those_of_seed_1_at_80_hz_by_default() -> None:
-    assert _due(poisson({}, 1, 5)) == poisson_due_ns(80.0, 100, 1).tolist()
+def test_poisson_arrivals_are_those_of_seed_1_at_20_hz_by_default() -> None:
+    assert _due(poisson({}, 1, 5)) == poisson_due_ns(20.0, 100, 1).tolist()
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
