@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from schemas.exploration import Explore
 from schemas.message import Fact
+from schemas.price import SetPrice
 from schemas.request import (
     Cancel,
     Compare,
@@ -50,7 +51,7 @@ VERBS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
     {
         "viewer": _VIEWER,
         "requester": _REQUESTER,
-        "owner": (*_REQUESTER, PublishManifest.verb, WithdrawManifest.verb),
+        "owner": (*_REQUESTER, PublishManifest.verb, WithdrawManifest.verb, SetPrice.verb),
     }
 )
 """The commands that each role may send."""

@@ -248,7 +248,7 @@ class ShowCatalog(Command):
 
     verb = "catalog"
     kind: Literal[
-        "", "agent", "model", "framework", "dataset", "scenario", "hardware", "software"
+        "", "agent", "model", "framework", "dataset", "scenario", "hardware", "software", "price"
     ] = ""
     name: str = ""
     version: str = ""

@@ -17,6 +17,7 @@ from schemas.manifest import (
 )
 from schemas.message import Message
 from schemas.plan import Subject
+from schemas.price import Price
 from schemas.request import AgentReason, Evaluate, Visibility
 from schemas.values.identity import Token
 
@@ -186,7 +187,7 @@ class AgentStatus(Message):
 
 
 class Catalog(Message):
-    """Answer to `catalog`: the agents and manifests now."""
+    """Answer to `catalog`: the agents and manifests now, and prices by agent."""
 
     agents: tuple[AgentStatus, ...] = ()
     models: tuple[ModelManifest, ...] = ()
@@ -195,3 +196,5 @@ class Catalog(Message):
     scenarios: tuple[ScenarioManifest, ...] = ()
     hardware: tuple[HardwareManifest, ...] = ()
     software: tuple[SoftwareManifest, ...] = ()
+    #: also of agents that are gone
+    prices: dict[Token, Price] = Field(default_factory=dict)

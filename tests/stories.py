@@ -30,6 +30,7 @@ from schemas.level import Level
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
+from schemas.price import Price, PriceKept, SetPrice
 from schemas.request import (
     Accepted,
     AgentReason,
@@ -184,6 +185,7 @@ _SPEAKERS: Mapping[object, str] = {
 }
 _OWNERS = {
     "catalog": "registry",
+    "price": "registry",
     **dict.fromkeys(("tables", "compare", "explore"), "analyzer"),
 }
 
@@ -243,6 +245,7 @@ class StandIns:
             "evaluation": self._evaluation,
             "evaluations": self._evaluations,
             "catalog": self._catalog,
+            "price": self._price,
             "tables": self._tables,
             "compare": self._compare,
             "explore": self._explore,
@@ -326,6 +329,14 @@ class StandIns:
 
     async def _catalog(self, _: ReceivedCommand) -> bytes:
         return encode_body(Catalog(models=self.models, agents=self.agents, **self.catalog))
+
+    async def _price(self, asked: ReceivedCommand) -> bytes:
+        command = decode_body(SetPrice, asked.body)
+        dollars, kept = command.dollars_per_hour, dict(self.catalog.get("prices", {}))
+        kept.pop(command.agent, None)
+        new = {command.agent: Price(dollars_per_hour=dollars)} if dollars else {}
+        self.catalog["prices"] = {**kept, **new}
+        return encode_body(PriceKept(agent=command.agent, dollars_per_hour=dollars))
 
     async def _compare(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Compare, asked.body)

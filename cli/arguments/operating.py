@@ -121,7 +121,7 @@ def add_offline(commands: Parsers) -> None:
 
 def add_agents(commands: Parsers) -> None:
     """Add `agents` with its own commands, and `join`."""
-    agents = add_command(commands, "agents", "list, invite, drain, resume or revoke agents")
+    agents = add_command(commands, "agents", "list, invite, drain, resume, price or revoke agents")
     add_connection(agents)
     add_output(agents)
     actions = agents.add_subparsers(dest="action", metavar="COMMAND")
@@ -134,6 +134,10 @@ def add_agents(commands: Parsers) -> None:
     )
     _add_action(actions, "drain", "give an agent no new evaluations; it finishes those that it has")
     _add_action(actions, "resume", "give a drained agent evaluations again")
+    price = _add_action(actions, "price", "keep what an hour on an agent costs, for comparisons")
+    price.add_argument(
+        "dollars", type=float, nargs="?", metavar="DOLLARS", help="without it, forget the price"
+    )
     _add_action(actions, "revoke", "revoke an agent's key at once; its runs are repeated elsewhere")
     join = add_command(commands, "join", "join another machine's cluster and run an agent for it")
     join.add_argument(

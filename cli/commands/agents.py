@@ -5,6 +5,7 @@ import datetime as dt
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from cli import exits
@@ -18,10 +19,11 @@ from cli.inputs.operator import record_decision, tell_broker
 from cli.printing.output import rows_of, write_rows
 from mlscope.settings import Settings
 from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
+from schemas.price import Price
 from schemas.status import AgentStatus
 
 _OTHER_KEYS = {"revoked": ""}
-_COLUMNS = ("agent", "host", "state", "since", "version", "key")
+_COLUMNS = ("agent", "host", "state", "since", "version", "key", "price")
 
 
 async def agents(arguments: argparse.Namespace) -> int:
@@ -30,7 +32,7 @@ async def agents(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         catalog = await client.catalog(kind="agent")
     own = members.keys
-    announced = [_row(status, own) for status in catalog.agents]
+    announced = [_row(status, own, catalog.prices) for status in catalog.agents]
     unseen = own.keys() - {row["agent"] for row in announced}
     invited = members.invitations(time.time())
     rows = [
@@ -46,8 +48,9 @@ async def agents(arguments: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _row(status: AgentStatus, own: dict[str, str]) -> dict[str, str]:
+def _row(status: AgentStatus, own: dict[str, str], prices: Mapping[str, Price]) -> dict[str, str]:
     announcement = status.announcement
+    price = prices.get(announcement.agent)
     is_drained = status.is_drained and status.state == "live"
     return {
         "agent": announcement.agent,
@@ -56,6 +59,7 @@ def _row(status: AgentStatus, own: dict[str, str]) -> dict[str, str]:
         "since": _clock(status.since_ns / 1e9),
         "version": announcement.mlscope_version,
         "key": "own" if announcement.agent in own else _OTHER_KEYS.get(status.state, "shared"),
+        "price": f"${price.dollars_per_hour:g}/h" if price else "",
     }
 
 
@@ -138,6 +142,17 @@ async def revoke(arguments: argparse.Namespace) -> int:
     await record_decision(arguments, AgentRevoked(agent=agent))
     members.end_removal(agent)
     print(f"the key of {agent} no longer works")
+    return exits.OK
+
+
+async def price(arguments: argparse.Namespace) -> int:
+    """Keep what an hour on an agent costs, also on one that is gone; without it, forget it."""
+    async with client_of(arguments) as client:
+        await client.set_price(arguments.name, arguments.dollars)
+    if arguments.dollars is None:
+        print(f"{arguments.name} has no price")
+    else:
+        print(f"an hour on {arguments.name} costs ${arguments.dollars:g}")
     return exits.OK
 
 

@@ -16,6 +16,7 @@ from schemas.evaluation import EvaluationCancelled, EvaluationRequested
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
+from schemas.price import AgentPriced
 from schemas.subjects import ROOT, facts_of
 
 _COLUMNS = ("at", "who", "did", "what", "details")
@@ -38,6 +39,11 @@ def _limits(fact: PersonAdded) -> str:
     return ", ".join([fact.role, *(f"{name}: {most}" for name, most in limits.items() if most)])
 
 
+def _price(fact: AgentPriced) -> str:
+    dollars = fact.dollars_per_hour
+    return "no price" if dollars is None else f"${dollars:g} an hour"
+
+
 _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
     {
         EvaluationRequested: lambda fact: (
@@ -56,6 +62,7 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
         AgentDrained: lambda fact: (_OPERATOR, fact.agent, ""),
         AgentResumed: lambda fact: (_OPERATOR, fact.agent, ""),
         AgentRevoked: lambda fact: (_OPERATOR, fact.agent, ""),
+        AgentPriced: lambda fact: (fact.set_by or _USER, fact.agent, _price(fact)),
         ManifestPublished: lambda fact: (
             "",
             f"{fact.manifest.name}:{fact.manifest.version}",

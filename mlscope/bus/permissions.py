@@ -98,6 +98,7 @@ from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.encoding.message_index import COMMANDS
 from schemas.live.clock import CLOCK_SUBJECT
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
+from schemas.price import AgentPriced
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject
 from schemas.trace import Watch
@@ -201,6 +202,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             publish=(
                 fact_subject(AgentAnnounced),
                 fact_subject(AgentLost),
+                fact_subject(AgentPriced),
                 *all_facts("manifest"),
                 "$KV.catalog.*",
                 *read_stream("FLEET", "CATALOG", "KV_catalog", "KV_leases"),
@@ -215,7 +217,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *inboxes("registry"),
-                *requests_of_all("publish", "withdraw", "catalog"),
+                *requests_of_all("publish", "withdraw", "catalog", "price"),
                 CLOCK_SUBJECT,
                 *stored_facts("agent", "manifest"),
                 *changes_of_keys("catalog", "leases"),

@@ -32,6 +32,7 @@ from mlscope.old_names import accepting
 from schemas.analysis import Compared, Predictions
 from schemas.exploration import Explored
 from schemas.manifest import Manifest
+from schemas.price import SetPrice
 from schemas.request import (
     Accepted,
     Cancel,
@@ -154,6 +155,14 @@ class AsyncClient:
         """
         fields = {"kind": kind, "name": name, "version": version}
         await ask(self.bus, command_of(WithdrawManifest, fields))
+
+    async def set_price(self, agent: str, dollars_per_hour: float | None) -> None:
+        """Keep what an hour on an `agent` costs for comparisons of costs; None forgets it.
+
+        Raises CommandRefused.
+        """
+        fields = {"agent": agent, "dollars_per_hour": dollars_per_hour}
+        await ask(self.bus, command_of(SetPrice, fields))
 
     async def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, command_of
+from mlscope.client.prices import with_kept_prices
 from schemas.analysis import Compared, Prediction, Predictions
 from schemas.exploration import Explore, Explored
 from schemas.request import Compare, ShowPredictions
@@ -82,22 +83,26 @@ async def comparison_of(bus: Bus, first: str, second: str) -> Compared:
 async def figures_of(bus: Bus, evaluations: Sequence[str], **terms: Any) -> Compared:
     """Return the figures of two or more evaluations side by side.
 
-    `terms` are further fields of `Compare`: prices, most_latency_ns, most_cost, least_accuracy.
-    Raises CommandRefused, NotAnswering, Denied.
+    `terms` are further fields of `Compare`: prices (of other agents the kept ones count),
+    most_latency_ns, most_cost, least_accuracy. Raises CommandRefused, NotAnswering, Denied.
     """
     fields = dict(zip(("first", "second"), evaluations, strict=False))
     command = command_of(
         Compare, {**fields, "others": tuple(evaluations[2:]), "figures": True, **terms}
     )
+    command = await with_kept_prices(bus, command)
     return await ask_for(bus, command, Compared, timeout_s=_ANSWER_S)
 
 
 async def exploration_of(bus: Bus, table: str, **constraints: Any) -> Explored:
     """Return an exploration of many evaluations; without a `table` what there is to choose from.
 
-    `constraints` are further fields of `Explore`. Raises CommandRefused, NotAnswering, Denied.
+    `constraints` are further fields of `Explore`; kept prices count where it names none. Raises
+    CommandRefused, NotAnswering, Denied.
     """
     command = command_of(Explore, {"table": table, **constraints})
+    if table == "cost":
+        command = await with_kept_prices(bus, command)
     return await ask_for(bus, command, Explored, timeout_s=_ANSWER_S)
 
 

@@ -139,6 +139,13 @@ class Client:
         """
         self.wait_for(self._client.withdraw(kind, name, version))
 
+    def set_price(self, agent: str, dollars_per_hour: float | None) -> None:
+        """Keep what an hour on an `agent` costs for comparisons of costs; None forgets it.
+
+        Raises CommandRefused.
+        """
+        self.wait_for(self._client.set_price(agent, dollars_per_hour))
+
     def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
         return self.wait_for(self._client.tables(evaluation, *names))

@@ -30,6 +30,7 @@ from schemas.exploration import Explore
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
+from schemas.price import AgentPriced, SetPrice
 from schemas.request import (
     Cancel,
     Compare,
@@ -74,6 +75,7 @@ _FACTS: tuple[type[Fact], ...] = (
     AgentDrained,
     AgentResumed,
     AgentRevoked,
+    AgentPriced,
     ManifestPublished,
     ManifestWithdrawn,
     LetterBuried,
@@ -97,6 +99,7 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
             ShowCatalog,
             PublishManifest,
             WithdrawManifest,
+            SetPrice,
             ShowTables,
             ShowPredictions,
             Compare,

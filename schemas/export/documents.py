@@ -17,6 +17,7 @@ from schemas.export.manifest_schema import manifest_schema
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import VERSION, Envelope, Fact, Message
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
+from schemas.price import PriceKept
 from schemas.reference import ReferenceLog
 from schemas.request import Accepted, CatalogChanged, Refused
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
@@ -36,6 +37,7 @@ ANSWERS: Mapping[str, type[Message]] = {
     "catalog": Catalog,
     "publish": CatalogChanged,
     "withdraw": CatalogChanged,
+    "price": PriceKept,
     "tables": Tables,
     "predictions": Predictions,
     "compare": Compared,

@@ -1,16 +1,21 @@
 """Requests of the gateway to the other services, over the bus."""
 
 import asyncio
+from collections.abc import Mapping
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, whole_tables
 from mlscope.client.errors import CommandRefused, NoBroker, NoSuchTable, NotAnswering, OtherVersion
+from mlscope.client.prices import with_kept_prices
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of as status_of_record
-from schemas.analysis import Predictions, Table, Tables
+from schemas.analysis import Compared, Predictions, Table, Tables
+from schemas.encoding.codec import parse
 from schemas.exploration import Explore, Explored
 from schemas.manifest import ModelManifest
+from schemas.price import PriceKept, SetPrice
 from schemas.request import (
+    Compare,
     ListEvaluations,
     Refused,
     ShowCatalog,
@@ -106,8 +111,30 @@ async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
 
 
 async def explored(bus: Bus, command: Explore) -> Explored:
-    """Return an exploration of many evaluations. Raises CommandRefused, NotAnswering."""
+    """Return an exploration of many evaluations; in costs, kept prices count too.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    if command.table == "cost":
+        command = await with_kept_prices(bus, command)
     return await ask_for(bus, command, Explored, timeout_s=30.0)
+
+
+async def compared(bus: Bus, command: Compare) -> Compared:
+    """Return the figures of several evaluations side by side; kept prices count too.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    command = await with_kept_prices(bus, command)
+    return await ask_for(bus, command, Compared, timeout_s=60.0)
+
+
+async def price_kept(bus: Bus, fields: Mapping[str, object]) -> PriceKept:
+    """Keep what the `fields` of a `SetPrice` say, as whoever asks over `bus` wants it.
+
+    Raises MalformedMessage, CommandRefused, NotAnswering.
+    """
+    return await ask_for(bus, parse(SetPrice, dict(fields)), PriceKept)
 
 
 async def predictions_of(bus: Bus, command: ShowPredictions) -> Predictions:

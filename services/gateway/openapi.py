@@ -10,6 +10,7 @@ from schemas.analysis import Compared, Predictions, Table, Tables
 from schemas.exploration import Explored
 from schemas.export.contract_schema import ContractSchema
 from schemas.message import VERSION, Message
+from schemas.price import PriceKept
 from schemas.request import (
     Accepted,
     CatalogChanged,
@@ -42,6 +43,7 @@ _MODELS: tuple[type[Message], ...] = (
     Catalog,
     PublishManifest,
     CatalogChanged,
+    PriceKept,
     TraceOverview,
     SpanDetails,
     Predictions,
@@ -227,6 +229,7 @@ def _catalog_paths() -> dict[str, Any]:
             )
         },
         **_exploration_paths(),
+        **_price_paths(),
         "/api/status": {"get": _operation("services, and how far each is behind", None, [])},
         "/api/models": {"get": _operation("all models", Catalog, _query("runnable"))},
         "/api/models/{name}": {
@@ -252,6 +255,24 @@ def _catalog_paths() -> dict[str, Any]:
         },
         "/api/manifests/{kind}/{name}/{version}": {
             "delete": _operation("remove a manifest from the catalog", CatalogChanged, manifest)
+        },
+    }
+
+
+def _price_paths() -> dict[str, Any]:
+    agent = {**_path_parameter("agent"), "description": "an agent's id"}
+    keeping = _operation("keep what an hour on an agent costs", PriceKept, [agent])
+    body = {
+        "type": "object",
+        "required": ["dollars_per_hour"],
+        "properties": {"dollars_per_hour": {"type": "number", "exclusiveMinimum": 0}},
+    }
+    content = {"application/json": {"schema": body}}
+    return {
+        "/api/prices": {"get": _operation("prices by agent, and who set them", Catalog, [])},
+        "/api/prices/{agent}": {
+            "put": {**keeping, "requestBody": {"required": True, "content": content}},
+            "delete": _operation("keep no price of an agent", PriceKept, [agent]),
         },
     }
 

@@ -138,6 +138,7 @@ def _pages() -> list[Route]:
         Route("/new", new.act, methods=["POST"]),
         Route("/agents", agents.agents),
         Route("/agents/{agent}", agents.agent),
+        Route("/agents/{agent}/price", agents.price, methods=["POST"]),
         Route("/frameworks", frameworks.frameworks),
         Route("/datasets", datasets.datasets),
         Route("/datasets/{name:path}/{version}", datasets.dataset),

@@ -1,7 +1,7 @@
-"""The registry's answers to the commands `catalog`, `publish` and `withdraw`."""
+"""The registry's answers to the commands `catalog`, `publish`, `withdraw` and `price`."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, Conflict
@@ -12,6 +12,7 @@ from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import Manifest
 from schemas.message import Fact, Message, derived_id
+from schemas.price import AgentPriced, PriceKept, SetPrice
 from schemas.request import (
     CatalogChanged,
     PublishManifest,
@@ -19,12 +20,13 @@ from schemas.request import (
     ShowCatalog,
     WithdrawManifest,
 )
-from schemas.subjects import ROOT, manifest_key
-from services.registry.decide import decide_publish, decide_withdraw, names_of
+from schemas.subjects import ROOT, asker_of, manifest_key, subject_of
+from services.registry.decide import decide_price, decide_publish, decide_withdraw, names_of
 from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState, catalog_of, digest_of, evolve_or_pass_over
 
 _MOST_TRIES = 8
+_Answer = TypeVar("_Answer", CatalogChanged, PriceKept)
 _Decided = tuple[CatalogChanged, Fact | None]
 
 
@@ -57,6 +59,9 @@ class RegistryCommands:
                 return await self.publish(decode_body(PublishManifest, command.body).manifest)
             if verb == WithdrawManifest.verb:
                 return await self.withdraw(decode_body(WithdrawManifest, command.body))
+            if verb == SetPrice.verb:
+                asker = asker_of(command.subject)
+                return await self.keep_price(decode_body(SetPrice, command.body), asker.name)
             selection = decode_body(ShowCatalog, command.body)
         except MalformedMessage as error:
             return malformed(error)
@@ -94,22 +99,42 @@ class RegistryCommands:
 
         return await self._change(key, decide)
 
+    async def keep_price(self, command: SetPrice, set_by: str = "") -> PriceKept:
+        """Keep the price of an agent as `set_by` asks. Raises ManifestRefused, BusError."""
+        agent = command.agent
+
+        def decide(state: RegistryState) -> tuple[PriceKept, Fact | None]:
+            others = len(self._folded.state.prices)
+            return decide_price(state.prices.get(agent), others, command, set_by)
+
+        story = subject_of(AgentPriced(agent=agent))
+        return await self._decide(story, decide, lambda last: self._folded.reached(fleet=last))
+
     async def _change(
         self, key: str, decide: Callable[[RegistryState], _Decided]
     ) -> CatalogChanged:
-        """Record the fact decided from a manifest's story; decide again after a conflict."""
+        """Record the fact decided from a manifest's story."""
+        story = f"{ROOT}.manifest.{key}.>"
+        return await self._decide(story, decide, lambda last: self._folded.reached(catalog=last))
 
-        async def once() -> CatalogChanged:
+    async def _decide(
+        self,
+        story: str,
+        decide: Callable[[RegistryState], tuple[_Answer, Fact | None]],
+        reached: Callable[[int], Awaitable[None]],
+    ) -> _Answer:
+        """Record the fact decided from a story; decide again after a conflict."""
+
+        async def once() -> _Answer:
             # From the log itself, because the own state may be behind it.
-            story = await self._bus.read(_story(key))
             state, last = RegistryState(), 0
-            for recorded in story:
+            for recorded in await self._bus.read(story):
                 state, last = evolve_or_pass_over(state, recorded)[0], recorded.sequence
             answer, fact = decide(state)
             if fact is not None:
-                fact_id = derived_id(f"{key} after {last}", fact.schema_name(), digest_of(fact))
-                sequence = await self._bus.publish(fact, id=fact_id, expected=(_story(key), last))
-                await self._folded.reached(catalog=sequence)
+                fact_id = derived_id(f"{story} after {last}", fact.schema_name(), digest_of(fact))
+                sequence = await self._bus.publish(fact, id=fact_id, expected=(story, last))
+                await reached(sequence)
             return answer
 
         for _ in range(_MOST_TRIES - 1):
@@ -118,10 +143,6 @@ class RegistryCommands:
             except Conflict:
                 continue
         return await once()
-
-
-def _story(key: str) -> str:
-    return f"{ROOT}.manifest.{key}.>"
 
 
 def malformed(error: MalformedMessage) -> Refused:

@@ -13,9 +13,13 @@ from schemas.manifest import (
     ManifestWithdrawn,
     ScenarioManifest,
 )
+from schemas.price import AgentPriced, Price, PriceKept, SetPrice
 from schemas.request import CatalogChanged, Refused, WithdrawManifest
 from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState, digest_of
+
+MOST_PRICES = 4096
+"""Agents whose prices are kept."""
 
 
 def decide_publish(
@@ -51,6 +55,25 @@ def decide_publish(
     if current is None:
         return answer, ManifestPublished(manifest=manifest, digest=digest)
     return answer.model_copy(update={"repeated": True}), None
+
+
+def decide_price(
+    current: Price | None, others: int, command: SetPrice, set_by: str
+) -> tuple[PriceKept, AgentPriced | None]:
+    """Return the answer to `price` and the fact that makes it true, None if it is already.
+
+    `current` is the price that the agent of the `command` has, `others` how many agents have one;
+    `set_by` is who asks. Raises ManifestRefused.
+    """
+    dollars = command.dollars_per_hour
+    answer = PriceKept(agent=command.agent, dollars_per_hour=dollars)
+    if dollars == (current.dollars_per_hour if current else None):
+        return answer.model_copy(update={"repeated": True}), None
+    if current is None and others >= MOST_PRICES:
+        message = f"{MOST_PRICES} agents have prices: forget one that is not needed any more"
+        raise ManifestRefused(Refused(error="exhausted", message=message, field="agent"))
+    fact = AgentPriced(agent=command.agent, dollars_per_hour=dollars, set_by=set_by)
+    return answer, fact
 
 
 def _check(manifest: Manifest) -> None:

@@ -23,6 +23,7 @@ from schemas.encoding.codec import encode_body
 from schemas.live.clock import CLOCK_SUBJECT, ClockRead
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
+from schemas.price import SetPrice
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
 from schemas.subjects import facts_of
 from services.registry.bucket import CatalogBucket
@@ -111,7 +112,7 @@ class Registry:
         await self._publish_shipped()
         self._is_publishing = False
         await self._write_bucket()
-        commands = (ShowCatalog, PublishManifest, WithdrawManifest)
+        commands = (ShowCatalog, PublishManifest, WithdrawManifest, SetPrice)
         for command in commands:
             await answer_all(self._bus, command, self._answers.answer, queue="registry")
         await self._bus.answer(CLOCK_SUBJECT, read_clock, queue="registry")

@@ -24,6 +24,7 @@ from schemas.agent import (
 )
 from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact, Message
+from schemas.price import AgentPriced, Price
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import manifest_key
 
@@ -40,12 +41,14 @@ class Memory:
 class RegistryState:
     """Agents by id, manifests by key, and the last sequence folded of each stream.
 
-    `withdrawn` holds, by key, the digest of a manifest when it was withdrawn.
+    `withdrawn` holds, by key, the digest of a manifest when it was withdrawn; `prices`, by agent,
+    what an hour costs, also of agents that are forgotten: their figures stay.
     """
 
     agents: Mapping[str, AgentStatus] = field(default_factory=lambda: MappingProxyType({}))
     manifests: Mapping[str, Manifest] = field(default_factory=lambda: MappingProxyType({}))
     withdrawn: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     fleet_sequence: int = 0
     catalog_sequence: int = 0
     memory: Memory = Memory()
@@ -144,6 +147,18 @@ def _decided(state: RegistryState, recorded: Recorded) -> RegistryState:
     return replace(state, agents={**state.agents, fact.agent: current.model_copy(update=changes)})
 
 
+def _priced(state: RegistryState, recorded: Recorded) -> RegistryState:
+    fact = recorded.fact
+    assert isinstance(fact, AgentPriced)
+    others = {agent: price for agent, price in state.prices.items() if agent != fact.agent}
+    if fact.dollars_per_hour is None:
+        return replace(state, prices=others)
+    price = Price(
+        dollars_per_hour=fact.dollars_per_hour, set_by=fact.set_by, since_ns=recorded.at_ns
+    )
+    return replace(state, prices={**others, fact.agent: price})
+
+
 def _published(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, ManifestPublished)
@@ -174,6 +189,7 @@ _STEPS: Mapping[type[Fact], Callable[[RegistryState, Recorded], RegistryState]] 
         AgentDrained: _decided,
         AgentResumed: _decided,
         AgentRevoked: _decided,
+        AgentPriced: _priced,
         ManifestPublished: _published,
         ManifestWithdrawn: _withdrawn,
     }
@@ -242,4 +258,9 @@ def catalog_of(state: RegistryState, kind: str = "", name: str = "", version: st
         scenarios=selected("scenario"),
         hardware=selected("hardware"),
         software=selected("software"),
+        prices={
+            agent: price
+            for agent, price in state.prices.items()
+            if kind in ("", "agent", "price") and name in ("", agent)
+        },
     )

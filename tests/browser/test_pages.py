@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Match
 from mlscope.bus.bus import Bus
 from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
 from schemas.manifest import DatasetManifest, FrameworkManifest, Sample, ScenarioManifest
+from schemas.price import Price
 from schemas.request import Evaluate
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
@@ -74,6 +75,7 @@ async def house(running: Running, standing: StandIns) -> Running:
     """Return a gateway that has something to show on every page."""
     standing.agents = (an_agent(), an_agent("a" * 64, state="lost"))
     standing.catalog = {
+        "prices": {"a1": Price(dollars_per_hour=3.06, set_by="ada", since_ns=1)},
         "datasets": (
             DatasetManifest(name="photos", samples=(Sample(path="x/" + "long" * 40 + ".jpg"),)),
         ),

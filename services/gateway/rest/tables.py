@@ -5,10 +5,8 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mlscope.client.asking import ask_for
 from mlscope.client.errors import NoSuchTable
-from schemas.analysis import Compared
-from services.gateway.bus_requests import table_of, tables_of
+from services.gateway.bus_requests import compared, table_of, tables_of
 from services.gateway.query_parameters import JSON, check_is_plain, figures_of, form_of
 from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import as_file, as_json
@@ -54,8 +52,8 @@ async def show_table(request: Request) -> Response:
 async def compare(request: Request) -> Response:
     """GET /api/compare?evaluation=ID&evaluation=ID: the figures of several evaluations."""
     command = figures_of(request.query_params.multi_items())
-    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
-    return as_json(compared.model_dump(mode="json"))
+    answer = await compared(bus_of(request), command)
+    return as_json(answer.model_dump(mode="json"))
 
 
 async def compared_table(request: Request) -> Response:
@@ -70,10 +68,10 @@ async def compared_table(request: Request) -> Response:
     formats = [pair for pair in query if pair[0] == "format"]
     form = form_of(suffix, formats, request.headers.get("accept", ""))
     command = figures_of([pair for pair in query if pair[0] != "format"])
-    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
-    matching = [table for table in compared.tables if table.name == name]
+    answer = await compared(bus_of(request), command)
+    matching = [table for table in answer.tables if table.name == name]
     if not matching:
-        raise NoSuchTable(name, tuple(table.name for table in compared.tables))
+        raise NoSuchTable(name, tuple(table.name for table in answer.tables))
     if form != JSON:
         return await asyncio.to_thread(as_file, matching[0], form)
     return as_json(matching[0].model_dump(mode="json"))

@@ -7,12 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.bus.bus import Bus
-from mlscope.client.asking import ask_for
 from mlscope.client.errors import ClientError
-from schemas.analysis import Compared, Table
+from schemas.analysis import Table
 from schemas.request import ListEvaluations
 from schemas.status import EvaluationStatus
-from services.gateway.bus_requests import evaluations, status_of, tables_of
+from services.gateway.bus_requests import compared, evaluations, status_of, tables_of
 from services.gateway.charts.figures import figure_of
 from services.gateway.pages.comparing.compare import (
     Part,
@@ -113,9 +112,9 @@ async def _parts(
     """Return the compared tables with their charts, and the caveats that they share."""
     query = [("evaluation", status.evaluation) for status in statuses]
     command = figures_of([*query, *query_of_terms(terms)])
-    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
-    sections, caveats = sections_of(compared, letters, query_of(command))
-    tables = {table.name: named(table, letters) for table in compared.tables}
+    answer = await compared(bus_of(request), command)
+    sections, caveats = sections_of(answer, letters, query_of(command))
+    tables = {table.name: named(table, letters) for table in answer.tables}
     pictures = request.app.state.pictures
     charted = [named_by_letter(tables[section.name]) for section in sections]
     charts = [await figure_of(pictures, table) for table in charted]

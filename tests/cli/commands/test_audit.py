@@ -15,6 +15,7 @@ from schemas.evaluation import EvaluationCancelled, EvaluationRequested
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
+from schemas.price import AgentPriced
 from schemas.request import Evaluate
 from tests.cli.in_process import arguments
 from tests.services.registry.samples import a_model, an_announcement
@@ -33,6 +34,7 @@ FACTS: tuple[Fact, ...] = (
     AgentDrained(agent="a1"),
     AgentResumed(agent="a1"),
     AgentRevoked(agent="a1"),
+    AgentPriced(agent="a1", dollars_per_hour=3.06, set_by="ada"),
     ManifestPublished(manifest=a_model(), digest="d"),
     ManifestWithdrawn(kind="model", name="m", version="1.0.0"),
     PersonRemoved(person="bob"),
@@ -77,6 +79,7 @@ async def test_every_action_has_its_person_its_object_and_its_details(
         ["operator", "agent.drained", "a1", ""],
         ["operator", "agent.resumed", "a1", ""],
         ["operator", "agent.revoked", "a1", ""],
+        ["ada", "agent.priced", "a1", "$3.06 an hour"],
         ["", "manifest.published", "m:1.0.0", "model"],
         ["", "manifest.withdrawn", "m:1.0.0", "model"],
         ["operator", "person.removed", "bob", ""],
@@ -86,11 +89,12 @@ async def test_every_action_has_its_person_its_object_and_its_details(
 @pytest.mark.usefixtures("log")
 async def test_one_person_and_the_newest_actions(capsys: pytest.CaptureFixture[str]) -> None:
     of_ada = await rows(capsys, "--by", "ada")
-    assert [row[1] for row in of_ada] == ["evaluation.requested", "evaluation.cancelled"]
-    assert await rows(capsys, "--by", "ada", "--limit", "1") == of_ada[1:]
+    asked = ["evaluation.requested", "evaluation.cancelled", "agent.priced"]
+    assert [row[1] for row in of_ada] == asked
+    assert await rows(capsys, "--by", "ada", "--limit", "1") == of_ada[2:]
     assert [row[1] for row in await rows(capsys, "--limit", "2")] == [
         "manifest.withdrawn",
         "person.removed",
     ]
-    assert len(await rows(capsys, "--limit", "0")) == 12
+    assert len(await rows(capsys, "--limit", "0")) == 13
     assert await rows(capsys, "--by", "nobody") == []

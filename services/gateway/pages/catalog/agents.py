@@ -7,6 +7,7 @@ from typing import ClassVar
 from mlscope.counts import many
 from mlscope.quantities import shown
 from schemas.agent import Accelerator, Hardware
+from schemas.price import Price
 from schemas.run import Ceiling
 from schemas.status import AgentStatus, EvaluationStatus
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head
@@ -106,6 +107,8 @@ class AgentView:
 
     row: AgentRow
     history: Sequence[EvaluationRow]
+    #: what an hour on it costs, None where nobody said
+    price: Price | None = None
     template: ClassVar[str] = "agent.html"
     heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
 
