@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mlscope.accuracy import Comparison
+from mlscope.accuracy import Comparison, Outcome
 from mlscope.accuracy.comparison import AGREEMENT
 from mlscope.counts import be, many
 from schemas.analysis import Column, Table
@@ -32,20 +32,7 @@ def overall_table(first: Side, second: Side, comparisons: Mapping[str, Compariso
         for output, comparison in comparisons.items()
         for outcome in comparison.outcomes.values()
     ]
-    rows = [
-        (
-            output,
-            outcome.name,
-            outcome.value,
-            outcome.interval.low if outcome.interval else None,
-            outcome.interval.high if outcome.interval else None,
-            outcome.n,
-            outcome.excluded,
-            outcome.method,
-            "; ".join(outcome.caveats),
-        )
-        for output, outcome in outcomes
-    ]
+    rows = [_overall_row(output, outcome) for output, outcome in outcomes]
     agreements = [outcome for _, outcome in outcomes if outcome.name == AGREEMENT]
     samples = len(first.predictions.keys() & second.predictions.keys())
     verdict = f"{many(samples, 'sample')} {be(samples)} in both."
@@ -59,6 +46,13 @@ def overall_table(first: Side, second: Side, comparisons: Mapping[str, Compariso
         rows=tuple(rows),
         verdict=verdict,
     )
+
+
+def _overall_row(output: str, outcome: Outcome) -> tuple[object, ...]:
+    low, high = (outcome.interval.low, outcome.interval.high) if outcome.interval else (None, None)
+    counts = outcome.n, outcome.excluded
+    caveats = "; ".join(outcome.caveats)
+    return output, outcome.name, outcome.value, low, high, *counts, outcome.method, caveats
 
 
 def sample_table(first: Side, comparisons: Mapping[str, Comparison]) -> Table:

@@ -66,12 +66,9 @@ async def test_a_step_of_the_databases_clock_gives_up_no_batch(
         looks.put_nowait(within_s)
         return False
 
-    announcing = asyncio.create_task(recorder.announce(60.0, was_behind))
-    async with asyncio.timeout(30):
+    async with running(recorder.announce(60.0, was_behind)):
         assert [await looks.get() for _ in range(3)] == [60.0] * 3
-    assert await bus.read(facts_of(RunIncomplete)) == []
-    announcing.cancel()
-    await asyncio.wait([announcing])
+        assert await bus.read(facts_of(RunIncomplete)) == []
 
 
 async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
@@ -126,15 +123,12 @@ async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: AttemptR
     async with aclosing(bus.deliveries("spans", batch=2)) as deliveries:
         stored, unstored = await anext(deliveries)
         await stored.ack()
-        making_room = asyncio.create_task(recorder.make_room(0.01))
-        async with asyncio.timeout(30):
+        async with running(recorder.make_room(0.01)):
             while len(left := await bus.read(traces)) == 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        assert [each.sequence for each in left] == [unstored.recorded.sequence]
-        assert await bus.read(traces) == left
-    making_room.cancel()
-    await asyncio.wait([making_room])
+            await asyncio.sleep(0.1)
+            assert [each.sequence for each in left] == [unstored.recorded.sequence]
+            assert await bus.read(traces) == left
 
 
 @contextlib.asynccontextmanager

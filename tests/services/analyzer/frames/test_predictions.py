@@ -209,12 +209,8 @@ def test_a_pool_has_the_first_answer_of_each_sample_in_the_datasets_order() -> N
         a_run([[0, 4, [CAT]], [1, 2, [CAT]], [2, 3, [CAT]]]),
         a_run([[0, 4, [dog]], [1, 2, [CAT]], [2, 3, [surer]], [3, 9, [CAT]]]),
     )
-    assert [(each.sample, each.run) for each in pool.answers] == [
-        (2, "r0"),
-        (3, "r0"),
-        (4, "r0"),
-        (9, "r1"),
-    ]
+    by_sample = {answer.sample: answer.run for answer in pool.answers}
+    assert list(by_sample.items()) == [(2, "r0"), (3, "r0"), (4, "r0"), (9, "r1")]
     # Sample 4 got another label, sample 3 only another probability.
     assert (pool.compared, pool.differing) == (3, {4: True, 3: False})
     assert pool.row.run == "r0"
