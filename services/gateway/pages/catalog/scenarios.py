@@ -79,13 +79,18 @@ def drawing_of(manifest: ScenarioManifest) -> Drawing | None:
         load = scenario_named(manifest.name)(manifest.parameters, 1, _SAMPLES)
     except LoadError:
         return None
-    if load.due_ns is not None:
-        window_ns = min(_WINDOW_NS, int(load.due_ns[-1]) + 1)
-        due_ns = load.due_ns[load.due_ns < window_ns][:_MOST_MARKS]
-        caption = f"Due times of the first {window_ns / 1e9:.3g} s: {len(due_ns)} queries"
-        return Drawing(marks=[float(time_ns) / window_ns for time_ns in due_ns], caption=caption)
+    if load.due_ns is None:
+        return _closed_loop(load.concurrency)
+    window_ns = min(_WINDOW_NS, int(load.due_ns[-1]) + 1)
+    due_ns = load.due_ns[load.due_ns < window_ns][:_MOST_MARKS]
+    caption = f"Due times of the first {window_ns / 1e9:.3g} s: {len(due_ns)} queries"
+    return Drawing(marks=[float(time_ns) / window_ns for time_ns in due_ns], caption=caption)
+
+
+def _closed_loop(concurrency: int) -> Drawing:
+    """Return the order of queries of which `concurrency` are in flight at a time."""
     # Queries of a row are back to back; rows are shifted so that they take turns.
-    rows, width = min(load.concurrency, _ROWS), 1 / _BLOCKS
+    rows, width = min(concurrency, _ROWS), 1 / _BLOCKS
     starts = [[(n + row / rows) * width for n in range(_BLOCKS)] for row in range(rows)]
     return Drawing(
         blocks=[
@@ -93,5 +98,5 @@ def drawing_of(manifest: ScenarioManifest) -> Drawing | None:
             for of_row in starts
         ],
         caption="Each query is issued when one before it is answered"
-        + (f", {load.concurrency} at a time" if load.concurrency > 1 else ""),
+        + (f", {concurrency} at a time" if concurrency > 1 else ""),
     )
