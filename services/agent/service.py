@@ -144,8 +144,8 @@ class Agent:
             labels=settings.agent_labels,
             predictors=settings.agent_predictors,
             allowances=self._allowances,
-            has_hub=bool(settings.hub_url),
         )
+        described = described.model_copy(update={"has_hub": bool(settings.hub_url)})
         described = limited_to(described, self._models)
         described = await asyncio.to_thread(self._roofs.added_to, described)
         fact = AgentAnnounced(agent=self.id, announcement=described)

@@ -42,13 +42,12 @@ def announcement(
     labels: Mapping[str, str] | None = None,
     predictors: tuple[str, ...] = (),
     allowances: Allowances = DEFAULT_ALLOWANCES,
-    has_hub: bool | None = None,
 ) -> Announcement:
     """Return the announcement of an `agent`'s start, its `incarnation`.
 
     `image` is the container image it runs in, `labels` are its owner's, `predictors` limits the
-    frameworks it offers, `allowances` are what models may use, and `has_hub` says whether a model
-    hub is set.
+    frameworks it offers, and `allowances` are what models may use. Whether a model hub is set is
+    the caller's to add.
     """
     hardware = hardware_with_declared(this_machine(), predictors)
     return Announcement(
@@ -62,7 +61,6 @@ def announcement(
         allows_inline_python=allowances.inline is not None,
         builders=tuple(allowances.builders),
         packages=tuple(package_facts(allowances.builders)),
-        has_hub=has_hub,
         remote_hosts=allowances.remote_hosts,
         mlscope_version=package_version("mlscope"),
         python_version=platform.python_version(),
