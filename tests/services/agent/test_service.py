@@ -462,7 +462,7 @@ async def test_waiting_at_the_agent_is_in_a_query_s_span(scheduler: Scheduler) -
 async def test_past_the_bound_a_query_is_answered_as_busy(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.host.execution.MOST_WAITING", 3)
+    monkeypatch.setattr("services.agent.host.remote_queries.MOST_WAITING", 3)
     order = an_order(a_sleepy_subject(predict_ms=300), (a_run(pacing="remote"),))
     await scheduler.command("start", order)
     await scheduler.facts(RunReady)
