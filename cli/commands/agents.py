@@ -50,7 +50,7 @@ async def agents(arguments: argparse.Namespace) -> int:
 
 def _row(status: AgentStatus, own: dict[str, str], prices: Mapping[str, Price]) -> dict[str, str]:
     announcement = status.announcement
-    price = prices.get(announcement.agent)
+    agent_price = prices.get(announcement.agent)
     is_drained = status.is_drained and status.state == "live"
     return {
         "agent": announcement.agent,
@@ -59,7 +59,7 @@ def _row(status: AgentStatus, own: dict[str, str], prices: Mapping[str, Price]) 
         "since": _clock(status.since_ns / 1e9),
         "version": announcement.mlscope_version,
         "key": "own" if announcement.agent in own else _OTHER_KEYS.get(status.state, "shared"),
-        "price": f"${price.dollars_per_hour:g}/h" if price else "",
+        "price": f"${agent_price.dollars_per_hour:g}/h" if agent_price else "",
     }
 
 

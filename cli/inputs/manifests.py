@@ -16,7 +16,7 @@ _SUFFIXES = (".yml", ".yaml", ".json")
 
 
 def checked_manifest(path: Path, kind: str = "model", further: tuple[Check, ...] = ()) -> Manifest:
-    """Return the manifest in a file; `kind` is its kind if it names none.
+    """Return the manifest in the file `path`; `kind` is its kind if it names none.
 
     `further` are checks beside those of the text. Raises Misused with all faults.
     """

@@ -101,13 +101,13 @@ def with_headline_intervals(table: Table) -> Table:
         low, high = (row[end] for end in merged[place])
         return estimated(row[place], low, high, unit_of(table.columns[place]))
 
-    shown = [place for place in range(len(table.columns)) if place not in bounds]
+    visible = [place for place in range(len(table.columns)) if place not in bounds]
     columns = tuple(
         column.model_copy(update={"type": "text", "unit": ""}) if place in merged else column
         for place, column in enumerate(table.columns)
-        if place in shown
+        if place in visible
     )
-    rows = tuple(tuple(cell_of(row, place) for place in shown) for row in table.rows)
+    rows = tuple(tuple(cell_of(row, place) for place in visible) for row in table.rows)
     return table.model_copy(update={"columns": columns, "rows": rows})
 
 

@@ -105,7 +105,7 @@ def disallowed_model(
             yield "opens only models of its own catalog (MLSCOPE_MODELS=catalog there)"
         elif options.get(OPTION) == UNVERIFIED and refused_in(model.model, {}) is not None:
             yield "opens only verified files (MLSCOPE_MODELS=catalog there)"
-    has_code = any(getattr(model, field) for field in CODE_FIELDS)
+    has_code = any(getattr(model, name) for name in CODE_FIELDS)
     if has_code and not agent.allows_inline_python:
         yield "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"
     builder, allowed = model.model.builder, agent.builders

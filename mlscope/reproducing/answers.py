@@ -26,7 +26,7 @@ def values_by_path(value: Any, path: str = "") -> dict[str, Any]:
 def compare_answers(
     before: ReferenceLog, now: ReferenceLog, old: ReferenceRun, new: ReferenceRun
 ) -> Difference:
-    """Compare the answers of the run `old` of one log with those of `new` of the other.
+    """Compare the answers of the run `old` in the log `before` with those of `new` in `now`.
 
     A note says how many samples were answered but are not in the logs.
     """

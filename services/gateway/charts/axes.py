@@ -83,7 +83,10 @@ def widen_one_value(plot: Spec, rows: Sequence[Row]) -> None:
 
 
 def join_offsets(plot: Spec, rows: Sequence[Row], facet: str) -> None:
-    """Draw bars in the middle of their places where no place has several."""
+    """Draw bars of a `plot` in the middle of their places where no place has several `rows`.
+
+    The plots of the column `facet` are looked at one by one.
+    """
     for encoding in encodings_of(plot):
         field = encoding.get("y", {}).get("field")
         places = [(row.get(facet), row.get(field)) for row in rows]
@@ -93,7 +96,7 @@ def join_offsets(plot: Spec, rows: Sequence[Row], facet: str) -> None:
 
 
 def label_px(rows: Sequence[Row], place: Spec, size: Size) -> int:
-    """Return the width in pixels of the labels of an axis, the `place` of `rows`."""
+    """Return the width in pixels of the labels of an axis, the `place` of `rows`, at a `size`."""
     longest = max((len(str(row.get(place["field"], ""))) for row in rows), default=0)
     limit = 120 if size.is_narrow else _LONGEST_LABEL_PX
     return min(limit, int(longest * CHARACTER_PX) + 10) if longest else limit // 2
