@@ -262,6 +262,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *consume("queries"),
                 read_progress("spans"),
                 read_progress("queries"),
+                read_progress("recorder"),
                 *read_stream("TRACES", "QUERIES"),
                 *purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
                 list_subjects(f"OBJ_{BATCHES}"),

@@ -145,6 +145,18 @@ FROM batch WHERE run_key = %(run_key)s;
 -- When the server was started.
 SELECT pg_postmaster_start_time() AS started;
 
+-- stored_up_to --
+-- Up to which message the rows of each durable are here.
+SELECT durable, sequence FROM stored_up_to;
+
+-- note_stored_up_to --
+-- Note up to which message the rows of durables are here.
+INSERT INTO stored_up_to (durable, sequence)
+SELECT durable, sequence
+FROM unnest(%(durables)s::text[], %(sequences)s::int8[]) AS acknowledged (durable, sequence)
+ORDER BY durable
+ON CONFLICT (durable) DO UPDATE SET sequence = excluded.sequence;
+
 -- failed_queries --
 -- Count the stored queries of an attempt that did not succeed.
 SELECT count(*) AS failed FROM query WHERE run_key = %(run_key)s AND status <> 0;

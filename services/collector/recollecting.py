@@ -1,12 +1,14 @@
 """I/O: stores anew what a database restored from a backup lacks and the streams still have.
 
 Rows stay in their streams for some time after they were stored (`MLSCOPE_PURGE_AFTER_S`), but they
-were acknowledged and so do not come again. A database that was restored has been started anew.
+were acknowledged and so do not come again. The database notes up to which messages it has rows, so
+an older one says what it lacks. It is looked at when the collector starts, and whenever its server
+has been started anew.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import cast
 
 from mlscope.bus.bus import Bus
@@ -26,6 +28,8 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 1.0
 _PAGE_BATCHES = 80
 _PAGE_ENDS = 1000
+_BATCHES, _ENDS = ("spans", "queries"), "recorder"
+"""The durables whose messages are batches, and the one of the ends of attempts."""
 
 
 class Recollector:
@@ -45,35 +49,45 @@ class Recollector:
         self.rows = 0
 
     async def watch(self) -> None:
-        """Look whether the database was started anew, and recollect if it was, without end."""
-        known_start = ""
+        """Recollect what the database lacks at the first look and after its restarts, forever."""
+        known_start, noted = "", dict[str, int]()
         while True:
             start = await patiently((), self._store.server_start)
             try:
-                if known_start and start != known_start:
-                    await self.recollect()
-                known_start = start
+                names = (*_BATCHES, _ENDS)
+                acknowledged = {name: await self._bus.acknowledged(name) for name in names}
+                if start != known_start:
+                    marks = await patiently((), self._store.stored_up_to)
+                    after = {name: marks.get(name, 0) for name in names}
+                    if not known_start:
+                        after = {n: mark for n, mark in after.items() if mark < acknowledged[n]}
+                    await self.recollect(after)
+                if start != known_start or acknowledged != noted:
+                    await patiently((), self._store.note_stored_up_to, acknowledged, start)
+                known_start, noted = start, acknowledged
             except (BusError, CollectorServiceError) as error:
                 _log.warning("rows are not recollected for now: %s", error)
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def recollect(self) -> None:
+    async def recollect(self, after: Mapping[str, int]) -> None:
         """Store the batches and ends of attempts that the log has and the database lacks.
 
-        Raises BusError, CollectorServiceError.
+        Those of a durable are read that come after its sequence in `after`; of a durable that is
+        not there, none. Raises BusError, CollectorServiceError.
         """
         before = self.rows
-        for name in ("spans", "queries"):
-            async for page in self._pages(name, _PAGE_BATCHES):
+        for name in (batches for batches in _BATCHES if batches in after):
+            async for page in self._pages(name, after[name], _PAGE_BATCHES):
                 candidates = [await self._prepared(recorded) for recorded in page]
                 await self._save([prepared for prepared in candidates if prepared is not None])
         ends = 0
-        async for page in self._pages("recorder", _PAGE_ENDS):
-            ends += await self._end(page)
+        if _ENDS in after:
+            async for page in self._pages(_ENDS, after[_ENDS], _PAGE_ENDS):
+                ends += await self._end(page)
         if self.rows > before or ends:
             _log.warning(
-                "the database was restored: %d rows and the ends of %d attempts that it lacked "
-                "are stored again from the log",
+                "%d rows and the ends of %d attempts that the database lacked are stored "
+                "from the log",
                 self.rows - before,
                 ends,
             )
@@ -83,13 +97,13 @@ class Recollector:
         """Close the connection."""
         self._store.close()
 
-    async def _pages(self, durable: str, at_most: int) -> AsyncIterator[list[Recorded]]:
-        """Yield all messages of a durable, also acknowledged ones, some at a time."""
+    async def _pages(self, durable: str, after: int, at_most: int) -> AsyncIterator[list[Recorded]]:
+        """Yield the messages of a durable after a sequence, also acknowledged ones, in pages."""
         for filter_subject in durable_named(durable).filters:
-            after = 0
-            while page := await self._bus.read(filter_subject, after=after, at_most=at_most):
+            last = after
+            while page := await self._bus.read(filter_subject, after=last, at_most=at_most):
                 yield page
-                after = page[-1].sequence
+                last = page[-1].sequence
 
     async def _prepared(self, recorded: Recorded) -> Prepared | None:
         batch = cast("Batch", recorded.fact)

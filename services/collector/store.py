@@ -131,7 +131,23 @@ class Store:
 
     def server_start(self) -> str:
         """Return when the database's server was started, by its own clock: each start differs."""
-        return str(self._rows("server_start", {})[0]["started"])
+        with self._transaction() as session:
+            return self._started(session)
+
+    def stored_up_to(self) -> dict[str, int]:
+        """Return the sequences up to which all messages are rows, by the name of their durable."""
+        return {row["durable"]: row["sequence"] for row in self._rows("stored_up_to", {})}
+
+    def note_stored_up_to(self, sequences: Mapping[str, int], server_start: str) -> None:
+        """Note that all messages of durables up to `sequences` are rows in this database.
+
+        Another one, whose server was started at another time than `server_start`, may lack them:
+        nothing is noted there.
+        """
+        values = {"durables": list(sequences), "sequences": list(sequences.values())}
+        with self._transaction() as session:
+            if self._started(session) == server_start:
+                session.execute(self._sql("note_stored_up_to"), values)
 
     def failed_queries(self, run_key: int) -> int:
         """Return the number of stored queries of an attempt that failed."""
@@ -214,6 +230,10 @@ class Store:
         with self._transaction() as session:
             cursor = session.cursor(row_factory=dict_row)
             return cursor.execute(self._sql(statement), values).fetchall()
+
+    def _started(self, session: psycopg.Connection[Any]) -> str:
+        (started,) = session.execute(self._sql("server_start")).fetchone() or ("",)
+        return str(started)
 
     def _sql(self, name: str) -> bytes:
         return self._statements[name].encode()

@@ -15,6 +15,7 @@ _COMMON = (
     "0004_links",
     "0005_failed_samples",
     "0006_variants",
+    "0007_stored_up_to",
 )
 _OWN = {
     "postgresql": ("0001_trends", "0002_trend"),

@@ -1,6 +1,8 @@
 """A database restored from a backup gets back what the streams still have."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationFailed, RunInterrupted
 from schemas.subjects import attempt_batches
+from services.collector.recollecting import Recollector
 from services.collector.store import Store, migrate
 from tests.services.collector.builders import (
     a_completion,
@@ -23,13 +26,23 @@ from tests.services.collector.test_service import ALL_OF_A_RUN, Settings, World,
 ROWS = (
     "SELECT (SELECT count(*) FROM span), (SELECT count(*) FROM query), (SELECT count(*) FROM run)"
 )
-EMPTY = "TRUNCATE run, batch, span, span_name, query, output"
+EMPTY = "TRUNCATE run, batch, span, span_name, query, output, stored_up_to"
+MARKS = "SELECT durable FROM stored_up_to WHERE sequence > 0 ORDER BY durable"
+NAMES = ("queries", "recorder", "spans")
 
 
 class Restored(World):
     """A world whose database can be exchanged for an older one, which starts its server anew."""
 
     starts = 1
+
+    async def until_true(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        for _ in range(1000):
+            if holds():
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError("it never held")
 
     def restore_empty(self) -> None:
         """Put a backup from before all rows in the place of the database."""
@@ -44,7 +57,7 @@ async def world(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     server = MemoryServer()
     async with connect(server, "agent") as bus:
         world = Restored(server, bus, database_url)
-        monkeypatch.setattr(Store, "server_start", lambda _: str(world.starts))
+        monkeypatch.setattr(Store, "_started", lambda *_: str(world.starts))
         monkeypatch.setattr("services.collector.recollecting._LOOK_EVERY_S", 0.02)
         await world.say(a_request(), a_plan(), a_start())
         yield world
@@ -69,7 +82,7 @@ async def test_a_run_that_was_recorded_is_stored_and_recorded_again(
         world.restore_empty()
         await world.until("SELECT state FROM run", [("recorded",)])
         await world.until(ROWS, [(4, 3, 1)])
-    assert "the database was restored: 9 rows and the ends of 1 attempts" in caplog.text
+    assert "9 rows and the ends of 1 attempts that the database lacked" in caplog.text
 
 
 async def test_a_database_that_only_started_anew_gets_nothing_twice(
@@ -78,10 +91,12 @@ async def test_a_database_that_only_started_anew_gets_nothing_twice(
     async with collecting(world.server, Settings(world.address)):
         await world.say(*ALL_OF_A_RUN)
         await world.until("SELECT state FROM run", [("recorded",)])
+        await _all_marked(world)
+        world.ask("DELETE FROM stored_up_to RETURNING 1")
         world.starts += 1
-        await world.say(a_trace(1))
-        await world.until(ROWS, [(8, 3, 1)])
-    assert "restored" not in caplog.text
+        await _all_marked(world)
+        assert world.ask(ROWS) == [(4, 3, 1)]
+    assert "lacked" not in caplog.text
 
 
 async def test_a_run_whose_batches_left_the_streams_stays_lost(world: Restored) -> None:
@@ -107,3 +122,67 @@ async def test_an_interrupted_attempt_comes_back_while_its_evaluation_goes_on(
             await world.say(EvaluationFailed(evaluation="e1", cause="no more"))
         world.restore_empty()
         await world.until(ROWS, [(0, 3, 0 if has_ended else 1)])
+
+
+async def test_what_was_restored_while_no_collector_ran_comes_back_at_its_start(
+    world: Restored,
+) -> None:
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(*ALL_OF_A_RUN)
+        await world.until("SELECT state FROM run", [("recorded",)])
+    world.restore_empty()
+    async with collecting(world.server, Settings(world.address)):
+        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.until(ROWS, [(4, 3, 1)])
+
+
+async def test_a_collector_that_starts_reads_nothing_where_nothing_lacks(
+    world: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(*ALL_OF_A_RUN)
+        await world.until("SELECT state FROM run", [("recorded",)])
+        await _all_marked(world)
+    calls: list[dict[str, int]] = []
+
+    async def recollect(_: Recollector, after: dict[str, int]) -> None:
+        calls.append(after)
+
+    monkeypatch.setattr(Recollector, "recollect", recollect)
+    async with collecting(world.server, Settings(world.address)):
+        await world.until_true(lambda: bool(calls))
+    assert calls == [{}]
+
+
+async def _all_marked(world: Restored) -> None:
+    """Wait until all messages are acknowledged, and the database notes that it has them."""
+    marks = "SELECT durable, sequence FROM stored_up_to ORDER BY durable"
+    async with connect(world.server, "collector") as bus:
+        for _ in range(1000):
+            backlogs = [await bus.backlog(name) for name in NAMES]
+            sequences = [(name, await bus.acknowledged(name)) for name in NAMES]
+            is_settled = not any(each.waiting + each.unsettled for each in backlogs)
+            if is_settled and world.ask(marks) == sequences:
+                return
+            await asyncio.sleep(0.02)
+    raise AssertionError("not all messages were noted")
+
+
+async def test_only_messages_after_those_that_a_backup_has_are_read(
+    world: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[tuple[str, int]] = []
+    pages = Recollector._pages
+
+    def counted(self: Recollector, durable: str, after: int, at_most: int) -> Any:
+        reads.append((durable, after))
+        return pages(self, durable, after, at_most)
+
+    monkeypatch.setattr(Recollector, "_pages", counted)
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(a_trace())
+        await world.until(ROWS, [(4, 0, 0)])
+        await world.until(MARKS, [("spans",)])
+        (up_to,) = world.ask("SELECT sequence FROM stored_up_to WHERE durable = 'spans'")
+        world.starts += 1
+        await world.until_true(lambda: ("spans", up_to[0]) in reads)

@@ -227,6 +227,7 @@ def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
         ("0004_links",),
         ("0005_failed_samples",),
         ("0006_variants",),
+        ("0007_stored_up_to",),
         ("postgresql/0001_trends",),
         ("postgresql/0002_trend",),
     ]
