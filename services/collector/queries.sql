@@ -99,6 +99,12 @@ WHERE run.state = 'interrupted' AND excluded.state <> 'interrupted';
 UPDATE run SET interrupted = %(interrupted)s
 WHERE run_key = %(run_key)s AND interrupted IS NULL;
 
+-- interrupt_runs --
+-- Mark those of some attempts that the scheduler gave up and that are not marked.
+UPDATE run SET interrupted = given_up.cause
+FROM unnest(%(run_keys)s::int8[], %(causes)s::text[]) AS given_up (run_key, cause)
+WHERE run.run_key = given_up.run_key AND run.interrupted IS NULL;
+
 -- waiting_runs --
 -- Attempts that ended and of which nobody has said whether they are complete: what was announced
 -- and what is stored, by kind of batch. Interrupted ones are
@@ -134,11 +140,11 @@ SELECT run_key FROM unnest(%(run_keys)s::int8[]) AS expected (run_key)
 WHERE NOT EXISTS (SELECT FROM run WHERE run.run_key = expected.run_key);
 
 -- count_batches --
--- How many batches of each kind of an attempt are stored.
+-- How many of the announced batches of each kind of an attempt are stored.
 SELECT
-    count(*) FILTER (WHERE kind = 0) AS trace,
-    count(*) FILTER (WHERE kind = 1) AS query,
-    count(*) FILTER (WHERE kind = 2) AS output
+    count(*) FILTER (WHERE kind = 0 AND sequence < %(trace_batches)s) AS trace,
+    count(*) FILTER (WHERE kind = 1 AND sequence < %(query_batches)s) AS query,
+    count(*) FILTER (WHERE kind = 2 AND sequence < %(output_batches)s) AS output
 FROM batch WHERE run_key = %(run_key)s;
 
 -- server_start --

@@ -17,6 +17,8 @@ from mlscope.bus.records import Recorded
 from mlscope.bus.streams import durable_named
 from schemas.batch import Batch
 from schemas.evaluation import RunInterrupted
+from schemas.run import RunCompleted, RunFailed, RunIncomplete
+from schemas.subjects import story_of
 from schemas.values.identity import run_key
 from services.collector.errors import CollectorServiceError, DatabaseAway, RefusedRows
 from services.collector.evaluations import Evaluations
@@ -130,7 +132,8 @@ class Recollector:
         """Store the ends that the database lacks; return how many.
 
         Of an attempt that was purged from its streams the end alone would look like a run without
-        rows, so it stays lost (`Holdings`) until a newer backup is restored.
+        rows, so it stays lost (`Holdings`) until a newer backup is restored. An attempt that is
+        here as completed or failed may also have been given up.
         """
         facts = {
             run_key(fact.evaluation, fact.run, fact.attempt): (fact, recorded.envelope.id)
@@ -138,7 +141,12 @@ class Recollector:
             for fact in (cast("RunEnded", recorded.fact),)
         }
         unknown = await patiently((), self._store.unknown_runs, list(facts))
-        ends = 0
+        causes = {
+            key: fact.cause
+            for key, (fact, _) in facts.items()
+            if isinstance(fact, RunInterrupted) and key not in unknown
+        }
+        ends = await patiently((), self._store.interrupt_runs, causes) if causes else 0
         for key in unknown:
             ends += await self._end_one(key, *facts[key])
         return ends
@@ -152,9 +160,7 @@ class Recollector:
                 is_whole = not decisions.ended
             else:
                 check_speaker(decisions, fact)
-                tally = fact.tally
-                counts = (tally.trace_batches, tally.query_batches, tally.output_batches)
-                is_whole = await patiently((), self._store.batches_of, key) == counts
+                is_whole = await self._is_whole(key, fact)
             if not is_whole:
                 return 0
             row = run_row(fact, decisions.plan, decisions.requested_ns, cause)
@@ -165,3 +171,19 @@ class Recollector:
             _log.warning("the end of %s is not recollected: %s", fact.run, error)
             return 0
         return 1
+
+    async def _is_whole(self, key: int, fact: RunCompleted | RunFailed) -> bool:
+        """Tell whether all batches of an attempt are stored that ever were."""
+        tally = fact.tally
+        announced = (tally.trace_batches, tally.query_batches, tally.output_batches)
+        stored = await patiently((), self._store.batches_of, key, announced)
+        if stored == announced:
+            return True
+        incomplete = [
+            entry.fact.stored_batches
+            for entry in await self._bus.read(story_of(fact.evaluation))
+            if isinstance(entry.fact, RunIncomplete)
+            and (entry.fact.run, entry.fact.attempt) == (fact.run, fact.attempt)
+            and entry.fact.announced_batches == sum(announced)
+        ]
+        return bool(incomplete) and sum(stored) >= incomplete[-1]

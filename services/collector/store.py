@@ -124,10 +124,22 @@ class Store:
         rows = self._rows("unknown_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
-    def batches_of(self, run_key: int) -> tuple[int, int, int]:
-        """Return how many batches of spans, queries and outputs of an attempt are stored."""
-        (row,) = self._rows("count_batches", {"run_key": run_key})
+    def batches_of(self, run_key: int, announced: Sequence[int]) -> tuple[int, int, int]:
+        """Return how many of an attempt's `announced` batches are stored.
+
+        These are those of spans, queries and outputs, of which there are so many each; batches
+        beyond them came late and do not count.
+        """
+        names = ("trace_batches", "query_batches", "output_batches")
+        values = {"run_key": run_key, **dict(zip(names, announced, strict=True))}
+        (row,) = self._rows("count_batches", values)
         return row["trace"], row["query"], row["output"]
+
+    def interrupt_runs(self, causes: Mapping[int, str]) -> int:
+        """Mark attempts that were given up, with `causes` by run key; return how many were not."""
+        values = {"run_keys": list(causes), "causes": list(causes.values())}
+        with self._transaction() as session:
+            return session.execute(self._sql("interrupt_runs"), values).rowcount
 
     def server_start(self) -> str:
         """Return when the database's server was started, by its own clock: each start differs."""

@@ -9,6 +9,7 @@ import pytest
 
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationFailed, RunInterrupted
+from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches
 from services.collector.recollecting import Recollector
 from services.collector.store import Store, migrate
@@ -186,3 +187,31 @@ async def test_only_messages_after_those_that_a_backup_has_are_read(
         (up_to,) = world.ask("SELECT sequence FROM stored_up_to WHERE durable = 'spans'")
         world.starts += 1
         await world.until_true(lambda: ("spans", up_to[0]) in reads)
+
+
+async def test_a_run_that_ended_incomplete_comes_back_with_what_there_was(world: Restored) -> None:
+    async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
+        await world.say(a_trace(), some_queries(), a_completion())
+        await world.until("SELECT state FROM run", [("incomplete",)])
+        assert len(await world.said(RunIncomplete)) == 1
+        world.restore_empty()
+        await world.until(ROWS, [(4, 3, 1)])
+
+
+async def test_a_run_with_a_late_batch_comes_back(world: Restored) -> None:
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(*ALL_OF_A_RUN, a_trace(7))
+        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.until(ROWS, [(8, 3, 1)])
+        world.restore_empty()
+        await world.until(ROWS, [(8, 3, 1)])
+
+
+async def test_a_run_that_completed_and_was_given_up_is_marked_so_again(world: Restored) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    marked = "SELECT outcome, interrupted FROM run"
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(*ALL_OF_A_RUN, gone)
+        await world.until(marked, [("completed", "agent lost")])
+        world.restore_empty()
+        await world.until(marked, [("completed", "agent lost")])
