@@ -21,11 +21,11 @@ class NoRuns(AnalyzerError):
 class RowsMissing(AnalyzerError):
     """The database has fewer rows of a run than were stored; the collector may get them back."""
 
-    def __init__(self, run: str, queries: int, stored_queries: int) -> None:
-        """Name the `run`; the database has `queries` of its `stored_queries`."""
-        self.run, self.queries, self.stored_queries = run, queries, stored_queries
+    def __init__(self, run: str, kind: str, rows: int, stored_rows: int) -> None:
+        """Name the `run` and the `kind` (`queries`, `spans`): `rows` are here of `stored_rows`."""
+        self.run, self.kind, self.rows, self.stored_rows = run, kind, rows, stored_rows
         super().__init__(
-            f"the database has {queries} of {stored_queries} stored queries of run {run}: it was "
+            f"the database has {rows} of {stored_rows} stored {kind} of run {run}: it was "
             "restored from an older backup, or emptied"
         )
 

@@ -77,8 +77,11 @@ class Store:
                 readers.append(RunReader(session, replace(row, end=run.end), starts.get(key)))
             stored = [reader.stored() for reader in readers]
             for run, counts in zip(measured, stored, strict=True):
-                if counts["queries"] < run.queries:
-                    raise RowsMissing(run.run, counts["queries"], run.queries)
+                # Of an incomplete run nobody knows how many spans there are to wait for.
+                spans = run.spans if run.end != "incomplete" else 0
+                for kind, stored_rows in (("queries", run.queries), ("spans", spans)):
+                    if counts[kind] < stored_rows:
+                        raise RowsMissing(run.run, kind, counts[kind], stored_rows)
             runs, caveats = [], []
             for reader, counts, bounds in zip(
                 readers, stored, self._bounds.shared(stored), strict=True
@@ -103,6 +106,12 @@ class Store:
         """Return those of `evaluations` that have no tables."""
         values = {"evaluations": list(evaluations)}
         rows = self._sessions.read(lambda session: session.maps("without_tables", values))
+        return [row["evaluation"] for row in rows]
+
+    def with_runs(self, evaluations: Sequence[str]) -> list[str]:
+        """Return those of `evaluations` of which any run is in the database."""
+        values = {"evaluations": list(evaluations)}
+        rows = self._sessions.read(lambda session: session.maps("with_runs", values))
         return [row["evaluation"] for row in rows]
 
     def write(self, evaluation: str, analyzed: Analyzed) -> None:

@@ -63,7 +63,9 @@ class RunReader:
         return {"run_key": self.row.run_key, "ts": self.ts}
 
     def stored(self) -> dict[str, int]:
-        """Return how many rows of each kind of `Bounds` are stored."""
+        """Return how many rows of each kind of `Bounds` are stored and can be read."""
+        if self.ts is None:
+            return dict.fromkeys(_KINDS, 0)
         rows = self.session.maps("stored_rows", self._key)[0]
         return {**rows, **self.session.maps("stored_device_rows", self._key)[0]}
 

@@ -21,7 +21,7 @@ from schemas.request import ShowTables
 from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed, analyze
 from services.analyzer.correlation import METHODS
-from services.analyzer.errors import DatabaseAway, NoRuns
+from services.analyzer.errors import DatabaseAway, NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import MOST_ROWS, Store, migrate
 from services.analyzer.tables import ANALYSES
@@ -230,6 +230,27 @@ def test_a_run_that_no_agent_ended_is_named(store: Store) -> None:
     frames = store.read("e1", [MEASURED, gone])
     assert (frames.runs[1].run, frames.runs[1].message) == ("r9", "agent lost")
     assert frames.measured[1].queries.is_empty()
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("spans", 5), ("queries", 3)])
+def test_rows_that_were_stored_and_are_gone_are_named(store: Store, kind: str, stored: int) -> None:
+    larger = MEASURED.model_copy(update={kind: stored + 1})
+    with pytest.raises(RowsMissing, match=f"has {stored} of {stored + 1} stored {kind} of run r0"):
+        store.read("e1", [larger])
+    store.read("e1", [MEASURED.model_copy(update={kind: stored})])
+
+
+def test_spans_of_a_run_that_is_incomplete_are_not_counted(store: Store) -> None:
+    incomplete = MEASURED.model_copy(update={"end": "incomplete", "spans": 6})
+    assert store.read("e1", [incomplete]).measured[0].spans.height == 5
+
+
+def test_rows_of_a_run_without_its_own_row_do_not_count(rows_url: str, store: Store) -> None:
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(some_queries(run="r1"), REQUESTED_NS)])
+    second = MEASURED.model_copy(update={"run": "r1", "queries": 3})
+    with pytest.raises(RowsMissing, match="0 of 3 stored queries of run r1"):
+        store.read("e1", [MEASURED, second])
 
 
 def test_an_evaluation_without_runs_is_an_error(store: Store) -> None:
