@@ -1,4 +1,4 @@
-"""Calls what uses the database again until the database answers (I/O)."""
+"""How long the database is waited for, and rows that it lacks (I/O)."""
 
 import asyncio
 import logging
@@ -9,6 +9,12 @@ from services.analyzer.errors import DatabaseAway
 
 _log = logging.getLogger(__name__)
 _MOST_DELAY_S = 5.0
+_FIRST_ROWS_DELAY_S, _MOST_ROWS_DELAY_S = 2.0, 60.0
+TRIES_FOR_ROWS = 35
+"""How often rows are looked for that a restored database lacks: for half an hour in all.
+
+Until then the collector has read full streams, which have up to 6 GiB, and stored what they have.
+"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,3 +30,8 @@ async def until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
             _log.warning("the database does not answer, retrying in %.1f s: %s", delay_s, error)
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 2, _MOST_DELAY_S)
+
+
+def rows_delay_s(tries: int) -> float:
+    """Return how long rows that a database lacks are waited for after so many `tries`, from 1."""
+    return min(_FIRST_ROWS_DELAY_S * 2.0 ** min(tries - 1, 16), _MOST_ROWS_DELAY_S)

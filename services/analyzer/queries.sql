@@ -417,3 +417,9 @@ SELECT pg_postmaster_start_time() AS started;
 -- Those of some evaluations that have no tables.
 SELECT evaluation FROM unnest(%(evaluations)s::text[]) AS named (evaluation)
 WHERE NOT EXISTS (SELECT FROM analysis WHERE analysis.evaluation = named.evaluation);
+
+-- with_runs --
+-- Those of some evaluations of which any run is here.
+SELECT evaluation FROM unnest(%(evaluations)s::text[]) AS named (evaluation)
+WHERE EXISTS (SELECT FROM run WHERE run.evaluation = named.evaluation)
+ORDER BY evaluation;

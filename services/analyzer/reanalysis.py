@@ -1,7 +1,8 @@
 """I/O: analyzes again what a database that was restored from a backup has no tables of.
 
-The analysis of an evaluation was acknowledged and does not come again. A database that was restored
-has been started anew; the collector stores again what the streams still have.
+The analysis of an evaluation was acknowledged and does not come again. The database is looked at
+when the analyzer starts, and whenever its server has been started anew; the collector stores again
+what the streams still have. An analysis that failed for missing rows is tried again, too.
 """
 
 import asyncio
@@ -10,17 +11,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from schemas.analysis import AnalysisCompleted
+from schemas.analysis import AnalysisCompleted, AnalysisFailed
 from schemas.evaluation import EvaluationMeasured
 from schemas.message import Fact
 from schemas.subjects import decisions_of, facts_of
 from services.analyzer.errors import NoRuns, RowsMissing
-from services.analyzer.patience import until_available
+from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available
 from services.analyzer.store import Store
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 1.0
-_TRIES, _PAUSE_S = 10, 2.0
+_LACKED_ROWS = tuple(f"{error.__name__}: " for error in (NoRuns, RowsMissing))
+"""First words of the causes of analyses that failed for missing rows."""
 _PAGE_FACTS = 1000
 
 Analyze = Callable[[EvaluationMeasured, Sequence[Fact]], Awaitable[object]]
@@ -37,13 +39,13 @@ class Reanalyst:
         self._analyze = analyze
 
     async def watch(self) -> None:
-        """Look whether the database was started anew, and analyze what lacks tables, forever."""
+        """Analyze what lacks tables at the first look and after restarts of the database."""
         known_start = ""
         while True:
             start = await until_available(self._store.server_start)
             try:
-                if known_start and start != known_start:
-                    await self._analyze_again()
+                if start != known_start:
+                    await self._analyze_again(start)
                 known_start = start
             except BusError as error:
                 _log.warning("nothing is analyzed again for now: %s", error)
@@ -53,23 +55,36 @@ class Reanalyst:
         """Close the connection."""
         self._store.close()
 
-    async def _analyze_again(self) -> None:
-        """Analyze evaluations that were analyzed and have no tables, once their rows are there."""
-        evaluations: list[str] = []
+    async def _analyze_again(self, start: str) -> None:
+        """Analyze evaluations that can have tables and have none, once their rows are there.
+
+        The wait for rows ends when the database's server has been started anew since `start`.
+        """
+        lacking: set[str] = set()
         after = 0
         subject = facts_of(AnalysisCompleted)
         while page := await self._bus.read(subject, after=after, at_most=_PAGE_FACTS):
             after = page[-1].sequence
-            named = [
-                entry.fact.evaluation for entry in page if isinstance(entry.fact, AnalysisCompleted)
+            evaluations = [
+                entry.fact.evaluation
+                for entry in page
+                if isinstance(entry.fact, AnalysisCompleted)
+                or (
+                    isinstance(entry.fact, AnalysisFailed)
+                    and entry.fact.cause.startswith(_LACKED_ROWS)
+                )
             ]
-            evaluations += await until_available(self._store.without_tables, named)
-        for _ in range(_TRIES):
-            evaluations = [one for one in evaluations if not await self._is_analyzed(one)]
-            if not evaluations:
+            lacking.update(await until_available(self._store.without_tables, evaluations))
+        for tries in range(1, TRIES_FOR_ROWS + 1):
+            for evaluation in await until_available(self._store.with_runs, sorted(lacking)):
+                if await self._is_analyzed(evaluation):
+                    lacking.remove(evaluation)
+            if not lacking:
                 return
-            await asyncio.sleep(_PAUSE_S)
-        _log.warning("%d evaluations lost their rows and tables", len(evaluations))
+            await asyncio.sleep(rows_delay_s(tries))
+            if await until_available(self._store.server_start) != start:
+                return
+        _log.warning("%d evaluations lost their rows and tables", len(lacking))
 
     async def _is_analyzed(self, evaluation: str) -> bool:
         """Analyze an evaluation; tell whether that is done, or will never be."""

@@ -34,7 +34,7 @@ from services.analyzer.answering.traces import Traces
 from services.analyzer.answering.visibility import Visibility
 from services.analyzer.errors import NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
-from services.analyzer.patience import until_available
+from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available
 from services.analyzer.reanalysis import Reanalyst
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
@@ -42,8 +42,8 @@ from services.analyzer.tables import ANALYSES
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
 _MOST_TRIES = 3
-_TRIES_FOR_ROWS, _ROWS_DELAY_S = 10, 2.0
-"""How often, and after what time, rows are looked for that a restored database lacks."""
+_FEW_TRIES_FOR_ROWS = 10
+"""How often rows are looked for of which the log does not say that any were stored."""
 _NAMES: Mapping[str, str] = MappingProxyType(
     {analysis.name: analysis.name for analysis in ANALYSES}
     | {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
@@ -178,10 +178,16 @@ class Analyzer:
             await delivery.retry()
             return
         except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
-            _log.exception("analysis failed, try %d", delivery.tries, extra=place)
+            most_tries, delay_s = _MOST_TRIES, None
             lacks_rows = isinstance(error, NoRuns | RowsMissing)
-            if delivery.tries < (_TRIES_FOR_ROWS if lacks_rows else _MOST_TRIES):
-                await delivery.retry(_ROWS_DELAY_S if lacks_rows else None)
+            failure = f"analysis failed, try {delivery.tries}: {error}"
+            _log.error(failure, extra=place, exc_info=not lacks_rows)
+            if lacks_rows:
+                were_stored = any(run.queries or run.spans for run in measured.runs)
+                most_tries = TRIES_FOR_ROWS if were_stored else _FEW_TRIES_FOR_ROWS
+                delay_s = rows_delay_s(delivery.tries)
+            if delivery.tries < most_tries:
+                await delivery.retry(delay_s)
                 return
             cause = f"{type(error).__name__}: {error}"
             outcome = AnalysisFailed(evaluation=measured.evaluation, cause=cause)

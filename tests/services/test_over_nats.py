@@ -36,12 +36,12 @@ from tests.services.collector.builders import (
 Serve = Callable[[Bus, Any, asyncio.Event], Awaitable[None]]
 
 
-def _settings(server: NatsServer, address: str, name: str) -> Settings:
+def _settings(server: NatsServer, address: str, name: str, purge_after_s: float = 0.1) -> Settings:
     return Settings(
         nats_url=server.url,
         nats_seed_file=server.seed_files[name],
         database_url=address,
-        purge_after_s=0.1,
+        purge_after_s=purge_after_s,
         default_budget_s=0,
     )
 
@@ -108,3 +108,58 @@ async def test_from_batches_to_tables(data_folder: Path, database_url: str) -> N
             await bus.purge(attempt_batches("trace", "e1", "r0"))
     names = [table["name"] for table in json.loads(answer)["tables"]]
     assert names[:2] == ["conditions", "latency"]
+
+
+_LOST = "run, batch, span, span_name, query, output, stored_up_to, analysis"
+_HELD = """SELECT
+    (SELECT count(*) FROM span), (SELECT count(*) FROM query), (SELECT count(*) FROM run),
+    (SELECT count(*) > 0 FROM analysis)"""
+
+
+async def _holds_all(address: str) -> bool:
+    for _ in range(600):
+        with psycopg.connect(address) as session:
+            if session.execute(_HELD).fetchall() == [(4, 3, 1, True)]:
+                return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def _measure(settings: Callable[[str], Settings]) -> None:
+    """Publish a run and wait for its tables."""
+    async with (
+        connect(settings("scheduler"), "scheduler") as scheduler,
+        connect(settings("agent"), "agent") as agent,
+    ):
+        for decision in (a_request(), a_plan(), a_start()):
+            await scheduler.publish(decision, id=decision.schema_name())
+        for batch in (a_trace(), some_queries(), some_outputs(), a_completion()):
+            await agent.publish(batch, id=batch.schema_name())
+        await _first(scheduler, RunRecorded)
+        ended = MeasuredRun(run="r0", attempt=1, end="completed", agent="a1", spans=4, queries=3)
+        await scheduler.publish(EvaluationMeasured(evaluation="e1", runs=(ended,)), id="m0")
+        await _first(scheduler, AnalysisCompleted)
+
+
+async def test_a_database_that_is_older_at_the_start_gets_rows_and_tables_back(
+    data_folder: Path, database_url: str
+) -> None:
+    migrate_collector(database_url)
+    migrate_analyzer(database_url)
+    with NatsServer(data_folder) as server:
+
+        def settings(name: str) -> Settings:
+            return _settings(server, database_url, name, purge_after_s=3600)
+
+        await provision(settings("provisioner"))
+        for is_first in (True, False):
+            async with (
+                _serving("collector", collector.serve, settings("collector")),
+                _serving("analyzer", analyzer.serve, settings("analyzer")),
+            ):
+                if is_first:
+                    await _measure(settings)
+                assert await _holds_all(database_url)
+            if is_first:
+                with psycopg.connect(database_url) as session:
+                    session.execute(f"TRUNCATE {_LOST} CASCADE".encode())

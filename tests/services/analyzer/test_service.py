@@ -11,10 +11,12 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer
+from mlscope.bus.streams import durable_named
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.evaluation import EvaluationAnalyzed, EvaluationMeasured, MeasuredRun
 from schemas.message import Fact
+from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s
 from services.analyzer.service import serve
 from services.analyzer.store import migrate
 from services.analyzer.tables import ANALYSES
@@ -99,6 +101,23 @@ async def _said(bus: Bus) -> Fact:
     raise AssertionError("nothing was said")
 
 
+def _be_hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for missing rows, and at the database's server, a hundred times a second."""
+    monkeypatch.setattr("services.analyzer.patience._MOST_ROWS_DELAY_S", 0.01)
+    monkeypatch.setattr("services.analyzer.reanalysis._LOOK_EVERY_S", 0.01)
+
+
+async def _has_tables(address: str) -> bool:
+    """Tell whether all tables of an evaluation are there, which are waited for."""
+    for _ in range(2000):
+        with psycopg.connect(address) as session:
+            (count,) = session.execute("SELECT count(*) FROM analysis").fetchone() or (0,)
+        if count:
+            break
+        await asyncio.sleep(0.01)
+    return bool(count == len(ANALYSES))
+
+
 async def test_spans_beyond_the_setting_are_left_out_and_tables_say_so(
     server: MemoryServer, database_url: str, bus: Bus
 ) -> None:
@@ -160,7 +179,7 @@ async def test_questions_for_no_table_are_refused(
 async def test_no_rows_fail_with_the_cause(
     server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.analyzer.service._ROWS_DELAY_S", 0.01)
+    _be_hasty(monkeypatch)
     collector.migrate(database_url)
     migrate(database_url)
     async with analyzing(server, database_url):
@@ -181,8 +200,8 @@ async def test_rows_that_a_restored_database_lacks_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("services.analyzer.service._ROWS_DELAY_S", 0.01)
-    monkeypatch.setattr("services.analyzer.service._TRIES_FOR_ROWS", 100_000)
+    _be_hasty(monkeypatch)
+    monkeypatch.setattr("services.analyzer.service.TRIES_FOR_ROWS", 100_000)
     _rows(database_url)
     async with analyzing(server, database_url):
         await bus.publish(LARGER, id="m0")
@@ -198,7 +217,7 @@ async def test_rows_that_a_restored_database_lacks_are_waited_for(
 async def test_rows_that_never_come_back_are_the_cause(
     server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.analyzer.service._ROWS_DELAY_S", 0.01)
+    _be_hasty(monkeypatch)
     _rows(database_url)
     async with analyzing(server, database_url):
         await bus.publish(LARGER, id="m0")
@@ -242,8 +261,7 @@ async def test_what_a_restored_database_has_no_tables_of_is_analyzed_again(
 ) -> None:
     starts = ["first"]
     monkeypatch.setattr("services.analyzer.store.Store.server_start", lambda _: starts[-1])
-    monkeypatch.setattr("services.analyzer.reanalysis._LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("services.analyzer.reanalysis._PAUSE_S", 0.01)
+    _be_hasty(monkeypatch)
     _rows(database_url)
     async with analyzing(server, database_url):
         await bus.publish(MEASURED, id="m0")
@@ -251,10 +269,38 @@ async def test_what_a_restored_database_has_no_tables_of_is_analyzed_again(
         with psycopg.connect(database_url) as session:
             session.execute("DELETE FROM analysis")
         starts.append("second")
-        for _ in range(2000):
-            with psycopg.connect(database_url) as session:
-                (count,) = session.execute("SELECT count(*) FROM analysis").fetchone() or (0,)
-            if count:
-                break
-            await asyncio.sleep(0.01)
-    assert count == len(ANALYSES)
+        assert await _has_tables(database_url)
+
+
+async def test_what_was_restored_while_no_analyzer_ran_is_analyzed_at_its_start(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(MEASURED, id="m0")
+        assert isinstance(await _said(bus), AnalysisCompleted)
+    with psycopg.connect(database_url) as session:
+        session.execute("DELETE FROM analysis")
+    async with analyzing(server, database_url):
+        assert await _has_tables(database_url)
+
+
+async def test_an_analysis_that_failed_for_missing_rows_is_made_when_they_are_back(
+    server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _be_hasty(monkeypatch)
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(LARGER, id="m0")
+        assert isinstance(await _said(bus), AnalysisFailed)
+    with closing(collector.Store(database_url)) as rows:
+        rows.save([prepared_of(some_queries(1), REQUESTED_NS)])
+    async with analyzing(server, database_url):
+        assert await _has_tables(database_url)
+
+
+def test_missing_rows_are_waited_for_while_full_streams_are_read() -> None:
+    delays_s = [rows_delay_s(tries) for tries in range(1, TRIES_FOR_ROWS)]
+    assert delays_s[:6] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0]
+    assert 1500 < sum(delays_s) < 3600
+    assert durable_named("analyzer").max_deliver > TRIES_FOR_ROWS
