@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 from cli import exits
 from cli.cluster.display import with_login
 from cli.cluster.errors import NotUp
-from cli.cluster.state import ClusterState, running_state
+from cli.cluster.state import ClusterState, requester_environ, running_state
 from cli.commands.import_bundle import imported, keys_in
 from cli.commands.open import page_address
+from cli.failures import Misused
 from cli.offline.bundle import read
 from cli.offline.recordings import RECORDINGS, unpacked
 from cli.printing.output import Rows, table_lines
@@ -24,7 +25,6 @@ from cli.printing.progress import ProgressLine
 from mlscope.client import AsyncClient, ResultTables
 from mlscope.client.asynchronous import request_of
 from mlscope.client.brief import with_headline_intervals
-from mlscope.client.connection import find_settings
 from mlscope.layout import wrapped
 from mlscope.settings import Settings
 from schemas.request import Evaluate
@@ -45,7 +45,7 @@ def demo(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
-        traces = asyncio.run(_traces_of_recordings(folder))
+        traces = asyncio.run(_traces_of_recordings(state, folder / "keys"))
         if arguments.stay:
             token_file = Path(state.gateway_token_file)
             opened = {title: with_login(page, token_file) for title, page in traces.items()}
@@ -57,8 +57,10 @@ def demo(arguments: argparse.Namespace) -> int:
     if not arguments.stay:
         lines = _pages(status.address, traces)
         if not arguments.keep:
-            lines.insert(0, f"(`mlscope up --data {folder}` starts their server again)")
-            lines.insert(0, "(`mlscope demo --stay` leaves these pages open until Ctrl-C;")
+            lines += [
+                "`mlscope demo --stay` leaves these pages open until Ctrl-C;",
+                f"`mlscope up --data {folder}` starts their server again.",
+            ]
         print("\n".join(lines))
     return code
 
@@ -74,14 +76,25 @@ def _pages(address: str, traces: Mapping[str, str], until: str = "") -> list[str
     ]
 
 
-async def _traces_of_recordings(folder: Path) -> dict[str, str]:
-    """Play the shipped recordings back in a cluster's `folder`; return their pages by title."""
-    keys = keys_in(find_settings(os.environ, data=str(folder)))
+async def _traces_of_recordings(state: ClusterState, keys_folder: Path) -> dict[str, str]:
+    """Play the shipped recordings back in a cluster; return their pages by title.
+
+    `keys_folder` has the cluster's keys. A recording that can't be played back has no page.
+    """
+    settings = Settings.read({**os.environ, **requester_environ(state)})
+    keys = keys_in(settings, str(keys_folder))
     pages = {}
     with TemporaryDirectory(prefix="mlscope-") as unpacked_in:
         for name, title in RECORDINGS.items():
             bundle = read(unpacked(name, Path(unpacked_in)))
-            evaluation, _ = await imported(bundle, keys, f"import {bundle.evaluation}")
+            try:
+                evaluation, status = await imported(bundle, keys, f"import {bundle.evaluation}")
+            except Misused as error:
+                print(f"{title} was not imported: {error}", file=sys.stderr)
+                continue
+            if status.state != "analyzed":
+                print(f"{title} was not imported: it is {status.state}", file=sys.stderr)
+                continue
             pages[title] = page_address(evaluation.address, is_trace=True)
     return pages
 

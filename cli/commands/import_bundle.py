@@ -33,6 +33,7 @@ from mlscope.settings import Settings
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus
 
+_LEAVING_LOOKS, _LEAVING_POLL_S = 20, 0.25
 _REPEATED = "this bundle was imported before; --again imports it as a new evaluation"
 
 
@@ -90,15 +91,26 @@ async def imported(
         requester_bus = await stack.enter_async_context(connect(keys.requester, "requester"))
         agent_bus = await stack.enter_async_context(connect(keys.agent, "agent"))
         client = AsyncClient(bus=requester_bus)
-        agents = (await client.catalog("agent")).agents
-        live = {agent.announcement.agent for agent in agents if agent.state == "live"}
-        if bundle.agent in live:
+        if not await _has_left(client, bundle.agent):
             raise Misused(
                 f"an agent called {bundle.agent} is live here; plan with another --agent name"
             )
         playback = Playback(agent_bus, bundle, keys.agent.heartbeat_s, key=key)
         await stack.enter_async_context(playback.present())
         return await follow_import(client, request_of(bundle, key), playback)
+
+
+async def _has_left(client: AsyncClient, agent: str) -> bool:
+    """Return whether no `agent` of this name is live, or its announced end is heard of soon.
+
+    Another import may have ended just now.
+    """
+    for _ in range(_LEAVING_LOOKS):
+        agents = (await client.catalog("agent")).agents
+        if not any(own.announcement.agent == agent and own.state == "live" for own in agents):
+            return True
+        await asyncio.sleep(_LEAVING_POLL_S)
+    return False
 
 
 async def follow_import(
