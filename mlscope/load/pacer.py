@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -40,12 +41,17 @@ class PacerProcess:
     """
 
     def __init__(
-        self, due_ns: NDArray[np.int64], margin_ns: int | None = None, raised: bool = True
+        self,
+        due_ns: NDArray[np.int64],
+        margin_ns: int | None = None,
+        raised: bool = True,
+        cores: Collection[int] = (),
     ) -> None:
         """Prepare to issue at `due_ns`, int64 [queries], non-decreasing.
 
         `margin_ns` is the time to spin before each due time, None to calibrate it; `raised`
-        requests a real-time priority.
+        requests a real-time priority. The child runs on the `cores` with these numbers, on any if
+        there are none.
         """
         queries = len(due_ns)
         self._due_ns = np.ascontiguousarray(due_ns, np.int64)
@@ -56,6 +62,7 @@ class PacerProcess:
         self._issued_ns[:] = -1
         self._header[issuing.MARGIN_NS] = -1 if margin_ns is None else margin_ns
         self._header[issuing.PRIORITY] = raised
+        self._cores = cores
         self._child: subprocess.Popen[bytes] | None = None
         self._wake_fd = self._go_fd = -1
 
@@ -74,6 +81,9 @@ class PacerProcess:
         finally:
             for fd in child_fds:
                 os.close(fd)
+        if self._cores:
+            with suppress(OSError):
+                os.sched_setaffinity(self._child.pid, self._cores)
         return self
 
     def __exit__(

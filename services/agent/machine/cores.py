@@ -38,16 +38,22 @@ def cores_set_aside(
 
 
 @contextlib.contextmanager
-def kept_on(cores: frozenset[int]) -> Iterator[None]:
-    """Keep this thread on some `cores`; where that is refused, and on `ANYWHERE`, do nothing."""
+def kept_on(cores: frozenset[int]) -> Iterator[bool]:
+    """Keep this thread on some `cores`, and yield whether it is kept.
+
+    It is not where the kernel refuses that, or for `ANYWHERE`.
+    """
     if not cores:
-        yield
+        yield False
         return
     before = os.sched_getaffinity(0)
-    with contextlib.suppress(OSError):
-        os.sched_setaffinity(0, cores)
+    are_kept = True
     try:
-        yield
+        os.sched_setaffinity(0, cores)
+    except OSError:
+        are_kept = False
+    try:
+        yield are_kept
     finally:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, before)

@@ -26,12 +26,12 @@ def copy_conditions(opened: Opened, predictor: Predictor) -> Mapping[str, str]:
 def copy_caveats(conditions: Conditions, reason: str = "") -> list[str]:
     """Return what a reader must know of a run's copies, by its `conditions`.
 
-    `reason` says why memory is pageable, '' where the framework offers no other.
+    `reason` says why memory is pageable, '' where the framework offers no other. Inputs that stand
+    on the device before the clock starts are not copied.
     """
-    kinds = {
-        "inputs from": conditions.host_memory,
-        "outputs into": conditions.output_memory,
-    }
+    kinds = {"outputs into": conditions.output_memory}
+    if conditions.inputs != "device":
+        kinds = {"inputs from": conditions.host_memory, **kinds}
     framework, caveats = conditions.framework, []
     if slow := [place for place, kind in kinds.items() if kind == PAGEABLE]:
         caveats.append(

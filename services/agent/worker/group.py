@@ -229,7 +229,7 @@ class Group:
         on_finished = run.new_block()
         check = run.deadline.check
         if load.due_ns is not None:
-            with paced(load) as pacer:
+            with paced(load, run.stages.predicting_cores) as pacer:
                 self._control.call_on_stop(run.key, pacer.stop)
                 queries = open_loop(load, block, first_query, pacer, check)
                 self._run_queries(run, queries, on_finished)

@@ -26,6 +26,7 @@ from services.agent.link.issued_load import (
     shortened,
 )
 from services.agent.link.messages import AttemptKey, Outcome
+from services.agent.machine.cores import ANYWHERE
 from services.agent.machine.noise import MachineReading, noise_between, read_machine
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof, RunCeilings
 from services.agent.predictors import Layer, LayerSource, PartsSource
@@ -259,15 +260,16 @@ class Measurement:
             noise[LATENESS] = _p99(self._late_ns)
         conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
         samples: str = STREAMED if self.batch_of is None else AHEAD
-        if self.plan.scenario == COLD:  # an opening, which predicts zeros
-            samples = ""
+        cores = self.stages.predicting_cores
+        if self.plan.scenario == COLD:  # an opening, which predicts zeros, wherever it runs
+            samples, cores = "", ANYWHERE
         changes: dict[str, Any] = {
             "blocks_ended": self.blocks_ended,
             "repeats_compared": self.stages.kept_outputs.compared,
             **self.stages.prepared_by.conditions,
             "samples": samples,
             "calls_in_flight": self.calls_in_flight,
-            "predict_cores": ",".join(map(str, sorted(self.stages.predicting_cores))),
+            "predict_cores": ",".join(map(str, sorted(cores))),
             "inputs": self.inputs or ("host" if conditions.host_memory else ""),
             "prepared_batches": len(self.prepared_slots),
             "prepared_bytes": sum(bytes_of(slot.inputs) for slot in self.prepared_slots),

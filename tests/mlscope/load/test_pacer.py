@@ -44,6 +44,14 @@ def test_it_calibrates_where_no_margin_is_given() -> None:
         assert 80_000 <= paced.margin_ns <= 400_000
 
 
+def test_it_runs_on_the_cores_that_it_is_given() -> None:
+    core = {min(os.sched_getaffinity(0))}
+    with PacerProcess(np.zeros(1, np.int64), MARGIN_NS, cores=core) as paced:
+        assert os.sched_getaffinity(_child(paced)) == core
+        paced.start()
+        assert len(list(paced)) == 1
+
+
 def test_no_queries_is_a_load_too() -> None:
     with PacerProcess(np.zeros(0, np.int64), MARGIN_NS) as paced:
         paced.start()

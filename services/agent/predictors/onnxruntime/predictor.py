@@ -17,6 +17,8 @@ from mlscope.importing.onnxruntime.events import bodies_note
 from mlscope.tracing.clock import epoch_offset_ns
 from schemas.level import Level
 from services.agent.errors import BatchSizeUnsupported
+from services.agent.machine.cores import kept_on
+from services.agent.machine.noise import usable_core_numbers
 from services.agent.predictors import (
     MAX_BOUND,
     Layer,
@@ -283,6 +285,7 @@ class LayerTwin:
         self._options = options
         self._names = names
         self._warmed_with = warmed_with
+        self._cores = usable_core_numbers()
         self._folder = tempfile.TemporaryDirectory(dir=request.scratch, prefix="layers-")
         #: finished profiles: the file, and when it began (CLOCK_MONOTONIC ns)
         self._profiles: list[tuple[Path, int]] = []
@@ -301,7 +304,9 @@ class LayerTwin:
         """Return the outputs for one batch. Raises PredictFailed."""
         if self._remaining_runs == 0:
             self._end_profile()
-            self._open()
+            # The caller may be kept on one core, which the new session's threads must not inherit.
+            with kept_on(self._cores):
+                self._open()
             if _FULL_NOTE not in self.notes:
                 self.notes.append(_FULL_NOTE)
         self._remaining_runs -= 1

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.agent.machine.cores import ANYWHERE, cores_set_aside
+from services.agent.machine.cores import ANYWHERE, cores_set_aside, kept_on
 from services.agent.machine.noise import usable_core_numbers
 from services.agent.machine.quotas import usable_cores
 from services.agent.predictors import Opened
@@ -21,9 +21,11 @@ class Predicting:
     def of(cls, opened: Opened) -> "Predicting":
         """Return where a model that is `opened` is called.
 
-        A device is fed from one core, whether samples are prepared ahead or streamed: where cores
+        A GPU is fed from one core, whether samples are prepared ahead or streamed: where cores
         differ, a thread that moves in one of them only would make the two incomparable.
         """
-        if opened.device == "cpu":
-            return cls(opened.threads)
-        return cls(0, cores_set_aside(usable_core_numbers(), usable_cores()))
+        if opened.device != "gpu":
+            return cls(opened.threads if opened.device == "cpu" else 0)
+        cores = cores_set_aside(usable_core_numbers(), usable_cores())
+        with kept_on(cores) as are_kept:
+            return cls(0, cores if are_kept else ANYWHERE)

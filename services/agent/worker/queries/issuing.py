@@ -9,6 +9,8 @@ from mlscope.load.load import Load
 from mlscope.load.pacer import PacerProcess
 from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
+from services.agent.machine.cores import ANYWHERE
+from services.agent.machine.noise import usable_core_numbers
 from services.agent.worker.queries.query import Query
 
 Check = Callable[[], None]
@@ -61,10 +63,17 @@ def open_loop(
         yield Query(first_query + offset, samples[offset], issued_ns, due_ns, block)
 
 
-def paced(load: Load) -> AbstractContextManager[PacerProcess]:
-    """Return the pacer of an open loop; it is entered before the block."""
+def paced(
+    load: Load, predicting_cores: frozenset[int] = ANYWHERE
+) -> AbstractContextManager[PacerProcess]:
+    """Return the pacer of an open `load`; it is entered before the block.
+
+    It spins before each query, at a priority above the thread that is kept on `predicting_cores`,
+    and so leaves them alone.
+    """
     assert load.due_ns is not None
-    return PacerProcess(load.due_ns)
+    others = usable_core_numbers() - predicting_cores if predicting_cores else ()
+    return PacerProcess(load.due_ns, cores=others)
 
 
 def is_inline(load: Load) -> bool:

@@ -82,6 +82,11 @@ def test_caveats_name_slow_memory_and_copies_that_are_not_told_apart(
     assert all(text.startswith(start) for text, start in zip(said, caveats, strict=True))
 
 
+def test_inputs_on_the_device_are_not_copied() -> None:
+    there = Conditions(framework="net", inputs="device", host_memory=PAGEABLE, copies="apart")
+    assert copy_caveats(there) == []
+
+
 def test_a_run_on_a_gpu_says_so(session: Session) -> None:
     slow: Any = OnGpu(
         session.predictor,

@@ -90,19 +90,29 @@ def test_every_run_calls_the_model_from_the_same_cores(
 @pytest.mark.parametrize(
     ("device", "busy", "place"),
     [
-        ("gpu", LEAST_CORES, Predicting(0, frozenset({5}))),
+        ("gpu", LEAST_CORES, Predicting(0, CORE)),
+        # Its driver may have threads of its own: nobody measured one.
+        ("fpga", LEAST_CORES, Predicting(0)),
         # A container that may keep two cores busy.
         ("gpu", 2, Predicting(0)),
         ("cpu", LEAST_CORES, Predicting(3)),
     ],
 )
-def test_a_device_alone_is_fed_from_a_core_of_its_own(
+def test_a_gpu_alone_is_fed_from_a_core_of_its_own(
     monkeypatch: pytest.MonkeyPatch, device: str, busy: int, place: Predicting
 ) -> None:
     def aside(usable: frozenset[int], count: int) -> frozenset[int]:
-        return frozenset({5}) if min(len(usable), count) >= LEAST_CORES else ANYWHERE
+        return CORE if min(len(usable), count) >= LEAST_CORES else ANYWHERE
 
     monkeypatch.setattr(predicting, "cores_set_aside", aside)
     monkeypatch.setattr(predicting, "usable_cores", lambda: busy)
     monkeypatch.setattr(predicting, "usable_core_numbers", lambda: frozenset(range(16)))
     assert Predicting.of(replace(OPENED, device=device)) == place
+
+
+def test_a_core_that_the_kernel_refuses_is_not_in_the_conditions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    absent = frozenset({max(USABLE) + 500})
+    monkeypatch.setattr(predicting, "cores_set_aside", lambda *_: absent)
+    assert Predicting.of(replace(OPENED, device="gpu")) == Predicting(0, ANYWHERE)
