@@ -45,20 +45,21 @@ def package_facts(builders: Iterable[str]) -> Iterator[PackageFacts]:
 def package_fact(name: str) -> PackageFacts:
     """Return what is here of the package with an import `name`."""
     distribution, extra = _EXTRAS.get(name, (name.replace("_", "-"), ""))
-    install = f"pip install '{f'mlscope[{extra}]' if extra else distribution}'"
+    # Of a builder's package nobody knows under which name, if any, an index has it.
+    install = f": pip install 'mlscope[{extra}]'" if extra else ""
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
         spec = None
     if spec is None:
-        return PackageFacts(name=name, reason=f"not installed: {install}")
+        return PackageFacts(name=name, reason=f"not installed{install}")
     try:
         version = importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return PackageFacts(name=name)  # a folder on the path: nothing says what it requires
     faults = "; ".join(requirement_faults(distribution, _COUPLED))
     if faults:
-        return PackageFacts(name=name, version=version, reason=f"{faults}: {install}")
+        return PackageFacts(name=name, version=version, reason=f"{faults}{install}")
     if name == "torchvision" and spec.origin:
         reason = torchvision_fault(Path(spec.origin).parent, version)
         return PackageFacts(name=name, version=version, reason=reason)

@@ -34,7 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_missing_has_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
     assert package_fact("timm").reason == "not installed: pip install 'mlscope[vision]'"
-    assert package_fact("own_models").reason == "not installed: pip install 'own-models'"
+    # An index may have a stranger's package under the name of a builder's own.
+    assert package_fact("own_models").reason == "not installed"
 
 
 def test_a_package_that_is_here_is_not_imported(folder: Path) -> None:
