@@ -50,7 +50,9 @@ def dataset_check(paths: Iterable[Path], manifests_folder: Path) -> Check:
         if not name or name.partition(":")[0].strip().lower() in names():
             return
         near = get_close_matches(name.lower(), names(), n=1, cutoff=0.6)
-        shown = f"{near[0]}?" if near else f"one of {', '.join(sorted(names())[:_SHOWN])}, …"
+        listed = sorted(names())
+        more = ", …" if len(listed) > _SHOWN else ""
+        shown = f"{near[0]}?" if near else f"one of {', '.join(listed[:_SHOWN])}{more}"
         yield Fault("dataset", repr(name), f"{shown} Or check its own manifest along with this one")
 
     return faults

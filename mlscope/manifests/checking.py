@@ -1,7 +1,7 @@
 """Faults of a manifest that parses: values that every evaluation with it would be refused for."""
 
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
@@ -16,19 +16,23 @@ from mlscope.manifests.variants import frameworks_of
 from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
 from schemas.operators import step_faults
+from schemas.values.framework_names import FRAMEWORKS
 
 _ARCHITECTURES = ("amd64", "x86_64", "arm64", "aarch64", "ppc64le", "s390x", "riscv64")
 _DEVICES = ("cpu", "gpu")
 _CHECKSUMS = "sha256:…, md5:…, a hub's commit in the address, or the field `unverifiable: REASON`"
 
 
-def faults_in(manifest: Manifest) -> Iterator[Fault]:
-    """Yield every fault for which each evaluation with the manifest would be refused."""
+def faults_in(manifest: Manifest, frameworks: Collection[str] = FRAMEWORKS) -> Iterator[Fault]:
+    """Yield every fault for which each evaluation with the manifest would be refused.
+
+    `frameworks` are those whose names count as spelt right, in lower case.
+    """
     try:
         Version(manifest.version)
     except InvalidVersion:
         yield Fault("version", repr(manifest.version), "a version, as 1.0.0")
-    yield from naming_faults(manifest)
+    yield from naming_faults(manifest, frameworks)
     match manifest:
         case DatasetManifest():
             yield from dataset_faults(manifest)

@@ -1,4 +1,4 @@
-"""What an agent lacks to open a model: its framework, packages, a hub, its owner's leave. Pure."""
+"""What an agent lacks to open a model: a framework, packages, a hub, a permission. Pure."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,7 +164,9 @@ def alike(agents: Iterable[AgentStatus]) -> tuple[Alike, ...]:
             leave = (own.allows_inline_python, own.models, own.builders)
             key = (own.runtimes, own.packages, own.has_hub, leave)
             groups.setdefault(key, []).append(own)
-    return tuple(Alike(own[0], tuple(each.agent for each in own)) for own in groups.values())
+    return tuple(
+        Alike(own[0], tuple(announcement.agent for announcement in own)) for own in groups.values()
+    )
 
 
 def running_of(model: ModelManifest, groups: Sequence[Alike]) -> Running:
@@ -181,7 +183,7 @@ def running_of(model: ModelManifest, groups: Sequence[Alike]) -> Running:
         faults = [tuple(_faults(group.first, variant, needs)) for variant, needs in variants]
         if () in faults:
             fitting += group.names
-        lacking |= dict.fromkeys(fault for each in faults for fault in each)
+        lacking |= dict.fromkeys(lack for variant_lacks in faults for lack in variant_lacks)
     if not fitting:
         return Running(missing=tuple(lacking))
     is_refused = all(refused_in(own.model, own.options) for own, _ in variants)
@@ -200,8 +202,10 @@ def _faults(agent: Announcement, model: ModelManifest, needs: Needs) -> Iterator
         reason = f"{name} {constraint} is not installed: there is {', '.join(versions)}"
         yield Lack(f"{name} {constraint}", reason)
     yield from missing_parts(agent, needs)
-    for reason in disallowed_model(agent, model, {}):
-        yield Lack("its owner's leave", reason)
+    # A file without a checksum opens only where a request says so, and the row says so too.
+    options = {OPTION: UNVERIFIED} if refused_in(model.model, model.options) else {}
+    for reason in disallowed_model(agent, model, options):
+        yield Lack("its owner's permission", reason)
 
 
 def _is_met(constraint: str, versions: Iterable[str]) -> bool:

@@ -39,22 +39,25 @@ _FRAMEWORK_SIMILARITY = 0.85
 _TYPE_SIMILARITY = 0.8
 
 
-def naming_faults(manifest: Manifest, frameworks: Collection[str] = FRAMEWORKS) -> Iterator[Fault]:
+def naming_faults(
+    manifest: Manifest, frameworks: Collection[str] = FRAMEWORKS, *, is_published: bool = True
+) -> Iterator[Fault]:
     """Yield a manifest's faulty name, frameworks without or with a misspelt name, misspelt types.
 
     `frameworks` are the known names in lower case; a name that resembles none of them is allowed,
-    because a package of the agents may bring it.
+    because a package of the agents may bring it. Where the manifest is not `is_published`, but part
+    of a request, no other request writes its name: it may have spaces.
     """
     name = manifest.name
     if not name.strip() or len(name) > _LONGEST_NAME:
         yield Fault("name", repr(name), f"1 to {_LONGEST_NAME} characters")
     elif not is_plain(name):
         yield Fault("name", repr(name), PLAIN_NAMES)
-    elif ":" in name or any(character.isspace() for character in name):
+    elif is_published and (":" in name or any(character.isspace() for character in name)):
         advice = "-".join(name.replace(":", " ").split())
         yield Fault("name", repr(name), f"{_SPOKEN_NAMES}; for example {advice}")
-    if isinstance(manifest, FrameworkManifest):
-        yield from _framework_faults("name", name if name.strip() else "-", frameworks)
+    if isinstance(manifest, FrameworkManifest) and name.strip():
+        yield from _framework_faults("name", name, frameworks)
     if isinstance(manifest, ModelManifest):
         for number, need in enumerate(frameworks_of(manifest)):
             field = "framework.name" if number == 0 else f"frameworks.{number - 1}.name"

@@ -85,7 +85,13 @@ class RegistryCommands:
         key = manifest_key(manifest.kind, manifest.name, manifest.version)
 
         def decide(state: RegistryState) -> _Decided:
-            return decide_publish(state.manifests.get(key), manifest, state.withdrawn.get(key, ""))
+            announced = {
+                runtime.framework.lower()
+                for status in self._folded.state.agents.values()
+                for runtime in status.announcement.runtimes
+            }
+            before, withdrawn = state.manifests.get(key), state.withdrawn.get(key, "")
+            return decide_publish(before, manifest, withdrawn, announced)
 
         return await self._change(key, decide)
 
@@ -104,8 +110,8 @@ class RegistryCommands:
         agent = command.agent
 
         def decide(state: RegistryState) -> tuple[PriceKept, Fact | None]:
-            others = len(self._folded.state.prices)
-            return decide_price(state.prices.get(agent), others, command, set_by)
+            priced_agents = len(self._folded.state.prices)
+            return decide_price(state.prices.get(agent), priced_agents, command, set_by)
 
         story = subject_of(AgentPriced(agent=agent))
         return await self._decide(story, decide, lambda last: self._folded.reached(fleet=last))

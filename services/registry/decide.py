@@ -1,6 +1,6 @@
 """The registry's decisions about manifests and lost agents, given the catalog."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
 from mlscope.load.parameters import MAX_QUERIES
@@ -15,6 +15,7 @@ from schemas.manifest import (
 )
 from schemas.price import AgentPriced, Price, PriceKept, SetPrice
 from schemas.request import CatalogChanged, Refused, WithdrawManifest
+from schemas.values.framework_names import FRAMEWORKS
 from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState, digest_of
 
@@ -23,15 +24,18 @@ MOST_PRICES = 4096
 
 
 def decide_publish(
-    current: Manifest | None, manifest: Manifest, withdrawn: str = ""
+    current: Manifest | None,
+    manifest: Manifest,
+    withdrawn: str = "",
+    announced: Collection[str] = (),
 ) -> tuple[CatalogChanged, ManifestPublished | None]:
     """Return the answer to `publish` and the fact that makes it true, None if it is already.
 
     `manifest` is to be published; `current` is the one in the catalog with its kind, name and
     version, `withdrawn` the digest of the one that was withdrawn: a version belongs to one text.
-    Raises ManifestRefused.
+    `announced` are the agents' frameworks, in lower case. Raises ManifestRefused.
     """
-    _check(manifest)
+    _check(manifest, {*FRAMEWORKS, *announced})
     digest = digest_of(manifest)
     answer = CatalogChanged(
         kind=manifest.kind, name=manifest.name, version=manifest.version, digest=digest
@@ -58,30 +62,30 @@ def decide_publish(
 
 
 def decide_price(
-    current: Price | None, others: int, command: SetPrice, set_by: str
+    current: Price | None, priced_agents: int, command: SetPrice, set_by: str
 ) -> tuple[PriceKept, AgentPriced | None]:
     """Return the answer to `price` and the fact that makes it true, None if it is already.
 
-    `current` is the price that the agent of the `command` has, `others` how many agents have one;
+    `current` is the price that the agent of the `command` has, `priced_agents` how many have one;
     `set_by` is who asks. Raises ManifestRefused.
     """
     dollars = command.dollars_per_hour
     answer = PriceKept(agent=command.agent, dollars_per_hour=dollars)
     if dollars == (current.dollars_per_hour if current else None):
         return answer.model_copy(update={"repeated": True}), None
-    if current is None and others >= MOST_PRICES:
+    if current is None and priced_agents >= MOST_PRICES:
         message = f"{MOST_PRICES} agents have prices: forget one that is not needed any more"
         raise ManifestRefused(Refused(error="exhausted", message=message, field="agent"))
     fact = AgentPriced(agent=command.agent, dollars_per_hour=dollars, set_by=set_by)
     return answer, fact
 
 
-def _check(manifest: Manifest) -> None:
-    """Raise ManifestRefused for a manifest with a fault.
+def _check(manifest: Manifest, frameworks: Collection[str]) -> None:
+    """Raise ManifestRefused for a manifest with a fault; `frameworks` are spelt right.
 
     So are defaults of a scenario that would have every request for the scenario refused.
     """
-    fault = next(faults_in(manifest), None)
+    fault = next(faults_in(manifest, frameworks), None)
     if fault is not None:
         raise ManifestRefused(_invalid(f"manifest.{fault.field}", fault.found, fault.allowed))
     if not isinstance(manifest, ScenarioManifest) or manifest.name not in BUILT_IN:

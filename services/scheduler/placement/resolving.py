@@ -274,7 +274,7 @@ def _check_names(field: str, manifest: ModelManifest | DatasetManifest, catalog:
     """
     announced = (own for status in catalog.agents for own in status.announcement.runtimes)
     frameworks = {*FRAMEWORKS, *(runtime.framework.lower() for runtime in announced)}
-    for fault in naming_faults(manifest, frameworks):
+    for fault in naming_faults(manifest, frameworks, is_published=False):
         raise invalid(f"{field}.{fault.field}", fault.found.strip("'"), fault.allowed)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mlscope.manifests.digests import digest_of
 from mlscope.manifests.fitting import Running, alike, missing_parts, needs_of, running_of
 from mlscope.manifests.variants import variant_for
 from schemas.agent import Announcement, PackageFacts
@@ -121,6 +122,16 @@ def test_one_of_several_frameworks_is_enough() -> None:
     )
     assert variant_for(both, "ort").framework.name == "onnxruntime"
     assert running_of(both, alike((an_agent("plain"),))).agents == ("plain",)
+
+
+def test_a_file_that_the_owner_wants_verified_is_not_offered() -> None:
+    model = a_model(model=Assets(graph_path="https://example.org/m.onnx"))
+    open_to_all, careful = (
+        an_agent("a1", models=models) for models in (None, (digest_of(model)[:12],))
+    )
+    assert running_of(model, alike((open_to_all,))).option == "weights=unverified"
+    running = running_of(model, alike((careful,)))
+    assert (running.agents, running.text) == ((), "needs its owner's permission")
 
 
 def test_many_agents_are_told_in_few_words() -> None:

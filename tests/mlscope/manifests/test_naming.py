@@ -49,6 +49,11 @@ def test_a_framework_that_an_agent_has_is_spelt_right() -> None:
     assert not list(naming_faults(model, ("onnxruntime", "onnxruntim")))
 
 
+def test_a_name_in_a_request_may_have_spaces() -> None:
+    model = ModelManifest.model_validate({**MODEL, "name": "my trace: two"})
+    assert not list(naming_faults(model, is_published=False))
+
+
 def test_other_kinds_have_names_too() -> None:
     (fault,) = naming_faults(FrameworkManifest(name="pytorhc", version="2.0"))
     assert fault.allowed.startswith("pytorch?")

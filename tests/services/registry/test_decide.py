@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.agent import Lease
-from schemas.manifest import Manifest, Port, ScenarioManifest, Step
+from schemas.manifest import FrameworkNeed, Manifest, Port, ScenarioManifest, Step
 from schemas.request import Refused, WithdrawManifest
 from schemas.status import AgentStatus
 from services.registry.decide import decide_back, decide_lost, decide_publish, decide_withdraw
@@ -29,6 +29,12 @@ def test_another_text_under_a_known_version_conflicts() -> None:
     changed = a_model().model_copy(update={"description": "changed"})
     refused = refusal(a_model(), changed)
     assert (refused.error, refused.field) == ("conflict", "manifest.version")
+
+
+def test_a_framework_that_an_agent_announces_is_spelt_right() -> None:
+    model = a_model().model_copy(update={"framework": FrameworkNeed(name="onnxruntime2")})
+    assert refusal(None, model).field == "manifest.framework.name"
+    assert decide_publish(None, model, announced=("onnxruntime2",))[1] is not None
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"name": "my model"}, "model.name"),
+        ({"name": " "}, "model.name"),
         ({"framework": FrameworkNeed(name="onnxruntim")}, "model.framework.name"),
         ({"framework": FrameworkNeed(name="")}, "model.framework.name"),
         ({"inputs": (Port(type="tensr"),)}, "model.inputs.0.type"),
@@ -132,8 +132,16 @@ def test_a_sent_name_that_nothing_matches_is_refused(changes: dict[str, Any], fi
     assert (refused.error, refused.field) == ("invalid", field)
 
 
-def test_a_sent_dataset_has_a_name_that_requests_can_write() -> None:
+def test_a_sent_manifest_may_have_a_name_that_no_request_writes() -> None:
     dataset = a_dataset().model_copy(update={"name": "my photos"})
+    model = a_model().model_copy(update={"name": "my trace"})
+    request = a_request(model=model, dataset=dataset)
+    assert model_of(request, a_catalog()).name == "my trace"
+    assert dataset_of(request, model, a_catalog()).name == "my photos"
+
+
+def test_a_sent_dataset_has_a_name() -> None:
+    dataset = a_dataset().model_copy(update={"name": " "})
     assert refusal(a_catalog(), model=a_model(), dataset=dataset).field == "dataset.name"
 
 
