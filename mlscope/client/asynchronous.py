@@ -28,7 +28,7 @@ from mlscope.client.short_ids import whole_id, whole_place
 from mlscope.client.tracing import MOST_SPANS, flow_of, trace_of
 from mlscope.client.watching import Progress, watch
 from mlscope.exchange.traces import Trace
-from mlscope.old_names import accepting
+from mlscope.old_names import accepting_old_names
 from schemas.analysis import Compared, Predictions
 from schemas.exploration import Explored
 from schemas.manifest import Manifest
@@ -169,7 +169,7 @@ class AsyncClient:
         evaluation_id = await self.whole_id(evaluation)
         return ResultTables(await whole_tables(self.bus, evaluation_id, names))
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     async def predictions(self, evaluation: str, run: str = "", limit: int = 0) -> Predictions:
         """Return what the model answered in `evaluation`, of one `run` ('': all).
 
@@ -177,7 +177,7 @@ class AsyncClient:
         """
         return await predictions_of(self.bus, await self.whole_id(evaluation), run, limit)
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     async def trace(self, evaluation: str, run: str = "", limit: int = MOST_SPANS) -> Trace:
         """Return the first `limit` spans of a run of `evaluation`, 0 is all.
 
@@ -291,7 +291,7 @@ class AsyncEvaluation:
         """Return one table. Raises NoSuchTable."""
         return (await self.tables(name))[name]
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     async def trace(self, run: str = "", limit: int = MOST_SPANS) -> Trace:
         """Return the first `limit` spans of a `run`, 0 is all; '' is the run traced deepest.
 

@@ -16,7 +16,7 @@ from mlscope.client.results import ListedEvaluations, ResultTable, ResultTables
 from mlscope.client.tracing import MOST_SPANS
 from mlscope.client.watching import Progress
 from mlscope.exchange.traces import Trace
-from mlscope.old_names import accepting
+from mlscope.old_names import accepting_old_names
 from schemas.analysis import Compared, Predictions
 from schemas.exploration import Explored
 from schemas.manifest import Manifest
@@ -150,7 +150,7 @@ class Client:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
         return self.wait_for(self._client.tables(evaluation, *names))
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     def predictions(self, evaluation: str, run: str = "", limit: int = 0) -> Predictions:
         """Return what the model answered in `evaluation`, of one `run` ('': all).
 
@@ -158,7 +158,7 @@ class Client:
         """
         return self.wait_for(self._client.predictions(evaluation, run, limit))
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     def trace(self, evaluation: str, run: str = "", limit: int = MOST_SPANS) -> Trace:
         """Return the first `limit` spans of a run of `evaluation`, 0 is all.
 
@@ -256,7 +256,7 @@ class Evaluation:
         """Return one table. Raises NoSuchTable."""
         return self.client.wait_for(self.handle.table(name))
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     def trace(self, run: str = "", limit: int = MOST_SPANS) -> Trace:
         """Return the first `limit` spans of a `run`, 0 is all; '' is the run traced deepest.
 

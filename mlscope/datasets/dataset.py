@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from mlscope.datasets.errors import BadRecord, FileBroken, LayoutMissing, PathEscapes
 from mlscope.datasets.truth import Truth
-from mlscope.old_names import accepting
+from mlscope.old_names import accepting_old_names
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Dataset(LazySequence[Any]):
         self.classes = tuple(classes)
         self._sample, self._truth, self._close = sample, truth, close
 
-    @accepting(most="limit")  # its name until release 0.3
+    @accepting_old_names(most="limit")  # its name until release 0.3
     def first(self, limit: int) -> "Dataset":
         """Return the first `limit` samples; 0 means all. Closing it closes this dataset."""
         count = min(len(self), limit) if limit else len(self)

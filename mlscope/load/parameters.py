@@ -7,14 +7,14 @@ from typing import Any
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
 from mlscope.load.load import AHEAD, STREAMED, SamplesMode
-from mlscope.old_names import accepting
+from mlscope.old_names import accepting_old_names
 
 MAX_QUERIES = 10_000_000
 MAX_SAMPLES = 50_000_000
 
 # Names of release 0.1, for scenarios of other packages. Release 0.3 drops them.
 MOST_QUERIES, MOST_SAMPLES = MAX_QUERIES, MAX_SAMPLES
-_accepting_bounds_0_1 = accepting(least="minimum", most="maximum")
+_accepting_bounds_0_1 = accepting_old_names(least="minimum", most="maximum")
 
 
 @dataclass(frozen=True)
