@@ -1,13 +1,13 @@
 """Prices: what an hour on an agent costs, kept by the registry for comparisons of costs."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from schemas.message import Command, Fact, Message
+from schemas.request import Positive
 from schemas.values.identity import Token
 
-Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Dollars = Positive
+"""US dollars; a price is above 0."""
 
 
 class SetPrice(Command):
