@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY)  ## one evaluation end to end on this machine; STAY=1 leaves its page open
+demo: $(DEMO_READY)  ## one evaluation end to end on this machine; STAY=1 leaves its pages open
 	$(BIN)/mlscope demo $(if $(STAY),--stay)
 
 pictures: $(READY)  ## photograph every page into build/pictures, and the documentation's six anew
