@@ -11,13 +11,12 @@ from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import variants_of
-from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
+from mlscope.manifests.verifying import OPTION, RANDOM, RANDOM_ADVICE, UNVERIFIED, refused_in
 from schemas.agent import Announcement
 from schemas.manifest import CODE_FIELDS, Assets, ModelManifest
 from schemas.status import AgentStatus
 from schemas.values.framework_names import FRAMEWORKS
 
-RANDOM_ADVICE = f"--option {OPTION}={RANDOM} measures it with random weights"
 _MOST_NAMES = 3
 _TENSOR_FILES = ("pytorch", "jax")
 """Frameworks that read weights in .safetensors by the package of that name."""

@@ -19,6 +19,7 @@ OPTION = "weights"
 
 UNVERIFIED = "unverified"
 RANDOM = "random"
+RANDOM_ADVICE = f"--option {OPTION}={RANDOM} measures it with random weights"
 
 
 @dataclass(frozen=True, slots=True)

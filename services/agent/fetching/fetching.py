@@ -22,8 +22,7 @@ from mlscope.assets.fetching import Repository
 from mlscope.assets.opening import AssetSettings, open_assets
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.manifests.fitting import RANDOM_ADVICE
-from mlscope.manifests.verifying import OPTION, RANDOM, refused_in
+from mlscope.manifests.verifying import OPTION, RANDOM, RANDOM_ADVICE, refused_in
 from schemas.manifest import ModelManifest
 from schemas.plan import Subject
 from services.agent.errors import FetchFailed, FileUnverified, Stopped

@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from packaging.requirements import Requirement
-
 from schemas.agent import PackageFacts
 
 _EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -72,20 +70,29 @@ def requirement_faults(distribution: str, counted: Collection[str]) -> Iterator[
     """Yield each requirement of an installed `distribution` that is missing or of another version.
 
     Requirements count whose names are among the `counted`; those of extras and of other systems
-    never do.
+    never do, nor those that can't be read. A borrowed machine without `packaging` checks none.
     """
-    for requirement in map(Requirement, importlib.metadata.requires(distribution) or ()):
-        is_needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if not is_needed or requirement.name.lower() not in counted:
-            continue
+    try:
+        from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.version import InvalidVersion
+    except ImportError:
+        return
+    for text in importlib.metadata.requires(distribution) or ():
         try:
+            requirement = Requirement(text)
+            is_needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if not is_needed or requirement.name.lower() not in counted:
+                continue
             version = importlib.metadata.version(requirement.name)
+            is_met = requirement.specifier.contains(version, prereleases=True)
+        except (InvalidRequirement, InvalidVersion):
+            continue
         except importlib.metadata.PackageNotFoundError:
             yield f"{distribution} needs {requirement.name}, which is not installed"
             continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            wanted = f"{requirement.name}{requirement.specifier}"
-            yield f"{distribution} needs {wanted}, and {version} is installed"
+        if not is_met:
+            required = f"{requirement.name}{requirement.specifier}"
+            yield f"{distribution} needs {required}, and {version} is installed"
 
 
 def torchvision_fault(folder: Path, version: str) -> str:

@@ -70,7 +70,7 @@ async def test_a_plan_tells_what_it_can_not_certify(alone: CommandLine) -> None:
     ended = await alone("plan", "tiny-cnn", "--scenario", "poisson:rate_hz=20")
     assert ended.code == exits.OK, ended.err
     assert "its 99th percentile needs 662 answered queries, which take 33.1 s" in ended.err
-    ended = await alone("plan", "tiny-cnn", "--scenario", "poisson")
+    ended = await alone("plan", "tiny-cnn", "--scenario", "poisson:rate_hz=80")
     assert "answered queries" not in ended.err
 
 

@@ -56,10 +56,17 @@ def test_a_half_installed_package_says_what_it_lacks(
     assert "half-models needs absent-thing, which is not installed" in reason
 
 
+def test_facts_that_can_not_be_read_stop_nobody(folder: Path) -> None:
+    installed(folder, "odd_models", "numpy ==", "numpy>=1", version="not a version")
+    assert package_fact("odd_models").reason == ""
+
+
 @pytest.mark.parametrize(("has_cuda", "is_fine"), [(False, False), (True, True)])
 def test_a_torchvision_for_cuda_needs_such_a_pytorch(
-    folder: Path, has_cuda: bool, is_fine: bool
+    folder: Path, has_cuda: bool, is_fine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A PyTorch that another test imported would be looked at instead of the one in the folder.
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     installed(folder, "torch", version="9.9+cpu")
     installed(folder, "torchvision", version="9.8")
     (folder / "torchvision" / "_C.so").write_bytes(b"\x7fELF\0libtorch_cuda.so\0")
