@@ -149,7 +149,7 @@ def exit_code_of(status: EvaluationStatus, *, is_strict: bool, caveats: Sequence
     states = {run.state for run in status.runs}
     if states & {"failed", "interrupted"}:
         return exits.FAILED
-    has_caveats = bool(caveats) or any(run.caveats or run.level_note for run in status.runs)
+    has_caveats = any((*caveats, *(run.caveats or run.level_note for run in status.runs)))
     if "incomplete" in states or (is_strict and has_caveats):
         return exits.INVALID
     return exits.OK

@@ -1,7 +1,7 @@
 """Folders of files: one folder a class, a file of labels, or no labels at all."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,10 +121,9 @@ def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) 
     root = root or folder
     require_below(root, folder)
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            is_of_kind = not endings or name.lower().endswith(tuple(endings))
-            if is_of_kind and not name.startswith("."):
+        folders[:] = _visible(folders)
+        for name in _visible(names):
+            if not endings or name.lower().endswith(tuple(endings)):
                 path = Path(parent, name)
                 yield require_below(root, path) if path.is_symlink() else path
 
@@ -132,3 +131,8 @@ def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) 
 def _unlabelled(source: ReaderInput, endings: Sequence[str]) -> Dataset:
     paths = list(paths_below(source.path, endings)) if source.path.is_dir() else [source.path]
     return dataset_of_files(source, paths, [None] * len(paths), ())
+
+
+def _visible(names: Iterable[str]) -> list[str]:
+    """Return the names that do not begin with a dot, in order."""
+    return sorted(name for name in names if not name.startswith("."))

@@ -8,6 +8,8 @@ libraries that torchvision was built for. The worker that opens a model imports 
 import importlib.metadata
 import mmap
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -45,10 +47,7 @@ def package_fact(name: str) -> PackageFacts:
     distribution, extra = _EXTRAS.get(name, (name.replace("_", "-"), ""))
     # Of a builder's package nobody knows under which name, if any, an index has it.
     install = f": pip install 'mlscope[{extra}]'" if extra else ""
-    try:
-        spec = find_spec(name)
-    except (ImportError, ValueError):
-        spec = None
+    spec = _spec_of(name)
     if spec is None:
         return PackageFacts(name=name, reason=f"not installed{install}")
     try:
@@ -78,21 +77,19 @@ def requirement_faults(distribution: str, counted: Collection[str]) -> Iterator[
     except ImportError:
         return
     for text in importlib.metadata.requires(distribution) or ():
-        try:
+        with suppress(InvalidRequirement, InvalidVersion):
             requirement = Requirement(text)
             is_needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
             if not is_needed or requirement.name.lower() not in counted:
                 continue
-            version = importlib.metadata.version(requirement.name)
-            is_met = requirement.specifier.contains(version, prereleases=True)
-        except (InvalidRequirement, InvalidVersion):
-            continue
-        except importlib.metadata.PackageNotFoundError:
-            yield f"{distribution} needs {requirement.name}, which is not installed"
-            continue
-        if not is_met:
-            required = f"{requirement.name}{requirement.specifier}"
-            yield f"{distribution} needs {required}, and {version} is installed"
+            try:
+                version = importlib.metadata.version(requirement.name)
+            except importlib.metadata.PackageNotFoundError:
+                yield f"{distribution} needs {requirement.name}, which is not installed"
+                continue
+            if not requirement.specifier.contains(version, prereleases=True):
+                required = f"{requirement.name}{requirement.specifier}"
+                yield f"{distribution} needs {required}, and {version} is installed"
 
 
 def torchvision_fault(folder: Path, version: str) -> str:
@@ -101,7 +98,7 @@ def torchvision_fault(folder: Path, version: str) -> str:
     A torchvision for CUDA asks for a library of PyTorch that a build for the CPU lacks; importing
     it then ends in "operator torchvision::nms does not exist". `version` is torchvision's.
     """
-    torch = find_spec("torch")
+    torch = _spec_of("torch")
     if torch is None or torch.origin is None:
         return ""
     has_cuda = (Path(torch.origin).parent / "lib" / _CUDA_LIBRARY).exists()
@@ -113,6 +110,14 @@ def torchvision_fault(folder: Path, version: str) -> str:
         f"pip install --force-reinstall --no-deps torchvision=={number} --index-url {_WHEELS}/cpu"
     )
     return f"torchvision {version} is built for CUDA, and {build} is not: {mend}"
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Return where Python finds a package, None where it finds none or a broken one."""
+    try:
+        return find_spec(name)
+    except (ImportError, ValueError):
+        return None
 
 
 def _has_text(file: Path, text: bytes) -> bool:

@@ -97,14 +97,14 @@ class AnalysisView:
         """The layer that is chosen, in words; '' where none is."""
         if self.selection.layer is None:
             return ""
-        names = [column.name for column in self.table.columns]
-        texts = [column.name for column in self.table.columns if column.type == "text"]
-        title = next((name for name in ("layer_name", "name", "layer") if name in texts), "")
+        places = {column.name: place for place, column in enumerate(self.table.columns)}
+        texts = {column.name for column in self.table.columns if column.type == "text"}
+        titles = [places[name] for name in ("layer_name", "name", "layer") if name in texts]
         rows = zip(layers_of(self.table), self.table.rows, strict=True)
         called = [row for number, row in rows if number == self.selection.layer]
         if not called:
             return f"Layer {self.selection.layer} has no row here"
-        name = called[0][names.index(title)] if title else ""
+        name = called[0][titles[0]] if titles else ""
         return f"Layer {self.selection.layer}{f', {name},' if name else ''} is chosen"
 
     @property

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -27,7 +28,7 @@ TASKS = {
 }
 
 
-def manifests(source: str) -> list[dict[str, object]]:
+def manifests(source: str) -> list[dict[str, Any]]:
     """Return a source's manifests as they are written."""
     return [yaml.safe_load(path.read_text()) for path in sorted((MODELS / source).glob("*.yml"))]
 
@@ -54,10 +55,8 @@ def test_every_task_has_models_and_raw_tensors_are_inputs() -> None:
 
 def test_torchvision_s_are_described_in_full() -> None:
     described = 0
-    for each in manifests("torchvision"):
-        model, attributes = each["model"], each["attributes"]
-        assert isinstance(model, dict)
-        assert isinstance(attributes, dict)
+    for manifest in manifests("torchvision"):
+        model, attributes = manifest["model"], manifest["attributes"]
         assert attributes["parameters"] > 0
         if model.get("weights") == "random":
             continue
@@ -66,7 +65,7 @@ def test_torchvision_s_are_described_in_full() -> None:
         assert model["weights_checksum"].startswith("sha256-prefix:")
         assert attributes["gflops"] >= 0
         assert attributes["weights_megabytes"] > 0
-        assert any(" on " in name for name in attributes), f"{each['name']}: no accuracy"
+        assert any(" on " in name for name in attributes), f"{manifest['name']}: no accuracy"
     assert described >= 100
 
 

@@ -86,7 +86,7 @@ def _add(by_path: dict[tuple[str, ...], Scope], row: Mapping[str, Any], page: st
             place.inside.append(by_path[path])
         place = by_path[path]
     number = row.get("node")
-    address = f"{page}?layer={number}" if isinstance(number, int) and number >= 0 else page
+    address = page if number in (None, -1) else f"{page}?layer={number}"
     layer = Scope(own, float(row["time"] or 0.0), str(row.get("type") or ""), address)
     place.inside.append(layer)
 

@@ -95,7 +95,7 @@ def _throughput_tile(status: EvaluationStatus, tables: Mapping[str, Table]) -> l
     best = max(measured, key=lambda row: float(row["samples_per_s"]))
     offered = best.get("offered_per_s")
     place = _place(best) + (f", {shown(offered, '1/s')} offered" if offered else "")
-    low, high = (best.get(f"samples_per_s{end}") for end in ("_low", "_high"))
+    low, high = best.get("samples_per_s_low"), best.get("samples_per_s_high")
     estimate = Estimate(value=best["samples_per_s"], low=low, high=high)
     figure = figure_of(estimate, "samples/s")
     return [Tile("Throughput", figure, place, "throughput")] if figure else []

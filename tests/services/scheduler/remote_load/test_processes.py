@@ -150,9 +150,7 @@ async def test_a_broker_that_dies_fails_the_load(data_folder: object) -> None:
             await issuing
 
 
-async def test_queries_are_heard_of_once_and_while_the_load_goes_on(
-    nats_server: NatsServer,
-) -> None:
+async def test_queries_are_heard_once_while_the_load_goes_on(nats_server: NatsServer) -> None:
     heard: list[list[int]] = []
 
     async def hear(load: LoadRecord, queries: NDArray[np.int32]) -> None:
