@@ -40,7 +40,7 @@ function feed() {
   const names = [], told = [];
   const note = (what) => (...data) => told.push([what, ...data]);
   const nameOf = (text) => (names.includes(text) ? names.indexOf(text) : names.push(text) - 1);
-  const listeners = { onLanes: note("lanes"), onBatch: note("batch"), onGap: note("gap"), onEnd: note("end") };
+  const listeners = { onLanes: note("lanes"), onBatch: note("batch"), onGap: note("gap"), onEnd: note("end"), onRuns: note("runs") };
   const made = new LiveFeed("/api/evaluations/e/events", "r0", nameOf, listeners);
   made.open();
   before = made;
@@ -112,6 +112,15 @@ export function test_it_resumes_after_the_last_event() {
   stream().tell("state", { state: "running" }, "17");
   again();
   ok(stream().url.endsWith("?spans=1&after=17"));
+}
+
+export function test_states_of_runs_are_told_whether_one_changes_or_all_do() {
+  const { told, stream } = feed();
+  const runs = [{ run: "r0", state: "started" }];
+  stream().tell("run", { state: "running", runs });
+  stream().tell("state", { state: "cancelled", runs });
+  stream().tell("state", { state: "measured" });
+  equal(told, [["runs", runs], ["runs", runs]]);
 }
 
 export function test_an_end_closes_it_for_good() {

@@ -11,9 +11,9 @@ import { Timeline } from "./timeline.js";
 const RELAYOUT_MS = 500;
 const LIVE_SPAN_NS = 5e9;
 const AGAIN_MS = 1500;
-const QUIET_MS = 3000;
 
 const root = document.getElementById("timeline");
+let isReloading = false;
 
 const TABLES = {
   layer: [["this layer in A2", "A2"], ["its point on the roofline, A14", "A14"]],
@@ -107,19 +107,14 @@ async function openLive(_, timeline) {
     timeline.advance(store.end);
     state.isNew = false;
   };
-  const onOther = (run) => {
-    const isQuiet = performance.now() - (state.arrivedAt ?? 0) > QUIET_MS;
-    if (isQuiet) moveTo(run);
-  };
+  const runs = new MeasuredRuns();
   const feed = new LiveFeed(`${root.dataset.api}/events`, root.dataset.run, (text) => store.nameOf(text), {
-    onOther,
-    onRun: hearRuns(),
+    onRuns: (states) => runs.hear(states),
     onLanes: (lanes) => {
       state.lanes = inOrder(lanes);
       if (!state.isNew) timeline.setLanes(state.lanes, timeline.gaps);
     },
     onBatch: (batch) => {
-      state.arrivedAt = performance.now();
       store.append(batch);
       arrived();
     },
@@ -127,7 +122,10 @@ async function openLive(_, timeline) {
       timeline.gaps = [...timeline.gaps, { lane: null, ...gap }];
       timeline.invalidate();
     },
-    onEnd: () => setTimeout(() => reload(location.href), AGAIN_MS),
+    onEnd: () => {
+      runs.end();
+      setTimeout(() => reload(location.href), AGAIN_MS);
+    },
     banner: document.getElementById("connection"),
     stale: root,
   });
@@ -156,46 +154,69 @@ function refresh(timeline, state) {
 
 /** Beside the record of a run, while its evaluation goes on: wait for another run that is measured. */
 function awaitOther() {
-  const actions = { run: hearRuns(), end: () => source.end() };
+  const runs = new MeasuredRuns();
+  const hear = (event) => runs.hear(event.runs ?? []);
+  const end = () => {
+    source.end();
+    runs.end();
+  };
+  const actions = { run: hear, state: hear, end };
   const source = new LiveSource({ address: () => `${root.dataset.api}/events`, actions, banner: null, stale: null });
   source.open();
 }
 
-/** What hears events of runs: when they have come to rest, and the run that is shown is over, the next is shown. */
-function hearRuns() {
-  const states = new Map();
-  let rest = 0;
-  const look = () => {
-    const started = [...states.keys()].filter((run) => states.get(run) === "started");
-    if (!started.includes(root.dataset.run)) moveTo(started[0]);
-  };
-  return ({ runs }) => {
-    for (const { run, state } of runs) states.set(run, state);
-    clearTimeout(rest);
-    rest = setTimeout(look, AGAIN_MS);
-  };
+/**
+ * The states of an evaluation's runs. When they have come to rest, and the run that is shown is not
+ * measured, a run that is measured takes its place.
+ */
+class MeasuredRuns {
+  #states = new Map();
+  #rest = 0;
+
+  /** Take the states that an event tells. */
+  hear(runs) {
+    for (const { run, state } of runs) this.#states.set(run, state);
+    clearTimeout(this.#rest);
+    this.#rest = setTimeout(() => this.#look(), AGAIN_MS);
+  }
+
+  /** The evaluation has ended: nothing is measured any more. */
+  end() {
+    clearTimeout(this.#rest);
+    showOther("");
+  }
+
+  #look() {
+    const started = [...this.#states.keys()].filter((run) => this.#states.get(run) === "started");
+    if (started.length === 0 || started.includes(root.dataset.run)) showOther("");
+    else moveTo(started[0]);
+  }
 }
 
 /** Show the run that is measured now; where the address asks for a run or a span, only say which it is. */
 function moveTo(run) {
-  if (!run) return;
   const address = new URLSearchParams(location.search);
   if (address.has("run") || address.has("sel")) showOther(run);
   else reload(location.pathname);
 }
 
-/** Load a page in place of this one; while the gateway does not answer, this one is worth more than none. */
+/** Load a page in place of this one, once; while the gateway does not answer, this one is worth more than none. */
 async function reload(address) {
-  const response = await fetch(address).catch(() => null);
-  if (response?.ok) location.replace(address);
-  else setTimeout(() => reload(address), AGAIN_MS);
+  if (isReloading) return;
+  isReloading = true;
+  while (!(await fetch(address).catch(() => null))?.ok) await new Promise((again) => setTimeout(again, AGAIN_MS));
+  const own = location.href.split("#")[0];
+  // To replace a page by its own address with a fragment only scrolls.
+  if (new URL(address, own).href.split("#")[0] === own) location.reload();
+  else location.replace(address);
 }
 
-/** Say which run is measured now, in place of the one that is shown. */
+/** Say which run is measured now, in place of the one that is shown; '' for none. */
 function showOther(run) {
   const part = root.querySelector("[data-part=other]");
-  if (part.dataset.run === run) return;
+  if ((part.dataset.run ?? "") === run) return;
   part.dataset.run = run;
+  if (!run) return part.replaceChildren();
   const link = Object.assign(document.createElement("a"), { href: `?run=${encodeURIComponent(run)}`, textContent: `${run} is measured now` });
   part.replaceChildren(link);
 }

@@ -9,7 +9,7 @@
 
 import { LiveSource } from "../../live_source.js";
 
-/** @typedef {{onLanes: Function, onBatch: Function, onGap: Function, onEnd: Function, banner?: HTMLElement, stale?: HTMLElement}} Listeners */
+/** @typedef {{onLanes: Function, onBatch: Function, onGap: Function, onEnd: Function, onRuns?: Function, banner?: HTMLElement, stale?: HTMLElement}} Listeners */
 
 /**
  * Columns of an event as a batch of the store. Pure.
@@ -49,8 +49,8 @@ export class LiveFeed {
       actions: {
         spans: on((data) => this.#take(data)),
         gap: on((data) => this.#miss(data)),
-        state: on(() => {}),
-        run: on((data) => this.listeners.onRun?.(data)),
+        state: on((data) => data.runs && this.listeners.onRuns?.(data.runs)),
+        run: on((data) => this.listeners.onRuns?.(data.runs)),
         end: on((data) => this.#end(data)),
       },
       banner: listeners.banner ?? null,
@@ -75,7 +75,6 @@ export class LiveFeed {
     for (const [number, text] of Object.entries(data.names ?? {})) this.names.set(Number(number), this.nameOf(text));
     this.#learn(data.lanes ?? []);
     if (data.start.length === 0) this.hasMissed ||= data.sequence !== this.sequenceBefore;
-    if (data.run !== this.run && data.start.length) this.listeners.onOther?.(data.run);
     if (data.run !== this.run || data.start.length === 0) return;
     if (data.sequence !== undefined && data.sequence <= this.sequence) {
       this.repeated += data.start.length;
