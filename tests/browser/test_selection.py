@@ -1,7 +1,7 @@
 """Evaluations are selected and compared by the same control on every page that lists them."""
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from tests.browser.chromium import Browsing, until
 from tests.browser.conftest import shared_loop
@@ -61,6 +61,19 @@ async def test_home_keeps_what_is_selected_when_it_changes(
     assert await page.inner_text("#compare") == "Compare 2 selected"
     await _select(page, THIRD)
     assert await page.inner_text("#compare") == "Compare 3 selected"
+
+
+@pytest.mark.parametrize("focused", ["#compare", f"input[value='{E}']", "#latest .wide"])
+async def test_home_keeps_the_focus_when_it_changes(
+    browser: Browsing, listed: Running, standing: StandIns, focused: str
+) -> None:
+    page = await browser.page()
+    await page.goto(listed.url)
+    await _select(page, E, OTHER)
+    await page.focus(focused)
+    await standing.tell(*whole_story(THIRD))
+    await until(page, f"document.querySelector('input[value=\"{THIRD}\"]')")
+    await expect(page.locator(focused)).to_be_focused()
 
 
 async def _select(page: Page, *evaluations: str) -> None:

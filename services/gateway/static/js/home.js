@@ -7,6 +7,8 @@ import { update as updateSelection } from "./selection.js";
 
 const AGAIN_MS = 3000;
 const SECTIONS = ["now", "regressions", "fleet", "latest"];
+/** Attributes that name what can have the focus; the first that it has counts. */
+const FOCUSED_BY = ["id", "href", "value", "aria-label"];
 const home = document.getElementById("home");
 let isAsking = false;
 
@@ -41,18 +43,24 @@ async function showChange({ digest }) {
     const response = await fetch(location.href);
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("home");
-    const focused = document.activeElement?.getAttribute("href");
+    const focused = selectorOf(document.activeElement);
     keepSelection(fresh);
     replaceSections(fresh);
     updateSelection();
     home.dataset.digest = fresh.dataset.digest;
-    if (focused && document.activeElement === document.body) home.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    if (focused && document.activeElement === document.body) home.querySelector(focused)?.focus();
   } catch {
     // The stream says what is wrong, if it goes on.
     setTimeout(() => showChange({ digest }), AGAIN_MS);
   } finally {
     isAsking = false;
   }
+}
+
+/** What finds a link, box, button or table again on the next page; "" for what is not of this page's sections. */
+function selectorOf(element) {
+  const name = FOCUSED_BY.find((attribute) => element?.hasAttribute(attribute));
+  return name && home.contains(element) ? `${element.localName}[${name}="${CSS.escape(element.getAttribute(name))}"]` : "";
 }
 
 function keepSelection(fresh) {
