@@ -7,8 +7,9 @@ import httpx
 import polars as pl
 import pytest
 
+from services.gateway.pages.comparing.exploring import ExplorationView
 from tests.services.analyzer.exploring.loads import a_load, measured
-from tests.stories import StandIns
+from tests.stories import E, StandIns
 
 
 @pytest.fixture
@@ -34,6 +35,21 @@ async def test_all_explorations_are_drawn_on_one_page(
     assert "<!--exploration" not in text
     assert {each.table for each in loads.explored} >= {"", "systems", "cost"}
     assert "history" not in {each.table for each in loads.explored}
+
+
+async def test_a_table_computes_the_evaluations_of_its_rows_once(
+    web: httpx.AsyncClient, loads: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+
+    def evaluations(view: ExplorationView) -> list[str]:
+        computed.append(view.table.name)
+        return [E] * len(view.table.rows)
+
+    monkeypatch.setattr(ExplorationView, "evaluations", property(evaluations))
+    text = (await web.get("/explore/systems")).text
+    assert text.count(f'value="{E}"') > 1
+    assert computed == ["systems"]
 
 
 async def test_without_evaluations_the_page_says_what_to_run(web: httpx.AsyncClient) -> None:
