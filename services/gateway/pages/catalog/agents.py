@@ -118,6 +118,11 @@ class AgentView:
         return self.row.name
 
     @property
+    def price_text(self) -> str:
+        """Dollars an hour with every digit, so that keeping it changes nothing; '' for none."""
+        return repr(self.price.dollars_per_hour).removesuffix(".0") if self.price else ""
+
+    @property
     def facts(self) -> list[tuple[str, str]]:
         """Names and values of what is known of its machine and software."""
         announcement = self.row.status.announcement

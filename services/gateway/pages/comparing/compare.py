@@ -256,10 +256,10 @@ def sections_of(
 def query_of(command: Compare) -> str:
     """Return the parameters of `/api/compare` that ask for a comparison."""
     pairs = [("evaluation", name) for name in (command.first, command.second, *command.others)]
-    pairs += [("price", f"{agent}={dollars:g}") for agent, dollars in command.prices.items()]
+    pairs += [("price", f"{agent}={dollars!r}") for agent, dollars in command.prices.items()]
     for name in ("most_latency_ns", "most_cost", "least_accuracy"):
         if (value := getattr(command, name)) is not None:
-            pairs.append((name, f"{value:g}"))
+            pairs.append((name, f"{value!r}"))
     return urlencode(pairs)
 
 

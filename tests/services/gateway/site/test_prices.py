@@ -49,9 +49,10 @@ async def test_the_page_of_an_agent_keeps_its_price(
     web: httpx.AsyncClient, standing: StandIns
 ) -> None:
     standing.agents = (an_agent(),)
-    for text, value in (("4.5", "4.5"), ("", "")):
+    for text, value in (("4.5", "4.5"), ("3", "3"), ("12.3456789", "12.3456789"), ("", "")):
         posted = await web.post("/agents/a1/price", data={"dollars": text})
         assert (posted.status_code, posted.headers["location"]) == (303, "/agents/a1#price")
         page = (await web.get("/agents/a1")).text
         assert f'name="dollars" value="{value}"' in page
         assert ("Set by the cluster&#39;s user" in page) == bool(value)
+        assert ("An empty field forgets this price." in page) == bool(value)
