@@ -22,7 +22,7 @@ from schemas.request import (
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
 from schemas.values.identity import ALLOWED
-from services.gateway.openapi_texts import DESCRIPTIONS
+from services.gateway.openapi_texts import DESCRIPTIONS, RUNNING
 from services.gateway.pages.comparing.exploring import CONSTRAINTS
 from services.gateway.query_parameters import FIGURES, QUERY
 from services.gateway.table_files import FILES
@@ -231,9 +231,9 @@ def _catalog_paths() -> dict[str, Any]:
         **_exploration_paths(),
         **_price_paths(),
         "/api/status": {"get": _operation("services, and how far each is behind", None, [])},
-        "/api/models": {"get": _operation("all models", Catalog, _query("runnable"))},
+        "/api/models": {"get": _listing_models("all models", _query("runnable"))},
         "/api/models/{name}": {
-            "get": _operation("every version of a model", Catalog, [_path_parameter("name")])
+            "get": _listing_models("every version of a model", [_path_parameter("name")])
         },
         "/api/manifests": {
             "post": _creating("publish a manifest", PublishManifest, CatalogChanged)
@@ -257,6 +257,15 @@ def _catalog_paths() -> dict[str, Any]:
             "delete": _operation("remove a manifest from the catalog", CatalogChanged, manifest)
         },
     }
+
+
+def _listing_models(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return an operation that answers models, and where each runs."""
+    operation = _operation(summary, Catalog, parameters)
+    content = operation["responses"]["200"]["content"]["application/json"]
+    running = {"type": "object", "required": ["running"], "properties": {"running": RUNNING}}
+    content["schema"] = {"allOf": [content["schema"], running]}
+    return operation
 
 
 def _price_paths() -> dict[str, Any]:

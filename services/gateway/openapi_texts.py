@@ -1,7 +1,8 @@
-"""Descriptions of parameters in the OpenAPI document, by their names. Pure."""
+"""What the OpenAPI document says of parameters, and of answers that no message has. Pure."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -47,3 +48,36 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "width": "width of the drawing in pixels",
     }
 )
+"""Descriptions of parameters by their names."""
+_TEXT = {"type": "string"}
+RUNNING: Mapping[str, Any] = {
+    "type": "array",
+    "description": "for each of the models, in their order, where it runs or what is missing",
+    "items": {
+        "type": "object",
+        "required": ["model", "version", "agents", "missing", "option"],
+        "properties": {
+            "model": _TEXT,
+            "version": _TEXT,
+            "agents": {
+                "type": "array",
+                "items": _TEXT,
+                "description": "the agents that can open the model as it is",
+            },
+            "missing": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["part", "reason"],
+                    "properties": {"part": _TEXT, "reason": _TEXT},
+                },
+                "description": "what agents lack and how to mend it, where none can open the model",
+            },
+            "option": {
+                **_TEXT,
+                "description": "what a request must say, such as weights=unverified; '' is nothing",
+            },
+        },
+    },
+}
+"""The part `running` of an answer with models: where each of them runs."""

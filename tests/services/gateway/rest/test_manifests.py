@@ -8,11 +8,13 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
+from services.gateway.openapi import document
 from services.registry.service import serve
 from tests.services.gateway.conftest import web_over
 from tests.stories import a_model
@@ -57,6 +59,18 @@ async def test_a_model_says_what_it_needs_to_run(web: httpx.AsyncClient) -> None
     assert running["missing"][0]["part"] == "an agent"
     runnable = await web.get("/api/models", params={"runnable": "true"})
     assert runnable.json() == {"models": [], "running": []}
+
+
+@pytest.mark.parametrize("path", ["/api/models", "/api/models/{name}"])
+async def test_the_openapi_document_has_every_part_of_an_answer_with_models(
+    web: httpx.AsyncClient, path: str
+) -> None:
+    await _publish(web, _model())
+    answer = (await web.get(path.format(name="tiny"))).json()
+    described = document()
+    content = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+    schema = {**content["schema"], "components": described["components"]}
+    jsonschema.validate(answer, {**schema, "unevaluatedProperties": False})
 
 
 async def test_a_published_model_is_found_and_a_withdrawn_one_is_not(
