@@ -135,9 +135,14 @@ WHERE NOT EXISTS (
 );
 
 -- unknown_runs --
--- Those of some attempts that have no row.
+-- Those of some attempts that have no row. Where agents say how they ended, a row that only says
+-- that the attempt was given up is none.
 SELECT run_key FROM unnest(%(run_keys)s::int8[]) AS expected (run_key)
-WHERE NOT EXISTS (SELECT FROM run WHERE run.run_key = expected.run_key);
+WHERE NOT EXISTS (
+    SELECT FROM run
+    WHERE run.run_key = expected.run_key
+        AND (%(are_interruptions)s::bool OR run.state <> 'interrupted')
+);
 
 -- count_batches --
 -- How many of the announced batches of each kind of an attempt are stored.

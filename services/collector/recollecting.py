@@ -140,12 +140,14 @@ class Recollector:
             for recorded in page
             for fact in (cast("RunEnded", recorded.fact),)
         }
-        unknown = await patiently((), self._store.unknown_runs, list(facts))
-        causes = {
-            key: fact.cause
-            for key, (fact, _) in facts.items()
-            if isinstance(fact, RunInterrupted) and key not in unknown
+        interruptions = {
+            key: fact.cause for key, (fact, _) in facts.items() if isinstance(fact, RunInterrupted)
         }
+        # A page has ends of one kind.
+        unknown = await patiently(
+            (), self._store.unknown_runs, list(facts), are_interruptions=bool(interruptions)
+        )
+        causes = {key: cause for key, cause in interruptions.items() if key not in unknown}
         ends = await patiently((), self._store.interrupt_runs, causes) if causes else 0
         for key in unknown:
             ends += await self._end_one(key, *facts[key])

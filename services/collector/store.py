@@ -119,9 +119,14 @@ class Store:
         rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
-    def unknown_runs(self, run_keys: Sequence[int]) -> list[int]:
-        """Return those of `run_keys` that have no row."""
-        rows = self._rows("unknown_runs", {"run_keys": list(run_keys)})
+    def unknown_runs(self, run_keys: Sequence[int], *, are_interruptions: bool) -> list[int]:
+        """Return those of `run_keys` that have no row.
+
+        Unless the attempts' ends `are_interruptions`, a row is none that says only that the attempt
+        was given up: what its agent says fills it in.
+        """
+        values = {"run_keys": list(run_keys), "are_interruptions": are_interruptions}
+        rows = self._rows("unknown_runs", values)
         return [row["run_key"] for row in rows]
 
     def batches_of(self, run_key: int, announced: Sequence[int]) -> tuple[int, int, int]:

@@ -215,3 +215,17 @@ async def test_a_run_that_completed_and_was_given_up_is_marked_so_again(world: R
         await world.until(marked, [("completed", "agent lost")])
         world.restore_empty()
         await world.until(marked, [("completed", "agent lost")])
+
+
+async def test_a_run_that_a_backup_has_as_given_up_gets_what_its_agent_said(
+    world: Restored,
+) -> None:
+    """Its agent was silent at the time of the backup, and reported afterwards."""
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(*ALL_OF_A_RUN)
+        await world.until("SELECT state FROM run", [("recorded",)])
+        await _all_marked(world)
+        world.ask("DELETE FROM stored_up_to RETURNING 1")
+        world.ask("UPDATE run SET state = 'interrupted', outcome = 'interrupted' RETURNING 1")
+        world.starts += 1
+        await world.until("SELECT outcome, state FROM run", [("completed", "recorded")])
