@@ -1,5 +1,6 @@
 """Three brokers: who keeps what, whom clients find, and the death of a leader."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -90,8 +91,13 @@ async def test_accounts_reach_each_other_from_broker_to_broker(brokers: Brokers)
             await gateway.ask(subject, b"asked from another broker") == b"asked from another broker"
         )
         live = await gateway.subscribe(facts_of(TraceCaptured)).ready()
-        sequence = await agent.publish(a_batch(0), id="over brokers")
-        assert (await anext(live))[0] == subject_of(a_batch(0))
+        heard = asyncio.ensure_future(anext(live))
+        for number in range(100):
+            sequence = await agent.publish(a_batch(number), id=f"over brokers {number}")
+            # Other brokers hear of a subscription a moment after its own.
+            if (await asyncio.wait({heard}, timeout=0.2))[0]:
+                break
+        assert heard.result()[0] == subject_of(a_batch(0))
         await live.aclose()
     for url in urls:
         async with connect(brokers.settings("collector", url), "collector") as collector:
