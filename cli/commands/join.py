@@ -21,7 +21,7 @@ from cli.cluster.keys.secret_files import ensure_key, write_secret
 from cli.commands.serve import serve
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
-from mlscope.bus.errors import NotPermitted
+from mlscope.bus.errors import NoReply, NotPermitted
 from mlscope.bus.nats import dial
 from mlscope.bus.permissions import agent_key, invitation_key
 from mlscope.client.errors import CommandRefused
@@ -95,20 +95,28 @@ def _text_of(file: Path) -> str:
 
 
 async def _be_admitted(invitation: Invitation, folder: Path, public: str) -> None:
-    """Return once the cluster takes the `public` key of `folder`. Raises NotPermitted, Misused."""
+    """Return once the cluster takes the `public` key of `folder`.
+
+    Raises NotPermitted, Misused, NoReply.
+    """
     settings, agent = Settings.read(member_environ(folder)), invitation.agent
     if _is_admitted(settings, agent):
         return
     seed_file = folder / "invitation.nk"
     write_secret(seed_file, invitation.seed)
+    lost_answer: NoReply | None = None
     try:
         await _ask(replace(settings, nats_seed_file=seed_file), agent, public)
+    except NoReply as error:
+        # The cluster closes the invitation's connection, at times before its answer has left.
+        lost_answer = error
     finally:
         seed_file.unlink()
     deadline = time.monotonic() + _WITHIN_S
     while not _is_admitted(settings, agent):
         if time.monotonic() > deadline:
-            raise NotPermitted(f"a connection as {agent}, although the cluster admitted it")
+            refused = NotPermitted(f"a connection as {agent}, although the cluster admitted it")
+            raise lost_answer or refused
         await asyncio.sleep(0.1)
 
 

@@ -21,7 +21,7 @@ from cli.commands import agents, join
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
 from cli.inputs.operator import tell_broker
-from mlscope.bus.errors import BusError, NotPermitted, Unreachable
+from mlscope.bus.errors import BusError, NoReply, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.permissions import agent_inbox, agent_key
 from mlscope.client.connection import find_settings
@@ -74,6 +74,25 @@ async def lease_of(settings: Settings, agent: str) -> object:
 async def unreachable(*_: object) -> None:
     """Be a command that meets no broker."""
     raise Unreachable("away")
+
+
+async def test_a_machine_joins_though_the_answer_is_lost(
+    data_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask = join._ask
+
+    async def ask_in_vain(settings: Settings, agent: str, public: str) -> None:
+        await ask(settings, agent, public)
+        raise NoReply(agent)
+
+    monkeypatch.setattr(join, "_ask", ask_in_vain)
+    with listening(data_folder):
+        invitation = await asyncio.to_thread(invited, data_folder, capsys)
+        await join.become_member(replace(invitation, ends_s=0.0), tmp_path / "one")
+        assert Members(data_folder).keys.keys() == {"gpu1"}
 
 
 async def test_a_machine_joins_once_and_is_revoked(
