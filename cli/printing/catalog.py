@@ -149,7 +149,7 @@ def catalog_rows(catalog: Catalog, kind: str) -> Rows:
 def with_running(rows: Rows, running: Sequence[Running]) -> Rows:
     """Return rows of models with what each is `running` on, and what no agent has for it."""
     columns = (*rows.columns, "runs_on", "missing")
-    cells = ((each.text, each.reasons) for each in running)
+    cells = ((places.text, places.reasons) for places in running)
     return replace(
         rows,
         columns=columns,

@@ -29,5 +29,5 @@ async def with_kept_prices(bus: Bus, command: C) -> C:
 
     They are asked for over `bus`.
     """
-    kept = {agent: price.dollars_per_hour for agent, price in (await kept_prices(bus)).items()}
-    return command.model_copy(update={"prices": {**kept, **command.prices}})
+    prices = {agent: price.dollars_per_hour for agent, price in (await kept_prices(bus)).items()}
+    return command.model_copy(update={"prices": {**prices, **command.prices}})

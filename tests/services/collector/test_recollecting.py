@@ -45,6 +45,11 @@ class Restored(World):
             await asyncio.sleep(0.02)
         raise AssertionError("it never held")
 
+    async def record_a_run(self) -> None:
+        """Publish the story of a run, and wait until the database has its row."""
+        await self.say(*ALL_OF_A_RUN)
+        await self.until("SELECT state FROM run", [("recorded",)])
+
     def restore_empty(self) -> None:
         """Put a backup from before all rows in the place of the database."""
         with psycopg.connect(self.address) as session:
@@ -78,8 +83,7 @@ async def test_a_run_that_was_recorded_is_stored_and_recorded_again(
     world: Restored, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN)
-        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.record_a_run()
         world.restore_empty()
         await world.until("SELECT state FROM run", [("recorded",)])
         await world.until(ROWS, [(4, 3, 1)])
@@ -90,8 +94,7 @@ async def test_a_database_that_only_started_anew_gets_nothing_twice(
     world: Restored, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN)
-        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.record_a_run()
         await _all_marked(world)
         world.ask("DELETE FROM stored_up_to RETURNING 1")
         world.starts += 1
@@ -102,8 +105,7 @@ async def test_a_database_that_only_started_anew_gets_nothing_twice(
 
 async def test_a_run_whose_batches_left_the_streams_stays_lost(world: Restored) -> None:
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN)
-        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.record_a_run()
         async with connect(world.server, "collector") as bus:
             await bus.purge(attempt_batches("trace", "e1", "r0"))
         world.restore_empty()
@@ -129,8 +131,7 @@ async def test_what_was_restored_while_no_collector_ran_comes_back_at_its_start(
     world: Restored,
 ) -> None:
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN)
-        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.record_a_run()
     world.restore_empty()
     async with collecting(world.server, Settings(world.address)):
         await world.until("SELECT state FROM run", [("recorded",)])
@@ -141,8 +142,7 @@ async def test_a_collector_that_starts_reads_nothing_where_nothing_lacks(
     world: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN)
-        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.record_a_run()
         await _all_marked(world)
     calls: list[dict[str, int]] = []
 
@@ -222,8 +222,7 @@ async def test_a_run_that_a_backup_has_as_given_up_gets_what_its_agent_said(
 ) -> None:
     """Its agent was silent at the time of the backup, and reported afterwards."""
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN)
-        await world.until("SELECT state FROM run", [("recorded",)])
+        await world.record_a_run()
         await _all_marked(world)
         world.ask("DELETE FROM stored_up_to RETURNING 1")
         world.ask("UPDATE run SET state = 'interrupted', outcome = 'interrupted' RETURNING 1")
