@@ -95,7 +95,7 @@ class Buckets:
     async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every current entry, None once, then every change, without end."""
         watch = _BucketWatch(may_expire=bucket in _EXPIRING)
-        self._connection.on_reconnect(watch.reconnected)
+        self._connection.availability.on_reconnect(watch.reconnected)
         changes = tail(
             self._connection, bucket_stream(bucket), key_subject(bucket, ">"), 0, ticks=True
         )
@@ -113,7 +113,7 @@ class Buckets:
                         watch.is_caught_up = True
                         yield None
         finally:
-            self._connection.off_reconnect(watch.reconnected)
+            self._connection.availability.off_reconnect(watch.reconnected)
 
     async def changes(self, bucket: str, after: int) -> list[Entry]:
         """Return the keys whose newest revision is above `after`, in the order they were set."""

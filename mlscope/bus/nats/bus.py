@@ -79,7 +79,7 @@ class NatsBus:
     @property
     def is_connected(self) -> bool:
         """Whether the server is there now."""
-        return self._connection.is_up
+        return self._connection.availability.is_up
 
     @property
     def traffic(self) -> Traffic:
@@ -316,7 +316,7 @@ class NatsBus:
 
     async def wait_closed(self) -> None:
         """Return once the connection is closed, by us or by the server for good."""
-        await self._connection.closed.wait()
+        await self._connection.availability.closed.wait()
 
     async def close(self) -> None:
         """Close within a bounded time."""

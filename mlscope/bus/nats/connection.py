@@ -26,10 +26,11 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.nats.client import TidyClient, is_of_use
+from mlscope.bus.nats.connecting.availability import Availability
+from mlscope.bus.nats.connecting.client import TidyClient, is_of_use
+from mlscope.bus.nats.connecting.key_rejection import KeyRejection
+from mlscope.bus.nats.connecting.replies import ReplySubjects, first_of
 from mlscope.bus.nats.dialing import trust
-from mlscope.bus.nats.key_rejection import KeyRejection
-from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.records import Traffic
 from mlscope.bus.streams import JETSTREAM, managed
@@ -72,16 +73,13 @@ class Connection:
         self.settings = settings
         self.client: Client = TidyClient()
         logging.getLogger("asyncio").addFilter(is_of_use)
-        self.closed = asyncio.Event()
         self._traffic = Traffic()
-        self._up = asyncio.Event()
         self._rejection = KeyRejection()
         self._place = redact(settings.nats_url)
+        self.availability = Availability(self._place)
         self._replies = ReplySubjects(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
-        self._connected_s = 0.0
         self._sending: set[asyncio.Task[None]] = set()
-        self._on_reconnect: set[Callable[[], None]] = set()
 
     async def open(self, timeout_s: float) -> None:
         """Connect within `timeout_s`. Raises Unreachable (no server), NotPermitted (wrong key)."""
@@ -115,7 +113,7 @@ class Connection:
         except NotPermitted:
             await self.close()
             raise
-        self._up.set()
+        self.availability.opened()
 
     async def close(self) -> None:
         """Send pending messages and disconnect; waiting callers get Unreachable."""
@@ -136,11 +134,8 @@ class Connection:
             _log.warning("closing %s: %s", self.name, error)
 
     def _end(self, error: Unreachable) -> None:
-        self.closed.set()
-        self._up.set()
+        self.availability.end()
         self._replies.fail_all(error)
-        for wake in list(self._on_reconnect):
-            wake()
 
     async def send(
         self,
@@ -174,11 +169,6 @@ class Connection:
                 _log.warning("not sent: %s", task.exception())
 
         task.add_done_callback(sent)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether a server is connected now."""
-        return self._up.is_set() and not self.closed.is_set()
 
     @property
     def traffic(self) -> Traffic:
@@ -215,7 +205,7 @@ class Connection:
         `timeout_s` None means `attempt_s`. Raises NoAnswer when nobody is subscribed to the
         subject, NoReply after the time-out, Unreachable, NotPermitted, PayloadTooLarge.
         """
-        if not self.is_up:
+        if not self.availability.is_up:
             raise Unreachable(self._place)
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
         token = self.expect(subject, *first_of(future))
@@ -265,12 +255,12 @@ class Connection:
             try:
                 return await attempt()
             except (Unreachable, NoAnswer):
-                if loop.time() + pause_s >= end or self.closed.is_set():
+                if loop.time() + pause_s >= end or self.availability.closed.is_set():
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 1.0)
             failing_since_s = await self.leave_if_silent(failing_since_s)
-            await self.wait_up(end - loop.time())
+            await self.availability.wait_up(end - loop.time())
 
     async def leave_if_silent(self, since_s: float) -> float:
         """Connect to another server of the cluster when this one fails a call since `since_s`.
@@ -280,25 +270,14 @@ class Connection:
         """
         now_s = asyncio.get_running_loop().time()
         # Another caller may have left the server that failed this one.
-        since_s = max(since_s, self._connected_s)
-        if not self.is_up or now_s < since_s + _SILENT_S:
-            return since_s if self.is_up else now_s
+        since_s = max(since_s, self.availability.connected_s)
+        if not self.availability.is_up or now_s < since_s + _SILENT_S:
+            return since_s if self.availability.is_up else now_s
         if len(self.client.servers) > 1:
             _log.warning("%s: no answer for %.0f s, trying another server", self.name, _SILENT_S)
-            self._up.clear()
+            self.availability.lost()
             await self.client.force_reconnect()
         return now_s
-
-    async def wait_up(self, timeout_s: float) -> None:
-        """Return once a server is connected or the bus is closed.
-
-        Raises Unreachable after `timeout_s`.
-        """
-        try:
-            async with asyncio.timeout(max(timeout_s, 0.0)):
-                await self._up.wait()
-        except TimeoutError as error:
-            raise Unreachable(self._place) from error
 
     async def subscribe(
         self, subject: str, receive: Receive, *, queue: str = "", at_most: int = 0
@@ -356,21 +335,13 @@ class Connection:
         `forget`.
         """
         token = self._replies.enter(subject, receive, fail)
-        if self.closed.is_set():
+        if self.availability.closed.is_set():
             fail(Unreachable("the bus is closed"))
         return token
 
     def forget(self, token: str) -> None:
         """Stop expecting replies on a reply subject."""
         self._replies.leave(token)
-
-    def on_reconnect(self, wake: Callable[[], None]) -> None:
-        """Call `wake` after every reconnect and at the close, until `off_reconnect`."""
-        self._on_reconnect.add(wake)
-
-    def off_reconnect(self, wake: Callable[[], None]) -> None:
-        """Undo `on_reconnect`."""
-        self._on_reconnect.discard(wake)
 
     async def _failed(self, error: Exception) -> None:
         text = redact(str(error) or type(error).__name__)
@@ -381,19 +352,15 @@ class Connection:
         self._rejection.note(text.lower())
 
     async def _disconnected(self) -> None:
-        if not self.closed.is_set():
-            self._up.clear()
+        self.availability.lost()
         self._replies.fail_all(Unreachable(self._place))
 
     async def _reconnected(self) -> None:
         _log.info("%s: connected again", self.name)
         self._last_failure = ""
-        self._connected_s = asyncio.get_running_loop().time()
-        self._up.set()
-        for wake in list(self._on_reconnect):
-            wake()
+        self.availability.reconnected()
 
     async def _ended(self) -> None:
-        if not self.closed.is_set():
+        if not self.availability.closed.is_set():
             _log.error("%s: the server ended the connection for good", self.name)
             self._end(Unreachable(self._place))

@@ -154,7 +154,7 @@ class Puller:
         name = self.durable.name
         orders = await self.connection.subscribe(retry_subject(name), self._give_again, queue=name)
         try:
-            while not self.connection.closed.is_set():
+            while not self.connection.availability.closed.is_set():
                 usual, suspects = await self._next(batch)
                 if usual:
                     places = [delivery.place for delivery in usual]
@@ -235,7 +235,7 @@ class Puller:
         await asyncio.sleep(0.05)
         self._failing_since = await self.connection.leave_if_silent(self._failing_since or now_s)
         with contextlib.suppress(Unreachable):
-            await self.connection.wait_up(_LINGER_S)
+            await self.connection.availability.wait_up(_LINGER_S)
 
     async def bury(self, message: Msg, metadata: DeliveryMetadata, reason: str) -> None:
         """Record the dead letter of `message`, then end its deliveries.

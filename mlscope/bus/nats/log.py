@@ -181,10 +181,10 @@ async def tail(
         await connection.subscribe(republished(subject), wake_ups.wake)
         for subject in live_filters(filter_subject)
     ]
-    connection.on_reconnect(wake_ups.wake)
+    connection.availability.on_reconnect(wake_ups.wake)
     is_caught_up = False
     try:
-        while not connection.closed.is_set():
+        while not connection.availability.closed.is_set():
             try:
                 messages, remaining = await _next_on(
                     connection, stream, filter_subject, after, wake_ups
@@ -203,7 +203,7 @@ async def tail(
             if not wake_ups.count:
                 await wake_ups.wait(_POLL_S)
     finally:
-        connection.off_reconnect(wake_ups.wake)
+        connection.availability.off_reconnect(wake_ups.wake)
         for subscription in subscriptions:
             await connection.unsubscribe(subscription)
 

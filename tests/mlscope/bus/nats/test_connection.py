@@ -113,7 +113,7 @@ async def test_tries_that_fail_leave_no_socket_behind() -> None:
             warnings.simplefilter("always")
             async with connected(settings, 20.0) as connection:
                 greeter.hang_up()
-                await until(lambda: greeter.greeted == 5 and connection.is_up)
+                await until(lambda: greeter.greeted == 5 and connection.availability.is_up)
             await asyncio.sleep(0)
             gc.collect()
     assert [str(each.message) for each in warned if "unclosed" in str(each.message)] == []
@@ -135,7 +135,7 @@ async def test_who_is_refused_is_told_at_once() -> None:
 async def test_a_key_that_is_refused_for_a_moment_connects() -> None:
     refusal = GREETING + b"-ERR 'Authorization Violation'\r\n"
     async with greeting(refusal, GREETING) as (_, settings), connected(settings) as connection:
-        assert connection.is_up
+        assert connection.availability.is_up
 
 
 async def test_silence_is_told_from_a_lost_server() -> None:
@@ -199,9 +199,9 @@ async def test_a_server_just_connected_to_is_not_left_for_an_older_one() -> None
         connection.client.set_server_pool([settings.nats_url, f"{settings.nats_url}/again"])
         long_ago_s = asyncio.get_running_loop().time() - 3600
         left_s = await connection.leave_if_silent(long_ago_s)
-        await until(lambda: greeter.greeted == 2 and connection.is_up)
+        await until(lambda: greeter.greeted == 2 and connection.availability.is_up)
         assert left_s < await connection.leave_if_silent(long_ago_s)
-        assert connection.is_up
+        assert connection.availability.is_up
         assert greeter.greeted == 2
 
 

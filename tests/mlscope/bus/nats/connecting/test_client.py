@@ -4,7 +4,7 @@ import inspect
 
 from nats.aio.client import Client
 
-from mlscope.bus.nats.client import TidyClient
+from mlscope.bus.nats.connecting.client import TidyClient
 
 
 def test_what_is_replaced_is_still_what_nats_py_calls() -> None:

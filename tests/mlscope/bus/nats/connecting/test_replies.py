@@ -7,7 +7,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mlscope.bus.errors import BusError, NotPermitted, Unreachable
-from mlscope.bus.nats.replies import ReplySubjects, first_of
+from mlscope.bus.nats.connecting.replies import ReplySubjects, first_of
 
 
 @pytest.fixture
