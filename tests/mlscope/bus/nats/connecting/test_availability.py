@@ -20,7 +20,8 @@ async def test_a_reconnect_wakes_who_asked_and_lets_callers_go_on() -> None:
     availability.lost()
     assert not availability.is_up
     availability.reconnected()
-    assert availability.is_up and wakes == ["woken"]
+    assert availability.is_up
+    assert wakes == ["woken"]
     await availability.wait_up(0.0)
 
 
@@ -29,7 +30,8 @@ async def test_after_the_end_nobody_waits_though_the_server_is_lost() -> None:
     availability.end()
     availability.lost()
     await availability.wait_up(0.0)
-    assert availability.closed.is_set() and not availability.is_up
+    assert availability.closed.is_set()
+    assert not availability.is_up
 
 
 async def test_who_no_longer_asks_is_not_woken() -> None:
