@@ -6,9 +6,12 @@ takes long comes first (`tests/ordering.py`). pytest-xdist's own mark for groups
 pytest 9.2.
 """
 
+from contextlib import suppress
+
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 TOGETHER = {
     "a cluster with the usual settings": tuple(
@@ -48,3 +51,37 @@ class FilesTogether(LoadScopeScheduling):
         path = nodeid.partition("::")[0]
         groups = (name for name, paths in TOGETHER.items() if path.startswith(paths))
         return next(groups, path)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Take a worker out; return the test that killed it, None if it ended with nothing to do.
+
+        pytest-xdist runs that test again on the next worker, and hands out once more the files that
+        are done: with nothing to run in them, a worker waits without end.
+        """
+        units = self.assigned_work.pop(node)
+        tests = {
+            scope: [test for test, is_complete in unit.items() if not is_complete]
+            for scope, unit in units.items()
+        }
+        deadly = next((test for pending in tests.values() for test in pending), None)
+        for scope, pending in reversed(tests.items()):
+            if unit := {test: False for test in pending if test != deadly}:
+                self.workqueue[scope] = unit
+                self.workqueue.move_to_end(scope, last=False)
+        for survivor in self.nodes:
+            self._reschedule(survivor)
+        return deadly
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker more before it lacks work: it begins a test only once it has the next."""
+        if node.shutting_down:
+            return
+        while self.workqueue and self._pending_of(self.assigned_work[node]) <= 2:
+            self._assign_work_unit(node)
+        if not self.workqueue:
+            node.shutdown()
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        # A worker that has just died gets it in vain: `remove_node` takes it back.
+        with suppress(OSError):
+            super()._assign_work_unit(node)
