@@ -70,11 +70,12 @@ def why_not_jpeg(body: bytes) -> str:
     """Return why a file is no complete JPEG, '' where it may be one.
 
     nvJPEG fills what a truncated file lacks with grey, where Pillow refuses it. The end is looked
-    for behind the header's segments: a thumbnail in one of them has an end of its own.
+    for behind the header's segments: a thumbnail in one of them has an end of its own. The search
+    begins at the end of the file, where the end nearly always is.
     """
     if not body.startswith(b"\xff\xd8\xff"):
         return "not a JPEG file, which decode: device needs"
     place = 2
     while body[place : place + 1] == b"\xff" and body[place + 1 : place + 2] != _SCAN:
         place += 2 + int.from_bytes(body[place + 2 : place + 4], "big")
-    return "" if body.find(_END, place) > 0 else "the JPEG file is truncated: it has no end"
+    return "" if body.rfind(_END, place) > 0 else "the JPEG file is truncated: it has no end"

@@ -218,6 +218,19 @@ def test_a_file_that_ends_within_its_scan_is_truncated_though_its_thumbnail_ends
     assert "truncated" in why_not_jpeg(header)
 
 
+class FromTheEnd(bytes):
+    """A file whose bytes may only be searched from their end."""
+
+    def find(self, *_: Any) -> int:
+        """Refuse to read all of a file: that takes longer than a GPU needs to decode it."""
+        raise AssertionError("the whole file was read")
+
+
+def test_a_file_is_not_read_from_its_begin_to_find_its_end() -> None:
+    assert why_not_jpeg(FromTheEnd(PHOTOS[0])) == ""
+    assert "truncated" in why_not_jpeg(FromTheEnd(PHOTOS[0][:-200]))
+
+
 def test_too_little_memory_is_not_a_broken_file() -> None:
     def exhausted(_: list[Any]) -> list[Any]:
         raise torch.OutOfMemoryError("CUDA out of memory")
