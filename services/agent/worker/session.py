@@ -45,7 +45,7 @@ from services.agent.worker.preparation.order import PreparationOrder
 from services.agent.worker.preparation.predicting import Predicting
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
-from services.agent.worker.queries.device_decoding import decoded_on_device
+from services.agent.worker.queries.device_decoding import DECODING_THREADS, decoded_on_device
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
 from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
@@ -274,7 +274,7 @@ def _open(
         workers = workers_for(steps, batch_size, usable_cores(), max(place.threads, 1))
         has_work = steps > 0 and dataset.synthetic is None and not inline.before
         if pipeline.device_decoding is not None:
-            workers, has_work = 1, False
+            workers, has_work = DECODING_THREADS, False
         supply = Supply(
             pipeline,
             samples,

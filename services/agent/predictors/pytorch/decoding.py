@@ -27,6 +27,8 @@ _MOST_RESIZED = 32
 """Pictures resized at once: as numbers they take four times their memory."""
 Picture = Any
 """A tensor of (3, height, width) bytes, or a PictureFault."""
+File = Any
+"""A tensor of the bytes of a JPEG file, or a PictureFault."""
 
 
 def nvjpeg_on(device: torch.device) -> tuple[Decode, str]:
@@ -68,6 +70,8 @@ class DevicePictures:
 
     def apply(self, bodies: Sequence[bytes], batch: Array | None = None) -> PreparedPictures:
         """Return what the steps make of the files' `bodies`; see `PictureSteps`."""
+        # Before the lock: while the device works on another batch.
+        files = [_file_of(body) for body in bodies]
         on_stream: Any = contextlib.nullcontext()
         if self._stream is not None:
             on_stream = torch.cuda.stream(self._stream)
@@ -77,7 +81,7 @@ class DevicePictures:
             for number, form in enumerate(self._forms):
                 match form:
                     case DecodeForm():
-                        pictures = self._decoded(bodies, is_reversed=form.is_reversed)
+                        pictures = self._decoded(files, is_reversed=form.is_reversed)
                     case ResizeForm():
                         pictures = resized(pictures, form)
                     case CropForm():
@@ -87,25 +91,20 @@ class DevicePictures:
             arrays = self._fetched(pictures, batch)
             return PreparedPictures(arrays, (*stamps_ns, now_ns()))
 
-    def _decoded(self, bodies: Sequence[bytes], *, is_reversed: bool) -> list[Picture]:
-        reasons = [why_not_jpeg(body) for body in bodies]
-        files = [
-            torch.frombuffer(bytearray(body), dtype=torch.uint8)
-            for body, reason in zip(bodies, reasons, strict=True)
-            if not reason
-        ]
+    def _decoded(self, files: Sequence[File], *, is_reversed: bool) -> list[Picture]:
+        readable = [file for file in files if not isinstance(file, PictureFault)]
         decoded: list[Picture] = []
         try:
-            decoded += self._decode(files) if files else []
+            decoded += self._decode(readable) if readable else []
         except torch.OutOfMemoryError as error:
             raise MemoryError(first_line(error)) from error
         except RuntimeError:
             # One bad file fails all of a batch, without a word which it is.
-            decoded = [self._decoded_alone(file) for file in files]
+            decoded = [self._decoded_alone(file) for file in readable]
         if is_reversed:
             decoded = [p if isinstance(p, PictureFault) else p.flip(0) for p in decoded]
         good = iter(decoded)
-        return [PictureFault(0, reason) if reason else next(good) for reason in reasons]
+        return [file if isinstance(file, PictureFault) else next(good) for file in files]
 
     def _decoded_alone(self, file: torch.Tensor) -> Picture:
         try:
@@ -143,6 +142,13 @@ class DevicePictures:
     def _synchronize(self) -> None:
         if self._stream is not None:
             self._stream.synchronize()
+
+
+def _file_of(body: bytes) -> File:
+    """Return a JPEG file's `body` as the decoder takes it, or why it is none."""
+    if reason := why_not_jpeg(body):
+        return PictureFault(0, reason)
+    return torch.frombuffer(bytearray(body), dtype=torch.uint8)
 
 
 def resized(pictures: Sequence[Picture], form: ResizeForm) -> list[Picture]:

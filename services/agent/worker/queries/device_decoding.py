@@ -24,6 +24,8 @@ from services.agent.worker.queries.operator_runner import OperatorRunner
 from services.agent.worker.queries.pipeline import DeviceDecoding, Pipeline
 from services.agent.worker.queries.query import Query, Slot
 
+DECODING_THREADS = 2
+"""Threads that fill slots: one checks the files of a batch while the device decodes another's."""
 PrepareRest = Callable[[Query, Slot, int, Callable[[], Any]], None]
 """Takes what a function returns, for a place in a batch, through the steps that are left."""
 

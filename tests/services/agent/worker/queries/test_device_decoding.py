@@ -4,8 +4,10 @@ The device is PyTorch's CPU and Pillow decodes in place of nvJPEG: tests/gpu has
 """
 
 import io
+import threading
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +30,7 @@ from services.agent.predictors.decoding import why_not_jpeg
 from services.agent.predictors.pytorch.decoding import DevicePictures
 from services.agent.predictors.pytorch.options import options_of
 from services.agent.steps.forms import DecodeForm, DeviceForm
-from services.agent.worker.queries.device_decoding import decoded_on_device
+from services.agent.worker.queries.device_decoding import DECODING_THREADS, decoded_on_device
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import Pipeline, PortPlan, StepPlan, pipeline_of
 from services.agent.worker.queries.query import Query, Slot
@@ -86,7 +88,8 @@ class Result:
         recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True, waits_for_flush=True)
         self.inputs: list[Any] = []
         self.queries: list[Query] = []
-        stages = Stages(Supply(pipeline, samples, BATCH), self.predict, recorder, Level.MODEL)
+        supply = Supply(pipeline, samples, BATCH, workers=DECODING_THREADS if streamed else 1)
+        stages = Stages(supply, self.predict, recorder, Level.MODEL)
         slots = [Slot({"x": np.zeros((BATCH, *like.shape), like.dtype)}) for _ in range(3)]
         places = [[(first + n) % len(samples) for n in range(BATCH)] for first in range(3)]
         issued = [Query(number, names, now_ns()) for number, names in enumerate(places)]
@@ -216,6 +219,39 @@ def test_a_file_that_ends_within_its_scan_is_truncated_though_its_thumbnail_ends
     assert why_not_jpeg(whole) == ""
     assert "truncated" in why_not_jpeg(whole[:-200])
     assert "truncated" in why_not_jpeg(header)
+
+
+class Searched(bytes):
+    """A file that says when its end was looked for."""
+
+    was_searched: threading.Event
+
+    def rfind(self, *arguments: Any) -> int:
+        """Say that the end is looked for."""
+        self.was_searched.set()
+        return super().rfind(*arguments)
+
+
+def test_files_are_checked_while_the_device_decodes_another_batch() -> None:
+    is_decoding, was_searched = threading.Event(), threading.Event()
+
+    def decode_once_checked(files: list[Any]) -> list[Any]:
+        is_decoding.set()
+        assert was_searched.wait(10), "the files of the next batch wait for this one's pictures"
+        return pillow(files)
+
+    decoder = decode_once_checked, "Pillow"
+    steps = DevicePictures((DecodeForm(is_reversed=False),), torch.device("cpu"), decoder)
+    file = Searched(PHOTOS[1])
+    file.was_searched = was_searched
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(steps.apply, PHOTOS[:1])
+        assert is_decoding.wait(10)
+        second = threads.submit(steps.apply, [file])
+        for number, prepared in enumerate((first.result(), second.result())):
+            (picture,) = prepared.pictures
+            expected = Image.open(io.BytesIO(PHOTOS[number])).convert("RGB")
+            np.testing.assert_array_equal(picture, np.asarray(expected))
 
 
 class FromTheEnd(bytes):
