@@ -116,7 +116,9 @@ def model_packages() -> Iterator[Finding]:
 
     builders = Allowances.of(Settings.read(os.environ)).builders
     for fact in package_facts(builders):
-        cause, _, advice = fact.reason.rpartition(": ")
+        cause, separator, advice = fact.reason.rpartition(": ")
+        if not separator:
+            cause, advice = fact.reason, ""
         state: State = "note" if fact.reason else "ok"
         yield Finding(f"package {fact.name}", state, cause or fact.version or "found", advice)
 

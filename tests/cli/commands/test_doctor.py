@@ -154,6 +154,17 @@ def test_a_torchvision_of_another_build_is_said_with_how_to_mend_it(
     assert pillow.state == "ok"
 
 
+def test_a_builder_s_package_that_no_extra_installs_is_not_said_to_be_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "services.agent.machine.packages.package_facts",
+        lambda _: [PackageFacts(name="efficientnet_lite_pytorch", reason="not installed")],
+    )
+    (package,) = machine_checks.model_packages()
+    assert (package.state, package.observation, package.advice) == ("note", "not installed", "")
+
+
 @pytest.mark.parametrize(
     ("installed", "half"),
     [
