@@ -165,6 +165,11 @@ class Matched(Message):
     #: most seconds that the loads of the busiest agent may take by the stop rule, without opening
     #: the model and without the last blocks' ends; None where the rule has no budget
     budget_s: float | None = None
+    #: seconds that the runs of the busiest agent will take once it begins, as earlier runs of the
+    #: model there took, without the analysis; None where no earlier run is like them
+    expected_s: float | None = None
+    #: how many earlier runs say so
+    expected_from: int = 0
     #: what the results will lack, as in the plan
     notes: tuple[str, ...] = ()
 

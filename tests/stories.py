@@ -212,6 +212,8 @@ class StandIns:
         self.status_answer: dict[str, Any] = {}
         #: what a match is refused with
         self.match_refused: Refused | None = None
+        #: the seconds that six earlier runs say a request takes
+        self.expected_s: float | None = None
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
         self.held = [LATENCY]
@@ -297,6 +299,8 @@ class StandIns:
                 sessions=1,
                 runs=2,
                 budget_s=20.0,
+                expected_s=self.expected_s,
+                expected_from=6,
             )
         )
 

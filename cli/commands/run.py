@@ -21,10 +21,13 @@ from cli.printing.results import (
     write_result,
 )
 from mlscope.client import AsyncClient
-from mlscope.client.asking import ask
+from mlscope.client.asking import ask, ask_for
 from mlscope.client.errors import ClientError, CommandRefused, NotAnswering
+from mlscope.evaluation.expectation import expected_text
 from mlscope.evaluation.status import is_unmatched
-from schemas.request import Evaluate, ShowTables
+from schemas.encoding.codec import parse
+from schemas.request import Evaluate, Match, ShowTables
+from schemas.status import Matched
 from schemas.values.identity import keyed_evaluation_id
 
 
@@ -51,6 +54,8 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
             with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
                 address = browser_address(evaluation.address, arguments)
                 line.note(f"evaluation {evaluation.id}  {address}")
+                if not arguments.quiet and (expected := await expected_of(client, request)):
+                    line.note(f"expected: {expected}")
                 status = await evaluation.follow(latest.after(line.show))
         except asyncio.CancelledError:
             running = keyed_evaluation_id(request.key)
@@ -74,6 +79,18 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
     for caveat in caveats:
         print_note(f"--strict: {caveat}")
     return exit_code_of(status, is_strict=arguments.strict, caveats=caveats)
+
+
+async def expected_of(client: AsyncClient, request: Evaluate) -> str:
+    """Ask the `client`'s cluster how long the runs of a `request` will take.
+
+    It is '' where no earlier run tells, or the cluster does not answer.
+    """
+    try:
+        command = parse(Match, request.model_dump(mode="json"))
+        return expected_text(await ask_for(client.bus, command, Matched))
+    except ClientError:
+        return ""
 
 
 async def check_table(client: AsyncClient, evaluation: str, table: str) -> None:

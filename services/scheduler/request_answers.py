@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -206,12 +207,13 @@ class RequestAnswers:
             allowed="a key of its own, or the request as it was first sent",
         )
 
-    async def _match(self, body: bytes, _: Asker) -> Message:
+    async def _match(self, body: bytes, asker: Asker) -> Message:
         if len(body) > self._max_bytes:
             raise await asyncio.to_thread(too_large, body, self._max_bytes)
         request = with_stop_rule(decode_body(Match, body), self._budget_s)
         fleet = self._fleet_source.fleet()
-        return await asyncio.to_thread(preview, request, fleet, time.time_ns())
+        expected = partial(self._index.durations.expected, asker=asker)
+        return await asyncio.to_thread(preview, request, fleet, time.time_ns(), expected)
 
     async def _cancel(self, body: bytes, asker: Asker) -> Message:
         command = decode_body(Cancel, body)

@@ -38,6 +38,7 @@ async def keeping(browser: Browsing, bus: Bus, folder: Path) -> AsyncIterator[Ru
 async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
     page: Page, running: Running, standing: StandIns
 ) -> None:
+    standing.expected_s = 40.2
     await page.goto(f"{running.url}/new")
     await page.check("#model-tiny")
     await until(page, f"{COMMAND} === 'mlscope run tiny'")
@@ -49,7 +50,9 @@ async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
         "mlscope run tiny --scenario online --scenario poisson:rate_hz=5 --trace-level framework"
     )
     await until(page, f"{COMMAND} === '{wanted}'")
-    assert "1 agent fits" in await page.inner_text("[data-region=preview]")
+    preview = await page.inner_text("[data-region=preview]")
+    assert "1 agent fits" in preview
+    assert "about 40 s (from 6 earlier runs of this model on this agent)" in preview
     await page.fill("#field-batch_sizes", "one")
     await until(page, "document.querySelector('#field-batch_sizes').matches('[aria-invalid]')")
     await page.fill("#field-batch_sizes", "1, 2")

@@ -18,6 +18,7 @@ from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.list_filters import filters_of, row_of
 from services.scheduler.evaluation.listing import Listing
+from services.scheduler.evaluation.past_durations import PastDurations
 from services.scheduler.evaluation.quotas import Quotas
 from services.scheduler.evaluation.state import EvaluationState, evolve
 from services.scheduler.placement.queues import QueuePosition, Queues
@@ -46,6 +47,7 @@ class EvaluationIndex:
     _loads: Counter[str] = field(default_factory=Counter)
     _listing: Listing = field(default_factory=Listing)
     quotas: Quotas = field(default_factory=Quotas)
+    durations: PastDurations = field(default_factory=PastDurations)
     #: the time by which quotas count what is requested from now on; the log's own before
     now_ns: Callable[[], int] | None = None
     #: facts that were passed over and not buried yet, with the reason
@@ -79,6 +81,7 @@ class EvaluationIndex:
             return None
         self._digests.pop(name, None)
         self._listing.put(name, row_of(after))
+        self.durations.take(recorded, after)
         if after.requested_by and not before.is_known:
             at_ns = recorded.at_ns if self.now_ns is None else self.now_ns()
             self.quotas.request(after.requested_by, name, at_ns)

@@ -1,6 +1,7 @@
 """What would happen to a request now: who would run it, who cannot, how many runs. Pure."""
 
 from collections import Counter
+from collections.abc import Callable
 
 from schemas.plan import Plan
 from schemas.request import Evaluate
@@ -11,9 +12,15 @@ from services.scheduler.placement.planning import check_plan, plan
 from services.scheduler.placement.resolving import check_collectors
 
 
-def preview(request: Evaluate, fleet: Fleet, now_ns: int) -> Matched:
+def preview(
+    request: Evaluate,
+    fleet: Fleet,
+    now_ns: int,
+    expected: Callable[[Plan], tuple[float, int] | None] = lambda _: None,
+) -> Matched:
     """Return who of the `fleet` would run a `request` at `now_ns` (epoch), and the work planned.
 
+    `expected` says how many seconds a plan's runs will take, and how many earlier runs say so.
     A request that no agent fits has an answer too: its `reasons`. Raises RequestRefused where the
     request itself is at fault: an unknown model, a bad parameter.
     """
@@ -44,11 +51,14 @@ def preview(request: Evaluate, fleet: Fleet, now_ns: int) -> Matched:
         check_plan(request, matched, fleet.catalog, fleet.shapes)
         return answer
     planned = plan(request, matched, fleet.catalog, fleet.shapes)
+    expected_s, expected_from = expected(planned) or (None, 0)
     return answer.model_copy(
         update={
             "sessions": len(planned.sessions),
             "runs": sum(len(session.runs) for session in planned.sessions),
             "budget_s": _budget_s(planned),
+            "expected_s": expected_s,
+            "expected_from": expected_from,
             "notes": planned.notes,
         }
     )

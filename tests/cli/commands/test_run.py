@@ -52,6 +52,18 @@ async def test_a_run_prints_its_result_and_nothing_else(
     assert "evaluation " not in ended.out
 
 
+async def test_a_run_says_how_long_it_will_take_as_earlier_ones_did(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.then = goes_well
+    assert "expected" not in (await mlscope("run", "tiny")).err
+    standing.expected_s = 40.2
+    text = "expected: about 40 s (from 6 earlier runs of this model on this agent)"
+    assert text in (await mlscope("run", "tiny", "--batch-size", "4")).err
+    assert standing.matched[-1].batch_sizes == (4,)
+    assert "expected" not in (await mlscope("run", "tiny", "--quiet")).err
+
+
 async def test_a_result_says_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:
     standing.then = goes_well
     standing.held = [LATENCY, FAILURES]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from mlscope.client.equivalents import Equivalents, equivalents_of
 from mlscope.counts import many, verb
+from mlscope.evaluation.expectation import expected_text, rounded_time
 from schemas.agent import Announcement
 from schemas.level import Level
 from schemas.manifest import ScenarioManifest
@@ -55,21 +56,17 @@ class Preview:
         runs = f"{many(matched.runs, 'run')} in {many(matched.sessions, 'session')}"
         if matched.budget_s is None:
             return f"{runs}; the stop rule has no time limit"
-        return f"{runs}; at most {duration_text(matched.budget_s)} by the stop rule"
+        return f"{runs}; at most {rounded_time(matched.budget_s)} by the stop rule"
+
+    @property
+    def expected(self) -> str:
+        """How long its runs will take, as earlier ones tell; '' if none does."""
+        return expected_text(self.matched) if self.matched else ""
 
     @property
     def can_start(self) -> bool:
         """Whether an agent would run it now."""
         return self.matched is not None and bool(self.matched.agents)
-
-
-def duration_text(duration_s: float) -> str:
-    """Return seconds as a person says them: `40 s`, `12 min`, `3.5 h`."""
-    if duration_s < 120:
-        return f"{duration_s:.0f} s"
-    if duration_s < 7200:
-        return f"{duration_s / 60:.0f} min"
-    return f"{duration_s / 3600:.1f} h"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,13 @@ def test_a_fault_of_the_request_itself_is_refused() -> None:
     assert raised.value.refused.field == "model"
 
 
+def test_what_is_expected_is_expected_of_the_plan() -> None:
+    fleet, request = Fleet(a_catalog(SMALL)), a_request(scenarios=["online"])
+    matched = preview(request, fleet, 0, lambda plan: (12.5 * len(plan.sessions), 6))
+    assert (matched.expected_s, matched.expected_from) == (12.5, 6)
+    assert previewed(fleet, scenarios=["online"]).expected_s is None
+
+
 def test_a_plan_without_a_budget_has_none() -> None:
     assert previewed(Fleet(a_catalog(SMALL)), scenarios=["online"], blocks=None).budget_s is None
 
