@@ -1,10 +1,8 @@
 """The page that compares evaluations in a real browser."""
 
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import Browsing
 from tests.browser.photographs import Photographs
 from tests.browser.traces import inference, serve_json
 from tests.services.gateway.conftest import Running
@@ -27,21 +25,15 @@ async def test_evaluations_are_chosen_by_keys_and_the_base_is_changed(
     assert standing.compared[-1].first == OTHER
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_it_is_accessible(
-    browser: Browsing,
-    running: Running,
-    standing: StandIns,
-    photographs: Photographs,
-    scheme: str,
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:
     await standing.tell(*whole_story(), *whole_story(OTHER))
-    page = await browser.page(scheme=scheme)
     await page.goto(f"{running.url}/compare")
     await assert_accessible(page)
     await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
     await assert_accessible(page)
-    await photographs.take(page, f"compare-{scheme}")
+    await photographs.take(page, "compare")
 
 
 async def test_typical_queries_are_mirrored(

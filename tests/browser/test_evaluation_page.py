@@ -74,16 +74,10 @@ async def test_the_record_is_whole_without_a_script(
     assert "recorded" in text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_record_is_accessible(
-    browser: Browsing,
-    running: Running,
-    standing: StandIns,
-    photographs: Photographs,
-    scheme: str,
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:
     await standing.tell(*whole_story())
-    page = await browser.page(scheme=scheme)
     await page.goto(f"{running.url}/evaluations/{E}")
     await assert_accessible(page)
     await photographs.take(page, "evaluation-record")

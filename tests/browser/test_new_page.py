@@ -141,13 +141,9 @@ async def test_it_starts_by_keys_alone(page: Page, running: Running) -> None:
     await page.wait_for_url("**/evaluations/*")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_it_is_accessible(
-    browser: Browsing, running: Running, photographs: Photographs, scheme: str
-) -> None:
-    page = await browser.page(scheme=scheme)
+async def test_it_is_accessible(page: Page, running: Running, photographs: Photographs) -> None:
     await page.goto(f"{running.url}/new?model=tiny&batch_sizes=one")
     await assert_accessible(page)
     await page.goto(f"{running.url}/new?model=tiny")
     await assert_accessible(page)
-    await photographs.take(page, f"new-{scheme}")
+    await photographs.take(page, "new")

@@ -313,12 +313,11 @@ async def test_the_keys_are_listed(
     await photographs.take(page, "trace-keys", is_whole=False)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_the_trace_is_accessible_and_as_wide_as_its_window(
-    browser: Browsing, running: Running, standing: StandIns, width: int, scheme: str
+    browser: Browsing, running: Running, standing: StandIns, width: int
 ) -> None:
-    page = await browser.page(width=width, scheme=scheme)
+    page = await browser.page(width=width)
     await open_trace(page, running, standing, inference(queries=4), "&sel=3")
     await expect(page.locator("[data-part=details] h3")).to_have_text("predict")
     await assert_accessible(page)

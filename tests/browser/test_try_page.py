@@ -1,6 +1,5 @@
 """The page that tries models, and a report, in a real browser."""
 
-import pytest
 from playwright.async_api import Page
 
 from mlscope.bus.records import ReceivedCommand
@@ -9,7 +8,7 @@ from schemas.encoding.codec import decode_body, encode_body
 from schemas.request import ShowPredictions
 from schemas.subjects import REQUEST
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import Browsing, until
+from tests.browser.chromium import until
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.site.test_new import an_agent
@@ -42,17 +41,11 @@ async def test_models_answer_side_by_side(
     await photographs.take(page, "try")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_a_report_is_accessible(
-    browser: Browsing,
-    running: Running,
-    standing: StandIns,
-    photographs: Photographs,
-    scheme: str,
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:
     await standing.tell(*whole_story())
-    page = await browser.page(scheme=scheme)
     await page.goto(f"{running.url}/evaluations/{E}/report")
     assert await page.inner_text("h1") == "tiny:1.0.0"
     await assert_accessible(page)
-    await photographs.take(page, f"report-{scheme}")
+    await photographs.take(page, "report")
