@@ -288,28 +288,23 @@ def _wait_for(world: World, spans: int) -> None:
 
 
 def floor_hz(world: World, case: Case, spans: int) -> float:
-    """Return the rows a second of a server-side COPY of the same spans."""
+    """Return the rows a second of a server-side COPY of the same spans, from a file of its own."""
     path = f"{world.server_folder}/mlscope_bench_{os.getpid()}_{case.attributes}.bin"
     world.clear(has_index=case.has_index)
     if path not in world.files:
-        _write_at_server(world, case, spans, path)
+        statement = f"COPY span ({COLUMNS}) FROM STDIN (FORMAT BINARY)"
+        with world.session.cursor().copy(statement.encode()) as copy:
+            copy.write(COPY_HEADER)
+            for batch in batches(spans, case.attributes, "file"):
+                copy.write(prepared_of(batch, 0).rows)
+            copy.write(COPY_TRAILER)
+        rows = f"SELECT {COLUMNS} FROM span"
+        world.session.execute(f"COPY ({rows}) TO '{path}' (FORMAT BINARY)".encode())
+        world.files.add(path)
         world.clear(has_index=case.has_index)
     began_s = time.monotonic()
     world.session.execute(f"COPY span ({COLUMNS}) FROM '{path}' (FORMAT BINARY)".encode())
     return spans / (time.monotonic() - began_s)
-
-
-def _write_at_server(world: World, case: Case, spans: int, path: str) -> None:
-    """Let the server write the rows into a file of its own, to be copied from."""
-    statement = f"COPY span ({COLUMNS}) FROM STDIN (FORMAT BINARY)"
-    with world.session.cursor().copy(statement.encode()) as copy:
-        copy.write(COPY_HEADER)
-        for batch in batches(spans, case.attributes, "file"):
-            copy.write(prepared_of(batch, 0).rows)
-        copy.write(COPY_TRAILER)
-    rows = f"SELECT {COLUMNS} FROM span"
-    world.session.execute(f"COPY ({rows}) TO '{path}' (FORMAT BINARY)".encode())
-    world.files.add(path)
 
 
 def compare(world: World, case: Case, spans: int, repeats: int) -> float:

@@ -69,15 +69,13 @@ class HealthWatch:
                 self._silence = Silence()
             hearing = self._ask()
             if not self._asked_anew.is_set():
-                self._note(hearing, time.monotonic())
+                now_s = time.monotonic()
+                self._silence = self._silence.after(hearing, now_s)
+                if hearing == "answers":
+                    self.health = "ready"
+                elif self._silence.is_lasting(now_s, self._wait_s):
+                    self.health = "lost"
+                elif hearing != "starting" and self.health != "starting":
+                    self.health = "silent"
             starting = self.health == "starting"
             self._asked_anew.wait(_FIRST_ASK_EVERY_S if starting else self._ask_every_s)
-
-    def _note(self, hearing: Hearing, now_s: float) -> None:
-        self._silence = self._silence.after(hearing, now_s)
-        if hearing == "answers":
-            self.health = "ready"
-        elif self._silence.is_lasting(now_s, self._wait_s):
-            self.health = "lost"
-        elif hearing != "starting":
-            self.health = "silent" if self.health != "starting" else "starting"

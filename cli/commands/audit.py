@@ -9,7 +9,6 @@ from typing import Any
 from cli import exits
 from cli.inputs.connection import provisioner_settings
 from cli.printing.output import Rows, write_rows
-from mlscope.bus.records import Recorded
 from mlscope.evaluation.status import model_name
 from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
 from schemas.evaluation import EvaluationCancelled, EvaluationRequested
@@ -84,14 +83,13 @@ async def audit(arguments: argparse.Namespace) -> int:
         (fact for fact in recorded if type(fact.fact) in _ACTIONS),
         key=lambda action: action.envelope.time_ns,
     )
-    rows = [_row(action) for action in actions]
+    rows: list[tuple[object, ...]] = []
+    for action in actions:
+        person, subject, details = _ACTIONS[type(action.fact)](action.fact)
+        at = datetime.fromtimestamp(action.envelope.time_ns / 1e9, UTC)
+        name = action.fact.schema_name()
+        rows.append((at.isoformat(timespec="seconds"), person, name, subject, details))
     if arguments.by:
         rows = [row for row in rows if row[1] == arguments.by]
     write_rows(Rows(_COLUMNS, tuple(rows[-arguments.limit :])), arguments.output)
     return exits.OK
-
-
-def _row(action: Recorded) -> tuple[object, ...]:
-    who, subject, details = _ACTIONS[type(action.fact)](action.fact)
-    at = datetime.fromtimestamp(action.envelope.time_ns / 1e9, UTC).isoformat(timespec="seconds")
-    return at, who, action.fact.schema_name(), subject, details

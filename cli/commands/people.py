@@ -24,15 +24,13 @@ _COLUMNS = ("name", "role", "at_most", "per_day", "since")
 
 async def people(arguments: argparse.Namespace) -> int:
     """List the people, by name."""
-    everybody = People(people_folder(folder_of(arguments.data))).all()
-    write_rows(Rows(_COLUMNS, tuple(map(_row, everybody))), arguments.output)
+    rows: list[tuple[object, ...]] = []
+    for person in People(people_folder(folder_of(arguments.data))).all():
+        asker = person.asker
+        since = dt.datetime.fromtimestamp(person.since_s).astimezone().isoformat(" ", "seconds")
+        rows.append((asker.name, asker.role, asker.at_most or None, asker.per_day or None, since))
+    write_rows(Rows(_COLUMNS, tuple(rows)), arguments.output)
     return exits.OK
-
-
-def _row(person: Person) -> tuple[object, ...]:
-    asker = person.asker
-    since = dt.datetime.fromtimestamp(person.since_s).astimezone().isoformat(" ", "seconds")
-    return asker.name, asker.role, asker.at_most or None, asker.per_day or None, since
 
 
 async def add(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any, cast
 
 from cli import exits
@@ -29,12 +28,16 @@ _log = logging.getLogger(__name__)
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Run a service until SIGTERM or SIGINT."""
+    """Run a service until SIGTERM or SIGINT. Raises InvalidSetting."""
     import uvloop
 
     settings = Settings.read(os.environ)
     if arguments.service == "gateway" and settings.gateway_token_file is None:
-        settings = replace(settings, gateway_token_file=_token_file(settings.data_folder))
+        token_file = settings.data_folder / "keys" / TOKEN_FILE
+        if not token_file.is_file():
+            needed = f"a file with a token: {settings.data_folder} has none of a local cluster"
+            raise InvalidSetting("MLSCOPE_GATEWAY_TOKEN_FILE", "", needed)
+        settings = replace(settings, gateway_token_file=token_file)
     set_up_logging(arguments.service, settings.log_level, form=settings.log_format)
     for variable in unknown_variables(os.environ):
         _log.warning("unknown setting", extra={"variable": variable})
@@ -45,15 +48,6 @@ def serve(arguments: argparse.Namespace) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve_until_stopped(arguments.service, settings))
     return exits.OK
-
-
-def _token_file(data_folder: Path) -> Path:
-    """Return the file with the token of a local cluster's gateway. Raises InvalidSetting."""
-    path = data_folder / "keys" / TOKEN_FILE
-    if not path.is_file():
-        needed = f"a file with a token: {data_folder} has none of a local cluster"
-        raise InvalidSetting("MLSCOPE_GATEWAY_TOKEN_FILE", "", needed)
-    return path
 
 
 async def serve_until_stopped(name: str, settings: Settings) -> None:

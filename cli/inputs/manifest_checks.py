@@ -1,6 +1,7 @@
 """What `mlscope manifest check` looks for beside the text: local files, and datasets by name."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -41,9 +42,17 @@ def file_check(path: Path, manifests_folder: Path) -> Check:
 
 def dataset_check(paths: Iterable[Path], manifests_folder: Path) -> Check:
     """Return a check that a model's dataset is shipped, or in one of the checked files `paths`."""
-    names = cache(
-        lambda: _dataset_names([*paths, *(manifests_folder / "datasets").rglob("*.y*ml")])
-    )
+
+    @cache
+    def names() -> frozenset[str]:
+        """Return the datasets' names in lower case."""
+        datasets = set()
+        for path in (*paths, *(manifests_folder / "datasets").rglob("*.y*ml")):
+            with suppress(ManifestFaulty):
+                manifest = read_manifest(path, "dataset", ())
+                if isinstance(manifest, DatasetManifest):
+                    datasets.add(manifest.name.lower())
+        return frozenset(datasets)
 
     def faults(manifest: Manifest) -> Iterator[Fault]:
         name = manifest.dataset if isinstance(manifest, ModelManifest) else ""
@@ -102,16 +111,3 @@ def _file_faults(
         yield Fault(
             checksum_field, repr(checksum), f"{error.algorithm}:{error.actual}, which {file} has"
         )
-
-
-def _dataset_names(paths: Iterable[Path]) -> frozenset[str]:
-    """Return the names, in lower case, of the datasets among the manifests at `paths`."""
-    names = set()
-    for path in paths:
-        try:
-            manifest = read_manifest(path, "dataset", ())
-        except ManifestFaulty:
-            continue
-        if isinstance(manifest, DatasetManifest):
-            names.add(manifest.name.lower())
-    return frozenset(names)

@@ -4,14 +4,14 @@ Blocking. On TimescaleDB too: a hypertable is read and written as a table.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from mlscope.backup.archive import Contents, Reader, Writer
+from mlscope.backup.archive import Reader, Writer
 from mlscope.backup.errors import NewerBackup, NotEmpty
 
 _TABLES = """
@@ -51,27 +51,20 @@ def check_database(address: str, reader: Reader) -> None:
     with _reading(address) as session:
         applied = {tuple(row) for row in session.execute(_MIGRATIONS).fetchall()}
         columns = dict(session.execute(_TABLES).fetchall())
-        if _is_newer(contents, applied, columns):
+        lacks_migration = any(
+            (component, version) not in applied
+            for component, versions in contents.migrations.items()
+            # Views, and what is for TimescaleDB or for plain PostgreSQL alone, hold no rows.
+            for version in filter(_FILE.fullmatch, versions)
+        )
+        if lacks_migration or any(
+            set(names) - {*columns.get(table, ())} for table, names in contents.tables.items()
+        ):
             raise NewerBackup(contents.made_by)
         for table in contents.tables:
             query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(table))
             if session.execute(query).fetchone():
                 raise NotEmpty(f"rows in the table {table}")
-
-
-def _is_newer(
-    contents: Contents, applied: Set[tuple[str, str]], columns: Mapping[str, Sequence[str]]
-) -> bool:
-    """Tell whether a backup has a migration, or a column, that a database lacks."""
-    has_newer_migration = any(
-        (component, version) not in applied
-        for component, versions in contents.migrations.items()
-        # Views, and what is for TimescaleDB or for plain PostgreSQL alone, hold no rows.
-        for version in filter(_FILE.fullmatch, versions)
-    )
-    return has_newer_migration or any(
-        set(names) - {*columns.get(table, ())} for table, names in contents.tables.items()
-    )
 
 
 def load_database(address: str, reader: Reader) -> None:

@@ -101,23 +101,22 @@ async def whole_tables(bus: Bus, evaluation: str, names: Sequence[str] = ()) -> 
     """
     command = command_of(ShowTables, {"evaluation": evaluation, "tables": tuple(names)})
     first = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
-    tables = [await _complete_table(bus, first, table) for table in first.tables]
+    tables: list[Table] = []
+    for table in first.tables:
+        rows, caveats = list(table.rows), table.caveats
+        total = first.total_rows.get(table.name, len(rows))
+        while len(rows) < total:
+            page_command = ShowTables(
+                evaluation=first.evaluation, tables=(table.name,), offset=len(rows)
+            )
+            page = await ask_for(bus, page_command, Tables, timeout_s=_TABLES_S)
+            page_rows = [row for part in page.tables for row in part.rows]
+            if not page_rows:
+                caveats += (f"only the first {len(rows)} of {total} rows arrived",)
+                break
+            rows += page_rows
+        tables.append(table.model_copy(update={"rows": tuple(rows), "caveats": caveats}))
     return first.model_copy(update={"tables": tuple(tables)})
-
-
-async def _complete_table(bus: Bus, first: Tables, table: Table) -> Table:
-    rows = list(table.rows)
-    total = first.total_rows.get(table.name, len(rows))
-    caveats = table.caveats
-    while len(rows) < total:
-        command = ShowTables(evaluation=first.evaluation, tables=(table.name,), offset=len(rows))
-        page = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
-        page_rows = [row for part in page.tables for row in part.rows]
-        if not page_rows:
-            caveats += (f"only the first {len(rows)} of {total} rows arrived",)
-            break
-        rows += page_rows
-    return table.model_copy(update={"rows": tuple(rows), "caveats": caveats})
 
 
 def _refusal_of(kind: type[Command]) -> type[CommandRefused]:

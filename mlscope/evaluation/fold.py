@@ -126,25 +126,20 @@ def postpone_evaluation(record: E, fact: EvaluationPostponed) -> E:
 
 def plan_evaluation(record: E, fact: EvaluationPlanned) -> E:
     """Return the record with the runs and the subject of its plan; a later one adds its runs."""
+    runs = _planned_runs(fact.plan)
     if record.state not in _NOT_PLANNED:
-        return _extend_plan(record, fact)
+        if not fact.revision or record.state not in ("planned", "running"):
+            return record
+        added = {name: run for name, run in runs.items() if name not in record.runs}
+        return replace(record, runs={**record.runs, **added}) if added else record
     subject = fact.plan.subject
     sent = record.request.dataset if record.request else None
     if isinstance(sent, DatasetManifest):
         # Uploads are as large as a message may be, and the request holds them already.
         named = DatasetManifest(name=sent.name, version=sent.version, modality=sent.modality)
         subject = subject.model_copy(update={"dataset": named})
-    runs, refusals = _planned_runs(fact.plan), fact.plan.refusals
     planned = replace(record, state="planned", subject=subject, notes=fact.plan.notes)
-    return replace(planned, runs=runs, refusals=refusals)
-
-
-def _extend_plan(record: E, fact: EvaluationPlanned) -> E:
-    """Return the record with the runs that a plan adds to those of the plan before it."""
-    if not fact.revision or record.state not in ("planned", "running"):
-        return record
-    added = {name: run for name, run in _planned_runs(fact.plan).items() if name not in record.runs}
-    return replace(record, runs={**record.runs, **added}) if added else record
+    return replace(planned, runs=runs, refusals=fact.plan.refusals)
 
 
 def _planned_runs(plan: Plan) -> dict[str, RunRecord]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
@@ -256,27 +256,21 @@ class NatsBus:
         Messages are deleted first: if this is interrupted, a later purge finds the payloads.
         """
         chunks_by_name = await self._objects.chunks_by_name(filter_subject)
-        names: Collection[str] = chunks_by_name.keys()
+        names = set(chunks_by_name)
+        stream = stream_of(filter_subject)
         if chunks_by_name and up_to:
-            names = await self._payload_names(filter_subject, up_to)
-        api = self._connection.managing(f"STREAM.PURGE.{stream_of(filter_subject)}")
+            names.clear()
+            after, remaining = 0, 1
+            while remaining and after < up_to:
+                messages, remaining = await read_on(self._connection, stream, filter_subject, after)
+                names |= {
+                    payload_name(message.body) for message in messages if message.sequence <= up_to
+                }
+                after = messages[-1].sequence if messages else up_to
+        api = self._connection.managing(f"STREAM.PURGE.{stream}")
         bound = {"seq": up_to + 1} if up_to else {}
         await self._connection.call(api, {"filter": filter_subject, **bound})
         await self._objects.drop(names, chunks_by_name)
-
-    async def _payload_names(self, filter_subject: str, up_to: int) -> set[str]:
-        """Return the names of the payloads that messages up to a sequence refer to."""
-        names: set[str] = set()
-        after, remaining = 0, 1
-        while remaining and after < up_to:
-            messages, remaining = await read_on(
-                self._connection, stream_of(filter_subject), filter_subject, after
-            )
-            names |= {
-                payload_name(message.body) for message in messages if message.sequence <= up_to
-            }
-            after = messages[-1].sequence if messages else up_to
-        return names
 
     def _state_of(self, durable: str) -> str:
         stream = durable_named(durable).stream

@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from mlscope.bus.records import Entry
 from mlscope.bus.streams import SUSPECTS
 
 _log = logging.getLogger(__name__)
@@ -102,7 +101,10 @@ class Hands:
         """Note a suspect; return why it must be buried if it is noted already."""
         try:
             entry = await self._bus.get(SUSPECTS, _key_of(place))
-            deaths = 0 if entry is None else _deaths_of(entry) + 1
+            deaths = 0
+            if entry is not None:
+                noted = entry.value or b""  # that of an older release has no number
+                deaths = (int(noted) if noted.isdigit() else 0) + 1
             if deaths < _MOST_DEATHS:
                 await self._bus.put(SUSPECTS, _key_of(place), b"%d" % deaths)
             self._suspect = place
@@ -127,12 +129,6 @@ class Hands:
             except TimeoutError:
                 if self._until_s.get(place, now_s()) <= now_s():
                     self._put_down(place)
-
-
-def _deaths_of(entry: Entry) -> int:
-    """Return how many deaths a note counts; that of an older release has no number."""
-    text = entry.value or b""
-    return int(text) if text.isdigit() else 0
 
 
 def _key_of(place: Place) -> str:

@@ -56,15 +56,11 @@ def available_memory_bytes(
         for limit_name, used_name in _MEMORY_FILES:
             limit, used = _file_fields(folder / limit_name)[:1], _file_fields(folder / used_name)
             if limit and used and limit[0].isdecimal() and int(limit[0]):
-                free.append(int(limit[0]) - int(used[0]) + _cached_bytes(folder))
+                statistics = _file_fields(folder / "memory.stat")
+                values = dict(zip(statistics[::2], statistics[1::2], strict=False))
+                cached = values.get("total_inactive_file", values.get("inactive_file", "0"))
+                free.append(int(limit[0]) - int(used[0]) + int(cached))
     return max(0, min(free, default=0))
-
-
-def _cached_bytes(folder: Path) -> int:
-    """Return the bytes of files that a group has in memory and does not use."""
-    fields = _file_fields(folder / "memory.stat")
-    name = "total_inactive_file" if "total_inactive_file" in fields else "inactive_file"
-    return int(fields[fields.index(name) + 1]) if name in fields else 0
 
 
 def _folders(groups: Path, mount: Path, controller: str) -> Iterator[Path]:

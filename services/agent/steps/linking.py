@@ -22,9 +22,24 @@ if TYPE_CHECKING:
 def linked(operators: Sequence[Operator]) -> tuple[Operator, ...]:
     """Return the operators of one input, linked.
 
-    The first takes, and the last returns, what it takes and returns by itself.
+    The first takes, and the last returns, what it takes and returns by itself. The last one that
+    changes numbers writes to the batch, if it can.
     """
-    return tuple(_writing_last(list(_passing_pictures(operators))))
+    operators = list(_passing_pictures(operators))
+    orders: list[tuple[int, ...]] = []
+    for number in reversed(range(len(operators))):
+        operator, earlier = operators[number], operators[number - 1] if number else None
+        forms = operator.forms
+        if forms.write is None:
+            break
+        if _only_moves(operator, earlier):
+            if forms.order:
+                orders.append(tuple(np.argsort(forms.order).tolist()))
+            continue
+        apply = _WriteTo(operator.apply, forms.write, tuple(orders))
+        operators[number] = replace(operator, apply=apply, takes_place=True)
+        break
+    return tuple(operators)
 
 
 def _passing_pictures(operators: Sequence[Operator]) -> Iterable[Operator]:
@@ -42,24 +57,6 @@ def _passing_pictures(operators: Sequence[Operator]) -> Iterable[Operator]:
         apply = function if takes_over else _ReturnPixels(function, is_reversed)
         yield replace(operator, apply=apply, forms=NO_FORMS)
         is_passed = takes_over
-
-
-def _writing_last(operators: list[Operator]) -> list[Operator]:
-    """Let the last operator that changes numbers write to the batch, if it can."""
-    orders: list[tuple[int, ...]] = []
-    for number in reversed(range(len(operators))):
-        operator, earlier = operators[number], operators[number - 1] if number else None
-        forms = operator.forms
-        if forms.write is None:
-            break
-        if _only_moves(operator, earlier):
-            if forms.order:
-                orders.append(tuple(np.argsort(forms.order).tolist()))
-            continue
-        apply = _WriteTo(operator.apply, forms.write, tuple(orders))
-        operators[number] = replace(operator, apply=apply, takes_place=True)
-        break
-    return operators
 
 
 def _only_moves(operator: Operator, earlier: Operator | None) -> bool:

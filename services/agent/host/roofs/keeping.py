@@ -98,7 +98,13 @@ class DeviceRoofs:
         `low_precision` asks for precisions below 32 bits of a host, which take longer to measure.
         """
         if device == "cpu":
-            return await self._roof_of_host(low_precision=low_precision)
+            machine = await asyncio.to_thread(this_machine)
+            host, command = host_device(machine), [_HOST_MODULE]
+            full = host_device(machine, low_precision=True)
+            if low_precision or full in self.attempts or self.stored_roof(full).measurements:
+                host, command = full, [*command, LOW_PRECISION_FLAG]
+            await self._measure_if_due(host, command)
+            return self._roof_of(host, known_host(machine, self.stored_roof))
         if "gpu" not in device.lower() and "cuda" not in device.lower():
             return NO_ROOF
         number = gpu_number(device)
@@ -124,15 +130,6 @@ class DeviceRoofs:
         self.has_news = False
         hardware = hardware_with_roofs(announcement.hardware, announced)
         return announcement.model_copy(update={"hardware": hardware})
-
-    async def _roof_of_host(self, *, low_precision: bool) -> Roof:
-        machine = await asyncio.to_thread(this_machine)
-        device, command = host_device(machine), [_HOST_MODULE]
-        full = host_device(machine, low_precision=True)
-        if low_precision or full in self.attempts or self.stored_roof(full).measurements:
-            device, command = full, [*command, LOW_PRECISION_FLAG]
-        await self._measure_if_due(device, command)
-        return self._roof_of(device, known_host(machine, self.stored_roof))
 
     def _roof_of(self, device: MeasuredDevice, stored: KeptRoof) -> Roof:
         """Return the roof that is `stored`, else that of the last attempt."""

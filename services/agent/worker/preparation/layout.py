@@ -61,7 +61,16 @@ class ArenaLayout:
     @cached_property
     def slot_offsets(self) -> tuple[SlotOffsets, ...]:
         """Where each slot's parts lie."""
-        return tuple(self._slot_at(number) for number in range(self.slots))
+        slots = []
+        for number in range(self.slots):
+            offset, offsets = self.control_bytes + number * self._slot_bytes, []
+            for size in self._part_bytes:
+                offsets.append(offset)
+                offset += _pages(size)
+            *arrays, samples, states, threads, stamps = offsets
+            reasons = self.reserved_bytes + number * self.batch_size * REASON_BYTES
+            slots.append(SlotOffsets(tuple(arrays), samples, states, threads, stamps, reasons))
+        return tuple(slots)
 
     @property
     def control_bytes(self) -> int:
@@ -99,15 +108,6 @@ class ArenaLayout:
         column = _INT64_BYTES * self.batch_size
         stamps = column * self.steps * _STAMPS
         return [*(array.size_bytes for array in self.arrays), column, column, column, stamps]
-
-    def _slot_at(self, number: int) -> SlotOffsets:
-        offset, offsets = self.control_bytes + number * self._slot_bytes, []
-        for size in self._part_bytes:
-            offsets.append(offset)
-            offset += _pages(size)
-        *arrays, samples, states, threads, stamps = offsets
-        reasons = self.reserved_bytes + number * self.batch_size * REASON_BYTES
-        return SlotOffsets(tuple(arrays), samples, states, threads, stamps, reasons)
 
 
 def _pages(size_bytes: int) -> int:

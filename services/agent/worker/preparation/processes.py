@@ -75,7 +75,11 @@ class PreparingProcesses:
         has_ended = threading.Event()
         try:
             order.scratch.mkdir(parents=True, exist_ok=True)
-            with server_end, _file_of(order.packed()) as file:
+            # The server reads its order from a file in memory.
+            order_fd = os.memfd_create("mlscope-order", os.MFD_CLOEXEC)
+            with server_end, os.fdopen(order_fd, "w+b") as file:
+                file.write(order.packed())
+                file.seek(0)
                 descriptors = (server_end.fileno(), file.fileno())
                 numbers = map(str, (*descriptors, os.getpid()))
                 command = [sys.executable, "-P", "-c", _BOOT, str(_ROOT), *numbers]
@@ -181,12 +185,3 @@ class PreparingProcesses:
         if not body:
             raise ProcessesUnavailable("the process they are forked from has ended")
         return msgpack.unpackb(body)
-
-
-def _file_of(body: bytes) -> Any:
-    """Return a file in memory that a process started now reads from its start."""
-    file = os.fdopen(os.memfd_create("mlscope-order", os.MFD_CLOEXEC), "w+b")
-    file.write(body)
-    file.flush()
-    file.seek(0)
-    return file
