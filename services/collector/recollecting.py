@@ -32,6 +32,9 @@ _PAGE_BATCHES = 80
 _PAGE_ENDS = 1000
 _BATCHES, _ENDS = ("spans", "queries"), "recorder"
 """The durables whose messages are batches, and the one of the ends of attempts."""
+DURABLES = (*_BATCHES, _ENDS)
+_ALL_BATCHES = (2**31 - 1,) * 3
+"""More batches of each kind than any attempt has."""
 
 
 class Recollector:
@@ -56,14 +59,21 @@ class Recollector:
         while True:
             start = await patiently((), self._store.server_start)
             try:
-                names = (*_BATCHES, _ENDS)
-                acknowledged = {name: await self._bus.acknowledged(name) for name in names}
+                acknowledged = {name: await self._bus.acknowledged(name) for name in DURABLES}
                 if start != known_start:
                     marks = await patiently((), self._store.stored_up_to)
-                    after = {name: marks.get(name, 0) for name in names}
+                    after = {name: marks.get(name, 0) for name in DURABLES}
                     if not known_start:
                         after = {n: mark for n, mark in after.items() if mark < acknowledged[n]}
-                    await self.recollect(after)
+                    before = self.rows
+                    ends = await self.recollect(after)
+                    if self.rows > before or ends:
+                        _log.warning(
+                            "%d rows and the ends of %d attempts that the database lacked are "
+                            "stored from the log",
+                            self.rows - before,
+                            ends,
+                        )
                 if start != known_start or acknowledged != noted:
                     await patiently((), self._store.note_stored_up_to, acknowledged, start)
                 known_start, noted = start, acknowledged
@@ -71,13 +81,12 @@ class Recollector:
                 _log.warning("rows are not recollected for now: %s", error)
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def recollect(self, after: Mapping[str, int]) -> None:
+    async def recollect(self, after: Mapping[str, int]) -> int:
         """Store the batches and ends of attempts that the log has and the database lacks.
 
         Those of a durable are read that come after its sequence in `after`; of a durable that is
-        not there, none. Raises BusError, CollectorServiceError.
+        not there, none. Returns how many ends were stored. Raises BusError, CollectorServiceError.
         """
-        before = self.rows
         for name in (batches for batches in _BATCHES if batches in after):
             async for page in self._pages(name, after[name], _PAGE_BATCHES):
                 candidates = [await self._prepared(recorded) for recorded in page]
@@ -86,14 +95,8 @@ class Recollector:
         if _ENDS in after:
             async for page in self._pages(_ENDS, after[_ENDS], _PAGE_ENDS):
                 ends += await self._end(page)
-        if self.rows > before or ends:
-            _log.warning(
-                "%d rows and the ends of %d attempts that the database lacked are stored "
-                "from the log",
-                self.rows - before,
-                ends,
-            )
         self._stored()
+        return ends
 
     def close(self) -> None:
         """Close the connection."""
@@ -159,7 +162,7 @@ class Recollector:
             if decisions.plan is None or decisions.requested_ns is None:
                 return 0
             if isinstance(fact, RunInterrupted):
-                is_whole = not decisions.ended
+                is_whole = not decisions.ended or await self._is_whole_up_to_its_end(key, fact)
             else:
                 check_speaker(decisions, fact)
                 is_whole = await self._is_whole(key, fact)
@@ -181,11 +184,27 @@ class Recollector:
         stored = await patiently((), self._store.batches_of, key, announced)
         if stored == announced:
             return True
-        incomplete = [
+        counted = await self._counted_batches(fact, sum(announced))
+        return bool(counted) and sum(stored) >= counted[-1]
+
+    async def _is_whole_up_to_its_end(self, key: int, fact: RunInterrupted) -> bool:
+        """Tell whether all batches are stored that were counted when an attempt was given up.
+
+        Of one that was never counted nobody knows how many there were.
+        """
+        counted = await self._counted_batches(fact, 0)
+        stored = await patiently((), self._store.batches_of, key, _ALL_BATCHES)
+        return bool(counted) and sum(stored) >= counted[-1]
+
+    async def _counted_batches(self, fact: RunEnded, announced: int) -> list[int]:
+        """Return how many batches of an attempt were stored, each time when some were missing.
+
+        Only times count at which so many batches were `announced`.
+        """
+        return [
             entry.fact.stored_batches
             for entry in await self._bus.read(story_of(fact.evaluation))
             if isinstance(entry.fact, RunIncomplete)
             and (entry.fact.run, entry.fact.attempt) == (fact.run, fact.attempt)
-            and entry.fact.announced_batches == sum(announced)
+            and entry.fact.announced_batches == announced
         ]
-        return bool(incomplete) and sum(stored) >= incomplete[-1]

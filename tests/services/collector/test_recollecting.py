@@ -114,7 +114,7 @@ async def test_a_run_whose_batches_left_the_streams_stays_lost(world: Restored) 
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
-async def test_an_interrupted_attempt_comes_back_while_its_evaluation_goes_on(
+async def test_an_interrupted_attempt_comes_back_whether_or_not_its_evaluation_goes_on(
     world: Restored, *, has_ended: bool
 ) -> None:
     gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
@@ -124,7 +124,24 @@ async def test_an_interrupted_attempt_comes_back_while_its_evaluation_goes_on(
         if has_ended:
             await world.say(EvaluationFailed(evaluation="e1", cause="no more"))
         world.restore_empty()
-        await world.until(ROWS, [(0, 3, 0 if has_ended else 1)])
+        await world.until(ROWS, [(0, 3, 1)])
+
+
+async def test_an_interrupted_attempt_of_an_ended_evaluation_stays_lost_without_its_batches(
+    world: Restored,
+) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
+        await world.say(a_trace(), some_queries(), gone)
+        await world.until("SELECT recorded_at IS NOT NULL FROM run", [(True,)])
+        await world.say(EvaluationFailed(evaluation="e1", cause="no more"))
+        await _all_marked(world)
+        async with connect(world.server, "collector") as bus:
+            await bus.purge(attempt_batches("trace", "e1", "r0"))
+        world.restore_empty()
+        await world.until(ROWS, [(0, 3, 0)])
+        await _all_marked(world)
+        assert world.ask(ROWS) == [(0, 3, 0)]
 
 
 async def test_what_was_restored_while_no_collector_ran_comes_back_at_its_start(
