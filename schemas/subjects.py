@@ -22,7 +22,7 @@ from schemas.live.resources import ResourcesUsed
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.people import ROLES, THE_USER, Asker
-from schemas.run import RunCompleted, RunFailed, RunReady, RunRecorded
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.values.identity import token_of
 
 ROOT = "mlscope.v1"
@@ -144,6 +144,11 @@ def facts_of(fact: type[Fact]) -> str:
 def recorded_runs() -> str:
     """Return the filter of the facts that say that a run's rows are in the database."""
     return f"{ROOT}.run.*.*.{RunRecorded.happened}"
+
+
+def counted_runs() -> tuple[str, str]:
+    """Return the filters of the facts that say how many rows of an attempt were stored."""
+    return recorded_runs(), f"{ROOT}.run.*.*.{RunIncomplete.happened}"
 
 
 def attempt_batches(entity: str, evaluation: str, run: str) -> str:

@@ -214,7 +214,7 @@ def _limit(text: str) -> int:
 
 
 def add_keeping(commands: Parsers) -> None:
-    """Add `backup`, `restore` and `dead`."""
+    """Add `backup`, `restore`, `rebuild` and `dead`."""
     dead = add_command(
         commands,
         "dead",
@@ -251,6 +251,25 @@ def add_keeping(commands: Parsers) -> None:
     restore.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     restore.add_argument(
         "--replace", action="store_true", help="move the data of a local cluster aside first"
+    )
+    rebuild = add_command(
+        commands, "rebuild", "compute rows and tables of a running cluster anew from its log"
+    )
+    rebuild.epilog = (
+        "Rows come from the log, which keeps them for a while, and from FILE. What neither has "
+        "stays as it is in the database. The old rows are replaced at once when all new ones are "
+        "there. The catalog needs no rebuilding: the registry reads it from the log at each start."
+    )
+    rebuild.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="also take rows from this file that `mlscope backup` wrote",
+    )
+    rebuild.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
+    rebuild.add_argument(
+        "--dry-run", action="store_true", help="compute everything, and replace nothing"
     )
 
 

@@ -47,6 +47,11 @@ def operator_settings(data: str) -> Settings:
     return _settings_with_key(data, OPERATOR)
 
 
+def collector_settings(data: str) -> Settings:
+    """Return the collector's settings of the cluster `data`, as `provisioner_settings` does."""
+    return _settings_with_key(data, "collector")
+
+
 def _settings_with_key(data: str, name: str) -> Settings:
     settings = Settings.read(os.environ)
     if is_broker_named(data):

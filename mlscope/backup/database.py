@@ -4,7 +4,7 @@ Blocking. On TimescaleDB too: a hypertable is read and written as a table.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,8 +33,7 @@ def save_database(address: str, writer: Writer) -> None:
     with _reading(address) as session:
         for component, version in session.execute(_MIGRATIONS).fetchall():
             writer.contents.migrations.setdefault(component, []).append(version)
-        tables: list[tuple[str, list[str]]] = session.execute(_TABLES).fetchall()
-        for table, columns in tables:
+        for table, columns in columns_of_tables(session).items():
             writer.contents.tables[table] = columns
             names = sql.SQL(", ").join(map(sql.Identifier, columns))
             query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT").format(
@@ -50,7 +49,7 @@ def check_database(address: str, reader: Reader) -> None:
     contents = reader.contents
     with _reading(address) as session:
         applied = {tuple(row) for row in session.execute(_MIGRATIONS).fetchall()}
-        columns = dict(session.execute(_TABLES).fetchall())
+        columns = columns_of_tables(session)
         lacks_migration = any(
             (component, version) not in applied
             for component, versions in contents.migrations.items()
@@ -67,12 +66,23 @@ def check_database(address: str, reader: Reader) -> None:
                 raise NotEmpty(f"rows in the table {table}")
 
 
-def load_database(address: str, reader: Reader) -> None:
-    """Write the rows of a backup into an empty, migrated database, in one transaction."""
+def columns_of_tables(session: psycopg.Connection[Any]) -> dict[str, list[str]]:
+    """Return the columns of every table of mlscope that `session` sees, by its name."""
+    return dict(session.execute(_TABLES).fetchall())
+
+
+def load_database(address: str, reader: Reader, names: Collection[str] = ()) -> None:
+    """Write the rows of a backup into an empty, migrated database, in one transaction.
+
+    `address` is the database's, and `reader` reads the backup. Rows of the tables `names` are
+    written, of all where none is named.
+    """
     with psycopg.connect(address) as session:
         for table, columns in reader.contents.tables.items():
-            names = sql.SQL(", ").join(map(sql.Identifier, columns))
-            query = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
+            if names and table not in names:
+                continue
+            listed = sql.SQL(", ").join(map(sql.Identifier, columns))
+            query = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), listed)
             with session.cursor().copy(query) as copy:
                 for chunk in reader.chunks(_entry(table)):
                     copy.write(chunk)

@@ -33,3 +33,11 @@ class NotEmpty(BackupError):
             f"the cluster is not empty: it has {found}; restore into an empty data folder "
             "(--data), or move its data aside with --replace"
         )
+
+
+class RebuildRuns(BackupError):
+    """Another `mlscope rebuild` of the same database runs."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("another `mlscope rebuild` of this database runs; wait until it has ended")

@@ -1,0 +1,159 @@
+"""`mlscope rebuild`: rows and tables computed anew from the log, in the place of the old ones."""
+
+import argparse
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+
+from cli import exits
+from cli.inputs.connection import collector_settings
+from mlscope.backup.archive import Reader, reading
+from mlscope.backup.database import check_database, load_database
+from mlscope.backup.staging import staged
+from mlscope.bus.bus import Bus
+from mlscope.counts import many
+from mlscope.settings import Settings
+from schemas.analysis import AnalysisCompleted
+from schemas.evaluation import EvaluationMeasured
+from schemas.subjects import decisions_of, story_of
+
+_MOST_NAMED = 5
+_ROWS = ("batch", "span", "span_name", "query", "output", "run")
+"""The tables of a backup whose rows are taken; what is computed of them is computed anew."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was computed anew, and what was not, by run key or evaluation.
+
+    `rebuilt`, `kept` and `lost` name the evaluation of each attempt; `kept` ones are only in the
+    database, `lost` ones nowhere. `digests` says of each evaluation that was analyzed whether its
+    tables are those that the log names; `failed` is the reason of each that was not.
+    """
+
+    rebuilt: Mapping[int, str] = field(default_factory=dict)
+    kept: Mapping[int, str] = field(default_factory=dict)
+    lost: Mapping[int, str] = field(default_factory=dict)
+    digests: dict[str, bool] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the outcome in sentences."""
+        yield f"rebuilt: {_runs(self.rebuilt)}"
+        if self.kept:
+            yield f"kept as they are: {_runs(self.kept)}; their rows have left the log"
+        if self.lost:
+            yield f"lost: {_runs(self.lost)}; neither log nor database has their rows"
+        differing = [evaluation for evaluation, is_equal in self.digests.items() if not is_equal]
+        equal = len(self.digests) - len(differing)
+        yield f"tables of {many(len(self.digests), 'evaluation')}, {equal} with the log's digest"
+        if differing:
+            yield f"  other figures than before: {_listed(differing)}"
+        for evaluation, reason in sorted(self.failed.items()):
+            yield f"  no tables of {evaluation}: {reason}"
+
+
+async def rebuild(arguments: argparse.Namespace) -> int:
+    """Compute rows and tables anew from the log, and from a backup if one is named."""
+    from mlscope.bus.nats import connect
+    from services.analyzer.store import migrate as migrate_analyzer
+    from services.collector.store import migrate as migrate_collector
+
+    settings = collector_settings(arguments.data)
+    sources = f"the log and {arguments.file}" if arguments.file else "the log"
+    print(f"computing rows and tables anew from {sources}; the old ones stay until this is done")
+    opened = reading(arguments.file) if arguments.file else nullcontext()
+    with opened as backup:
+        address = settings.database_conninfo()
+        migrate_collector(address)
+        migrate_analyzer(address)
+        async with connect(settings, "collector") as bus:
+            outcome = await rebuilt(bus, settings, backup, is_trial=arguments.dry_run)
+    for line in outcome.lines():
+        print(line)
+    if arguments.dry_run:
+        print("nothing was replaced (--dry-run)")
+    return exits.FAILED if outcome.failed else exits.OK
+
+
+async def rebuilt(
+    bus: Bus, settings: Settings, backup: Reader | None, *, is_trial: bool = False
+) -> Outcome:
+    """Rebuild the migrated database of `settings` from the log on `bus`, and say what became of it.
+
+    `backup` has the rows of a backup; a trial (`is_trial`) replaces nothing. Raises BackupError,
+    BusError, and psycopg's errors.
+    """
+    from services.collector.rebuilding import rebuild_rows
+
+    with staged(settings.database_conninfo()) as staging:
+        if backup is not None:
+            await asyncio.to_thread(check_database, staging.address, backup)
+            await asyncio.to_thread(load_database, staging.address, backup, _ROWS)
+        counted = await rebuild_rows(bus, staging.address)
+        whole = await asyncio.to_thread(staging.keep_whole)
+        evaluations = {key: fact.evaluation for key, fact in counted.items()} | whole
+        other = evaluations.keys() - whole.keys()
+        at_home = await asyncio.to_thread(staging.at_home, other)
+        outcome = Outcome(
+            rebuilt=whole,
+            kept={key: evaluations[key] for key in at_home},
+            lost={key: evaluations[key] for key in other - at_home},
+        )
+        await _analyze(bus, settings, staging.address, {*whole.values()}, outcome)
+        if not is_trial:
+            await asyncio.to_thread(staging.replace, whole.keys(), outcome.digests.keys())
+    if not is_trial:
+        await _analyze_kept(bus, settings, outcome)
+    return outcome
+
+
+async def _analyze_kept(bus: Bus, settings: Settings, outcome: Outcome) -> None:
+    """Analyze evaluations that are only in the database, and have no tables there."""
+    from services.analyzer.store import Store
+
+    address = settings.database_conninfo()
+    kept = sorted({*outcome.kept.values()} - {*outcome.rebuilt.values()})
+    with closing(Store(address)) as store:
+        lacking = await asyncio.to_thread(store.without_tables, kept)
+    await _analyze(bus, settings, address, lacking, outcome)
+
+
+async def _analyze(
+    bus: Bus, settings: Settings, address: str, evaluations: Collection[str], outcome: Outcome
+) -> None:
+    """Analyze those of `evaluations` that were measured, with the rows at `address`."""
+    from services.analyzer.frames.bounds import Bounds
+    from services.analyzer.service import Analyzer
+
+    bounds = Bounds(spans=settings.analysis_max_spans)
+    with closing(Analyzer(bus, address, bounds, lambda _: None)) as analyzer:
+        for evaluation in sorted(evaluations):
+            facts = [entry.fact for entry in await bus.read(decisions_of(evaluation))]
+            for measured in (fact for fact in facts if isinstance(fact, EvaluationMeasured)):
+                try:
+                    analyzed = await analyzer.analyze(measured, facts)
+                except Exception as error:  # noqa: BLE001 (the others are rebuilt all the same)
+                    outcome.failed[evaluation] = f"{type(error).__name__}: {error}"
+                    continue
+                digests = await _digests(bus, evaluation)
+                outcome.digests[evaluation] = analyzed.digest in digests or not digests
+
+
+async def _digests(bus: Bus, evaluation: str) -> list[str]:
+    """Return the digests of the tables of an evaluation in the log, the newest last."""
+    story = [entry.fact for entry in await bus.read(story_of(evaluation))]
+    return [fact.digest for fact in story if isinstance(fact, AnalysisCompleted)][-1:]
+
+
+def _runs(evaluations: Mapping[int, str]) -> str:
+    """Say how many attempts these are, and of which evaluations."""
+    names = sorted({*evaluations.values()})
+    counts = f"{many(len(evaluations), 'run')} of {many(len(names), 'evaluation')}"
+    return f"{counts} ({_listed(names)})" if names else counts
+
+
+def _listed(names: Collection[str]) -> str:
+    first = ", ".join(sorted(names)[:_MOST_NAMED])
+    return f"{first} …" if len(names) > _MOST_NAMED else first

@@ -1,0 +1,160 @@
+"""`mlscope rebuild`: rows and tables anew from the log, and what it cannot have."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from cli.commands.rebuild import Outcome, rebuilt
+from mlscope.backup.archive import Contents, reading, writing
+from mlscope.backup.database import save_database
+from mlscope.backup.errors import RebuildRuns
+from mlscope.backup.staging import staged
+from mlscope.settings import Settings
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.evaluation import EvaluationMeasured, MeasuredRun
+from schemas.subjects import attempt_batches
+from services.analyzer import store as analyzer
+from services.collector.store import migrate
+from tests.services.collector import test_service as collector
+from tests.services.collector.builders import a_plan, a_request, a_start
+from tests.services.collector.stored import ANALYZED, ROWS, digest_query
+from tests.services.collector.test_service import ALL_OF_A_RUN, World, collecting
+
+MEASURED = EvaluationMeasured(
+    evaluation="e1", runs=(MeasuredRun(run="r0", attempt=1, end="completed", agent="a1"),)
+)
+EMPTY = f"TRUNCATE {', '.join(ROWS + ANALYZED)}"
+
+
+@pytest.fixture
+async def world(database_url: str) -> AsyncIterator[World]:
+    """Yield a world in which an evaluation was measured, collected, and is analyzed nowhere."""
+    migrate(database_url)
+    analyzer.migrate(database_url)
+    server = MemoryServer()
+    async with connect(server, "agent") as bus:
+        world = World(server, bus, database_url)
+        await world.say(a_request(), a_plan(), a_start())
+        async with collecting(server, collector.Settings(database_url)):
+            await world.say(*ALL_OF_A_RUN)
+            await world.until("SELECT state FROM run", [("recorded",)])
+        await world.say(MEASURED)
+        yield world
+
+
+async def rebuild(world: World, backup: Any = None, *, is_trial: bool = False) -> Outcome:
+    async with connect(world.server, "collector") as bus:
+        return await rebuilt(bus, Settings(database_url=world.address), backup, is_trial=is_trial)
+
+
+def digests(world: World, tables: tuple[str, ...] = ROWS) -> dict[str, Any]:
+    return {table: world.ask(digest_query(table)) for table in tables}
+
+
+def change(world: World, statement: str) -> None:
+    with psycopg.connect(world.address) as session:
+        session.execute(statement.encode())
+
+
+async def drop_spans_from_the_log(world: World) -> None:
+    async with connect(world.server, "collector") as bus:
+        await bus.purge(attempt_batches("trace", "e1", "r0"))
+
+
+async def test_dropped_rows_and_tables_are_as_before(world: World) -> None:
+    collected = digests(world)
+    await rebuild(world)
+    before = digests(world, ROWS + ANALYZED)
+    assert digests(world) == collected
+    change(world, EMPTY)
+    outcome = await rebuild(world)
+    assert digests(world, ROWS + ANALYZED) == before
+    assert [*outcome.rebuilt.values()] == ["e1"]
+    assert (outcome.kept, outcome.lost, outcome.failed) == ({}, {}, {})
+
+
+async def test_rows_that_were_changed_are_replaced(world: World) -> None:
+    before = digests(world)["query"]
+    change(world, "UPDATE query SET ended_ns = 1")
+    await rebuild(world)
+    assert digests(world)["query"] == before
+
+
+async def test_a_trial_replaces_nothing(world: World) -> None:
+    change(world, EMPTY)
+    outcome = await rebuild(world, is_trial=True)
+    assert [*outcome.rebuilt.values()] == ["e1"]
+    assert world.ask("SELECT count(*) FROM run") == [(0,)]
+
+
+async def test_rows_that_have_left_the_log_stay_as_they_are(world: World) -> None:
+    await drop_spans_from_the_log(world)
+    before = digests(world)
+    outcome = await rebuild(world)
+    assert digests(world) == before
+    assert (outcome.rebuilt, [*outcome.kept.values()], outcome.lost) == ({}, ["e1"], {})
+    assert world.ask("SELECT count(DISTINCT evaluation) FROM analysis") == [(1,)]
+
+
+async def test_rows_that_are_nowhere_are_lost_and_named(world: World) -> None:
+    await drop_spans_from_the_log(world)
+    change(world, EMPTY)
+    outcome = await rebuild(world)
+    assert (outcome.rebuilt, outcome.kept, [*outcome.lost.values()]) == ({}, {}, ["e1"])
+    assert "lost: 1 run of 1 evaluation (e1); neither log nor database has their rows" in [
+        *outcome.lines()
+    ]
+
+
+async def test_a_backup_has_what_has_left_the_log(world: World, tmp_path: Path) -> None:
+    before = digests(world)
+    with writing(tmp_path / "b", Contents("1", "now")) as writer:
+        save_database(world.address, writer)
+    await drop_spans_from_the_log(world)
+    change(world, EMPTY)
+    with reading(tmp_path / "b") as backup:
+        outcome = await rebuild(world, backup)
+    assert [*outcome.rebuilt.values()] == ["e1"]
+    assert digests(world) == before
+
+
+async def test_an_analysis_that_fails_leaves_the_tables_and_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rebuild(world)
+    before = digests(world, ANALYZED)
+
+    def fail(*_: object) -> None:
+        raise ValueError("no figures")
+
+    monkeypatch.setattr("services.analyzer.service.analyze", fail)
+    outcome = await rebuild(world)
+    assert outcome.failed == {"e1": "ValueError: no figures"}
+    assert digests(world, ANALYZED) == before
+
+
+async def test_a_run_that_gets_a_batch_meanwhile_is_left_alone(world: World) -> None:
+    with staged(world.address) as staging:
+        change(world, f"INSERT INTO {staging.schema}.run SELECT * FROM run")
+        change(world, f"INSERT INTO {staging.schema}.batch SELECT * FROM batch")
+        (key,) = staging.keep_whole()
+        change(world, f"INSERT INTO batch (run_key, kind, sequence, count) VALUES ({key}, 0, 7, 1)")
+        assert staging.replace([key], []) == [key]
+    assert world.ask("SELECT count(*) FROM span") == [(4,)]
+
+
+async def test_a_run_that_is_not_settled_is_left_to_the_collector(world: World) -> None:
+    spoken = (batch.model_copy(update={"attempt": 2}) for batch in ALL_OF_A_RUN)
+    await world.say(a_start(attempt=2), *spoken)
+    outcome = await rebuild(world)
+    assert len(outcome.rebuilt) == 1
+    assert world.ask("SELECT attempt FROM run") == [(1,)]
+
+
+def test_two_at_once_are_refused(world: World) -> None:
+    with staged(world.address), pytest.raises(RebuildRuns), staged(world.address):
+        pass
+    assert world.ask("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'mlscope%'") == [(0,)]
