@@ -55,7 +55,8 @@ class Port(Message):
     """One input or output of a model: modality, tensor, and the steps before or after the model.
 
     `shape` has the batch dimension first; -1 is any size. Without an `element_type` the model's own
-    counts, or float32 if the model has none.
+    counts, or float32 if the model has none. `range` bounds an input's integers: from its first
+    number up to below its second, as `[0, 50257]` for the ids of a vocabulary.
     """
 
     type: str
@@ -66,6 +67,8 @@ class Port(Message):
     description: str = ""
     #: whether NaN and infinite values are valid outputs; otherwise a query with one fails
     allow_nan: bool = False
+    #: the least integer of an input, and the first above its largest; a sample outside fails
+    range: tuple[Integer, Integer] | None = None
 
     @property
     def says_element_type(self) -> bool:
@@ -74,10 +77,12 @@ class Port(Message):
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a default element type, so that a copy of the manifest has none either."""
+        """Leave out a default element type and no range: a copy and its digest have none either."""
         fields: dict[str, Any] = write(self)
         if not self.says_element_type:
             fields.pop("element_type", None)
+        if self.range is None:
+            fields.pop("range", None)
         return fields
 
 

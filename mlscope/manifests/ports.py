@@ -48,6 +48,7 @@ def port_faults(model: ModelManifest) -> Iterator[Fault]:
                 yield Fault(f"{field}.element_type", repr(port.element_type), allowed)
             if any(size == 0 or size < -1 for size in port.shape):
                 yield Fault(f"{field}.shape", repr(list(port.shape)), "sizes from 1, or -1 for any")
+            yield from _range_faults(port, field)
     for number, port in enumerate(model.inputs):
         for position, step in enumerate(port.steps[1:], start=1):
             if step.operator in _FIRST_STEPS:
@@ -55,6 +56,18 @@ def port_faults(model: ModelManifest) -> Iterator[Fault]:
                 field, allowed = f"inputs.{number}.steps.{position}", "as the first step"
                 yield Fault(field, order, f"{step.operator} {allowed}")
     yield from _misspelt_output_faults(model)
+
+
+def _range_faults(port: Port, field: str) -> Iterator[Fault]:
+    """Yield a range without integers, of an output, or of numbers that are no integers."""
+    if port.range is None:
+        return
+    if port.range[0] >= port.range[1]:
+        yield Fault(f"{field}.range", repr(list(port.range)), "two integers, the lower one first")
+    if not field.startswith("inputs"):
+        yield Fault(f"{field}.range", "a range", "none: only inputs have one")
+    elif port.says_element_type and "int" not in port.element_type:
+        yield Fault(f"{field}.range", f"a range of {port.element_type}", "one of integers")
 
 
 def code_faults(model: ModelManifest) -> Iterator[Fault]:

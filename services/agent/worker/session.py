@@ -46,7 +46,7 @@ from services.agent.worker.preparation.predicting import Predicting
 from services.agent.worker.preparation.session_pool import SessionPool
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
 from services.agent.worker.queries.device_decoding import DECODING_THREADS, decoded_on_device
-from services.agent.worker.queries.fitting import require_fitting, require_shapes
+from services.agent.worker.queries.fitting import require_fitting, require_shapes, with_ranges
 from services.agent.worker.queries.inputs import Inputs, inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
@@ -260,7 +260,7 @@ def _open(
         check_outputs(model, opened.outputs, pipeline)
         if dataset.synthetic is not None:
             require_shapes(dataset, pipeline)
-            samples = load_samples(dataset, folder, inputs.supplied)
+            samples = load_samples(with_ranges(dataset, pipeline), folder, inputs.supplied)
         first_sample = first_readable(dataset.name, samples)
         require_fitting(dataset, first_sample, inputs.supplied, pipeline)
         pipeline = decoded_on_device(pipeline, predictor, first_sample, files.labels)

@@ -170,3 +170,25 @@ def test_containers_are_of_known_machines() -> None:
     framework = FrameworkManifest(name="f", version="1.0", containers=containers)
     fields = [fault.field for fault in faults_in(framework)]
     assert fields == ["containers.amd46", "containers.arm64.cpuu"]
+
+
+@pytest.mark.parametrize(
+    ("side", "port"),
+    [
+        ("inputs", {"element_type": "int64", "range": [9, 9]}),
+        ("inputs", {"element_type": "float32", "range": [0, 9]}),
+        ("outputs", {"range": [0, 9]}),
+    ],
+)
+def test_a_range_is_of_an_inputs_integers(side: str, port: dict[str, Any]) -> None:
+    ports = [{"type": "raw", "layer_name": "y", **port}]
+    assert _fault_of(**{side: ports}) == f"{side}.0.range"
+
+
+def test_a_manifest_without_a_range_keeps_its_digest() -> None:
+    model = ModelManifest.model_validate(MODEL)
+    assert "range" not in model.model_dump(mode="json")["inputs"][0]
+    bounded = {**INPUT, "type": "raw", "element_type": "int64", "range": [0, 9], "steps": []}
+    model = ModelManifest.model_validate({**MODEL, "inputs": [bounded]})
+    assert model.model_dump(mode="json")["inputs"][0]["range"] == [0, 9]
+    assert not list(faults_in(model))

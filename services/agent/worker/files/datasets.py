@@ -142,7 +142,7 @@ def _draw(
     declared: SyntheticTensor,
     kind: np.dtype[Any],
     random: np.random.Generator,
-) -> npt.NDArray[np.float32]:
+) -> npt.NDArray[np.floating[Any]]:
     """Return random numbers of the declared distribution. Raises ValueError for an empty range."""
     is_integer = kind.kind in "iub"
     low, high = declared.low, declared.high
@@ -152,9 +152,11 @@ def _draw(
         high = high if high is not None else low + (64.0 if is_integer else 1.0)
         if high <= low:
             raise ValueError(f"uniform from {low:g} up to {high:g}")
-        values = random.random(shape, np.float32) * np.float32(high - low)
+        # float32 holds each integer up to 2**24.
+        real = np.float64 if max(abs(low), abs(high)) > 1 << 24 else np.float32
+        values = random.random(shape, real) * real(high - low)
         if is_integer:
-            values = np.minimum(np.floor(values), np.float32(high - low - 1.0))
-        return values + np.float32(low)
+            values = np.minimum(np.floor(values), real(high - low - 1.0))
+        return values + real(low)
     values = random.standard_normal(shape, np.float32)
     return values * np.float32(64.0) if is_integer else values

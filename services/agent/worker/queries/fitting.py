@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.manifest import DatasetManifest
+from schemas.manifest import DatasetManifest, SyntheticTensor
 from services.agent.errors import DatasetUnusable
 from services.agent.predictors import TensorPlace
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
@@ -24,6 +24,28 @@ def require_shapes(dataset: DatasetManifest, pipeline: Pipeline) -> None:
         if has_steps and not synthetic.inputs.get(port.name, synthetic).shape:
             reason = f"declares no shape, and the model has steps for input {port.name}"
             raise DatasetUnusable(dataset.name, reason)
+
+
+def with_ranges(dataset: DatasetManifest, pipeline: Pipeline) -> DatasetManifest:
+    """Return a `dataset` whose undeclared synthetic integers are within the ranges of the inputs.
+
+    An input behind steps of the `pipeline`, one of zeros, or with a `high` stays as declared.
+    """
+    synthetic = dataset.synthetic
+    if synthetic is None:
+        return dataset
+    tensors = dict(synthetic.inputs)
+    for port in pipeline.before:
+        declared = tensors.get(port.name, synthetic)
+        if port.limits is None or port.steps or declared.high is not None:
+            continue
+        if declared.distribution != "zeros":
+            fields = {"shape": declared.shape, "element_type": declared.element_type}
+            low, high = port.limits
+            bounded = SyntheticTensor(distribution="uniform", low=low, high=high, **fields)
+            tensors[port.name] = bounded
+    bounded_synthetic = synthetic.model_copy(update={"inputs": tensors})
+    return dataset.model_copy(update={"synthetic": bounded_synthetic})
 
 
 def require_fitting(

@@ -27,6 +27,8 @@ class PortPlan:
 
     name: str
     steps: tuple[Step, ...] = ()
+    #: the least integer that the model takes, and the first above the largest
+    limits: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class PortOperators:
     steps: tuple[Operator, ...] = ()
     #: what carries out the first of them; None: each is applied to one sample
     device_decoding: DeviceDecoding | None = None
+    #: as in the plan
+    limits: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,11 @@ def pipeline_of(plan: StepPlan, labels: LabelReader) -> Pipeline:
 
     def operators(ports: Iterable[PortPlan]) -> tuple[PortOperators, ...]:
         return tuple(
-            PortOperators(port.name, linked([operator_of(step, labels) for step in port.steps]))
+            PortOperators(
+                port.name,
+                linked([operator_of(step, labels) for step in port.steps]),
+                limits=port.limits,
+            )
             for port in ports
         )
 
@@ -164,4 +172,4 @@ def spans_per_query(pipeline: StepPlan | Pipeline, batch_size: int, level: Level
 
 
 def _plan(port: Port) -> PortPlan:
-    return PortPlan(port.layer_name, port.steps)
+    return PortPlan(port.layer_name, port.steps, port.range)

@@ -12,6 +12,19 @@ Apply = Callable[[int, Operator, tuple[Any, ...]], Any]
 """Returns an operator's result for its arguments; the number is its place among all steps."""
 
 
+def require_within(sample: Tensor, limits: tuple[int, int], name: str) -> None:
+    """Require that the numbers of a `sample` are from the first of `limits` to below the second.
+
+    `name` is the input's. Raises ValueError.
+    """
+    if not sample.size:
+        return
+    (low, high), place = limits, f"input {name}" if name else "the input"
+    for number in (sample.min().item(), sample.max().item()):
+        if not low <= number < high:
+            raise ValueError(f"{place} has {number}; its range is {low} to {high - 1}")
+
+
 class SampleSteps:
     """The steps before a model, as the worker and its preparing processes carry them out."""
 
@@ -51,6 +64,8 @@ class SampleSteps:
                     number += 1
                 name = "batch"
                 put_sample(array, position, value)
+                if port.limits is not None:
+                    require_within(array[position], port.limits, port.name)
         except SAMPLE_ERRORS as error:
             return name, error
         return None

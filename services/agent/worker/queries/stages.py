@@ -90,6 +90,7 @@ class Stages:
         self._sample_steps = SampleSteps(pipeline)
         #: one input, filled with samples as they are
         self._copies_samples = len(pipeline.before) == 1 and not self._steps_before
+        self._copies_samples &= not any(port.limits for port in pipeline.before)
         if self._copies_samples and len(samples):
             has_files = isinstance(samples, CachedSamples)
             self._copies_samples = not has_files and not isinstance(samples[0], dict)
