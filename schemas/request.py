@@ -23,6 +23,8 @@ from schemas.values.numbers import Count, Integer, Number
 
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 Visibility = Literal["cluster", "private"]
+IMPORTED, MEASURED_BY = "imported", "measured_by"
+"""Labels of a request that plays a recording back: its name, and the agent that measured it."""
 
 
 class ScenarioChoice(Command):

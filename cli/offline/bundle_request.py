@@ -7,7 +7,7 @@ from typing import Any
 from cli.offline.bundle import Bundle
 from mlscope.load.scenarios import COLD
 from schemas.plan import RunPlan
-from schemas.request import Evaluate, ScenarioChoice, SystemNeed
+from schemas.request import IMPORTED, MEASURED_BY, Evaluate, ScenarioChoice, SystemNeed
 
 _WAIT_S = 60.0
 
@@ -33,7 +33,7 @@ def request_of(bundle: Bundle, key: str) -> Evaluate:
         "pacing": "local",
         "wait_s": _WAIT_S,
         "key": key,
-        "labels": {**request.labels, "imported": bundle.name, "measured_by": bundle.agent},
+        "labels": {**request.labels, IMPORTED: bundle.name, MEASURED_BY: bundle.agent},
         **_variant_fields(bundle, request),
     }
     return request.model_copy(update=fixed)

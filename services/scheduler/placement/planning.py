@@ -20,7 +20,7 @@ from mlscope.manifests.digests import digest_of
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
 from schemas.plan import Build, Plan, Subject, Variant
-from schemas.request import Blocks, Evaluate
+from schemas.request import IMPORTED, MEASURED_BY, Blocks, Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
 from services.scheduler.placement.certifying import certification_notes
@@ -91,10 +91,13 @@ def plan(
             session.model_copy(update={"build": outline.builds[session.agent]})
             for session in sessions
         ]
+    # What a recording's loads could certify was settled when they were measured.
+    is_played_back = {IMPORTED, MEASURED_BY} <= request.labels.keys()
+    rule = request.blocks or Blocks()
     return Plan(
         subject=_subject(request, match, catalog, best),
         sessions=tuple(sessions),
-        notes=certification_notes(sessions, request.blocks or Blocks()),
+        notes=() if is_played_back else certification_notes(sessions, rule),
         # Of agents that the request leaves out by name nobody asks why they were not chosen.
         refusals=tuple(
             reason

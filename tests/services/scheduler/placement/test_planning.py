@@ -338,3 +338,10 @@ def test_a_plan_notes_a_percentile_that_can_not_be_certified() -> None:
     slow = {"name": "fixed_rate", "parameters": {"rate_hz": 20}}
     (note,) = planned(scenarios=[slow, "online"], blocks=RESULT_RULE).notes
     assert note.startswith("fixed_rate, batch 1: its 99th percentile needs 662")
+
+
+def test_a_recording_that_is_played_back_has_no_advice_on_its_loads() -> None:
+    slow = {"name": "fixed_rate", "parameters": {"rate_hz": 20}}
+    labels = {"imported": "bundle", "measured_by": "offline"}
+    assert planned(scenarios=[slow], blocks=RESULT_RULE, labels=labels).notes == ()
+    assert planned(scenarios=[slow], blocks=RESULT_RULE, labels={"imported": "by me"}).notes
