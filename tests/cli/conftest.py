@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -18,6 +17,7 @@ from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
+from tests.forked import run_mlscope
 from tests.stories import StandIns
 
 _SERVICES = ("scheduler", "registry", "agent", "collector", "analyzer")
@@ -57,19 +57,13 @@ class CommandLine:
 
     async def __call__(self, *arguments: str) -> Ended:
         """Run a command to its end."""
-        return await ended(await self.start(*arguments))
+        done = await asyncio.to_thread(run_mlscope, arguments, self._environ)
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def run(self, *arguments: str) -> Ended:
         """Run a command to its end, outside of any event loop."""
-        process = subprocess.run(
-            [sys.executable, "-m", "cli.main", *arguments],
-            env=self._environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return Ended(process.returncode, process.stdout, process.stderr)
+        done = run_mlscope(arguments, self._environ)
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 async def ended(process: asyncio.subprocess.Process) -> Ended:

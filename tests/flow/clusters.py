@@ -20,6 +20,7 @@ from mlscope import Client
 from mlscope.client.errors import EvaluationRefused
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
+from tests.forked import run_mlscope
 from tests.places import server_folder
 
 T = TypeVar("T")
@@ -45,16 +46,10 @@ class Cluster:
 
     def mlscope(self, *arguments: str, code: int = 0, **kwargs: Any) -> str:
         """Run the command line against this cluster and return its output."""
-        done = subprocess.run(
-            [sys.executable, "-m", "cli.main", *arguments],
-            env=self.environment(),
-            text=True,
-            capture_output=True,
-            check=False,
-            **kwargs,
-        )
-        assert done.returncode == code, f"mlscope {arguments}: {done.stdout}\n{done.stderr}"
-        return str(done.stdout)
+        done = run_mlscope(arguments, self.environment(), **kwargs)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert done.returncode == code, f"mlscope {arguments}: {out}\n{err}"
+        return out
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment of a command of this cluster."""

@@ -1,0 +1,158 @@
+"""`mlscope …` in processes forked from one that has imported what most commands import.
+
+A command in an interpreter of its own spends half a second of processor time on imports, and tests
+run hundreds. A fork differs in nothing else: it has the environment, folder and streams that it is
+given, and ends as an interpreter ends.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+IMPORTED = (
+    *(f"cli.commands.{name}" for name in ("ls", "manifest", "predict", "run", "show", "tables")),
+    "cli.failures",
+    "cli.main",
+    "mlscope.bus.nats.bus",
+    "mlscope.bus.nats.connection",
+    "nacl.signing",
+    "nkeys",
+)
+"""None of these starts a thread, which a fork would lack."""
+STARTERS = frozenset(("agent", "demo", "doctor", "down", "serve", "up", "upgrade"))
+"""Commands that start or watch processes: they run in interpreters of their own."""
+AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")
+"""Variables that an interpreter reads as it starts begin with these."""
+MAX_REQUEST_BYTES = 100_000
+
+
+class Forks:
+    """The process that forks, as whoever runs commands sees it."""
+
+    def __init__(self) -> None:
+        """Start it; it ends with this process."""
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            number = theirs.fileno()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.forked", str(number)],
+                cwd=ROOT,
+                pass_fds=[number],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+
+    def run(self, request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+        """Run the command of a request to its end; `TimeoutExpired` when it takes too long."""
+        reading, writing = os.pipe()
+        with (
+            os.fdopen(reading) as state,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
+            try:
+                socket.send_fds(self._requests, [request], [out.fileno(), err.fileno(), writing])
+            finally:
+                os.close(writing)
+            pid = int(state.readline())
+            if not select.select([state], [], [], timeout_s)[0]:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(request.decode(), timeout_s)
+            code = int(state.readline())
+            return subprocess.CompletedProcess([], code, _content(out), _content(err))
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+@cache
+def forks() -> Forks:
+    """Start the process that forks, once for all tests of this process."""
+    return Forks()
+
+
+def run_mlscope(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    timeout: float = 60.0,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `mlscope` with these `arguments` and this environment; return how it ended.
+
+    `cwd`: its folder, the current one by default. `timeout`: in seconds; `TimeoutExpired` then.
+    """
+    at_start = {name for name in (*os.environ, *environ) if name.startswith(AT_START)}
+    is_alike = all(environ.get(name) == os.environ.get(name) for name in at_start)
+    told = {"arguments": arguments, "environ": dict(environ), "cwd": str(cwd or Path.cwd())}
+    request = json.dumps(told).encode()
+    if is_alike and len(request) < MAX_REQUEST_BYTES and not STARTERS & set(arguments[:1]):
+        return forks().run(request, timeout)
+    return subprocess.run(
+        [sys.executable, "-m", "cli.main", *arguments],
+        env=dict(environ),
+        cwd=cwd,
+        capture_output=True,
+        check=False,
+        timeout=timeout,
+    )
+
+
+def next_command(requests: socket.socket) -> list[str]:
+    """Fork for each request; return, in the process that is to run the command, its arguments."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        request, files, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
+        if not request:
+            sys.exit()
+        if not os.fork():
+            requests.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _report_the_end(*files)
+            told = json.loads(request)
+            os.environ.clear()
+            os.environ.update(told["environ"])
+            os.chdir(told["cwd"])
+            return list(told["arguments"])
+        for file in files:
+            os.close(file)
+
+
+def _report_the_end(out: int, err: int, state: int) -> None:
+    """Return in a child, with its own streams; tell its id and its exit code meanwhile."""
+    if child := os.fork():
+        os.close(out)
+        os.close(err)
+        os.write(state, f"{child}\n".encode())
+        _, ended = os.waitpid(child, 0)
+        with suppress(BrokenPipeError):  # Whoever ran it waits no longer.
+            os.write(state, f"{os.waitstatus_to_exitcode(ended)}\n".encode())
+        os._exit(0)
+    os.close(state)
+    for number, file in enumerate((out, err), start=1):
+        os.dup2(file, number)
+        os.close(file)
+
+
+if __name__ == "__main__":
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.freeze()
+    arguments = next_command(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv = ["mlscope", *arguments]
+    sys.exit(importlib.import_module("cli.main").main())

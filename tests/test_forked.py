@@ -1,0 +1,45 @@
+"""Commands in forked processes: as in an interpreter of their own, and apart from each other."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.forked import forks, run_mlscope
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "MLSCOPE_DATA": "nowhere", **more}
+
+
+@pytest.mark.parametrize("arguments", [["ls", "models"], ["ls", "--bad"], []])
+def test_a_fork_ends_as_an_interpreter_of_its_own_does(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    forked = run_mlscope(arguments, environment(), cwd=tmp_path)
+    own = subprocess.run(
+        [sys.executable, "-m", "cli.main", *arguments],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert forked.returncode == own.returncode
+    assert (forked.stdout, forked.stderr) == (own.stdout, own.stderr)
+
+
+def test_a_fork_has_the_environment_and_folder_of_its_request_alone(tmp_path: Path) -> None:
+    named = run_mlscope(["ls", "models"], environment(MLSCOPE_DATA="named"), cwd=tmp_path)
+    assert b"no cluster in named" in named.stderr
+    bare = {name: value for name, value in os.environ.items() if name != "MLSCOPE_DATA"}
+    assert b"no cluster in .mlscope" in run_mlscope(["ls", "models"], bare, cwd=tmp_path).stderr
+    (tmp_path / "mine.yml").write_text("name: mine")
+    assert run_mlscope(["manifest", "check", "mine.yml"], bare, cwd=tmp_path).returncode == 2
+    assert b"mine.yml" in run_mlscope(["manifest", "check", "mine.yml"], bare, cwd=tmp_path).stderr
+
+
+def test_a_fork_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        forks().run(b'{"arguments": ["ls"], "environ": {}, "cwd": "/"}', timeout_s=0.0)
