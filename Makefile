@@ -34,7 +34,7 @@ test: $(READY)  ## at least one test of every behaviour, on all cores
 	  $(PYTEST) --last-failed --last-failed-no-failures none; }
 
 test-all: test  ## and what takes long: whole-catalog sweeps, surveys, large models (8 GiB of memory)
-	$(BIN)/python -m pytest -m "(large or long) and not faults"
+	$(BIN)/python -m pytest -m "large or long"
 
 check: $(LINT_READY)  ## format, lint, types, import contracts; needs no framework
 	$(BIN)/ruff format --check .

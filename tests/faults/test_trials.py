@@ -1,6 +1,7 @@
 """A trial of each kind: nothing is lost, nothing doubled, and the record tells the true cause.
 
-They are brief; `make test-faults` performs 500, with faults that last.
+They are brief, and those among three brokers belong to `make test-all`; `make test-faults` performs
+500, with faults that last.
 """
 
 from collections import Counter
@@ -14,7 +15,12 @@ from tests.faults.performing import Result, perform, why_skipped
 from tests.faults.trials import BROKERS, KINDS, LOADS, SERVERS, SERVICES, Blow, trial
 from tests.faults.worlds import Worlds
 
-SEEDS = range(len(KINDS))
+PLANNED = (trial(seed, is_brief=True) for seed in range(len(KINDS)))
+SEEDS = [
+    pytest.param(planned.seed, marks=pytest.mark.long if planned.world == "three" else ())
+    for planned in PLANNED
+]
+"""Those among three brokers are long: those with one strike, stop, cut, fill and restore, too."""
 
 
 @pytest.mark.faults
