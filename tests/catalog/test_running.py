@@ -107,9 +107,11 @@ SHORT = {
         "timm-test-resnet",
         *NETWORKS["pytorch"][:2],
     ],
-    "onnxruntime": ["efficientnet-lite0", "identity", "tiny-cnn", "magika"],
-    "openvino": ["rapidocr-text-direction@openvino"],
-    "litert": GROUPS["litert"][:2],
+    "others": [
+        *("efficientnet-lite0", "identity", "tiny-cnn", "magika"),
+        "rapidocr-text-direction@openvino",
+        *GROUPS["litert"][:2],
+    ],
 }
 """Of each group what every test run takes; the rest is run by `make test-all`."""
 
