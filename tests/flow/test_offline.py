@@ -73,7 +73,7 @@ def test_importing_again_makes_no_other(
 
 def test_variants_keep_their_own_numbers(cluster: Cluster, tmp_path: Path) -> None:
     plan, out = tmp_path / "plan.json", tmp_path / "variants.bundle"
-    loads = ("--scenario", "online:queries=3", "--scenario", "cold:queries=2,warm=2")
+    loads = ("--scenario", "online:queries=3", "--scenario", "cold:queries=1,warm=2")
     wish = ("tiny-cnn", *loads, "--serialised", "--agent", "lent", "--out", str(plan))
     cluster.mlscope("plan", *wish)
     cluster.mlscope("agent", "--plan", str(plan), "--out", str(out))
