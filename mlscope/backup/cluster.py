@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mlscope.backup.archive import FORMAT, Contents, reading, writing
-from mlscope.backup.database import check_database, load_database, save_database
+from mlscope.backup.database import check_database, load_database, note_saved, save_database
 from mlscope.backup.errors import NewerBackup, NotEmpty
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.streams import BATCHES, BUCKETS, STORES, STREAMS, UPLOADS
@@ -45,7 +45,8 @@ async def back_up(settings: Settings, path: Path) -> Contents:
                     contents.streams[name] = await admin.snapshot_stream(name, entry.write)
         finally:
             await admin.close()
-        await asyncio.to_thread(save_database, settings.database_conninfo(), writer)
+        saved = await asyncio.to_thread(save_database, settings.database_conninfo(), writer)
+    await asyncio.to_thread(note_saved, settings.database_conninfo(), saved)
     return contents
 
 
@@ -70,5 +71,6 @@ async def restore(settings: Settings, path: Path) -> Contents:
                 await admin.restore_stream(name, described, chunks)
         finally:
             await admin.close()
-        await asyncio.to_thread(load_database, address, reader)
+        saved = await asyncio.to_thread(load_database, address, reader)
+        await asyncio.to_thread(note_saved, address, saved)
         return reader.contents

@@ -4,7 +4,7 @@ Blocking. On TimescaleDB too: a hypertable is read and written as a table.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,10 +26,18 @@ ORDER BY relname
 """
 _FILE = re.compile(r"\d{4}_\w+")
 _MIGRATIONS = "SELECT component, version FROM schema_version ORDER BY component, version"
+_UNSAVED = """
+SELECT run_key FROM run
+WHERE recorded_at IS NOT NULL AND run_key NOT IN (SELECT run_key FROM saved_run)
+"""
 
 
-def save_database(address: str, writer: Writer) -> None:
-    """Write every table of the database at `address`, as of one moment, into a backup."""
+def save_database(address: str, writer: Writer) -> list[int]:
+    """Write every table of the database at `address`, as of one moment, into a backup.
+
+    Returns the run keys of the settled attempts in it, which `note_saved` takes once the backup is
+    whole.
+    """
     with _reading(address) as session:
         for component, version in session.execute(_MIGRATIONS).fetchall():
             writer.contents.migrations.setdefault(component, []).append(version)
@@ -42,6 +50,15 @@ def save_database(address: str, writer: Writer) -> None:
             with writer.entry(_entry(table)) as entry, session.cursor().copy(query) as copy:
                 for block in copy:
                     entry.write(bytes(block))
+        return [key for (key,) in session.execute(_UNSAVED).fetchall()]
+
+
+def note_saved(address: str, run_keys: Sequence[int]) -> None:
+    """Note in the database at `address` that a backup has the attempts `run_keys`."""
+    with psycopg.connect(address) as session:
+        session.execute(
+            "INSERT INTO saved_run SELECT unnest(%s::int8[]) ON CONFLICT DO NOTHING", (run_keys,)
+        )
 
 
 def check_database(address: str, reader: Reader) -> None:
@@ -71,11 +88,12 @@ def columns_of_tables(session: psycopg.Connection[Any]) -> dict[str, list[str]]:
     return dict(session.execute(_TABLES).fetchall())
 
 
-def load_database(address: str, reader: Reader, names: Collection[str] = ()) -> None:
+def load_database(address: str, reader: Reader, names: Collection[str] = ()) -> list[int]:
     """Write the rows of a backup into an empty, migrated database, in one transaction.
 
     `address` is the database's, and `reader` reads the backup. Rows of the tables `names` are
-    written, of all where none is named.
+    written, of all where none is named. Returns the run keys of the settled
+    attempts in it that are not noted as saved.
     """
     with psycopg.connect(address) as session:
         for table, columns in reader.contents.tables.items():
@@ -86,6 +104,7 @@ def load_database(address: str, reader: Reader, names: Collection[str] = ()) -> 
             with session.cursor().copy(query) as copy:
                 for chunk in reader.chunks(_entry(table)):
                     copy.write(chunk)
+        return [key for (key,) in session.execute(_UNSAVED).fetchall()]
 
 
 def _entry(table: str) -> str:

@@ -162,6 +162,13 @@ METRICS = (
         services=("collector",),
     ),
     Metric(
+        "mlscope_evaluations_unsaved",
+        "gauge",
+        "Evaluations with rows that no backup has.",
+        "unsaved_evaluations",
+        services=("collector",),
+    ),
+    Metric(
         "mlscope_evaluations_open",
         "gauge",
         "Evaluations that have not ended.",

@@ -43,6 +43,8 @@ class Holdings:
         self._missing: frozenset[int] = frozenset()
         self.lost: frozenset[str] = frozenset()
         """The evaluations of which the database lacks a run that was stored."""
+        self.unsaved = 0
+        """How many evaluations have rows that no backup has."""
 
     async def look(self) -> None:
         """Compare once; lost is what is missing at two looks, as a fact comes before its mark.
@@ -72,6 +74,7 @@ class Holdings:
                 min(newly_lost),
             )
         self.lost = lost
+        self.unsaved = await patiently((), self._store.unsaved_evaluations)
 
     async def watch(self) -> None:
         """Compare now and then, without end."""

@@ -134,6 +134,12 @@ WHERE NOT EXISTS (
     SELECT FROM run WHERE run.run_key = expected.run_key AND run.recorded_at IS NOT NULL
 );
 
+-- unsaved_evaluations --
+-- How many evaluations have a settled run that no backup has.
+SELECT count(DISTINCT evaluation) AS evaluations FROM run
+WHERE recorded_at IS NOT NULL
+    AND NOT EXISTS (SELECT FROM saved_run WHERE saved_run.run_key = run.run_key);
+
 -- unknown_runs --
 -- Those of some attempts that have no row. Where agents say how they ended, a row that only says
 -- that the attempt was given up is none.

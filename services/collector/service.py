@@ -52,6 +52,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             "buried": spans.buried + queries.buried,
             "waiting_runs": recorder.waiting,
             "lost_evaluations": len(holdings.lost),
+            "unsaved_evaluations": holdings.unsaved,
         },
     )
     try:

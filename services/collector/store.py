@@ -119,6 +119,10 @@ class Store:
         rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
+    def unsaved_evaluations(self) -> int:
+        """Return how many evaluations have a settled run that no backup has."""
+        return int(self._rows("unsaved_evaluations", {})[0]["evaluations"])
+
     def unknown_runs(self, run_keys: Sequence[int], *, are_interruptions: bool) -> list[int]:
         """Return those of `run_keys` that have no row.
 

@@ -123,12 +123,16 @@ class StatusView:
     @property
     def lost_evaluations(self) -> int:
         """How many evaluations lack rows in the database that the log says are stored."""
-        lost = (
-            figures.number("lost_evaluations")
-            for figures in self.standing.figures
-            if figures.service == "collector"
-        )
-        return int(max(lost, default=0))
+        return self._collected("lost_evaluations")
+
+    @property
+    def unsaved_evaluations(self) -> int:
+        """How many evaluations have rows that no backup has."""
+        return self._collected("unsaved_evaluations")
+
+    def _collected(self, figure: str) -> int:
+        collectors = (own for own in self.standing.figures if own.service == "collector")
+        return int(max((own.number(figure) for own in collectors), default=0))
 
     @property
     def backlogs(self) -> Sequence[BacklogRow]:
@@ -153,6 +157,7 @@ class StatusView:
         also = ("memory_bytes", "cpu_ns", "buried", "unread")
         return {
             "lost_evaluations": self.lost_evaluations,
+            "unsaved_evaluations": self.unsaved_evaluations,
             "instances": [
                 {field: getattr(row, field) for field in (*shown, *also)} for row in self.instances
             ],

@@ -66,7 +66,9 @@ async def filled(settings_of: SettingsOf) -> None:
     migrate_analyzer(address)
     with closing(Store(address)) as rows:
         rows.save([prepared_of(batch, REQUESTED_NS) for batch in (some_queries(), a_trace())])
-        rows.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
+        row = run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0")
+        rows.end_run(row)
+        rows.settle(row["run_key"], "recorded", 2)
     async with connect(settings_of("scheduler"), "scheduler") as scheduler:
         for number, fact in enumerate((a_request(), a_plan())):
             await scheduler.publish(fact, id=f"f{number}")
@@ -96,6 +98,11 @@ def rows(address: str) -> dict[str, list[tuple[object, ...]]]:
         return {name: session.execute(ROWS.format(name).encode()).fetchall() for name in names}
 
 
+def unsaved(address: str) -> int:
+    with closing(Store(address)) as store:
+        return store.unsaved_evaluations()
+
+
 def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
@@ -107,7 +114,9 @@ async def test_a_restored_cluster_is_as_it_was(
     with NatsServer(data_folder / "a") as server:
         one = settings_in(server, database_url)
         await filled(one)
+        assert unsaved(database_url) == 1
         contents = await back_up(one("provisioner"), file)
+        assert unsaved(database_url) == 0
         before = await messages(one("scheduler"))
     assert list(contents.streams) == stream_order()
     assert [len(stored) for stored in before.values()] == [3, 0, 1, 2]
@@ -120,6 +129,7 @@ async def test_a_restored_cluster_is_as_it_was(
         await restore(other("provisioner"), file)
         assert await messages(other("scheduler")) == before
         assert rows(other_database) == rows(database_url)
+        assert unsaved(other_database) == 0
         await provision(other("provisioner"))
         async with connect(other("scheduler"), "scheduler") as bus:
             async with aclosing(bus.deliveries("scheduler")) as deliveries:

@@ -45,7 +45,7 @@ async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(
     store_run(database_url, "e2")
     with closing(Holdings(bus, database_url)) as holdings:
         await holdings.look()
-        assert holdings.lost == frozenset()
+        assert (holdings.lost, holdings.unsaved) == (frozenset(), 2)
         with psycopg.connect(database_url) as session:
             session.execute("DELETE FROM run WHERE evaluation = 'e2'")
         await holdings.look()

@@ -16,6 +16,7 @@ _COMMON = (
     "0005_failed_samples",
     "0006_variants",
     "0007_stored_up_to",
+    "0008_saved_runs",
 )
 _OWN = {
     "postgresql": ("0001_trends", "0002_trend"),

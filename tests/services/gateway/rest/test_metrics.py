@@ -56,12 +56,26 @@ async def test_rows_that_the_database_lost_are_said(bus: Bus) -> None:
     async with web_over(bus) as web:
         assert (await web.get("/api/status")).json()["lost_evaluations"] == 0
         assert "lacks rows" not in (await web.get("/status")).text
-    await bus.announce(ServiceInfo("collector", "1.0.0", "", {}), lambda: {"lost_evaluations": 2})
+    await bus.announce(
+        ServiceInfo("collector", "1.0.0", "", {}),
+        lambda: {"lost_evaluations": 2},
+    )
     async with web_over(bus) as web:
         assert (await web.get("/api/status")).json()["lost_evaluations"] == 2
         assert "lacks rows of 2 evaluations" in (await web.get("/status")).text
         labels = 'agent="",host="",service="collector"'
         assert f"mlscope_evaluations_lost{{{labels}}} 2.0" in (await web.get("/metrics")).text
+
+
+async def test_rows_that_no_backup_has_are_said(bus: Bus) -> None:
+    await bus.announce(
+        ServiceInfo("collector", "1.0.0", "", {}), lambda: {"unsaved_evaluations": 3}
+    )
+    async with web_over(bus) as web:
+        assert (await web.get("/api/status")).json()["unsaved_evaluations"] == 3
+        assert "No backup has all rows of 3 evaluations" in (await web.get("/status")).text
+        labels = 'agent="",host="",service="collector"'
+        assert f"mlscope_evaluations_unsaved{{{labels}}} 3.0" in (await web.get("/metrics")).text
 
 
 async def test_nobody_passes_for_another_service(bus: Bus) -> None:
