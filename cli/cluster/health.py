@@ -75,7 +75,7 @@ class HealthWatch:
                     self.health = "ready"
                 elif self._silence.is_lasting(now_s, self._wait_s):
                     self.health = "lost"
-                elif hearing != "starting" and self.health != "starting":
+                elif "starting" not in (hearing, self.health):
                     self.health = "silent"
             starting = self.health == "starting"
             self._asked_anew.wait(_FIRST_ASK_EVERY_S if starting else self._ask_every_s)

@@ -65,7 +65,7 @@ def check_database(address: str, reader: Reader) -> None:
     """Check that a migrated database can take a backup. Raises NotEmpty, NewerBackup."""
     contents = reader.contents
     with _reading(address) as session:
-        applied = {tuple(row) for row in session.execute(_MIGRATIONS).fetchall()}
+        applied = set(map(tuple, session.execute(_MIGRATIONS).fetchall()))
         columns = columns_of_tables(session)
         lacks_migration = any(
             (component, version) not in applied

@@ -93,15 +93,11 @@ class RunMeter:
             self._until_ns = max(self._until_ns, int(np.frombuffer(fact.ended_ns, "<i8").max()))
         buckets = np.clip(buckets_of(latencies, _FINE_PER_OCTAVE), 0, _BUCKETS - 1)
         np.add.at(self._buckets, buckets, 1)
-        self._note_slowest(buckets // _FINE, latencies, np.frombuffer(fact.query, "<i4")[good])
-
-    def _note_slowest(
-        self, buckets: NDArray[np.int64], latencies: NDArray[np.int64], queries: NDArray[np.int32]
-    ) -> None:
-        """Remember the slowest query of each bucket; of equal ones the first."""
+        # Remember the slowest query of each coarse bucket; of equal ones the first.
+        queries = np.frombuffer(fact.query, "<i4")[good]
         slowest_first = np.argsort(-latencies, kind="stable")
-        named, places = np.unique(buckets[slowest_first], return_index=True)
-        for bucket, place in zip(named.tolist(), slowest_first[places].tolist(), strict=True):
+        coarse, places = np.unique((buckets // _FINE)[slowest_first], return_index=True)
+        for bucket, place in zip(coarse.tolist(), slowest_first[places].tolist(), strict=True):
             slowest = (int(latencies[place]), int(queries[place]))
             if slowest[0] > self._slowest.get(bucket, (-1, -1))[0]:
                 self._slowest[bucket] = slowest

@@ -30,7 +30,10 @@ def status_of(
     `record` is what is known of it, `address` the URL of its page. Without `runs` it is as lists
     show it: no run, request, subject or refusal.
     """
-    subject = record.subject
+    request, subject = record.request, record.subject
+    visibility, labels, extent = "cluster", {}, None
+    if request is not None:
+        visibility, labels, extent = request.visibility, request.labels, _extent_of(request)
     visible = (
         record
         if runs
@@ -39,21 +42,21 @@ def status_of(
     return EvaluationStatus(
         evaluation=record.evaluation,
         state=record.state,
-        model=_name_of(subject.model) if subject else model_name(record.request),
+        model=_name_of(subject.model) if subject else model_name(request),
         requested_ns=record.requested_ns,
         requested_by=record.requested_by,
-        visibility=record.request.visibility if record.request else "cluster",
+        visibility=visibility,
         request=visible.request,
         subject=visible.subject,
         framework=framework_name(subject) if subject else "",
         device=subject.device if subject else "",
-        labels=record.request.labels if record.request else {},
+        labels=labels,
         agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
         runs=tuple(map(run_status_of, visible.runs.values())),
         refusals=visible.refusals,
         notes=visible.notes,
         tables=record.tables,
-        extent=_extent_of(record.request) if record.request else None,
+        extent=extent,
         headlines=record.headlines,
         cause=record.cause,
         address=address,

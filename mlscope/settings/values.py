@@ -129,19 +129,14 @@ def hosts_of(text: str) -> tuple[str, ...]:
     """Return hosts that are separated by commas: names, addresses, networks. Raises NotParsed."""
     names = names_of(text.lower())
     for name in names:
-        if "/" in name and not _is_network(name):
-            raise NotParsed(
-                "hosts, addresses or networks such as 10.0.0.0/8, without scheme or path"
-            )
+        if "/" in name:
+            try:
+                ip_network(name)
+            except ValueError as error:
+                raise NotParsed(
+                    "hosts, addresses or networks such as 10.0.0.0/8, without scheme or path"
+                ) from error
     return names
-
-
-def _is_network(name: str) -> bool:
-    try:
-        ip_network(name)
-    except ValueError:
-        return False
-    return True
 
 
 def labels_of(text: str) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlscope.manifests.figures import figures_of
-from schemas.analysis import Estimate, Headline, Table
+from schemas.analysis import Estimate, Table
 from schemas.manifest import ModelManifest
 from services.analyzer.frames.evaluation import Run
 from services.analyzer.headlines import batch_headlines_of
@@ -31,7 +31,13 @@ def summaries_of(
         {
             **published,
             **_place(by_name[headline.run], model),
-            **_figures(headline),
+            "scenario": headline.scenario,
+            "parameters": headline.parameters,
+            "batch_size": headline.batch_size,
+            "statistic": headline.statistic,
+            "offered_per_s": headline.offered_per_s,
+            **_estimate_cells("latency_ns", headline.latency_ns),
+            **_estimate_cells("samples_per_s", headline.samples_per_s),
             **accuracies.get((headline.agent, headline.batch_size), _NO_ACCURACY),
             "size_bytes": sizes[headline.run] or published["size_bytes"],
         }
@@ -55,18 +61,6 @@ def _place(run: Run, model: ModelManifest | None) -> Cells:
         "dataset": row.dataset,
         "load_ns": row.conditions.get("load_ns") or None,
         "first_run_ns": row.conditions.get("first_run_ns") or None,
-    }
-
-
-def _figures(headline: Headline) -> Cells:
-    return {
-        "scenario": headline.scenario,
-        "parameters": headline.parameters,
-        "batch_size": headline.batch_size,
-        "statistic": headline.statistic,
-        "offered_per_s": headline.offered_per_s,
-        **_estimate_cells("latency_ns", headline.latency_ns),
-        **_estimate_cells("samples_per_s", headline.samples_per_s),
     }
 
 

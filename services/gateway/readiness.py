@@ -26,14 +26,11 @@ class Readiness:
         """Tell whether an answer came over the bus within a bound."""
         async with self._turn:
             if self.instance and time.monotonic() - self._asked_s >= _FRESH_S:
-                self._is_ready = await self._is_answered()
+                subject = ping("gateway", self.instance)
+                try:
+                    await self._bus.ask(subject, b"", timeout_s=_ANSWER_WITHIN_S)
+                    self._is_ready = True
+                except BusError:
+                    self._is_ready = False
                 self._asked_s = time.monotonic()
         return self._is_ready
-
-    async def _is_answered(self) -> bool:
-        subject = ping("gateway", self.instance)
-        try:
-            await self._bus.ask(subject, b"", timeout_s=_ANSWER_WITHIN_S)
-        except BusError:
-            return False
-        return True

@@ -129,20 +129,17 @@ class Registry:
 
     def stats(self) -> dict[str, object]:
         """Return the data for `$SRV.STATS`: the digest of the catalog and the sequences folded."""
+        if self._digested[0] is not self.state:
+            # Once for each state: it takes all texts.
+            self._digested = (self.state, digest(self.state))
         return {
-            "digest": self._digest(),
+            "digest": self._digested[1],
             "sequence": {
                 "FLEET": self.state.fleet_sequence,
                 "CATALOG": self.state.catalog_sequence,
             },
             "agents": sum(status.state == "live" for status in self.state.agents.values()),
         }
-
-    def _digest(self) -> str:
-        """Return the digest of the catalog, computed once for each state: it takes all texts."""
-        if self._digested[0] is not self.state:
-            self._digested = (self.state, digest(self.state))
-        return self._digested[1]
 
     async def _publish_shipped(self) -> None:
         free = asyncio.Semaphore(_CONCURRENT_PUBLICATIONS)

@@ -220,7 +220,9 @@ class RequestAnswers:
         address = f"{self._index.pages}{command.evaluation}"
         before = await self._existing(command.evaluation, asker)
         if not asker.may_change(before.requested_by):
-            raise _is_of_another(command.evaluation, before.requested_by)
+            who = before.requested_by or "the cluster's user"
+            message = f"{who} requested {command.evaluation}: only they and owners may cancel it"
+            raise RequestRefused(Refused(error="forbidden", message=message, field="evaluation"))
         if before.state == "cancelled":
             return Accepted(evaluation=command.evaluation, address=address, repeated=True)
         if before.is_ended:
@@ -300,9 +302,3 @@ def _has_ended(state: EvaluationState) -> RequestRefused:
     return RequestRefused(
         Refused(error="conflict", message=message, field="evaluation", found=state.state)
     )
-
-
-def _is_of_another(evaluation: str, requested_by: str) -> RequestRefused:
-    whose = requested_by or "the cluster's user"
-    message = f"{whose} requested {evaluation}: only they and owners may cancel it"
-    return RequestRefused(Refused(error="forbidden", message=message, field="evaluation"))

@@ -18,20 +18,19 @@ def analyses_page() -> str:
         (analysis.id, f"[{code(analysis.name)}](#{_anchor(analysis)})", analysis.title)
         for analysis in ANALYSES
     )
-    sections = "\n".join(map(_section, ANALYSES))
-    return f"{_HEAD}{table(('Paper', 'Table', 'Title'), rows)}\n{sections}"
+    sections: list[str] = []
+    for analysis in ANALYSES:
+        columns = (
+            (code(column.name), column.type, column.unit, column.description)
+            for column in analysis.columns
+        )
+        sections.append(
+            f"({_anchor(analysis)})=\n## {analysis.title}\n\nTable `{analysis.name}`. "
+            f"Source: {analysis.source}\n\n{table(('Column', 'Type', 'Unit', 'Meaning'), columns)}"
+        )
+    text = "\n".join(sections)
+    return f"{_HEAD}{table(('Paper', 'Table', 'Title'), rows)}\n{text}"
 
 
 def _anchor(analysis: Analysis) -> str:
     return "analysis-" + analysis.name.replace("_", "-")
-
-
-def _section(analysis: Analysis) -> str:
-    columns = (
-        (code(column.name), column.type, column.unit, column.description)
-        for column in analysis.columns
-    )
-    return (
-        f"({_anchor(analysis)})=\n## {analysis.title}\n\nTable `{analysis.name}`. "
-        f"Source: {analysis.source}\n\n{table(('Column', 'Type', 'Unit', 'Meaning'), columns)}"
-    )

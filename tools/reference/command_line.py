@@ -16,9 +16,22 @@ _HEAD = """# Command line
 
 def command_line_page() -> str:
     """Return the page as Markdown."""
-    sections = "\n".join(_section(name, parser) for name, parser in _commands(build_parser()))
+    sections: list[str] = []
+    for name, parser in _commands(build_parser()):
+        arguments = [
+            _cells(action)
+            for action in parser._actions  # noqa: SLF001
+            if not isinstance(action, argparse._HelpAction)  # noqa: SLF001
+        ]
+        description = (parser.description or "").strip()
+        rows = (
+            table(("Argument", "Meaning"), arguments) if arguments else "It takes no arguments.\n"
+        )
+        epilog = f"\n{parser.epilog}\n" if parser.epilog else ""
+        sections.append(f"## {name}\n\n{description}\n\n{rows}{epilog}")
     exit_codes = ((str(number), meaning) for number, meaning in exits.MEANINGS.items())
-    return f"{_HEAD}{sections}\n## Exit codes\n\n{table(('Code', 'Meaning'), exit_codes)}"
+    text = "\n".join(sections)
+    return f"{_HEAD}{text}\n## Exit codes\n\n{table(('Code', 'Meaning'), exit_codes)}"
 
 
 def _commands(
@@ -31,18 +44,6 @@ def _commands(
         for name, command in action.choices.items():
             nested = list(_commands(command, f"{prefix} {name}"))
             yield from nested or [(f"{prefix} {name}", command)]
-
-
-def _section(name: str, parser: argparse.ArgumentParser) -> str:
-    arguments = [
-        _cells(action)
-        for action in parser._actions  # noqa: SLF001
-        if not isinstance(action, argparse._HelpAction)  # noqa: SLF001
-    ]
-    description = (parser.description or "").strip()
-    rows = table(("Argument", "Meaning"), arguments) if arguments else "It takes no arguments.\n"
-    epilog = f"\n{parser.epilog}\n" if parser.epilog else ""
-    return f"## {name}\n\n{description}\n\n{rows}{epilog}"
 
 
 def _cells(action: argparse.Action) -> tuple[str, str]:

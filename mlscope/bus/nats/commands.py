@@ -35,17 +35,14 @@ class Commands:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                message = await self._request_again(subject, body, timeout_s)
+                try:
+                    message = await self._connection.request(subject, body, timeout_s=timeout_s)
+                except NoAnswer:
+                    await asyncio.sleep(_CONFIGURED_WITHIN_S)
+                    message = await self._connection.request(subject, body, timeout_s=timeout_s)
         except (NoReply, TimeoutError) as error:
             raise NoAnswer(subject) from error
         return bytes(message.data)
-
-    async def _request_again(self, subject: str, body: bytes, timeout_s: float) -> Msg:
-        try:
-            return await self._connection.request(subject, body, timeout_s=timeout_s)
-        except NoAnswer:
-            await asyncio.sleep(_CONFIGURED_WITHIN_S)
-        return await self._connection.request(subject, body, timeout_s=timeout_s)
 
     async def ask_all(self, subject: str, within_s: float) -> list[bytes]:
         """Return every answer to a question on `subject` that comes in time, as `Bus.ask_all`.

@@ -26,7 +26,7 @@ from mlscope.datasets.options import Options
 from mlscope.datasets.reader_input import ReaderInput
 from mlscope.datasets.readers.folder import paths_below
 from mlscope.datasets.tf_example import Feature, example_of
-from mlscope.datasets.truth import LabelLocation, Truth
+from mlscope.datasets.truth import Classes, LabelLocation, Truth
 
 _HEAD = struct.Struct("<QI")
 _FOOT = struct.Struct("<I")
@@ -73,13 +73,7 @@ def tfrecord(source: ReaderInput) -> Dataset:
         if not label:
             return None
         file, record, example = read_example(index)
-        value, location = example.get(label), LabelLocation(file, record, label)
-        name = f"{file}:{record}"
-        if isinstance(value, tuple) and len(value) == 1:
-            return classes.truth_of_name(value[0].decode("utf-8", "replace"), name, location)
-        if value is None or isinstance(value, tuple) or value.size != 1:
-            raise BadField(*location, "missing" if value is None else value, "one label")
-        return classes.truth_of_index(int(value[0]) + offset, name, location)
+        return _label_truth(example.get(label), offset, classes, LabelLocation(file, record, label))
 
     return Dataset(len(records), sample, truth, classes.names)
 
@@ -216,6 +210,21 @@ def _input_fields(options: Options) -> list[_InputField]:
         input_name = str(name) if len(features) > 1 else ""
         fields.append(_InputField(input_name, feature, shape, kind, allow_nan))
     return fields
+
+
+def _label_truth(
+    value: Feature | None, offset: int, classes: Classes, location: LabelLocation
+) -> Truth:
+    """Return the truth of a label feature: a class name, or an index to which `offset` is added.
+
+    Raises BadField, which names the `location`, for a value that is no label of `classes`.
+    """
+    sample = f"{location.file}:{location.record}"
+    if isinstance(value, tuple) and len(value) == 1:
+        return classes.truth_of_name(value[0].decode("utf-8", "replace"), sample, location)
+    if value is None or isinstance(value, tuple) or value.size != 1:
+        raise BadField(*location, "missing" if value is None else value, "one label")
+    return classes.truth_of_index(int(value[0]) + offset, sample, location)
 
 
 def _shard_paths(source: ReaderInput) -> list[Path]:

@@ -98,7 +98,7 @@ def _traffic(operator: str, arguments: Arguments, output: Shape) -> dict[str, An
     if len(tensors) < len(arguments.tensors) or not tensors:
         return {}
     read = [prod(shape) * ELEMENT_BYTES[element_type] for shape, element_type in tensors]
-    types = [element_type for _, element_type in tensors]
+    _, types = zip(*tensors, strict=True)
     # The output has the type of the values, not of indices into a table.
     value_types = [element_type for element_type in types if element_type not in _INDEX_TYPES]
     written = prod(output) * max(ELEMENT_BYTES[name] for name in value_types or types)

@@ -167,23 +167,23 @@ def _places(interpreter: Any, request: OpenRequest) -> _Places:
     inputs = _described(input_details, names | signed_inputs, request.model.inputs)
     outputs = _described(output_details, names | signed_outputs, request.model.outputs)
     return _Places(
-        tuple(place for _, place in inputs),
-        tuple(place for _, place in outputs),
-        {place.name: number for number, place in inputs},
-        {place.name: number for number, place in outputs},
+        tuple(inputs.values()),
+        tuple(outputs.values()),
+        {place.name: number for number, place in inputs.items()},
+        {place.name: number for number, place in outputs.items()},
     )
 
 
 def _described(
     details: Sequence[Any], names: Mapping[int, str], ports: Sequence[Port]
-) -> list[tuple[int, TensorPlace]]:
-    """Return the number and the description of each tensor, named by `names_for`."""
+) -> dict[int, TensorPlace]:
+    """Return the description of each tensor by its number, named by `names_for`."""
     own_names = [names[tensor["index"]] for tensor in details]
-    described = []
+    described: dict[int, TensorPlace] = {}
     for name, tensor in zip(names_for(own_names, ports), details, strict=True):
         shape = tuple(int(size) for size in tensor["shape_signature"])
-        place = TensorPlace(name, shape, np.dtype(tensor["dtype"]).name)
-        described.append((tensor["index"], place))
+        kind = np.dtype(tensor["dtype"]).name
+        described[tensor["index"]] = TensorPlace(name, shape, kind)
     return described
 
 

@@ -72,7 +72,7 @@ class TensorRtPredictor:
         self._locks = cuda_page_locks()
         #: by batch: its input arrays, and those of its outputs
         self._bound: dict[int, tuple[Tensors, dict[str, Any]]] = {}
-        names = [engine.get_tensor_name(n) for n in range(engine.num_io_tensors)]
+        names = list(map(engine.get_tensor_name, range(engine.num_io_tensors)))
         is_input = {n: engine.get_tensor_mode(n) == trt.TensorIOMode.INPUT for n in names}
         self._inputs = [_place(engine, name) for name in names if is_input[name]]
         self._outputs = [_place(engine, name) for name in names if not is_input[name]]

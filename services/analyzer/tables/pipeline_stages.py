@@ -62,7 +62,14 @@ def pipeline_stages(frames: Frames) -> Table:
     """Return a row for each stage of each run whose queries overlapped."""
     rows = [row for run in frames.measured for row in stage_rows(frames, run)]
     verdict = _verdict(of_first_run(rows)) if rows else NO_OVERLAP
-    return make_table(ANALYSIS, rows, verdict, [*run_warnings(frames), *_slowdown_notes(rows)])
+    longer = [(row, difference(margin_in(row, "slowdown"), Margin(1.0, 1.0, 1.0))) for row in rows]
+    slowdowns = [
+        f"{row['run']}: predict takes {_percent_text(share_longer)} longer while samples are "
+        f"prepared than in {row['slowdown_from']}"
+        for row, share_longer in longer
+        if (share_longer.low or 0.0) > LEAST_LONGER
+    ]
+    return make_table(ANALYSIS, rows, verdict, [*run_warnings(frames), *slowdowns])
 
 
 def stage_rows(frames: Frames, run: Run) -> list[_Cells]:
@@ -120,17 +127,6 @@ def _stage_cells(frames: Frames, run: Run, rate: StageRate) -> _Cells:
         **trimmed_margin(of_stage["spent_ns"].to_numpy()).cells("spent"),
         **trimmed_margin(of_stage["waited_ns"].to_numpy()).cells("waited"),
     }
-
-
-def _slowdown_notes(rows: list[_Cells]) -> list[str]:
-    """Return a caveat for each run whose calls preparation certainly slows."""
-    longer = [(row, difference(margin_in(row, "slowdown"), Margin(1.0, 1.0, 1.0))) for row in rows]
-    return [
-        f"{row['run']}: predict takes {_percent_text(share_longer)} longer while samples are "
-        f"prepared than in {row['slowdown_from']}"
-        for row, share_longer in longer
-        if (share_longer.low or 0.0) > LEAST_LONGER
-    ]
 
 
 def _verdict(rows: list[_Cells]) -> str:

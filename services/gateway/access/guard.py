@@ -173,7 +173,10 @@ def is_authorised(headers: Mapping[str, str], cookies: Mapping[str, str], token:
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and _same(credentials.strip(), token):
         return True
-    return _is_session(cookies.get(cookie_of(token), ""), token)
+    expires, _, signature = cookies.get(cookie_of(token), "").partition(".")
+    if not (expires.isascii() and expires.isdecimal() and len(expires) < _DIGITS):
+        return False
+    return _same(signature, _signature(token, int(expires))) and time.time() < int(expires)
 
 
 def host_of(headers: Mapping[str, str]) -> str | None:
@@ -189,13 +192,6 @@ def session_of(token: str, now_s: float) -> str:
     """
     expires = int(now_s) + SESSION_S
     return f"{expires}.{_signature(token, expires)}"
-
-
-def _is_session(cookie: str, token: str) -> bool:
-    expires, _, signature = cookie.partition(".")
-    if not (expires.isascii() and expires.isdecimal() and len(expires) < _DIGITS):
-        return False
-    return _same(signature, _signature(token, int(expires))) and time.time() < int(expires)
 
 
 def _signature(token: str, expires: int) -> str:

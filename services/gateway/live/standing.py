@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -33,17 +32,19 @@ class ClusterStanding:
         """Return the figures of every instance that answers, and what durables have to do."""
         async with self._turn:
             if time.monotonic() - self._asked_s >= _FRESH_S:
-                self._standing = await self._ask()
+                async with asyncio.TaskGroup() as group:
+                    answering = [group.create_task(self._figures(name)) for name in SERVICES]
+                    asking = [
+                        group.create_task(self._backlog(durable.name)) for durable in DURABLES
+                    ]
+                figures = [figures for task in answering for figures in task.result()]
+                backlogs = dict(task.result() for task in asking)
+                self._standing = Standing(
+                    figures,
+                    {name: backlog for name, backlog in backlogs.items() if backlog is not None},
+                )
                 self._asked_s = time.monotonic()
         return self._standing
-
-    async def _ask(self) -> Standing:
-        async with asyncio.TaskGroup() as group:
-            answering = [group.create_task(self._figures(name)) for name in SERVICES]
-            asking = [group.create_task(self._backlog(durable.name)) for durable in DURABLES]
-        figures = [one for task in answering for one in task.result()]
-        read = [task.result() for task in asking]
-        return Standing(figures, {name: backlog for name, backlog in read if backlog is not None})
 
     async def _figures(self, service: str) -> list[ServiceFigures]:
         """Ask the instances of one service, on a subject that no other key may answer."""
@@ -52,7 +53,16 @@ class ClusterStanding:
         except BusError as error:
             _log.info("no figures of %s: %s", service, error)
             return []
-        return with_unique_hosts(_figures_in(texts, service))
+        answers: list[ServiceFigures] = []
+        for text in texts:
+            try:
+                figures = ServiceFigures.of(json.loads(text if len(text) <= _MOST_BYTES else ""))
+            except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+                _log.warning("%s sent an answer that cannot be read", service)
+                continue
+            if figures.service == service:
+                answers.append(figures)
+        return with_unique_hosts(answers)
 
     async def _backlog(self, durable: str) -> tuple[str, Backlog | None]:
         try:
@@ -60,15 +70,3 @@ class ClusterStanding:
         except BusError as error:
             _log.info("no backlog of %s: %s", durable, error)
             return durable, None
-
-
-def _figures_in(texts: list[bytes], service: str) -> Iterator[ServiceFigures]:
-    """Yield the figures in those answers that are what `service` answers."""
-    for text in texts:
-        try:
-            figures = ServiceFigures.of(json.loads(text if len(text) <= _MOST_BYTES else ""))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-            _log.warning("%s sent an answer that cannot be read", service)
-            continue
-        if figures.service == service:
-            yield figures

@@ -51,7 +51,14 @@ class Watches:
         try:
             evaluation = decode_body(Watch, command.body).evaluation
             await status_of(as_asked_by(asker_of(command.subject), self._bus), evaluation)
-            answer = await self._watch(evaluation)
+            self._until_s[evaluation] = asyncio.get_running_loop().time() + self._lasts_s
+            if evaluation not in self._relaying:
+                self._feeds.check_limit()
+                self._listening[evaluation] = asyncio.Event()
+                self._relaying[evaluation] = asyncio.create_task(self._relay(evaluation))
+            await self._listening[evaluation].wait()
+            subject = watch_subject(evaluation, "*")
+            answer = Watching(evaluation=evaluation, subject=subject, lasts_s=self._lasts_s)
         except (ClientError, MalformedMessage) as error:
             answer = refused_by(error)
         except TooManyViewers as error:
@@ -63,16 +70,6 @@ class Watches:
         for task in self._relaying.values():
             task.cancel()
         await asyncio.gather(*self._relaying.values(), return_exceptions=True)
-
-    async def _watch(self, evaluation: str) -> Watching:
-        self._until_s[evaluation] = asyncio.get_running_loop().time() + self._lasts_s
-        if evaluation not in self._relaying:
-            self._feeds.check_limit()
-            self._listening[evaluation] = asyncio.Event()
-            self._relaying[evaluation] = asyncio.create_task(self._relay(evaluation))
-        await self._listening[evaluation].wait()
-        subject = watch_subject(evaluation, "*")
-        return Watching(evaluation=evaluation, subject=subject, lasts_s=self._lasts_s)
 
     async def _relay(self, evaluation: str) -> None:
         loop = asyncio.get_running_loop()

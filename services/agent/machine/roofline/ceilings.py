@@ -182,11 +182,10 @@ def _ceiling_at(by_threads: CeilingsByThreads, threads: int) -> Ceiling | None:
 
     As measured, interpolated linearly between two measured numbers, or that of the most threads.
     """
-    if not by_threads:
-        return None
+    exact = by_threads.get(threads, by_threads.get(ALL_THREADS))
+    if exact is not None or not by_threads:
+        return exact
     counts = sorted(by_threads)
-    if threads in by_threads or ALL_THREADS in by_threads:
-        return by_threads.get(threads, by_threads.get(ALL_THREADS))
     if threads <= ALL_THREADS or threads > counts[-1]:
         return by_threads[counts[-1]]
     place = bisect(counts, threads)

@@ -179,11 +179,13 @@ def attention_flops(inputs: Shapes, outputs: Shapes, weights: Shapes = ()) -> in
     second = next((shape for shape in (*weights, *inputs[1:]) if len(shape) > 1), None)
     if second is None or len(queries) < 3:
         return None
-    has_projection = len(second) == 2
-    rows, projected = prod(queries[:-1]), second[1] if has_projection else 0
-    width = (projected - results[-1]) // 2 if has_projection else queries[-1]
+    rows = prod(queries[:-1])
+    projected, width, keys = 0, queries[-1], second[-2]
+    if len(second) == 2:  # weights
+        projected, keys = second[1], queries[-2]
+        width = (projected - results[-1]) // 2
     present = [shape[-2] for shape in outputs[1:2] if len(shape) > 3]
-    keys = (present or [queries[-2] if has_projection else second[-2]])[0]
+    keys = (present or [keys])[0]
     return 2 * rows * queries[-1] * projected + 2 * rows * keys * (width + results[-1])
 
 

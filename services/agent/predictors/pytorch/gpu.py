@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 
@@ -35,7 +34,11 @@ class GpuPredictor(PyTorchPredictor):
             marks[3].synchronize()
             ended_ns = now_ns()
             arrays = {name: buffer.numpy() for name, buffer in buffers.items()}
-        return arrays, _parts_until(ended_ns, marks)
+        parts = []
+        for name, first, last in zip((COPY_IN, COMPUTE, COPY_OUT), marks, marks[1:], strict=False):
+            start_ns = ended_ns - round(first.elapsed_time(marks[-1]) * 1e6)
+            parts.append(CallPart(name, start_ns, round(first.elapsed_time(last) * 1e6)))
+        return arrays, parts
 
     def begin(self, inputs: Tensors) -> "PendingCall":
         """Begin a call whose copies overlap the computing of others. Raises PredictFailed.
@@ -116,12 +119,3 @@ class PendingCall:
         with PREDICTING:
             self._arrived.synchronize()
         return {name: buffer.numpy() for name, buffer in self._buffers.items()}
-
-
-def _parts_until(ended_ns: int, marks: Sequence[Any]) -> list[CallPart]:
-    """Return the parts between consecutive events, of which the last was at `ended_ns`."""
-    parts = []
-    for name, first, last in zip((COPY_IN, COMPUTE, COPY_OUT), marks, marks[1:], strict=False):
-        start_ns = ended_ns - round(first.elapsed_time(marks[-1]) * 1e6)
-        parts.append(CallPart(name, start_ns, round(first.elapsed_time(last) * 1e6)))
-    return parts

@@ -101,19 +101,7 @@ def receive(
         raise TooManyValues(most_memory_bytes)
 
     def array(code: int, data: bytes) -> Any:
-        """Return an array over its frame's bytes, which may be written to. Raises ValueError."""
-        if code != _ARRAY:
-            raise ValueError(f"extension {code}")
-        kind, shape, offset = bytes(data).decode("ascii").split("\0")
-        dtype = np.dtype(kind)
-        if dtype.kind not in _NUMBERS:
-            raise ValueError(f"element type {dtype}")
-        sizes = tuple(int(size) for size in shape.split(",") if size)
-        if min(sizes, default=0) < 0:
-            raise ValueError(f"shape {shape}")
-        if not math.prod(sizes):
-            return np.zeros(sizes, dtype)
-        return np.frombuffer(room, dtype, math.prod(sizes), int(offset)).reshape(sizes)
+        return _array(code, bytes(data), room)
 
     try:
         return msgpack.unpackb(body, ext_hook=array, strict_map_key=False)
@@ -175,3 +163,19 @@ class _Arrays:
         self.parts += [bytes(gap), body.data] if gap else [body.data]
         self.size = offset + body.nbytes
         return msgpack.ExtType(_ARRAY, f"{kind.str}\0{shape}\0{offset}".encode())
+
+
+def _array(code: int, data: bytes, room: bytearray) -> Any:
+    """Return an array over its frame's bytes, which may be written to. Raises ValueError."""
+    if code != _ARRAY:
+        raise ValueError(f"extension {code}")
+    kind, shape, offset = data.decode("ascii").split("\0")
+    dtype = np.dtype(kind)
+    if dtype.kind not in _NUMBERS:
+        raise ValueError(f"element type {dtype}")
+    sizes = tuple(int(size) for size in shape.split(",") if size)
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"shape {shape}")
+    if not math.prod(sizes):
+        return np.zeros(sizes, dtype)
+    return np.frombuffer(room, dtype, math.prod(sizes), int(offset)).reshape(sizes)

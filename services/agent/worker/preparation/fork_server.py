@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -69,8 +69,16 @@ class ForkServer:
             os.waitpid(pid, 0)
 
     def _answer(self, request: str, argument: Any, descriptors: Sequence[int]) -> int:
+        """Do what a request asks for; return an exit code, a process id, or 0."""
         if request == MAP:
-            self._map(argument, descriptors)
+            arena_fd, *wake_fds = descriptors
+            # The inputs get the names that they have in samples.
+            ports = zip(self._pipeline.before, argument["names"], strict=True)
+            before = tuple(replace(port, name=name) for port, name in ports)
+            self._pipeline = replace(self._pipeline, before=before)
+            self._arena = Arena(arena_fd, ArenaLayout.of(argument["layout"]))
+            os.close(arena_fd)
+            self._wakes = [socket.socket(fileno=fd) for fd in wake_fds]
             return 0
         if request == FORK:
             return self._fork(descriptors[0], partial(self._prepare, argument))
@@ -81,17 +89,6 @@ class ForkServer:
         self._pids.remove(argument)
         _, status = os.waitpid(argument, 0)
         return os.waitstatus_to_exitcode(status)
-
-    def _map(self, fields: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        """Map the arena; the inputs get the names that they have in samples."""
-        arena_fd, *wake_fds = descriptors
-        names = fields["names"]
-        ports = zip(self._pipeline.before, names, strict=True)
-        before = tuple(replace(port, name=name) for port, name in ports)
-        self._pipeline = replace(self._pipeline, before=before)
-        self._arena = Arena(arena_fd, ArenaLayout.of(fields["layout"]))
-        os.close(arena_fd)
-        self._wakes = [socket.socket(fileno=fd) for fd in wake_fds]
 
     def _prepare(self, number: int, orders: socket.socket) -> None:
         """Carry out `orders` as the process with a `number`."""

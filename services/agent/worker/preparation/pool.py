@@ -225,17 +225,15 @@ class PreparationPool:
         counts = shares(backlogs, len(positions))
         for process, count in zip(self._processes, counts, strict=True):
             if count:
-                self._send(process, Order(next(self._numbers), batch, first, count))
+                order = Order(next(self._numbers), batch, first, count)
+                process.forget_done(self._mapped.done[process.number])
+                process.orders.append(order)
+                process.ordered += count
+                batch.last_orders[process.number] = order.number
+                # One that has ended is seen by who waits for the batch.
+                with contextlib.suppress(OSError):
+                    process.process.orders.send(ORDER.pack(order.number, batch.slot, first, count))
                 first += count
-
-    def _send(self, process: PreparingProcess, order: Order) -> None:
-        process.forget_done(self._mapped.done[process.number])
-        process.orders.append(order)
-        process.ordered += order.count
-        order.batch.last_orders[process.number] = order.number
-        body = ORDER.pack(order.number, order.batch.slot, order.first, order.count)
-        with contextlib.suppress(OSError):  # it has ended: the one who waits for the batch sees it
-            process.process.orders.send(body)
 
     def _mend(self) -> None:
         """Replace processes that have ended, or that a sample holds up, and order again.

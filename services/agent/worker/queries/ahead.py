@@ -108,21 +108,16 @@ class AheadPass:
         query = _untimed(name)
         query.unusable, query.code_error = dict(batch.unusable), batch.code_error
         self._stages.begin(query, batch.slot)
-        has_replaced = self._stages.answer_ahead(query, first_index)
-        self._check_slot(name, batch, has_replaced=has_replaced)
-        self._check_answer(query)
-        return query
-
-    def _check_slot(self, name: BatchName, batch: PreparedBatch, *, has_replaced: bool) -> None:
-        """Check that a slot still holds its samples after the call. Raises Unpreparable."""
-        if has_replaced:
-            # It has other samples in place of those that the model raises for.
+        if self._stages.answer_ahead(query, first_index):
+            # The slot has other samples in place of those that the model raises for.
             self._prepared.keep(name, replace(batch, checksum=None))
         elif batch.is_changed:
             raise Unpreparable(_IN_PLACE)
         elif not batch.unusable:
             self._places |= {sample: (batch.slot, place) for place, sample in enumerate(name)}
         self._hold(batch.slot)
+        self._check_answer(query)
+        return query
 
     def _check_answer(self, query: Query) -> None:
         """Note the outputs of an untimed query, or why it has none. Raises Unpreparable."""

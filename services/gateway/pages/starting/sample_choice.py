@@ -1,6 +1,6 @@
 """Samples of the catalog's datasets, to try a model with. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.manifest import DatasetManifest
@@ -19,10 +19,7 @@ class SampleChoice:
 
 def sample_choices(datasets: Sequence[DatasetManifest], modality: str) -> list[SampleChoice]:
     """Return samples of `datasets` of one `modality`, a few of each, of one file each."""
-    return list(_choices(datasets, modality))[:MOST_CHOICES]
-
-
-def _choices(datasets: Sequence[DatasetManifest], modality: str) -> Iterator[SampleChoice]:
+    choices: list[SampleChoice] = []
     for dataset in datasets:
         if dataset.modality != modality:
             continue
@@ -31,4 +28,6 @@ def _choices(datasets: Sequence[DatasetManifest], modality: str) -> Iterator[Sam
                 continue
             name = sample.path.rpartition("/")[2] or f"sample {number}"
             labels = f" ({', '.join(sample.labels[:2])})" if sample.labels else ""
-            yield SampleChoice(f"{dataset.name}:{dataset.version}", number, f"{name}{labels}")
+            source = f"{dataset.name}:{dataset.version}"
+            choices.append(SampleChoice(source, number, f"{name}{labels}"))
+    return choices[:MOST_CHOICES]
