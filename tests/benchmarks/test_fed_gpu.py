@@ -85,22 +85,28 @@ def test_parts_of_two_cards_are_told_apart() -> None:
     assert lines == ["a card: small 8.", "another card: other 8."]
 
 
-def test_a_part_that_is_kept_is_not_measured_again(tmp_path: Path) -> None:
-    counts = {"a part": 0, "broken": 0}
+class CountedPart:
+    """A part that counts how often it is measured; a broken one fails each time."""
 
-    def measure() -> dict[str, Any]:
-        counts["a part"] += 1
+    def __init__(self, *, is_broken: bool = False) -> None:
+        self._is_broken = is_broken
+        self.measured = 0
+
+    def __call__(self) -> dict[str, Any]:
+        """Measure it."""
+        self.measured += 1
+        if self._is_broken:
+            raise ValueError("no")
         return {"value": 1}
 
-    def fail() -> dict[str, Any]:
-        counts["broken"] += 1
-        raise ValueError("no")
 
+def test_a_part_that_is_kept_is_not_measured_again(tmp_path: Path) -> None:
+    stable, broken = CountedPart(), CountedPart(is_broken=True)
+    parts = {"broken": broken, "a part": stable}
     for _ in range(2):
-        wanted = {"broken": fail, "a part": measure}
-        measure_parts(wanted, tmp_path, time.monotonic() + LATE_S, "a card")
-    assert counts == {"a part": 1, "broken": 2}
-    assert stored_figures(tmp_path, wanted) == {"a part": {"value": 1, "machine": "a card"}}
+        measure_parts(parts, tmp_path, time.monotonic() + LATE_S, "a card")
+    assert (stable.measured, broken.measured) == (1, 2)
+    assert stored_figures(tmp_path, parts) == {"a part": {"value": 1, "machine": "a card"}}
 
 
 def test_no_part_begins_after_the_time_is_up(tmp_path: Path) -> None:

@@ -52,16 +52,22 @@ def test_idle_time_is_what_no_work_covers(found: dict[str, float], spans: pl.Dat
     assert found["idle_ns"] == pytest.approx(idle, abs=ROUNDED_NS)
 
 
+def _with_launches(spans: pl.DataFrame) -> list[tuple[dict[str, int], dict[str, int]]]:
+    """Return the rows of each launch and of the work that it launched, in the order of work."""
+    links = spans.select("correlation", "kind", "start_ns", "duration_ns", "stream")
+    rows = links.drop_nulls("correlation").sort("start_ns").to_dicts()
+    launches = {row["correlation"]: row for row in rows if row["kind"] == int(SpanKind.LAUNCH)}
+    work = [row for row in rows if row["kind"] != int(SpanKind.LAUNCH)]
+    return [(launches[row["correlation"]], row) for row in work]
+
+
 def test_a_stream_waits_for_the_host_where_it_launched_late(
     found: dict[str, float], spans: pl.DataFrame
 ) -> None:
-    links = spans.select("correlation", "kind", "start_ns", "duration_ns", "stream")
-    rows = links.drop_nulls("correlation").sort("start_ns").to_dicts()
-    launched = {r["correlation"]: r for r in rows if r["kind"] == int(SpanKind.LAUNCH)}
     last: dict[int, int] = {}
     waited = delay = 0
-    for row in (r for r in rows if r["kind"] != int(SpanKind.LAUNCH)):
-        launch, before = launched[row["correlation"]], last.get(row["stream"])
+    for launch, row in _with_launches(spans):
+        before = last.get(row["stream"])
         delay += max(row["start_ns"] - launch["start_ns"] - launch["duration_ns"], 0)
         if before is not None and launch["start_ns"] > before:
             waited += row["start_ns"] - before

@@ -55,6 +55,14 @@ async def open_trace(
     await page.wait_for_selector("#timeline:not([data-state=loading])", state="attached")
 
 
+async def drag(page: Page, x: float, y: float, *, by: float) -> None:
+    """Drag the mouse from (`x`, `y`) to the right, `by` so many pixels."""
+    await page.mouse.move(x, y)
+    await page.mouse.down()
+    await page.mouse.move(x + by, y, steps=4)
+    await page.mouse.up()
+
+
 async def window_of(page: Page) -> tuple[float, float]:
     """Return the window that the timeline of a `page` goes to, in ns."""
     goal: dict[str, Any] = await page.evaluate(f"{TIMELINE}.view.goal")
@@ -202,10 +210,7 @@ async def test_keys_and_wheel_zoom_and_a_drag_pans(
     await page.wait_for_timeout(400)
     box = await page.locator("[data-part=canvas]").bounding_box()
     assert box is not None
-    await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
-    await page.mouse.down()
-    await page.mouse.move(box["x"] + box["width"] / 2 + 100, box["y"] + 60, steps=4)
-    await page.mouse.up()
+    await drag(page, box["x"] + box["width"] / 2, box["y"] + 60, by=100)
     moved = (await window_of(page))[0] - start
     assert moved == pytest.approx(1.5e6 - 100 / box["width"] * 6e6, rel=0.01)
     await page.keyboard.down("Control")
@@ -221,10 +226,7 @@ async def test_a_marked_range_says_what_it_is_made_of(
     box = await page.locator("[data-part=canvas]").bounding_box()
     assert box is not None
     await page.keyboard.press("m")
-    await page.mouse.move(box["x"] + 100, box["y"] + 100)
-    await page.mouse.down()
-    await page.mouse.move(box["x"] + 500, box["y"] + 100, steps=3)
-    await page.mouse.up()
+    await drag(page, box["x"] + 100, box["y"] + 100, by=400)
     details = page.locator("[data-part=details]")
     await expect(details).to_contain_text("Range of")
     await expect(details.locator("tbody tr").first).to_contain_text("predict")

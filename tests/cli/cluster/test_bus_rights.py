@@ -195,6 +195,16 @@ async def span_of(server: NatsServer, stream: str) -> StreamState:
     return state
 
 
+async def roll_up(server: NatsServer, subject: str) -> None:
+    """Publish on a subject as an agent, in place of all messages of it and of the stream."""
+    client = await nats.connect(server.url, nkeys_seed_str=server.seeds["agent"])
+    for extent in ("all", "sub"):
+        await client.publish(subject, b"", headers={"Nats-Rollup": extent})
+    await client.flush()
+    await client.flush()
+    await client.close()
+
+
 async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer) -> None:
     """Rights are subjects: what the body says must be what its subject allowed."""
     cancelled = EvaluationCancelled(evaluation="e1", reason="forged")
@@ -232,12 +242,7 @@ async def test_nobody_rolls_up_what_others_wrote(
             await scheduler.put_object(f"mlscope.v1.{fact}", "large", b"x")
         await scheduler.put("leases", "issuer-1", b"x")
     before = await span_of(server, stream)
-    client = await nats.connect(server.url, nkeys_seed_str=server.seeds["agent"])
-    for extent in ("all", "sub"):
-        await client.publish(subject, b"", headers={"Nats-Rollup": extent})
-    await client.flush()
-    await client.flush()
-    await client.close()
+    await roll_up(server, subject)
     assert await span_of(server, stream) == before
     assert before.messages > 0
 

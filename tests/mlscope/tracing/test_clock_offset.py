@@ -8,6 +8,16 @@ from mlscope.tracing.clock_offset import ClockOffset, Exchange, offset_of
 TRAVEL_NS = st.integers(0, 10**9)
 
 
+def exchange(ahead_ns: int, there_ns: int, answering_ns: int, back_ns: int) -> Exchange:
+    """Return the stamps of a question and its answer; the clock that answers is ahead."""
+    return Exchange(
+        sent_ns=7,
+        received_ns=7 + there_ns + ahead_ns,
+        answered_ns=7 + there_ns + answering_ns + ahead_ns,
+        heard_ns=7 + there_ns + answering_ns + back_ns,
+    )
+
+
 @given(
     st.integers(-(10**13), 10**13),
     st.lists(st.tuples(TRAVEL_NS, TRAVEL_NS, TRAVEL_NS), min_size=1, max_size=8),
@@ -15,16 +25,7 @@ TRAVEL_NS = st.integers(0, 10**9)
 def test_the_true_offset_is_within_the_bound(
     ahead_ns: int, travels: list[tuple[int, int, int]]
 ) -> None:
-    exchanges = [
-        Exchange(
-            sent_ns=7,
-            received_ns=7 + there_ns + ahead_ns,
-            answered_ns=7 + there_ns + answering_ns + ahead_ns,
-            heard_ns=7 + there_ns + answering_ns + back_ns,
-        )
-        for there_ns, answering_ns, back_ns in travels
-    ]
-    offset = offset_of(exchanges)
+    offset = offset_of([exchange(ahead_ns, *travel) for travel in travels])
     assert offset is not None
     assert abs(offset.offset_ns - ahead_ns) <= offset.bound_ns
     quickest_ns = min(there_ns + back_ns for there_ns, _, back_ns in travels)

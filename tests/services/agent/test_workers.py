@@ -50,6 +50,12 @@ class Run:
         asked = (Query(n, range(n * BATCH, (n + 1) * BATCH), issued_ns=1) for n in range(queries))
         run_streaming(asked, self.stages, self.slots, self.recorder, self.done.append, check)
 
+    def traced(self) -> dict[str, Any]:
+        """Return the columns of the run's only batch of spans."""
+        self.recorder.flush()
+        (columns,) = (columns_of(fact) for fact in self.facts if isinstance(fact, TraceCaptured))
+        return columns
+
     def _take(self, body: bytes) -> bool:
         self.facts.append(unpack_batch(body))
         return True
@@ -163,8 +169,7 @@ def test_spans_have_ids_of_their_own_and_true_times() -> None:
 
     run = Run(noted)
     run.go(queries=3)
-    run.recorder.flush()
-    (columns,) = (columns_of(fact) for fact in run.facts if isinstance(fact, TraceCaptured))
+    columns = run.traced()
     assert sorted(columns["span"].tolist()) == list(range(1, 3 * (BATCH + 2) + 1))
     rows = zip(columns["thread"], columns["start_ns"], columns["duration_ns"], strict=True)
     spans = [row for row, level in zip(rows, columns["parent"] > 0, strict=True) if level]

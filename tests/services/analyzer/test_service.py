@@ -164,9 +164,10 @@ async def test_questions_for_no_table_are_refused(
     async with analyzing(server, database_url):
         await bus.publish(MEASURED, id="m0")
         await _said(bus)
-        missing = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["x"]}'))
-        misspelt = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["layer"]}'))
-        empty = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": [""]}'))
+        questions = [{"evaluation": "e1", "tables": [name]} for name in ("x", "layer", "")]
+        bodies = [json.dumps(question).encode() for question in questions]
+        answers = [json.loads(await bus.ask(SUBJECT, body)) for body in bodies]
+    missing, misspelt, empty = answers
     assert (missing["error"], missing["field"], missing["found"]) == ("unknown", "tables", "x")
     assert (empty["error"], empty["field"]) == ("unknown", "tables")
     endings = ("x", "layer; did you mean layers?", "''")

@@ -215,22 +215,25 @@ def test_a_database_without_tables_is_away(database_url: str) -> None:
         store.save(_prepared(a_trace()))
 
 
+VERSIONS = [
+    "0001_rows",
+    "0002_stored_at",
+    "0003_settled_batches",
+    "0004_links",
+    "0005_failed_samples",
+    "0006_variants",
+    "0007_stored_up_to",
+    "postgresql/0001_trends",
+    "postgresql/0002_trend",
+]
+
+
 def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
     with ThreadPoolExecutor(3) as pool:
         profiles = list(pool.map(migrate, [database_url] * 3))
     assert profiles == ["postgresql"] * 3
-    versions = _ask(database_url, "SELECT version FROM schema_version ORDER BY version")
-    assert versions == [
-        ("0001_rows",),
-        ("0002_stored_at",),
-        ("0003_settled_batches",),
-        ("0004_links",),
-        ("0005_failed_samples",),
-        ("0006_variants",),
-        ("0007_stored_up_to",),
-        ("postgresql/0001_trends",),
-        ("postgresql/0002_trend",),
-    ]
+    rows = _ask(database_url, "SELECT version FROM schema_version ORDER BY version")
+    assert [version for (version,) in rows] == VERSIONS
 
 
 def test_every_table_and_column_is_described(database_url: str) -> None:

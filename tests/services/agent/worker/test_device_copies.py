@@ -87,19 +87,19 @@ def test_inputs_on_the_device_are_not_copied() -> None:
     assert copy_caveats(there) == []
 
 
-def test_a_run_on_a_gpu_says_so(session: Session) -> None:
-    slow: Any = OnGpu(
-        session.predictor,
-        host_memory=PAGEABLE,
-        output_memory=PAGEABLE,
-        memory_reason="CUDA error: out of memory",
-    )
+def completed_by(session: Session, predictor: Any) -> RunCompleted:
+    """Return the outcome of a run in which a `predictor` takes the place of the session's own."""
     order = an_order(runs=(a_run("r0"),))
-    group = Group(
-        replace(session, predictor=slow), order, Control(), lambda _: True, lambda _: None
-    )
-    (outcome,) = group.perform()
+    opened = replace(session, predictor=predictor)
+    (outcome,) = Group(opened, order, Control(), lambda _: True, lambda _: None).perform()
     assert isinstance(outcome, RunCompleted)
+    return outcome
+
+
+def test_a_run_on_a_gpu_says_so(session: Session) -> None:
+    reason = "CUDA error: out of memory"
+    memory = {"host_memory": PAGEABLE, "output_memory": PAGEABLE, "memory_reason": reason}
+    outcome = completed_by(session, OnGpu(session.predictor, **memory))
     assert (outcome.conditions.inputs, outcome.conditions.copies) == ("host", "together")
     (slowness,) = [note for note in outcome.caveats if "pageable memory" in note]
     assert slowness.endswith("page-locked memory (CUDA error: out of memory)")

@@ -151,13 +151,11 @@ def test_the_page_of_a_chosen_layer_is_opened_until_another_is_named() -> None:
     assert view.layer_address(0) == f"?layer={2 * PAGE_ROWS}#chosen"
     assert view.chosen == f"Layer {layer}, layer{layer}, is chosen"
     assert view.without_layer == "/evaluations/e1/analyses/A2"
-    first = analysis_view(
-        STATUS, table, index, selection_of({"layer": str(layer), "page": "1"}, table)
+    first, second = (
+        analysis_view(STATUS, table, index, selection_of({"layer": str(layer), "page": n}, table))
+        for n in "12"
     )
     assert first.selection.page == 1
-    second = analysis_view(
-        STATUS, table, index, selection_of({"layer": str(layer), "page": "2"}, table)
-    )
     assert ("Previous rows", f"?layer={layer}&page=1") in second.pages
 
 

@@ -70,19 +70,27 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         thread.join()
 
 
-@pytest.mark.parametrize(("label", "mode"), list(cases()))
-@pytest.mark.parametrize("examples", EXAMPLES)
-def test_every_check_holds(schema: Any, examples: int, label: str, mode: Any) -> None:
-    operation = schema.find_operation_by_label(label)
+def limited_to(examples: int) -> settings:
+    """Return Hypothesis' settings for so many examples, without limits of time and without a store.
 
-    @seed(14)
-    @settings(
+    An example that fails is not made smaller.
+    """
+    return settings(
         max_examples=examples,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate],
     )
+
+
+@pytest.mark.parametrize(("label", "mode"), list(cases()))
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_every_check_holds(schema: Any, examples: int, label: str, mode: Any) -> None:
+    operation = schema.find_operation_by_label(label)
+
+    @seed(14)
+    @limited_to(examples)
     @given(case=operation.as_strategy(generation_mode=mode))
     def check(case: Any) -> None:
         case.call_and_validate(timeout=30)

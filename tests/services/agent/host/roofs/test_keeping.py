@@ -330,22 +330,27 @@ async def test_a_disturbed_session_leaves_the_kept_roof_as_it_is(
     assert found.peaks["float32"][0].measurements == 1
 
 
+def rewrite_as_release_0_1(file: Path) -> None:
+    """Give a roof's file the form that release 0.1 wrote, with one measurement of no time."""
+    old: dict[str, Any] = {"measured": 10.0, "datasheet": None, "method": "told"}
+    roof = {"kind": "cpu", "device": "", "peaks": {"float32": {"1": old}}, "others": 0.05}
+    roof |= {"bandwidths": {"1": old}, "lacking": {}, "note": ""}
+    file.write_text(json.dumps({"of": json.loads(file.read_text())["of"], "roof": roof}))
+
+
 async def test_a_file_of_release_0_1_is_a_session_of_unknown_time(
     tmp_path: Path, counted: Counted, machine: Machine
 ) -> None:
     await roofs_in(tmp_path).roof_for_order(LAYERS)
-    (kept,) = (tmp_path / "roofs").iterdir()
-    old: dict[str, Any] = {"measured": 10.0, "datasheet": None, "method": "told"}
-    roof = {"kind": "cpu", "device": "", "peaks": {"float32": {"1": old}}, "others": 0.05}
-    roof |= {"bandwidths": {"1": old}, "lacking": {}, "note": ""}
-    kept.write_text(json.dumps({"of": json.loads(kept.read_text())["of"], "roof": roof}))
+    (file,) = (tmp_path / "roofs").iterdir()
+    rewrite_as_release_0_1(file)
     machine.is_quiet = False
     found = (await roofs_in(tmp_path).roof_for_order(LAYERS)).peaks["float32"][1]
     assert (found.measured, found.uncertainty, found.measurements) == (10.0, None, 1)
     machine.is_quiet = True
     counted.answers = [measured_at(machine.now_s, 8.0)]
     await roofs_in(tmp_path).roof_for_order(LAYERS)
-    assert len(json.loads(kept.read_text())["measurements"]) == 2
+    assert len(json.loads(file.read_text())["measurements"]) == 2
 
 
 async def test_few_bits_and_all_are_one_host_whose_best_is_kept(

@@ -101,7 +101,8 @@ def test_a_keras_model_saved_by_tensorflow_has_layers(tmp_path: Path, is_held: b
     predictor.close()
 
 
-def test_a_model_saved_by_a_session_of_tensorflow_1_has_layers(tmp_path: Path) -> None:
+def save_by_session(folder: Path) -> None:
+    """Save a layer with its softmax as TensorFlow 1 did."""
     v1 = tf.compat.v1
     with v1.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, 6], name="x")
@@ -109,7 +110,11 @@ def test_a_model_saved_by_a_session_of_tensorflow_1_has_layers(tmp_path: Path) -
         # Its last operator has as many inputs as there are variables.
         y = tf.nn.softmax(tf.matmul(x, weights))
         session.run(v1.global_variables_initializer())
-        v1.saved_model.simple_save(session, str(tmp_path / "one"), {"x": x}, {"y": y})
+        v1.saved_model.simple_save(session, str(folder), {"x": x}, {"y": y})
+
+
+def test_a_model_saved_by_a_session_of_tensorflow_1_has_layers(tmp_path: Path) -> None:
+    save_by_session(tmp_path / "one")
     predictor = opened(tmp_path, "one", model=manifest("y"))
     assert isinstance(predictor, LayerSource)
     capture = predictor.layers([batch()])

@@ -397,9 +397,7 @@ def test_code_may_do_nothing_but_compute(body: str, match: str) -> None:
         assert prepared(inline, "") == "next"
 
 
-def test_an_answer_of_many_small_values_does_not_fill_the_memory() -> None:
-    """Sixty million empty lists took 4 GB of the worker: what counts is what they become."""
-    code = """
+MANY_SMALL_VALUES = """
 import os
 def fun(env, data):
     body = b"\\x93\\xa2ok\\xdd" + (1 << 21).to_bytes(4, "big") + b"\\x90" * (1 << 21) + b"\\x90"
@@ -411,9 +409,17 @@ def fun(env, data):
         except OSError: pass
     return data
 """
+"""Code that answers with two million empty lists, past the worker's own limits."""
+
+
+def test_an_answer_of_many_small_values_does_not_fill_the_memory() -> None:
+    """Sixty million empty lists took 4 GB of the worker: what counts is what they become."""
     limits = InlineLimits(timeout_s=30.0, cpu_s=30, memory_bytes=64 << 20, output_bytes=4 << 20)
     values = "its answer has values that need more than .* return arrays"
-    with opened(limits, preprocess=code) as inline, pytest.raises(CodeFailed, match=values):
+    with (
+        opened(limits, preprocess=MANY_SMALL_VALUES) as inline,
+        pytest.raises(CodeFailed, match=values),
+    ):
         prepared(inline, 1)
 
 
