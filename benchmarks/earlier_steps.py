@@ -202,10 +202,10 @@ def earlier_suppressed(boxes: Any, scores: Any, classes: Any, threshold: float) 
 def earlier_tokens(text: str, *, lowercase: bool) -> list[str]:
     """Return a text's words; see `basic_tokens` of today."""
     tokens: list[str] = []
-    for word in "".join(map(_spaced, unicodedata.normalize("NFC", text))).split():
-        plain = word
+    for token in "".join(map(_spaced, unicodedata.normalize("NFC", text))).split():
+        plain = token
         if lowercase:
-            decomposed = unicodedata.normalize("NFD", word.lower())
+            decomposed = unicodedata.normalize("NFD", token.lower())
             plain = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
         for is_punctuation, characters in groupby(plain, key=_is_punctuation):
             joined = "".join(characters)

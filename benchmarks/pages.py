@@ -99,12 +99,12 @@ def _analyzed(name: str, number: int) -> EvaluationAnalyzed:
 
 async def answer_from(index: EvaluationIndex, bus: Bus) -> None:
     """Answer the commands of the pages on a bus, from the index and the shipped catalog."""
-    whole = shipped_catalog(MANIFESTS)
+    shipped = shipped_catalog(MANIFESTS)
     by_kind = {
-        kind: encode_body(Catalog(**{field: getattr(whole, field)}))
+        kind: encode_body(Catalog(**{field: getattr(shipped, field)}))
         for kind, field in (("model", "models"), ("dataset", "datasets"), ("scenario", "scenarios"))
     }
-    everything = encode_body(whole)
+    everything = encode_body(shipped)
 
     async def listed(command: ReceivedCommand) -> bytes:
         return encode_body(index.listed(decode_body(ListEvaluations, command.body)))
@@ -195,7 +195,7 @@ async def measure(evaluations: int, tries: int) -> bool:
                 f"{path:<42} {middle:14.1f} {max(times):7.1f} {contentful_ms:14.0f} "
                 f"{script_bytes:8d}"
             )
-            kept = (
+            verdicts = (
                 claim(f"{path}: first byte", middle, most=MOST_FIRST_BYTE_MS, unit="ms"),
                 claim(f"{path}: contentful", contentful_ms, most=MOST_CONTENTFUL_MS, unit="ms"),
                 claim(
@@ -205,7 +205,7 @@ async def measure(evaluations: int, tries: int) -> bool:
                     unit="kB gzipped",
                 ),
             )
-            is_within &= all(kept)
+            is_within &= all(verdicts)
         await browser.close()
     print("within the bounds" if is_within else "OUTSIDE the bounds")
     return is_within

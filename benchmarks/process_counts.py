@@ -48,13 +48,12 @@ def rates(case: Case, processes: int) -> tuple[float, float]:
             outputs = session.predictor.predict(session.slots[0].inputs)
             copies = {name: array.copy() for name, array in outputs.items()}
             instant = replace(session, predictor=Instant(session.predictor, copies))
-            found = [
-                median(measured(each, order, lambda: (0.0, 0.0), opener)[0].samples_per_s[STREAMED])
-                for each in (instant, session)
-            ]
+            alone, together = (
+                median(measured(own, order, lambda: (0.0, 0.0), opener)[0].samples_per_s[STREAMED])
+                for own in (instant, session)
+            )
         finally:
             session.close()
-    alone, together = found
     return alone, together
 
 

@@ -33,10 +33,10 @@ def login_address(address: str, token: str, now_s: float, life_s: float = TICKET
 
 def expiry_of(ticket: str, token: str) -> int:
     """Return when a `ticket` that was made of `token` expires, in epoch seconds; 0: it was not."""
-    expires, _, rest = ticket.partition(".")
+    expires, _, signed = ticket.partition(".")
     if not (expires.isascii() and expires.isdecimal() and len(expires) < _DIGITS):
         return 0
-    expected = _ticket(token, int(expires), rest.partition(".")[0])
+    expected = _ticket(token, int(expires), signed.partition(".")[0])
     return int(expires) if hmac.compare_digest(ticket.encode(), expected.encode()) else 0
 
 

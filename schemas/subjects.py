@@ -34,7 +34,7 @@ WATCHED = "watch"
 """The entity of live events relayed to NATS clients, which are not stored."""
 
 
-_OTHERS = ("agent", "service", "person")
+_FIELDS_OUTSIDE_RUNS = ("agent", "service", "person")
 _AGENT_LAST = (
     RunStarted,
     RunReady,
@@ -54,7 +54,7 @@ def subject_of(fact: Fact) -> str:
     elif isinstance(fact, ManifestWithdrawn):
         identity = [manifest_key(fact.kind, fact.name, fact.version)]
     else:
-        fields = ("evaluation", "run") if hasattr(fact, "evaluation") else _OTHERS
+        fields = ("evaluation", "run") if hasattr(fact, "evaluation") else _FIELDS_OUTSIDE_RUNS
         identity = [getattr(fact, name) for name in fields if hasattr(fact, name)]
     tokens = [ROOT, fact.entity, *identity, fact.happened]
     if isinstance(fact, _AGENT_LAST):
@@ -93,8 +93,8 @@ def asker_of(subject: str) -> Asker:
     if not subject.startswith(f"{ASKED}."):
         return THE_USER
     name, role, at_most, per_day, _ = subject.removeprefix(f"{ASKED}.").split(".")
-    (known,) = [known for known in ROLES if known == role]
-    return Asker(name, known, int(at_most), int(per_day))
+    (own_role,) = [possible for possible in ROLES if possible == role]
+    return Asker(name, own_role, int(at_most), int(per_day))
 
 
 def agent_command(agent: str, verb: str) -> str:

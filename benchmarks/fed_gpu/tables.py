@@ -115,8 +115,8 @@ def cores_table(cases: Sequence[Figures]) -> str:
         for case in cases
     ]
     times = ("ahead kept (ms)", "ahead free (ms)", "streamed kept (ms)", "streamed free (ms)")
-    ways = ("kappa, kept in both", "free in both", "kept while streamed alone")
-    return table(("model, batch", "core", "a loop there, on all (ms)", *ways, *times), rows)
+    kappas = ("kappa, kept in both", "free in both", "kept while streamed alone")
+    return table(("model, batch", "core", "a loop there, on all (ms)", *kappas, *times), rows)
 
 
 def _loop_text(case: Figures) -> str:

@@ -56,7 +56,7 @@ def truth_rows(folder: Path) -> Iterator[Row]:
     """Yield how far each round of `truth` was off the known lengths, at each level."""
     report = json.loads((folder / "truth.json").read_text())
     frames = frames_of(folder / "truth.bundle")
-    truths = {(one["run"], one["block"]): one for one in report["blocks"]}
+    truths = {(figures["run"], figures["block"]): figures for figures in report["blocks"]}
     for block in sorted({block for _, block in truths}):
         row: Row = {"round": block, "bare_ms": 0.0}
         for level in (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM):

@@ -119,7 +119,9 @@ def compare(folder: Path) -> None:
     (folder / "truth.json").write_text(json.dumps(report))
     for run, run_medians_ns in medians_ns.items():
         off = statistics.median(
-            run_medians_ns[one["block"]] / one["bare_ns"] - 1 for one in blocks if one["run"] == run
+            run_medians_ns[figures["block"]] / figures["bare_ns"] - 1
+            for figures in blocks
+            if figures["run"] == run
         )
         print(f"{run:24} {100 * off:+6.2f} % of the bare model", flush=True)
     bare_ms = [f"{bare_ns / 1e6:.2f}" for bare_ns in truth.bare_ns]

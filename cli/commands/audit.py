@@ -35,7 +35,7 @@ _Deed = tuple[str, str, str]
 
 def _limits(fact: PersonAdded) -> str:
     limits = {"at most": fact.at_most, "a day": fact.per_day}
-    return ", ".join([fact.role, *(f"{name}: {most}" for name, most in limits.items() if most)])
+    return ", ".join([fact.role, *(f"{name}: {limit}" for name, limit in limits.items() if limit)])
 
 
 def _price(fact: AgentPriced) -> str:

@@ -74,8 +74,8 @@ async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) 
                     await Letters(connection).drop(number)
                 else:
                     await Letters(connection).retry(number, fact)
-                done = "dropped" if action == _DROP else f"handled by {fact.service}"
-                print(f"{number}: {done}, {fact.subject}")
+                outcome = "dropped" if action == _DROP else f"handled by {fact.service}"
+                print(f"{number}: {outcome}, {fact.subject}")
             except BusError as error:
                 failed += 1
                 print(f"{number}: {error}", file=sys.stderr)

@@ -86,7 +86,7 @@ def _layouts(out: Path, brokers: Sequence[str], owner: int | None) -> dict[str, 
         routes = Routes(
             server=name,
             listen=f"0.0.0.0:{_ROUTE_PORT}",
-            peers=tuple(f"{other}:{_ROUTE_PORT}" for other in brokers if other != host),
+            peers=tuple(f"{peer}:{_ROUTE_PORT}" for peer in brokers if peer != host),
             certificate_file=certificate_file,
             key_file=key_file,
             authority_file=f"{_MOUNTED}/authority.pem",

@@ -23,9 +23,9 @@ async def open_page(arguments: argparse.Namespace) -> int:
     else:
         page = gateway_of(arguments)[0]
     if not page:
-        what = f"the page of {arguments.evaluation}" if arguments.evaluation else "the pages"
+        pages = f"the page of {arguments.evaluation}" if arguments.evaluation else "the pages"
         advice = "start the cluster (`mlscope up`), or set MLSCOPE_GATEWAY_URL"
-        raise Misused(f"no gateway is known that serves {what}: {advice}")
+        raise Misused(f"no gateway is known that serves {pages}: {advice}")
     print(browser_address(page, arguments))
     # Others of this machine see the browser's arguments: a ticket of its own, which ends soon.
     opened = browser_address(page, arguments, _OPENED_S)

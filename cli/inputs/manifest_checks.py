@@ -58,10 +58,10 @@ def dataset_check(paths: Iterable[Path], manifests_folder: Path) -> Check:
         name = manifest.dataset if isinstance(manifest, ModelManifest) else ""
         if not name or name.partition(":")[0].strip().lower() in names():
             return
-        near = get_close_matches(name.lower(), names(), n=1, cutoff=0.6)
+        similar = get_close_matches(name.lower(), names(), n=1, cutoff=0.6)
         listed = sorted(names())
-        more = ", …" if len(listed) > _SHOWN else ""
-        shown = f"{near[0]}?" if near else f"one of {', '.join(listed[:_SHOWN])}{more}"
+        ellipsis = ", …" if len(listed) > _SHOWN else ""
+        shown = f"{similar[0]}?" if similar else f"one of {', '.join(listed[:_SHOWN])}{ellipsis}"
         yield Fault("dataset", repr(name), f"{shown} Or check its own manifest along with this one")
 
     return faults

@@ -153,7 +153,7 @@ def with_running(rows: Rows, running: Sequence[Running]) -> Rows:
     return replace(
         rows,
         columns=columns,
-        rows=tuple((*row, *more) for row, more in zip(rows.rows, cells, strict=True)),
+        rows=tuple((*row, *added) for row, added in zip(rows.rows, cells, strict=True)),
     )
 
 

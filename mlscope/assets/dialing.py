@@ -140,8 +140,8 @@ _Dial = Callable[..., socket.socket]
 
 def _resolved(host: str, port: int) -> list[_Resolved]:
     """Return the addresses of a host. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(family, address) for family, _, _, _, address in found]
+    resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in resolved]
 
 
 def _dialed(

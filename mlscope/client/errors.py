@@ -35,8 +35,8 @@ class NoBroker(NotAnswering):
     def __init__(self, verb: str, place: str) -> None:
         """Name the verb that was to be asked, and where the broker was looked for."""
         super().__init__(verb, place)
-        what = f"{verb}: the message broker does not answer ({place})"
-        self.args = (f"{what}; `mlscope status` shows which services run",)
+        message = f"{verb}: the message broker does not answer ({place})"
+        self.args = (f"{message}; `mlscope status` shows which services run",)
 
 
 class OtherVersion(NotAnswering):
@@ -45,8 +45,8 @@ class OtherVersion(NotAnswering):
     def __init__(self, verb: str, difference: str) -> None:
         """Name the verb that was asked and where the answer differs."""
         super().__init__(verb, difference)
-        what = f"{verb}: the answer is of another version of mlscope ({difference})"
-        self.args = (f"{what}; install the same version on all machines",)
+        message = f"{verb}: the answer is of another version of mlscope ({difference})"
+        self.args = (f"{message}; install the same version on all machines",)
 
 
 class TraceChanged(ClientError):

@@ -73,9 +73,9 @@ def _framework_faults(field: str, name: str, frameworks: Collection[str]) -> Ite
     if not spelt:
         yield Fault(field, repr(name), f"the name of a framework: {', '.join(sorted(frameworks))}")
     elif spelt not in frameworks and (
-        near := get_close_matches(spelt, frameworks, n=1, cutoff=_FRAMEWORK_SIMILARITY)
+        similar := get_close_matches(spelt, frameworks, n=1, cutoff=_FRAMEWORK_SIMILARITY)
     ):
-        yield Fault(field, repr(name), f"{near[0]}? Known are {', '.join(sorted(frameworks))}")
+        yield Fault(field, repr(name), f"{similar[0]}? Known are {', '.join(sorted(frameworks))}")
 
 
 def _type_faults(field: str, name: str) -> Iterator[Fault]:
@@ -84,6 +84,6 @@ def _type_faults(field: str, name: str) -> Iterator[Fault]:
     if not spelt:
         yield Fault(field, repr(name), f"a type, as {', '.join(PORT_TYPES[:5])}")
     elif spelt not in PORT_TYPES and (
-        near := get_close_matches(spelt, PORT_TYPES, n=1, cutoff=_TYPE_SIMILARITY)
+        similar := get_close_matches(spelt, PORT_TYPES, n=1, cutoff=_TYPE_SIMILARITY)
     ):
-        yield Fault(field, repr(name), f"{near[0]}?")
+        yield Fault(field, repr(name), f"{similar[0]}?")

@@ -128,9 +128,9 @@ def _checkable(
 
     The field that an unknown one resembles counts as changed: it is missing for that reason.
     """
-    unknown = [(path, hint) for path, found, hint in faults if found == _UNKNOWN_FIELD]
+    unknown = [(path, hint) for path, fault, hint in faults if fault == _UNKNOWN_FIELD]
     meant = {(*path[:-1], hint.removesuffix("?")) for path, hint in unknown}
-    malformed = [path for path, found, _ in faults if found != _UNKNOWN_FIELD]
+    malformed = [path for path, fault, _ in faults if fault != _UNKNOWN_FIELD]
     manifest, changed = without_faults(value, _MANIFEST.validate_python, malformed)
     return manifest, changed | meant
 

@@ -21,8 +21,8 @@ def differences(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path
             else:
                 yield (*path, name), value
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for place, (own, other) in enumerate(zip(before, after, strict=True)):
-            yield from differences(own, other, (*path, place))
+        for place, (item_before, item_after) in enumerate(zip(before, after, strict=True)):
+            yield from differences(item_before, item_after, (*path, place))
     elif before != after:
         yield path, after
 

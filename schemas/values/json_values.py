@@ -30,7 +30,9 @@ def check_json(value: Any) -> Any:
                     raise ValueError(f"text is expected as a key{_at(place)}, not {_kind(key)}")
                 pending.append((f"{place}.{key}", inner, depth + 1))
         elif isinstance(item, list | tuple):
-            pending += [(f"{place}.{index}", one, depth + 1) for index, one in enumerate(item)]
+            pending += [
+                (f"{place}.{index}", inner_item, depth + 1) for index, inner_item in enumerate(item)
+            ]
         elif not isinstance(item, str | int | float | None):
             raise ValueError(f"a value of JSON is expected{_at(place)}, not {_kind(item)}")
     return value

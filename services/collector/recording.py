@@ -111,7 +111,7 @@ class AttemptRecorder:
                 now_s = time.monotonic()
                 for attempt in settled:
                     since_s.setdefault(attempt.run_key, now_s)
-                due = [one for one in settled if now_s - since_s[one.run_key] >= after_s]
+                due = [run for run in settled if now_s - since_s[run.run_key] >= after_s]
                 gone = [attempt.run_key for attempt in due if await self._purge(attempt)]
                 async with self._turn:
                     await patiently((), self._store.purged, gone)

@@ -36,9 +36,9 @@ def placed_in(text: str, kind: str, placed: Mapping[str, Any]) -> str:
         return manifest.model_dump(mode="json", exclude_unset=True)
 
     try:
-        kept = spliced(text, differences(fields_of(text), placed))
-        if fields_of(kept) == placed:
-            return kept
+        text_with_files = spliced(text, differences(fields_of(text), placed))
+        if fields_of(text_with_files) == placed:
+            return text_with_files
     except (LookupError, yaml.YAMLError, ManifestFaulty):
         pass
     return yaml_of(placed)

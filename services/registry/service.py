@@ -190,7 +190,7 @@ class Registry:
                 continue
             try:
                 await self._record_lost()
-                for fact in list(decide_back(self.state, self._held(time.monotonic()))):
+                for fact in list(decide_back(self.state, self._held_leases(time.monotonic()))):
                     since_ns = self.state.agents[fact.agent].since_ns
                     cause = f"{fact.agent} {fact.announcement.incarnation} back"
                     fact_id = derived_id(cause, fact.schema_name(), since_ns)
@@ -199,7 +199,7 @@ class Registry:
             except BusError as error:
                 _log.warning("lost and returned agents not recorded for now: %s", error)
 
-    def _held(self, now_s: float) -> Mapping[str, Lease]:
+    def _held_leases(self, now_s: float) -> Mapping[str, Lease]:
         """Return the leases that were renewed recently enough at `now_s` (monotonic)."""
         settings = self._settings
         return self._leases.renewed_since(now_s - settings.lease_ttl_s - settings.heartbeat_s)
@@ -211,7 +211,7 @@ class Registry:
         incarnation of the agent counts as missing, and one that is not renewed.
         """
         now_s, revisions = time.monotonic(), self._leases.revisions
-        missing = decide_lost(self.state, self._held(now_s), revisions)
+        missing = decide_lost(self.state, self._held_leases(now_s), revisions)
         lost = {(fact.agent, fact.incarnation): fact for fact in missing}
         since = {who: self._missing_since.get(who, now_s) for who in lost}
         self._missing_since = since

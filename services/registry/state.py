@@ -150,13 +150,13 @@ def _decided(state: RegistryState, recorded: Recorded) -> RegistryState:
 def _priced(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, AgentPriced)
-    others = {agent: price for agent, price in state.prices.items() if agent != fact.agent}
+    other_prices = {agent: price for agent, price in state.prices.items() if agent != fact.agent}
     if fact.dollars_per_hour is None:
-        return replace(state, prices=others)
+        return replace(state, prices=other_prices)
     price = Price(
         dollars_per_hour=fact.dollars_per_hour, set_by=fact.set_by, since_ns=recorded.at_ns
     )
-    return replace(state, prices={**others, fact.agent: price})
+    return replace(state, prices={**other_prices, fact.agent: price})
 
 
 def _published(state: RegistryState, recorded: Recorded) -> RegistryState:

@@ -59,12 +59,12 @@ def unknown(
     It has the `similar` names, or where there are none those `available`, unless they are many.
     """
     message = f"{field}: nothing is named {abbreviate(name)}"
-    others = sorted(set(available))
+    alternatives = sorted(set(available))
     if allowed := ", ".join(similar):
         message += f"; similar: {allowed}"
-    elif len(others) > _MOST_NAMES:
-        message += f", and none of {len(others)} names is like it"
-    elif allowed := ", ".join(others):
+    elif len(alternatives) > _MOST_NAMES:
+        message += f", and none of {len(alternatives)} names is like it"
+    elif allowed := ", ".join(alternatives):
         message += f"; there are: {allowed}"
     return RequestRefused(
         Refused(error="unknown", message=message, field=field, found=name, allowed=allowed)

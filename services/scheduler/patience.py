@@ -36,12 +36,12 @@ class Patience:
 
         `now_ns` is the steady clock's. Stamps that are 0 (not yet) stay so.
         """
-        seen = self._seen.setdefault(state.evaluation, _Observed())
-        if seen.state is state and seen.in_local_time is not None:
-            return seen.in_local_time
+        observed = self._seen.setdefault(state.evaluation, _Observed())
+        if observed.state is state and observed.in_local_time is not None:
+            return observed.in_local_time
 
         def at(stamp_ns: int) -> int:
-            return stamp_ns and seen.at_ns.setdefault(stamp_ns, now_ns)
+            return stamp_ns and observed.at_ns.setdefault(stamp_ns, now_ns)
 
         def run_in_local_time(run: Run) -> Run:
             return replace(
@@ -51,15 +51,15 @@ class Patience:
                 issued_ns=at(run.issued_ns),
             )
 
-        seen.state = state
-        seen.in_local_time = replace(
+        observed.state = state
+        observed.in_local_time = replace(
             state,
             requested_ns=at(state.requested_ns),
             planned_ns=at(state.planned_ns),
             measured_ns=at(state.measured_ns),
             runs={name: run_in_local_time(run) for name, run in state.runs.items()},
         )
-        return seen.in_local_time
+        return observed.in_local_time
 
     def forget_all_but(self, evaluations: Iterable[str]) -> None:
         """Forget every evaluation that is not among `evaluations`."""

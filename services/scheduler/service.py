@@ -230,10 +230,10 @@ class Scheduler:
         """Return the decisions on a state, made in a thread where they may take long."""
         now_ns, fleet = self._began_ns + time.monotonic_ns(), self.fleet_watch.fleet()
         ahead_ns = time.time_ns() - now_ns
-        seen = self._patience.in_local_time(state, now_ns)
+        observed = self._patience.in_local_time(state, now_ns)
         if is_slow(state):
-            return in_wall_time(await asyncio.to_thread(decide, seen, now_ns, fleet), ahead_ns)
-        facts = in_wall_time(decide(seen, now_ns, fleet), ahead_ns)
+            return in_wall_time(await asyncio.to_thread(decide, observed, now_ns, fleet), ahead_ns)
+        facts = in_wall_time(decide(observed, now_ns, fleet), ahead_ns)
         if not facts and (agents := replacement_agents(state, fleet)):
             self.index.wait_for(state.evaluation, agents)
         return facts

@@ -124,7 +124,7 @@ def _routes(routes: Routes) -> str:
 cluster {{
   name: mlscope
   listen: {json.dumps(routes.listen)}
-  routes: {json.dumps([f"nats-route://{other}" for other in routes.peers])}
+  routes: {json.dumps([f"nats-route://{peer}" for peer in routes.peers])}
 {tls}\
 }}
 """

@@ -121,7 +121,7 @@ class Hands:
         """Return once every message in hand is settled, or is the server's to deliver again."""
         now_s = asyncio.get_running_loop().time
         while self._until_s:
-            place, until_s = min(self._until_s.items(), key=lambda held: held[1])
+            place, until_s = min(self._until_s.items(), key=lambda item: item[1])
             self._changed.clear()
             try:
                 async with asyncio.timeout(max(0.0, until_s - now_s())):

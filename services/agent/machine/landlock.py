@@ -59,10 +59,10 @@ def landlock_version() -> int:
     return max(0, int(version))
 
 
-def confine(reach: Reach, kept: Collection[Capability]) -> None:
+def confine(reach: Reach, allowed: Collection[Capability]) -> None:
     """Confine this thread, and all that it starts, to `reach`. Raises OSError.
 
-    Where it is root's, it gives up all capabilities but those `kept`.
+    Where it is root's, it gives up all capabilities but those `allowed`.
     """
     version = landlock_version()
     if not version:
@@ -85,7 +85,7 @@ def confine(reach: Reach, kept: Collection[Capability]) -> None:
     finally:
         os.close(ruleset)
     if os.geteuid() == 0:
-        _drop_capabilities(kept)
+        _drop_capabilities(allowed)
 
 
 class _PathBeneath(ctypes.Structure):

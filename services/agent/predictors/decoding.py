@@ -61,9 +61,9 @@ class PictureDecoder(Protocol):
         ...
 
 
-def size_fault(actual: Sequence[int], wanted: Sequence[int]) -> str:
-    """Return why a picture of an `actual` height and width does not fit the `wanted` ones."""
-    return f"the picture is {tuple(actual)}, the model takes {tuple(wanted)}"
+def size_fault(actual: Sequence[int], expected: Sequence[int]) -> str:
+    """Return why a picture of an `actual` height and width does not fit the `expected` ones."""
+    return f"the picture is {tuple(actual)}, the model takes {tuple(expected)}"
 
 
 def why_not_jpeg(body: bytes) -> str:

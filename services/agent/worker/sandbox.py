@@ -58,7 +58,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     if allowances.sandbox == "off" or (allowances.sandbox == "auto" and not is_possible):
         return
     session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
-    kept = {
+    capabilities = {
         *_PROFILING,
         *(() if is_on_cpu else _GPU_COUNTERS),
         *(_INLINE_CODE if allowances.inline is not None else ()),
@@ -72,7 +72,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         # Open for good: the rule holds as long as the kernel keeps this folder in memory.
         os.open(_THREADS, os.O_PATH | os.O_CLOEXEC)
         reach = replace(reach, writable=(*reach.writable, _THREADS))
-    confine(reach, kept)
+    confine(reach, capabilities)
 
 
 def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:

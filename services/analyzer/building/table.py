@@ -247,9 +247,9 @@ def overlap_warnings(frames: Frames) -> list[str]:
 
 def behind_others(row: RunRow) -> str:
     """Return behind how many other calls each call of a run waited; '' for none."""
-    others = row.calls_in_flight - 1
-    count = "one other call" if others == 1 else many(others, "other call")
-    return f"behind {count}" if others else ""
+    others_in_flight = row.calls_in_flight - 1
+    count = "one other call" if others_in_flight == 1 else many(others_in_flight, "other call")
+    return f"behind {count}" if others_in_flight else ""
 
 
 def counter_warnings(frames: Frames) -> list[str]:

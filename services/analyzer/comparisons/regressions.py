@@ -95,9 +95,9 @@ def _verdict(rows: Sequence[Cells]) -> str:
         refused = f"; {many(counts['refused'], 'pair')} refused: different {differing}"
     if not judged:
         return f"No pair of runs has comparable conditions{refused}."
-    whole = Counter(row["result"] for row in rows if row["paired"] == "runs")
-    slower, faster = (counts[name] - whole[name] for name in ("slower", "faster"))
-    drift = _drift_text(whole["slower"], whole["faster"])
+    of_runs = Counter(row["result"] for row in rows if row["paired"] == "runs")
+    slower, faster = (counts[name] - of_runs[name] for name in ("slower", "faster"))
+    drift = _drift_text(of_runs["slower"], of_runs["faster"])
     if not slower:
         none = f"None of {many(judged, 'pair')} is certainly slower"
         return f"{none}, {faster} {be(faster)} faster{drift}{refused}."

@@ -35,13 +35,13 @@ class KeptTimelines:
 
     def outline(self, traced: TracedRun) -> Prepared | None:
         """Return the tiles of a run, which show the whole of it; None where none are kept."""
-        kept = self._file(traced, OUTLINE)
-        return outline_of(*kept) if kept else None
+        file = self._file(traced, OUTLINE)
+        return outline_of(*file) if file else None
 
     def whole(self, traced: TracedRun) -> Prepared | None:
         """Return the trace of a run, None where it is not kept."""
-        kept = self._file(traced, SPANS)
-        return whole_of(*kept) if kept else None
+        file = self._file(traced, SPANS)
+        return whole_of(*file) if file else None
 
     def has(self, traced: TracedRun) -> bool:
         """Tell whether the timeline of a run is kept as it would be made now."""

@@ -50,11 +50,11 @@ def cold_layers(frames: Frames) -> Table:
 
 def _verdict(rows: Sequence[_Row]) -> str:
     """Return what the layers' weights are and cost, and which layer loses the most time."""
-    sizes = _known(rows, "weight_bytes")
+    sizes = _values(rows, "weight_bytes")
     weights = f"{shown(sum(sizes), 'By')} of weights" if sizes else "weights of unknown size"
     times = [
         f"{format_time(sum(spent))} to {action} them"
-        for action, spent in (("load", _known(rows, "load")), ("move", _known(rows, "place")))
+        for action, spent in (("load", _values(rows, "load")), ("move", _values(rows, "place")))
         if spent
     ]
     moved = f": {', '.join(times)}" if times else ""
@@ -70,7 +70,7 @@ def _verdict(rows: Sequence[_Row]) -> str:
     return f"{verdict}."
 
 
-def _known(rows: Sequence[_Row], name: str) -> list[Any]:
+def _values(rows: Sequence[_Row], name: str) -> list[Any]:
     return [row[name] for row in rows if row[name] is not None]
 
 
@@ -80,11 +80,11 @@ def _notes(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:
     if not runs:
         return
     place = f"{cold.agent}, batch {cold.batch_size}" if cold.agent else f"batch {cold.batch_size}"
-    if not _known(rows, "weight_bytes"):
+    if not _values(rows, "weight_bytes"):
         yield f"{place}: {runs[0].row.framework} does not report the weights of each layer"
-    elif not _known(rows, "load"):
+    elif not _values(rows, "load"):
         yield f"{place}: weights were not loaded layer by layer: only the time to move is known"
-    if untimed := len(rows) - len(_known(rows, "first")):
+    if untimed := len(rows) - len(_values(rows, "first")):
         yield (
             f"{place}: {many(untimed, 'module')} with weights of {len(rows)} rows have no time of "
             "their own in a first run"

@@ -64,13 +64,13 @@ def _precision_note(row: Mapping[str, Any]) -> str:
     goal, cold, low, high = RESULT_RULE.interval / 2, row["cold"], row["cold_low"], row["cold_high"]
     name = f"{row['run']}: its {'time to open' if row['part'] == OPEN else 'first run'}"
     count = many(row["count"], "opening")
-    more = f"the goal is within {goal:.0%}: a larger `queries` or budget makes it more certain"
+    advice = f"the goal is within {goal:.0%}: a larger `queries` or budget makes it more certain"
     if low is None or high is None:
-        return f"{name} has no interval, with {count}; {more}"
+        return f"{name} has no interval, with {count}; {advice}"
     reach = max(high - cold, cold - low) / cold
     if reach <= goal:
         return ""
-    return f"{name} is known to within {reach:.0%} (95 % interval), with {count}; {more}"
+    return f"{name} is known to within {reach:.0%} (95 % interval), with {count}; {advice}"
 
 
 def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:
@@ -81,8 +81,8 @@ def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:
     if OPEN in by_part:
         row = by_part[OPEN]
         once = row["count"] == 1
-        taken = format_time(row["cold"]) if once else estimate_text(row, "cold")
-        opening = f"Opening takes {taken}, the"
+        duration = format_time(row["cold"]) if once else estimate_text(row, "cold")
+        opening = f"Opening takes {duration}, the"
     if predict["count"] == 1:
         ratio_text = "" if predict["times"] is None else number(predict["times"], 3)
         cold = f"{format_time(predict['cold'])}, measured once"

@@ -68,7 +68,7 @@ def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
     return f"{verdict}; serialised, {_slowest_text(ran, 'the slowest')}."
 
 
-def _slowest_text(rows: list[dict[str, Any]], what: str) -> str:
+def _slowest_text(rows: list[dict[str, Any]], quantity: str) -> str:
     """Return which of the rows is `what` ("the slowest"), with its type, time and share.
 
     Its position is added where other layers have the same name.
@@ -82,10 +82,10 @@ def _slowest_text(rows: list[dict[str, Any]], what: str) -> str:
         return f"{row['name']} ({detail})" if detail else str(row["name"])
 
     row = slowest.row
-    if doubt := slowest.doubt(f"which is {what}", name_of, ("run",)):
+    if doubt := slowest.doubt(f"which is {quantity}", name_of, ("run",)):
         return f"{doubt}; about {estimate_text(row, 'time')} per query in {row['run']}"
     return (
-        f"{what} is {name_of(row)}: {format_time(row['time'])} per query, "
+        f"{quantity} is {name_of(row)}: {format_time(row['time'])} per query, "
         f"{format_share(row['share'])} of predict in {row['run']}"
     )
 

@@ -52,7 +52,7 @@ def _memory_row(run: Run) -> dict[str, Any]:
     """Return the memory (bytes) of a run's model, process, device and layers."""
     conditions = run.row.conditions
     layers = layers_of(run).drop_nulls("memory_bytes")
-    resident = _most(run.series.filter(pl.col("name") == "resource.rss"))
+    resident = _largest(run.series.filter(pl.col("name") == "resource.rss"))
     top = layers.sort("memory_bytes", descending=True, maintain_order=True).head(1)
     return {
         **run_cells(run.row),
@@ -60,7 +60,7 @@ def _memory_row(run: Run) -> dict[str, Any]:
         "model_bytes": _positive_bytes(conditions.get("memory_bytes")),
         "process_bytes": resident or _positive_bytes(conditions.get("rss_bytes")),
         "device_bytes": _positive_bytes(conditions.get("device_memory_bytes")),
-        "board_bytes": _most(own_series(run, "nvml.memory_used")),
+        "board_bytes": _largest(own_series(run, "nvml.memory_used")),
         "layers_bytes": int(layers["memory_bytes"].sum()) if layers.height else None,
         "layers": layers.height,
         "largest_bytes": top["memory_bytes"][0] if top.height else None,
@@ -73,7 +73,7 @@ def _positive_bytes(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and value > 0 else None
 
 
-def _most(series: pl.DataFrame) -> int | None:
+def _largest(series: pl.DataFrame) -> int | None:
     values = series["value"]
     return int(values.max()) if len(values) else None  # type: ignore[arg-type]
 

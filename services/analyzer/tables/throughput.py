@@ -103,11 +103,11 @@ def _offered_verdict(rows: list[dict[str, Any]]) -> str:
     loads = {
         (row["agent"], row["scenario"], row["batch_size"], row["offered_per_s"]) for row in rows
     }
-    more = f"; and {many(len(loads) - 1, 'more load')}" if len(loads) > 1 else ""
+    further = f"; and {many(len(loads) - 1, 'more load')}" if len(loads) > 1 else ""
     return (
         f"{estimate_text(row, 'queries_per_s', 'queries/s')} were answered of "
         f"{number(row['offered_per_s'])} offered in {row['run']} ({row['scenario']}, batch "
-        f"{row['batch_size']}): an offered rate, not the system's highest{more}."
+        f"{row['batch_size']}): an offered rate, not the system's highest{further}."
     )
 
 

@@ -38,9 +38,9 @@ def max_connections() -> int:
 def raise_file_limit() -> None:
     """Let this process open as many files as the most connections need, if the system does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * _MAX_CONNECTIONS if hard < 0 else min(2 * _MAX_CONNECTIONS, hard)
-    if 0 <= soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = 2 * _MAX_CONNECTIONS if hard < 0 else min(2 * _MAX_CONNECTIONS, hard)
+    if 0 <= soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 class BoundedProtocol(H11Protocol):
@@ -57,7 +57,11 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         limit = max_connections()
         address = self.client[0] if self.client else ""
-        beside = [getattr(other, "client", None) for other in self.connections if other is not self]
+        beside = [
+            getattr(connection, "client", None)
+            for connection in self.connections
+            if connection is not self
+        ]
         of_address = sum(1 for client in beside if client and client[0] == address)
         if len(beside) >= limit or of_address >= limit * 3 // 4:
             _log.warning(

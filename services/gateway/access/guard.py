@@ -151,7 +151,8 @@ def set_session(response: Response, request: Request, token: str, tokens: Iterab
     It is sent along where another site's link leads here, so that a link in a web page of a
     terminal or a chat works: what changes something is refused by its origin.
     """
-    for cookie in {cookie_of(other) for other in tokens if other != token} & set(request.cookies):
+    stale = {cookie_of(ended) for ended in tokens if ended != token}
+    for cookie in stale & set(request.cookies):
         response.delete_cookie(cookie)
     response.set_cookie(
         cookie_of(token),

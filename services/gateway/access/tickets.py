@@ -15,6 +15,6 @@ class Tickets:
         expiry_s = expiry_of(ticket, token)
         if expiry_s <= now_s or ticket in self._expiry_s:
             return False
-        self._expiry_s = {taken: end for taken, end in self._expiry_s.items() if end > now_s}
+        self._expiry_s = {used: end for used, end in self._expiry_s.items() if end > now_s}
         self._expiry_s[ticket] = expiry_s
         return True

@@ -96,7 +96,8 @@ def fitted(
 def _legend_columns(plots: Sequence[Spec], legend: Spec, size: Size) -> int:
     """Return how many of the longest names fit side by side: a wider legend shrinks the chart."""
     encodings = [encoding for plot in plots for encoding in encodings_of(plot)]
-    domains = [one.get("color", {}).get("scale", {}).get("domain", ()) for one in encodings]
+    colours = [encoding.get("color", {}) for encoding in encodings]
+    domains = [colour.get("scale", {}).get("domain", ()) for colour in colours]
     longest = max((len(str(name)) for domain in domains for name in domain), default=0)
     name_px = min(longest * CHARACTER_PX, legend["labelLimit"]) + _LEGEND_PX
     return max(1, min(int(legend["columns"]), int(size.width // name_px)))

@@ -214,13 +214,13 @@ def analysis_view(
         Choice(name, _LABELS.get(name, name.capitalize()), selection.wanted[name], values)
         for name, values in choices_of(table).items()
     ]
-    kept = [] if selection.layer is None else [("layer", str(selection.layer))]
+    layer_fields = [] if selection.layer is None else [("layer", str(selection.layer))]
     places = [n for n, column in enumerate(shown_columns) if column.name in _NUMBERS]
     return AnalysisView(
         status=status,
         table=table,
         index=index,
-        form=SearchForm(address, [], choices, kept),
+        form=SearchForm(address, [], choices, layer_fields),
         heads=_sortable(shown_columns, selection),
         shown=grid_of(shown_rows, shown_columns),
         alike=constant_text(table, constant),
@@ -235,9 +235,9 @@ def _telling_first(table: Table, columns: Sequence[Column]) -> list[Column]:
     """Return columns in the order of a page: run and main ones first, texts in JSON last."""
     names = ["run", *MAIN_COLUMNS[table.name]] if table.name in MAIN_COLUMNS else []
     main = [column for name in names for column in columns if column.name == name]
-    others = [column for column in columns if column not in main]
-    long = [column for column in others if _has_json(table, column)]
-    return [*main, *(column for column in others if column not in long), *long]
+    other_columns = [column for column in columns if column not in main]
+    long = [column for column in other_columns if _has_json(table, column)]
+    return [*main, *(column for column in other_columns if column not in long), *long]
 
 
 def _has_json(table: Table, column: Column) -> bool:

@@ -103,7 +103,7 @@ def colour_of(name: str) -> str:
     if not plain:
         return OTHER
     number = hash_of(plain)
-    hue = next((hue for word, hue in HUE_OF_WORD if word in plain), None)
+    hue = next((hue for part, hue in HUE_OF_WORD if part in plain), None)
     shades = HUES[hue or _HUE_NAMES[number // 3 % len(_HUE_NAMES)]]
     return shades[number % 3]
 

@@ -196,9 +196,9 @@ class EvaluationsView:
             remedies.insert(0, ("go to the first page", search.address(page=1)))
         if search.state and (search.search or search.filters):
             remedies.append(("ask for any state", search.address(state="", page=1)))
-        if len(words := search.search.split()) > 1:
+        if len(terms := search.search.split()) > 1:
             remedies.append(
-                (f"search for “{words[0]}” alone", search.address(search=words[0], page=1))
+                (f"search for “{terms[0]}” alone", search.address(search=terms[0], page=1))
             )
         return [*remedies, ("show all evaluations", "/evaluations")]
 

@@ -63,10 +63,10 @@ def best_figures(headlines: Sequence[Headline]) -> BestFigures:
     timed = [(estimate, line) for estimate, line in latencies if estimate is not None]
     rated = [(estimate, line) for estimate, line in rates if estimate is not None]
     fastest = min(timed, key=lambda pair: pair[0].value, default=None)
-    most = max(rated, key=lambda pair: pair[0].value, default=None)
+    highest = max(rated, key=lambda pair: pair[0].value, default=None)
     return BestFigures(
         latency=_best_latency(fastest[1]) if fastest else None,
-        throughput=_best_throughput(most[1]) if most else None,
+        throughput=_best_throughput(highest[1]) if highest else None,
     )
 
 

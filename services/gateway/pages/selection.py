@@ -70,7 +70,7 @@ def layer_column(table: Table) -> str:
 def layers_of(table: Table) -> list[int | None]:
     """Return the number of the layer of each row of a `table`, None for a row of none."""
     column = layer_column(table)
-    places = [place for place, one in enumerate(table.columns) if one.name == column]
+    places = [place for place, candidate in enumerate(table.columns) if candidate.name == column]
     numbers = [row[places[0]] if places else None for row in table.rows]
     return [number if isinstance(number, int) and number >= 0 else None for number in numbers]
 

@@ -44,7 +44,7 @@ async def send(request: Request) -> Response:
         raise MalformedMessage(field="body", found="0 bytes", expected="the file's bytes")
     if declared.isdecimal() and int(declared) > sent_files.most_bytes:
         raise FileTooLarge(int(declared), sent_files.most_bytes)
-    kept = await sent_files.receive(name, request.stream())
-    sha256, address = f"sha256:{kept.sha256}", f"artifact://{kept.name}"
-    body = {"name": name, "address": address, "sha256": sha256, "size_bytes": kept.size_bytes}
+    file = await sent_files.receive(name, request.stream())
+    sha256, address = f"sha256:{file.sha256}", f"artifact://{file.name}"
+    body = {"name": name, "address": address, "sha256": sha256, "size_bytes": file.size_bytes}
     return as_json(body, 201)

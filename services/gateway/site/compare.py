@@ -39,7 +39,7 @@ async def compare(request: Request) -> Response:
     """
     bus = bus_of(request)
     terms = _terms(request)
-    statuses = await asyncio.gather(*(status_of(bus, one) for one in _ids(request)))
+    statuses = await asyncio.gather(*(status_of(bus, evaluation) for evaluation in _ids(request)))
     if len(statuses) < 2 or request.query_params.get("pick"):
         choices = (await evaluations(bus, ListEvaluations(limit=_LISTED))).evaluations
         return rendered(request, compare_view(statuses, terms, choices=choices))
@@ -52,7 +52,7 @@ async def compare(request: Request) -> Response:
     parts: list[Part] = []
     caveats: Sequence[str] = ()
     if len(analyzed) > 1:
-        letters = {one.evaluation: letter_of(place) for place, one in enumerate(statuses)}
+        letters = {own.evaluation: letter_of(place) for place, own in enumerate(statuses)}
         try:
             parts, caveats = await _parts(request, analyzed, terms, letters)
         except ClientError as error:

@@ -41,13 +41,13 @@ async def with_parts(
 
     They are computed under `terms` and drawn one after the other, as answers to `request`.
     """
-    rest = document
+    remaining = document
     for marker, part in parts.items():
-        before, found_marker, rest = rest.partition(marker)
+        before, found_marker, remaining = remaining.partition(marker)
         yield before
         if found_marker:
             yield await _part(request, terms, part)
-    yield rest
+    yield remaining
 
 
 async def _part(request: Request, terms: Terms, part: Part) -> str:

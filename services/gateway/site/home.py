@@ -32,8 +32,8 @@ async def home(request: Request) -> Response:
     All who view it ask for it again at the same moment, when something changes. So while there is
     a stream, its overview is used and the page is made once.
     """
-    wanted = request.query_params.get("slower", "")
-    slower = wanted if wanted in ORDERS else "certain"
+    typed = request.query_params.get("slower", "")
+    slower = typed if typed in ORDERS else "certain"
     is_owner = who_asks(request).is_owner
     overview: Overview | None = request.app.state.feeds.overview if is_owner else None
     if overview is None:

@@ -97,8 +97,8 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     if command.labels:
         labels = frozenset(command.labels.items())
         filters.append(lambda row: labels <= row.labels)
-    if words := command.search.lower().split():
-        filters.append(lambda row: all(word in row.text for word in words))
+    if terms := command.search.lower().split():
+        filters.append(lambda row: all(term in row.text for term in terms))
     return filters
 
 

@@ -40,14 +40,14 @@ def _note(run: RunPlan, rule: Blocks, shares: int) -> str:
         return ""
     name, p = ("99th percentile", 0.99) if is_open else ("90th percentile", 0.9)
     needed, goes_on = minimum_count(p), bool(rule.interval or rule.budget_s)
-    most = run.queries * (rule.most if goes_on else rule.least)
+    most_queries = run.queries * (rule.most if goes_on else rule.least)
     budget_s = rule.budget_s / shares
     in_budget = rate_hz * budget_s if is_open and budget_s else math.inf
-    if min(most, max(in_budget, run.queries * rule.least)) >= needed:
+    if min(most_queries, max(in_budget, run.queries * rule.least)) >= needed:
         return ""
     head = f"its {name} needs {needed} answered queries"
-    if most < needed or not is_open:
-        return f"{head}, and it issues {most} at most"
+    if most_queries < needed or not is_open:
+        return f"{head}, and it issues {most_queries} at most"
     share = f", its share of {rule.budget_s:g} s" if shares > 1 else ""
     return (
         f"{head}, which take {needed / rate_hz:.3g} s at {rate_hz:g}/s; its budget is "

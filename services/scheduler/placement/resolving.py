@@ -237,15 +237,15 @@ def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
     that contain it, of three letters or more, come after those that are spelt alike.
     """
     by_lower = {candidate.lower(): candidate for candidate in sorted(set(candidates))}
-    wanted = name.lower()
-    letters = "".join(filter(str.isalnum, wanted))
+    lower_name = name.lower()
+    letters = "".join(filter(str.isalnum, lower_name))
     sourced = [
         lower
         for lower in by_lower
         if letters and "".join(filter(str.isalnum, lower.partition("-")[2])) == letters
     ]
-    similar = difflib.get_close_matches(wanted, by_lower, n=5, cutoff=0.6)
-    longer = [lower for lower in by_lower if len(wanted) > 2 and wanted in lower]
+    similar = difflib.get_close_matches(lower_name, by_lower, n=5, cutoff=0.6)
+    longer = [lower for lower in by_lower if len(lower_name) > 2 and lower_name in lower]
     return [by_lower[lower] for lower in dict.fromkeys([*sourced, *similar, *longer])][:5]
 
 

@@ -111,10 +111,10 @@ def continuation_of(
     rule, size = _rule_of(order, plan), load.batch_size
     limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // size) // load.queries
     least = load.queries * rule.least
-    most = load.queries * max(rule.least, min(rule.most, limit))
+    most_queries = load.queries * max(rule.least, min(rule.most, limit))
     if rule.interval == 0 and not rule.budget_s:
-        most = least
-    due_ns = _continued_due_ns(load, longer, most)
+        most_queries = least
+    due_ns = _continued_due_ns(load, longer, most_queries)
     if due_ns is None:
         once = rule.model_copy(update={"least": 1, "most": 1})
         return Continuation(load, once, load.queries)

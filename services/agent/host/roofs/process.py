@@ -24,8 +24,8 @@ async def device_is_quiet(device: MeasuredDevice) -> bool:
         return await asyncio.to_thread(gpu_is_quiet, device.device)
     before = read_machine()
     await asyncio.sleep(_QUIET_S)
-    others = others_share(noise_between(before, read_machine()))
-    return others is None or others <= MOST_OTHERS
+    share_of_others = others_share(noise_between(before, read_machine()))
+    return share_of_others is None or share_of_others <= MOST_OTHERS
 
 
 async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> Roof:

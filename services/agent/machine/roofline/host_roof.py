@@ -74,13 +74,15 @@ def measure_host(cores: int, *, low_precision: bool = False) -> Roof:
 
 def with_conditions(roof: Roof, noise: Mapping[str, Any]) -> Roof:
     """Return a host's roof with when, and under which conditions (`noise_between`), it is so."""
-    others = others_share(noise)
-    if others is None:
+    share_of_others = others_share(noise)
+    if share_of_others is None:
         disturbance = disturbance_in_tries(roof)
     else:
-        disturbance = disturbance_by_others(others, "the cores")
+        disturbance = disturbance_by_others(share_of_others, "the cores")
     names = ("load_average_end", "cpu_governor", "cpu_khz")
-    conditions = {"others": others} | {name: noise[name] for name in names if name in noise}
+    conditions = {"others": share_of_others} | {
+        name: noise[name] for name in names if name in noise
+    }
     changed = roof.with_changes(
         measured_ns=time_ns(), measurements=1, conditions=conditions, disturbance=disturbance
     )

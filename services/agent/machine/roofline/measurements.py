@@ -63,8 +63,8 @@ class KeptRoof:
 
         Files of version 0.1 have one `roof`, of a time and an uncertainty that are unknown.
         """
-        kept = [values["roof"]] if "roof" in values else values["measurements"]
-        measurements = tuple(Roof.from_dict(roof).with_changes(measurements=1) for roof in kept)
+        stored = [values["roof"]] if "roof" in values else values["measurements"]
+        measurements = tuple(Roof.from_dict(roof).with_changes(measurements=1) for roof in stored)
         return cls(measurements, values.get("note", ""))
 
 

@@ -32,8 +32,8 @@ def with_normalize_moved(subject: Subject) -> tuple[Subject, Normalizations]:
         return subject, ()
     normalizations = tuple(_normalization(port) for port in subject.model.inputs)
     if not any(normalizations):
-        wanted = "host: no input ends with the steps normalize and cast (float32) behind decode"
-        raise BadOption(OPTION, "device", wanted)
+        expected = "host: no input ends with the steps normalize and cast (float32) behind decode"
+        raise BadOption(OPTION, "device", expected)
     pairs = zip(subject.model.inputs, normalizations, strict=True)
     inputs = tuple(port if moved is None else _as_bytes(port) for port, moved in pairs)
     model = subject.model.model_copy(update={"inputs": inputs})

@@ -35,9 +35,9 @@ class PreparingProcess:
     ordered: int
     orders: deque[Order] = field(default_factory=deque)
 
-    def forget_done(self, done: int) -> None:
-        """Drop the orders up to the number `done`: they are carried out in order."""
-        while self.orders and self.orders[0].number <= done:
+    def forget_done(self, last_done: int) -> None:
+        """Drop the orders up to the number `last_done`: they are carried out in order."""
+        while self.orders and self.orders[0].number <= last_done:
             self.orders.popleft()
 
 

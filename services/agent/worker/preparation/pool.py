@@ -206,9 +206,9 @@ class PreparationPool:
 
     def _missing(self, batch: Batch) -> int:
         """Return how many processes have not done their last order of a batch."""
-        done = self._mapped.done
+        last_done = self._mapped.done
         last_orders = tuple(batch.last_orders.items())
-        return sum(done[process] < number for process, number in last_orders)
+        return sum(last_done[process] < number for process, number in last_orders)
 
     def _busy(self) -> list[PreparingProcess]:
         for process in self._processes:

@@ -65,10 +65,10 @@ class SessionPool:
         arrays = tuple(ArrayShape(place.shape, place.element_type) for place in places)
         layout = ArenaLayout(slots, batch_size, steps, self._most, arrays)
         if self._pool is not None:
-            others = usable_core_numbers() - place.cores if place.cores else ANYWHERE
+            other_cores = usable_core_numbers() - place.cores if place.cores else ANYWHERE
             names = [tensor.name for tensor in inputs.supplied]
             try:
-                self._pool.map(layout, names, samples, others)
+                self._pool.map(layout, names, samples, other_cores)
             except ProcessesUnavailable as error:
                 self._give_up(error)
         if self._pool is None:

@@ -51,11 +51,13 @@ def decoded_on_device(
     steps = predictor.picture_steps(forms)
     note = _difference_note(steps, head, sample)
     decode = replace(head[0], library=steps.library, notes=(note,))
-    others = [replace(operator, library="") for operator in head[1:]]
+    later_operators = [replace(operator, library="") for operator in head[1:]]
     orders = _orders_of(tail)
     count = len(head) if orders is None else len(operators)
     decoding = DeviceDecoding(steps, count, orders)
-    port = replace(ports[0], steps=(decode, *others, *linked(tail)), device_decoding=decoding)
+    port = replace(
+        ports[0], steps=(decode, *later_operators, *linked(tail)), device_decoding=decoding
+    )
     return replace(pipeline, before=(port,))
 
 
@@ -165,8 +167,8 @@ class DeviceDecodingFilling:
         steps that are left only order bytes.
         """
         began_and_ends, copied_ns = stamps_ns[:-1], stamps_ns[-1]
-        left = self.device_decoding.steps - (len(began_and_ends) - 1)
-        ends = [*began_and_ends[1:], *[copied_ns] * left]
+        missing_steps = self.device_decoding.steps - (len(began_and_ends) - 1)
+        ends = [*began_and_ends[1:], *[copied_ns] * missing_steps]
         ends[-1] = copied_ns
         count, first_span = len(positions), query.first_span + 1
         for number, (began_ns, ended_ns) in enumerate(

@@ -72,8 +72,8 @@ def paced(
     and so leaves them alone.
     """
     assert load.due_ns is not None
-    others = usable_core_numbers() - predicting_cores if predicting_cores else ()
-    return PacerProcess(load.due_ns, cores=others)
+    other_cores = usable_core_numbers() - predicting_cores if predicting_cores else ()
+    return PacerProcess(load.due_ns, cores=other_cores)
 
 
 def is_inline(load: Load) -> bool:

@@ -123,8 +123,8 @@ class PoolFilling:
         prepared_by.busy_ns += self._pool.busy_ns - self._busy_before_ns
 
     def _record_kept(self) -> None:
-        kept, self._kept, self._kept_bytes = self._kept, [], 0
-        for prepared in kept:
+        to_record, self._kept, self._kept_bytes = self._kept, [], 0
+        for prepared in to_record:
             self._stages.record_prepared(prepared)
 
     def _order_waiting(self) -> None:

@@ -109,7 +109,7 @@ class PreparedBatches:
         ):
             return self._make_slot()
         self._slots -= 1
-        unneeded = next((other for other in self._batches if other not in self._needed), None)
+        unneeded = next((stored for stored in self._batches if stored not in self._needed), None)
         return self._make_slot() if unneeded is None else self._batches.pop(unneeded).slot
 
     def keep(self, name: BatchName, batch: PreparedBatch) -> None:

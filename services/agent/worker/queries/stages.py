@@ -231,8 +231,8 @@ class Stages:
                 self.fill(query, positions)
             return
         with self._untraced(), ThreadPoolExecutor(self.workers) as threads:
-            for done in [threads.submit(self.fill, query, [position]) for position in positions]:
-                done.result()
+            for filling in [threads.submit(self.fill, query, [position]) for position in positions]:
+                filling.result()
 
     def record_preparation(self, query: Query) -> None:
         """Record the root span of a batch that was prepared ahead, until now."""
@@ -340,7 +340,7 @@ class Stages:
         if checksum_of(query.outputs) == outputs_checksum:
             self.kept_outputs.count_equal(query)
             return
-        alike = sum(other.samples == query.samples for other in self._differing)
+        alike = sum(earlier.samples == query.samples for earlier in self._differing)
         if alike < MOST_REPEATS and len(self._differing) < MOST_DEFERRED:
             outputs = {name: array.copy() for name, array in query.outputs.items()}
             self._differing.append(replace(query, errors=[], outputs=outputs))

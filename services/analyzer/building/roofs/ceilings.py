@@ -88,8 +88,8 @@ class Ceilings:
         if intensity is None or ideal is None or self.disturbance:
             return None
         least = ideal / (1.0 + (self.bandwidth_uncertainty or 0.0))
-        most = ideal * (1.0 + (self.peak_uncertainty or 0.0))
-        return None if least <= intensity < most else intensity < ideal
+        highest = ideal * (1.0 + (self.peak_uncertainty or 0.0))
+        return None if least <= intensity < highest else intensity < ideal
 
 
 def ceilings_of(row: RunRow) -> Ceilings:

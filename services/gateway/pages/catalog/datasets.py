@@ -56,10 +56,10 @@ class DatasetRow:
         return sample_rows(self.manifest, _FEW_SAMPLES)
 
 
-def sample_rows(manifest: DatasetManifest, most: int) -> list[SampleRow]:
-    """Return the first samples that a `manifest` itself lists, at most `most`."""
+def sample_rows(manifest: DatasetManifest, limit: int) -> list[SampleRow]:
+    """Return the first samples that a `manifest` itself lists, at most `limit`."""
     rows = []
-    for sample in manifest.samples[:most]:
+    for sample in manifest.samples[:limit]:
         paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
         classes = ", ".join(f"class {number}" for number in sample.classes)
         labels = ", ".join(sample.labels) or classes

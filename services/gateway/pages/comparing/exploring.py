@@ -120,8 +120,8 @@ def _form(action: str, terms: Terms, explored: Explored) -> SearchForm:
             # A value that is asked for and that no load has can be chosen too.
             listed = [*values] if chosen in ("", *values) else [chosen, *values]
             choices.append(Choice(name, name.capitalize(), chosen, listed))
-    kept = [(f"{_PRICE}{agent}", price) for agent, price in terms.prices.items()]
-    return SearchForm(action, [], choices, kept)
+    prices = [(f"{_PRICE}{agent}", price) for agent, price in terms.prices.items()]
+    return SearchForm(action, [], choices, prices)
 
 
 @dataclass(frozen=True, slots=True)

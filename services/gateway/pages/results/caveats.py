@@ -60,7 +60,7 @@ def causes_of(lines: Sequence[str]) -> list[Cause]:
     """Return caveats by their cause, in the order of `_CAUSES`, the others last."""
     grouped: dict[str, list[str]] = {name: [] for name in (*_CAUSES, _OTHERS)}
     for line in lines:
-        names = [name for name, words in _CAUSES.items() if words.search(line)]
+        names = [name for name, pattern in _CAUSES.items() if pattern.search(line)]
         grouped[names[0] if names else _OTHERS].append(line)
     return [Cause(name, inside) for name, inside in grouped.items() if inside]
 

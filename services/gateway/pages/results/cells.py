@@ -31,7 +31,7 @@ def figure_in(table: Table | None, row: Cells, column: str, note: str = "") -> F
     value = row.get(column)
     if table is None or not isinstance(value, int | float):
         return None
-    unit = next((unit_of(one) for one in table.columns if one.name == column), "")
+    unit = next((unit_of(candidate) for candidate in table.columns if candidate.name == column), "")
     estimate = Estimate(value=value, low=row.get(f"{column}_low"), high=row.get(f"{column}_high"))
     return figure_of(estimate, unit, note)
 

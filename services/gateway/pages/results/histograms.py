@@ -109,12 +109,12 @@ def histogram_of(run: str, rows: Sequence[Cells], trace: str) -> Histogram:
     """Return the histogram of a `run` from its `rows`; `trace` is the address of its trace."""
     first, last = int(rows[0]["bucket"]), int(rows[-1]["bucket"])
     counts = [int(row["count"]) for row in rows]
-    most = max(counts)
+    highest = max(counts)
     bars = [
         Bar(
             row=row,
             place=int(row["bucket"]) - first,
-            height=max(_LEAST_HEIGHT, round(100 * count / most, 2)),
+            height=max(_LEAST_HEIGHT, round(100 * count / highest, 2)),
             trace=trace,
         )
         for row, count in zip(rows, counts, strict=True)
@@ -122,4 +122,4 @@ def histogram_of(run: str, rows: Sequence[Cells], trace: str) -> Histogram:
     label = load_text(rows[0])
     begins, ends = (shown(end, "ns") for end in (rows[0]["begins"], rows[-1]["ends"]))
     text = f"{label}: {many(sum(counts), 'query')} from {begins} to {ends}"
-    return Histogram(run, label, text, bars, first, last - first + 1, most)
+    return Histogram(run, label, text, bars, first, last - first + 1, highest)

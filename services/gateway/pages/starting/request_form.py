@@ -269,8 +269,8 @@ def _put_nested(values: dict[str, list[str]], fields: dict[str, Any]) -> None:
     for name, switch in list(collectors.items()):
         if isinstance(switch, bool):
             values[f"collectors.{name}"] = ["on" if collectors.pop(name) else "off"]
-    rest = {"system": system, "blocks": blocks, "collectors": collectors}
-    fields |= {name: value for name, value in rest.items() if value}
+    nested = {"system": system, "blocks": blocks, "collectors": collectors}
+    fields |= {name: value for name, value in nested.items() if value}
 
 
 def number_of(text: str) -> int | float:
