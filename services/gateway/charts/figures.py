@@ -1,5 +1,7 @@
 """A table's chart as HTML for a page: drawn wide and narrow, or why it is not drawn."""
 
+import asyncio
+
 from markupsafe import escape
 
 from schemas.analysis import Table
@@ -31,7 +33,7 @@ async def figure_of(
     notes: tuple[str, ...] = ()
     sizes = ((WIDE, "broad"), (NARROW, "narrow"))
     for size, name in sizes if is_narrow_too else sizes[:1]:
-        chart = fitted(table, PAGE, size, among=among, choosing=choosing)
+        chart = await asyncio.to_thread(fitted, table, PAGE, size, among=among, choosing=choosing)
         notes = chart.notes
         if chart.spec is None:
             break

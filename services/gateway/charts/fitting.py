@@ -28,11 +28,12 @@ from services.gateway.charts.axes import (
 from services.gateway.charts.choosing import LEGEND, Choosing, choosable
 from services.gateway.charts.colouring import coloured
 from services.gateway.charts.theme import Theme, config_of
+from services.gateway.charts.thinning import MOST_BARS, thinned
 from services.gateway.pages.colours import hash_of
 
 MOST_FACETS = 12
 MOST_NAMES = 30
-MOST_ROWS = 5000
+MOST_ROWS = 3000
 MOST_LETTERS = 42
 _WORD = re.compile(r"\w+")
 
@@ -80,6 +81,7 @@ def fitted(
     plots = spec.get("vconcat", [spec])
     drawn = _first_facets(drawn, plots[0], notes)
     drawn = _largest_names(drawn, plots[0], notes)
+    drawn = _largest_bars(drawn, plots[0], notes, choosing)
     if len(drawn) > MOST_ROWS:
         notes.append(f"The chart shows the first {MOST_ROWS} of {many(len(drawn), 'row')}.")
         drawn = drawn[:MOST_ROWS]
@@ -176,6 +178,22 @@ def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Ro
         )
         return [row for row in rows if row.get(field) in largest]
     return list(rows)
+
+
+def _largest_bars(
+    rows: Sequence[Row], plot: Spec, notes: list[str], choosing: Choosing | None
+) -> list[Row]:
+    """Return the rows of as many bars as can be told apart, and note which are left out."""
+    facet = _facet_of(plot)
+    most_bars = min(MOST_BARS, MOST_ROWS // max(1, len({row.get(facet) for row in rows})))
+    chosen = ("", None) if choosing is None else (choosing.column, choosing.layer)
+    drawn, stretch = thinned(rows, plot, facet, most_bars, chosen)
+    if stretch > 1:
+        notes.append(
+            f"Of more than {most_bars} bars the chart shows the largest of every {stretch}; "
+            "the table and its files have all."
+        )
+    return drawn
 
 
 def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:

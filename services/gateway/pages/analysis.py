@@ -171,11 +171,14 @@ class AnalysisView:
         """Links to the pages before and after this one."""
         last = -(-self.matching // PAGE_ROWS)
         page = self.selection.page
-        around = (("Previous rows", page - 1), ("Next rows", page + 1))
+        around = [("Previous rows", page - 1), ("Next rows", page + 1)]
+        around = [("First rows", 1) if page > 2 else ("", 0), *around]
+        around += [("Last rows", last)] if page < last - 1 else []
         # The first page is named too where another would be opened for the chosen layer.
         first = "" if self.selection.layer is None else "&page=1"
         return [
-            (text, self.selection.query(page=n) + (first if n == 1 else ""))
+            # An address without a query would stay on the page.
+            (text, (self.selection.query(page=n) or self.form.action) + (first if n == 1 else ""))
             for text, n in around
             if 1 <= n <= last
         ]

@@ -45,7 +45,7 @@ def selection_of(query: Mapping[str, str], table: Table) -> Selection:
     """Return the selection that a `query` makes of a `table`; what it lacks is ignored."""
     names = {column.name for column in table.columns}
     texts = [query.get(name, "") for name in ("page", "layer")]
-    are_numbers = (text.isascii() and text.isdigit() and len(text) < 6 for text in texts)
+    are_numbers = (text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
     page, layer = (
         int(text) if is_number else None for text, is_number in zip(texts, are_numbers, strict=True)
     )

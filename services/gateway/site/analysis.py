@@ -1,5 +1,6 @@
 """The pages of analyses: their index, and each with its chart, which is sent when it is drawn."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
@@ -39,11 +40,14 @@ async def analysis(request: Request) -> Response:
     table = await table_of(bus, evaluation, str(request.path_params["name"]))
     every = await headings_of(bus, evaluation)
     selection = selection_of(request.query_params, table)
-    view = analysis_view(
-        status, table, index_of(evaluation, every.tables, every.total_rows), selection
+    index = index_of(evaluation, every.tables, every.total_rows)
+    # In threads: a table may have a hundred thousand rows, and others wait meanwhile.
+    view = await asyncio.to_thread(analysis_view, status, table, index, selection)
+    document = await asyncio.to_thread(
+        html_of, view, request.app.state.page_paths, request.url.path
     )
-    document = html_of(view, request.app.state.page_paths, request.url.path)
-    shown = selected(table, selection_of({**selection.wanted}, table))
+    drawn = selection_of({**selection.wanted}, table)
+    shown = await asyncio.to_thread(selected, table, drawn)
     choosing = choosing_of(selection)
 
     async def parts() -> AsyncIterator[str]:

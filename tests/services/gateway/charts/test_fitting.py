@@ -9,8 +9,10 @@ from schemas.analysis import Table
 from services.analyzer.building.charts import Axis, layer_bars, ranked, stacked
 from services.analyzer.building.table import estimate_columns, int_column, text_column
 from services.analyzer.tables import ANALYSES
+from services.gateway.charts.choosing import Choosing
 from services.gateway.charts.fitting import MOST_NAMES, NARROW, WIDE, Fitted, fitted
 from services.gateway.charts.theme import PAGE, PRINT
+from services.gateway.charts.thinning import MOST_BARS
 from services.gateway.pages.colours import colour_of
 from tests.services.analyzer.golden import FOLDER, frames_in
 
@@ -83,6 +85,29 @@ def test_the_largest_of_many_names_are_drawn_and_the_note_says_so() -> None:
     assert len(drawn) == MOST_NAMES
     assert "kernel 99" in drawn
     assert found.notes == ("The chart shows the 30 largest of 100; the table has all.",)
+
+
+def test_of_too_many_bars_the_largest_of_each_stretch_are_drawn() -> None:
+    def time_of(layer: int) -> float:
+        return 900.0 if layer == 77_777 else 1.0 + layer % 100
+
+    rows = [("r", n, "n", "Conv", time_of(n)) for n in range(100_000)]
+    rows += [("s", n, "n", "Conv", 5.0) for n in range(3)]
+    found = fitted(a_table(rows, LAYERS), PAGE, choosing=Choosing("index", 4321))
+    drawn = spec_of(found)["data"]["values"]
+    large = [row["index"] for row in drawn if row["run"] == "r"]
+    assert len(large) == MOST_BARS + 1
+    assert large == sorted(large), "in the order of execution"
+    assert {99, 199, 4321, 77_777} <= set(large)
+    assert sum(row["run"] == "s" for row in drawn) == 3
+    (note,) = found.notes
+    assert note.startswith("Of more than 1000 bars the chart shows the largest of every 100;")
+
+
+def test_all_bars_that_can_be_told_apart_are_drawn() -> None:
+    rows = [("r", n, "n", "Conv", 5.0) for n in range(MOST_BARS)]
+    found = fitted(a_table(rows, LAYERS), PAGE)
+    assert (len(spec_of(found)["data"]["values"]), found.notes) == (MOST_BARS, ())
 
 
 def test_long_names_are_shortened_and_stay_distinct() -> None:

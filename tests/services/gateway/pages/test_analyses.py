@@ -111,6 +111,19 @@ def test_fifty_rows_are_a_page() -> None:
     assert [text for text, _ in view.pages] == ["Previous rows", "Next rows"]
 
 
+def test_the_ends_of_a_hundred_thousand_rows_are_in_reach() -> None:
+    table = of_layers(100_000)
+    addresses = {}
+    for query in ({}, {"page": "1000"}, {"layer": "99999"}):
+        chosen = selection_of(query, table)
+        view = analysis_view(STATUS, table, index_of("e1", [table], {}), chosen)
+        addresses[view.selection.page] = dict(view.pages)
+    assert addresses[1] == {"Next rows": "?page=2", "Last rows": "?page=2001"}
+    ends = (addresses[1000]["First rows"], addresses[1000]["Last rows"])
+    assert ends == ("/evaluations/e1/analyses/A2", "?page=2001")
+    assert addresses[2000]["Next rows"] == "?layer=99999&page=2001"
+
+
 def test_a_heading_sorts_and_sorts_the_other_way_when_it_already_does() -> None:
     table = a_table(rows=[("r", 1, 5.0), ("s", 2, 6.0)])
     index = index_of("e1", [table], {})
