@@ -14,6 +14,8 @@ from playwright.async_api import Browser, Page
 
 from mlscope.bus.bus import Bus
 from mlscope.testing.memory_bus import MemoryServer, connect
+from services.gateway import routes
+from services.gateway.charts.drawing import Pictures
 from tests.browser.chromium import Browsing, find_chromium, started_browser
 from tests.browser.modules import serving
 from tests.browser.photographs import Photographs
@@ -70,9 +72,35 @@ async def standing(server: MemoryServer) -> AsyncIterator[StandIns]:
         yield standing
 
 
+class SharedPictures(Pictures):
+    """Pictures of every gateway of the session: the process that draws starts slowly."""
+
+    async def close(self) -> None:
+        """Let the next gateway draw on."""
+
+    async def end(self) -> None:
+        """End the process."""
+        await super().close()
+
+
+@shared_loop(scope="session")
+async def pictures() -> AsyncIterator[SharedPictures]:
+    """Lend what draws charts to one gateway after the other."""
+    pictures = SharedPictures()
+    yield pictures
+    await pictures.end()
+
+
 @shared_loop
-async def running(browser: Browsing, bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
+async def running(
+    browser: Browsing,
+    bus: Bus,
+    standing: StandIns,
+    pictures: SharedPictures,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Running]:
     """Run a gateway until the pages that talk to it are closed."""
+    monkeypatch.setattr(routes, "Pictures", lambda: pictures)
     async with serving_gateway(bus) as running:
         yield running
         await browser.close_pages()
