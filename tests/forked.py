@@ -98,7 +98,7 @@ def run_mlscope(
     `cwd`: its folder, the current one by default. `timeout`: in seconds; `TimeoutExpired` then.
     """
     at_start = {name for name in (*os.environ, *environ) if name.startswith(AT_START)}
-    is_alike = all(environ.get(name) == os.environ.get(name) for name in at_start)
+    is_alike = all(environ.get(name, "") == os.environ.get(name, "") for name in at_start)
     told = {"arguments": arguments, "environ": dict(environ), "cwd": str(cwd or Path.cwd())}
     request = json.dumps(told).encode()
     if is_alike and len(request) < MAX_REQUEST_BYTES and not STARTERS & set(arguments[:1]):

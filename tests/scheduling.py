@@ -18,6 +18,9 @@ TOGETHER = {
         f"tests/flow/test_{name}.py"
         for name in ("bad_assets", "foreign", "offline", "predictions", "requests", "texts")
     ),
+    "a cluster with predictors of other packages": tuple(
+        f"tests/flow/test_{name}.py" for name in ("devices", "levels", "own_files")
+    ),
     "jax": ("tests/services/agent/predictors/jax/",),
     "pytorch": (
         "tests/benchmarks/survey/test_counts.py",

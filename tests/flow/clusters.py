@@ -20,7 +20,7 @@ from mlscope import Client
 from mlscope.client.errors import EvaluationRefused
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
-from tests.forked import run_mlscope
+from tests.forked import STARTERS, run_mlscope
 from tests.places import server_folder
 
 T = TypeVar("T")
@@ -46,7 +46,11 @@ class Cluster:
 
     def mlscope(self, *arguments: str, code: int = 0, **kwargs: Any) -> str:
         """Run the command line against this cluster and return its output."""
-        done = run_mlscope(arguments, self.environment(), **kwargs)
+        environ = self.environment()
+        if arguments[0] not in STARTERS and "PYTHONPATH" in self.environ:
+            # Packages of the agent's own: who asks has none of them.
+            environ = {**environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+        done = run_mlscope(arguments, environ, **kwargs)
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code, f"mlscope {arguments}: {out}\n{err}"
         return out

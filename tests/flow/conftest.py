@@ -1,9 +1,12 @@
-"""Local clusters: one that modules without settings share, and one for each other module."""
+"""Local clusters: two that modules share, and one for each module with settings of its own."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.examples.installing import install_fpga_predictor
 from tests.flow.clusters import Cluster, running
 
 
@@ -14,12 +17,25 @@ def shared_cluster() -> Iterator[Cluster]:
         yield lent
 
 
+@pytest.fixture(scope="session")
+def cluster_with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Lend a cluster whose agent has predictors of other packages: `fpga` and `instrumented`."""
+    packages = tmp_path_factory.mktemp("fpga") / "packages"
+    install_fpga_predictor(packages)
+    settings = {
+        "MLSCOPE_AGENT_PREDICTORS": "fpga,instrumented,onnxruntime,remote",
+        "PYTHONPATH": os.pathsep.join((str(packages), str(Path(__file__).parent / "instrumented"))),
+    }
+    with running(settings) as lent:
+        yield lent
+
+
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Lend a running cluster; a module's `CLUSTER` are the settings of one of its own."""
-    settings = getattr(request.module, "CLUSTER", None)
-    if settings is None:
-        yield request.getfixturevalue("shared_cluster")
+    """Lend a running cluster; a module's `CLUSTER` is a shared one's name, or its own settings."""
+    settings = getattr(request.module, "CLUSTER", "shared_cluster")
+    if isinstance(settings, str):
+        yield request.getfixturevalue(settings)
         return
     with running(settings) as lent:
         yield lent

@@ -2,7 +2,6 @@
 
 import json
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,10 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.examples.installing import install_fpga_predictor
-from tests.flow.clusters import Cluster, running
+from tests.flow.clusters import Cluster
 from tests.flow.manifests import sha256
 
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Lend a cluster whose agent has the example package of a predictor."""
-    packages = tmp_path_factory.mktemp("fpga") / "packages"
-    install_fpga_predictor(packages)
-    with running({"PYTHONPATH": str(packages)}) as lent:
-        yield lent
+CLUSTER = "cluster_with_packages"
 
 
 def manifest(folder: Path) -> Path:

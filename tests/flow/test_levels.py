@@ -6,11 +6,11 @@ from typing import Any
 
 from mlscope.exchange.traces import Trace
 from schemas.level import Level
-from tests.flow.clusters import REPOSITORY, Cluster, online, run
+from tests.flow.clusters import Cluster, online, run
 from tests.flow.manifests import model
 
 BRIEFLY: dict[str, Any] = {"blocks": {"least": 2, "most": 2}}
-CLUSTER = {"PYTHONPATH": str(REPOSITORY / "tests" / "flow" / "instrumented")}
+CLUSTER = "cluster_with_packages"
 
 RUNS = "SELECT run, variant, level FROM run WHERE evaluation = %s ORDER BY run"
 SERIES = """SELECT DISTINCT split_part(span_name.text, '.', 1)

@@ -15,7 +15,7 @@ from cli.inputs.uploads import digest_of
 from tests.flow.clusters import Cluster, assert_well
 from tests.services.agent.predictors.doubling import doubling
 
-CLUSTER = {"MLSCOPE_AGENT_PREDICTORS": "onnxruntime,remote"}
+CLUSTER = "cluster_with_packages"
 
 
 @pytest.fixture(scope="module", autouse=True)
