@@ -129,9 +129,16 @@ def _shown(cell: Any) -> str:
 def made_of(folder: Path) -> str:
     """Return the CSV that a golden folder's input becomes; the folder is `NAME` or `NAME-case`."""
     frames = frames_in(json.loads((folder / "input.json").read_text()))
-    name = folder.name.partition("-")[0]
-    (analysis,) = [each for each in ANALYSES if each.name == name]
+    (analysis,) = analyses_called([folder.name.partition("-")[0]])
     return as_csv(analysis.compute(frames))
+
+
+def analyses_called(names: Collection[str]) -> list[Analysis]:
+    """Return the analyses of these names; exit with a message that names what none is called."""
+    every = [analysis.name for analysis in ANALYSES]
+    if unknown := sorted({*names} - {*every}):
+        sys.exit(f"no analysis is called {', '.join(unknown)}; they are {', '.join(every)}")
+    return [analysis for analysis in ANALYSES if analysis.name in names]
 
 
 def chart_text(analysis: Analysis) -> str:
@@ -159,10 +166,8 @@ def write_golden(names: Collection[str]) -> Iterator[Path]:
 
 def main(names: Sequence[str]) -> None:
     """Write the golden files of these analyses, of all without names, and print what changed."""
-    every = [analysis.name for analysis in ANALYSES]
-    if unknown := sorted({*names} - {*every}):
-        sys.exit(f"no analysis is called {', '.join(unknown)}; they are {', '.join(every)}")
-    for path in write_golden(names or every):
+    analyses = analyses_called(names) if names else ANALYSES
+    for path in write_golden([analysis.name for analysis in analyses]):
         sys.stdout.write(f"{path.relative_to(GOLDEN.parents[1])}\n")
 
 

@@ -22,6 +22,14 @@ def test_golden_table(folder: Path) -> None:
     assert made_of(folder) == (folder / "table.csv").read_text()
 
 
+def test_a_golden_folder_of_no_analysis_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "strange-case"
+    folder.mkdir()
+    (folder / "input.json").write_text('{"runs": []}')
+    with pytest.raises(SystemExit, match="no analysis is called strange; they are conditions, "):
+        made_of(folder)
+
+
 def test_every_table_has_golden_files() -> None:
     assert {each.name for each in ANALYSES} <= {folder.name for folder in FOLDER.iterdir()}
 
