@@ -41,7 +41,8 @@ _PICTURE_FILES = (("SVG", ".svg"), ("PNG", ".png"), ("PDF", ".pdf"), ("Vega-Lite
 LAYER_TABLES = frozenset(
     {
         *("layers", "layer_latency", "layer_memory", "kernels_by_layer", "gpu_and_rest"),
-        *("layer_roofline", "roof_distance", "static_work", "layer_overheads", "cold_layers"),
+        *("layer_counters", "layer_roofline", "roof_distance", "static_work", "layer_overheads"),
+        "cold_layers",
     }
 )
 """Analyses with a row, a bar or a dot for each layer, which a reader may choose."""

@@ -9,11 +9,12 @@ from schemas.analysis import Column, Table
 from schemas.status import EvaluationStatus
 from services.analyzer.tables import ANALYSES
 from services.gateway.pages.analyses import index_of
-from services.gateway.pages.analysis import analysis_view
+from services.gateway.pages.analysis import LAYER_TABLES, analysis_view
 from services.gateway.pages.selection import (
     PAGE_ROWS,
     Selection,
     choices_of,
+    layer_column,
     page_of,
     selected,
     selection_of,
@@ -39,6 +40,17 @@ def test_every_analysis_has_a_subject_and_a_question() -> None:
     assert {name for group in GROUPS.values() for name in group} == names
     assert all(question_of(name).endswith("?") for name in names)
     assert (group_of("of tomorrow"), question_of("of tomorrow")) == (OTHERS, "")
+
+
+def test_every_table_with_a_row_for_each_layer_lets_a_reader_choose_one() -> None:
+    by_layer = set()
+    for analysis in ANALYSES:
+        columns = analysis.columns
+        # A row of a table with the column `layer_name` is of a kernel.
+        is_of_kernels = any(column.name == "layer_name" for column in columns)
+        if layer_column(a_table().model_copy(update={"columns": columns})) and not is_of_kernels:
+            by_layer.add(analysis.name)
+    assert by_layer == LAYER_TABLES
 
 
 def test_analyses_that_are_empty_for_one_reason_are_named_together() -> None:
