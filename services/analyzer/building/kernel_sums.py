@@ -136,7 +136,9 @@ def traced_with_serialised(frames: Frames) -> list[TracedStack]:
 
 
 def _with_kernels(stacks: Iterable[Stack]) -> list[TracedStack]:
-    return [TracedStack(stack, stack.traced) for stack in stacks if stack.traced is not None]
+    return [
+        TracedStack(stack, stack.with_kernels) for stack in stacks if stack.with_kernels is not None
+    ]
 
 
 def verdict_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ def kernel_work(stack: Stack) -> LayerWork | None:
 
     Kernels have the index of their layer; of several layers with that index, the first gets them.
     """
-    run = stack.traced
+    run = stack.with_kernels
     kernels = kernels_of(run) if run is not None else None
     if run is None or kernels is None or not kernels["layer"].count():
         return None
@@ -109,6 +109,6 @@ def work_warnings(frames: Frames, works: Sequence[LayerWork]) -> Iterator[str]:
     yield from launch_warnings(stacks, of_spans)
     by_kernels = {work.run.row.run for work in works if work.time_of == KERNELS}
     for stack in stacks:
-        if stack.traced is not None and stack.traced.row.run in by_kernels:
-            traced = TracedStack(stack, stack.traced)
+        if stack.with_kernels is not None and stack.with_kernels.row.run in by_kernels:
+            traced = TracedStack(stack, stack.with_kernels)
             yield from (*replay_notes(traced), *unattributed_notes(traced))

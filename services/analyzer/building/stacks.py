@@ -89,7 +89,7 @@ class Stack:
         return self._shallowest(LAYER_LEVEL, lambda run: run.spans_at(LAYER_LEVEL).height > 0)
 
     @cached_property
-    def traced(self) -> Run | None:
+    def with_kernels(self) -> Run | None:
         """The run that kernels are read from; a replay for counters only if it is the only run.
 
         A replay's times are no latencies, but its imported report may be all that there is.
@@ -116,7 +116,7 @@ class Stack:
         if self.layered is None or self.is_replay or self.variant == SERIALISED:
             return False
         name = self.layered.row.device.partition(":")[0]
-        return name not in ("", HOST) or self.traced is not None
+        return name not in ("", HOST) or self.with_kernels is not None
 
     def cells(self, run: Run) -> dict[str, Any]:
         """Return the cells of `STACK_COLUMNS`."""
@@ -218,7 +218,7 @@ def launch_warnings(stacks: Sequence[Stack], runs: Collection[str] | None = None
         run = stack.layered
         if run is None or not stack.is_launched or (runs is not None and run.row.run not in runs):
             continue
-        remedies = ["A11 and A13 show their kernel time"] if stack.traced is not None else []
+        remedies = ["A11 and A13 show their kernel time"] if stack.with_kernels is not None else []
         if serialised := serialised_runs.get((stack.agent, stack.batch_size)):
             remedies.append(f"the serialised run {serialised} waited for each layer (A2, A13)")
         remedy = "; ".join(remedies) or "request level system or serialised runs to see it"

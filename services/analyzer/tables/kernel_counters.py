@@ -43,9 +43,9 @@ _Cells = dict[str, Any]
 def kernel_counters(frames: Frames) -> Table:
     """Return a row for each run, metric, layer and name of kernel, in the order of launches."""
     traced_by_replay = {
-        (replay.row.agent, replay.row.run): TracedStack(stack, stack.traced)
+        (replay.row.agent, replay.row.run): TracedStack(stack, stack.with_kernels)
         for stack in stacks_of(frames)
-        if stack.traced is not None and not stack.is_replay
+        if stack.with_kernels is not None and not stack.is_replay
         for replay in stack.counted
     }
     rows: list[_Cells] = []

@@ -35,7 +35,9 @@ def layer_roofline(frames: Frames) -> Table:
     """Return a row for each layer with an intensity, by counters where they exist, else shapes."""
     rows = layer_points(frames)
     with_points = {row["run"] for row in rows}
-    runs = [run for stack in stacks_of(frames) for run in (stack.traced, stack.layered) if run]
+    runs = [
+        run for stack in stacks_of(frames) for run in (stack.with_kernels, stack.layered) if run
+    ]
     notes = roof_sentences(run.row for run in runs if run.row.run in with_points)
     caveats = [*kernel_warnings(frames, traced_stacks(frames)), *notes, *above_roof_notes(rows)]
     if rows:

@@ -47,7 +47,7 @@ def roof_distance(frames: Frames) -> Table:
     runs: list[RunRow] = []
     caveats = counter_warnings(frames)
     for stack in stacks:
-        run = stack.traced or stack.layered
+        run = stack.with_kernels or stack.layered
         if run is None:
             continue
         runs.append(run.row)
