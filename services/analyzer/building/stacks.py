@@ -221,6 +221,8 @@ def launch_warnings(stacks: Sequence[Stack], runs: Collection[str] | None = None
         remedies = ["A11 and A13 show their kernel time"] if stack.with_kernels is not None else []
         if serialised := serialised_runs.get((stack.agent, stack.batch_size)):
             remedies.append(f"the serialised run {serialised} waited for each layer (A2, A13)")
+        elif remedies:
+            remedies.append("request serialised runs, which wait for each layer")
         remedy = "; ".join(remedies) or "request level system or serialised runs to see it"
         yield (
             f"{run.row.run}: launches return at once on a device, so layer times cover launching "

@@ -6,7 +6,6 @@ XSP's own runs did (CUDA_LAUNCH_BLOCKING=1); otherwise only that of the whole pr
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from mlscope.counts import many
@@ -24,7 +23,7 @@ from services.analyzer.building.kernel_sums import (
 )
 from services.analyzer.building.margins import Margin
 from services.analyzer.building.side_by_side import ambiguous_parents
-from services.analyzer.building.stacks import SERIALISED, STACK_COLUMNS, VARIANT_COLUMN
+from services.analyzer.building.stacks import STACK_COLUMNS, VARIANT_COLUMN, launch_warnings
 from services.analyzer.building.table import (
     Analysis,
     bool_column,
@@ -57,7 +56,7 @@ def gpu_and_rest(frames: Frames) -> Table:
     if traced:
         verdict = _verdict(rows, traced) if rows else no_layers(frames)
     notes = list(ambiguous_parents([stack.run for stack in traced]))
-    notes += _asynchronous_notes(traced)
+    notes += launch_warnings([stack.stack for stack in traced])
     negative = Counter(row["run"] for row in rows if row["is_negative"])
     notes += [
         f"{run}: {many(count, 'layer')} with negative non-GPU time: kernels ran on after the "
@@ -71,24 +70,6 @@ def gpu_and_rest(frames: Frames) -> Table:
         if (layered := stack.stack.layered) is not None and layered.row.level != LAYER_LEVEL
     ]
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *notes])
-
-
-def _asynchronous_notes(traced: list[TracedStack]) -> Iterator[str]:
-    """Yield a caveat for each plain run, whose difference may not be non-GPU time."""
-    serialised = {
-        (stack.stack.agent, stack.stack.batch_size): stack.run.row.run
-        for stack in traced
-        if stack.stack.variant == SERIALISED
-    }
-    for stack in traced:
-        if stack.stack.variant == SERIALISED or stack.stack.layered is None:
-            continue
-        run = serialised.get((stack.stack.agent, stack.stack.batch_size))
-        remedy = f"see the serialised run {run}" if run else "request serialised runs"
-        yield (
-            f"{stack.run.row.run}: nothing waited for launches, so a layer's latency may only "
-            f"cover its launches, not its kernels: {remedy}"
-        )
 
 
 def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:

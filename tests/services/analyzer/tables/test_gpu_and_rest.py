@@ -45,7 +45,7 @@ def test_the_serialised_runs_own_layers_and_kernels_tell_non_gpu_time() -> None:
     assert table.verdict.startswith(
         "Kernels take 80.0% of the latency of 2 layers in b, serialised"
     )
-    assert any("see the serialised run b" in caveat for caveat in table.caveats)
+    assert any("; the serialised run b waited for" in caveat for caveat in table.caveats)
 
 
 def test_runs_of_one_session_are_never_mixed_in_a_row() -> None:
@@ -99,7 +99,7 @@ def test_cold_runs_and_replays_for_counters_stay_out() -> None:
 def test_kernels_without_layers_make_no_rows() -> None:
     table = table_of(ANALYSIS, model_run(), kernel_run(*KERNELS))
     assert (table.rows, table.verdict) == ((), "No run at level framework has layers.")
-    assert not any("nothing waited for launches" in caveat for caveat in table.caveats)
+    assert not any("launches return at once" in caveat for caveat in table.caveats)
 
 
 def test_the_share_of_predict_is_of_the_run_whose_layers_are_shown() -> None:
