@@ -6,8 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlscope.tracing.clock import now_ns
 from schemas.manifest import Assets, ModelManifest
-from services.agent.predictors import OpenRequest, Predictor, predictor_named
+from services.agent.predictors import (
+    COMPUTE,
+    COPY_IN,
+    COPY_OUT,
+    OpenRequest,
+    PartsSource,
+    Predictor,
+    predictor_named,
+)
 from services.agent.predictors.page_locking import LOCKED, PAGEABLE, page_aligned
 
 
@@ -64,4 +73,22 @@ def test_arrays_that_cannot_be_locked_are_predicted_and_said() -> None:
     (answer,) = predictor.predict({"x": array}).values()
     assert np.array_equal(answer, array * 2)
     assert predictor.opened.host_memory == PAGEABLE
+    predictor.close()
+
+
+def test_the_parts_of_a_call_follow_each_other_within_it() -> None:
+    predictor = opened()
+    assert isinstance(predictor, PartsSource)
+    inputs = {"x": page_aligned((4, *SHAPE), "float32")}
+    inputs["x"][...] = 3
+    for _ in range(3):
+        began_ns = now_ns()
+        outputs, parts = predictor.predict_parts(inputs)
+        ended_ns = now_ns()
+    (answer,) = outputs.values()
+    assert np.array_equal(answer, inputs["x"] * 2)
+    assert [part.name for part in parts] == [COPY_IN, COMPUTE, COPY_OUT]
+    print([part.duration_ns for part in parts])  # noqa: T201
+    assert sum(part.duration_ns for part in parts) <= ended_ns - began_ns
+    assert min(part.duration_ns for part in parts) > 0
     predictor.close()

@@ -95,9 +95,10 @@ ANALYSIS = Analysis(
     name="copies",
     title="Copies between host and device",
     source=(
-        "Events on the device around copy in, compute and copy out, as trtexec divides a call; of "
-        "calls made before the clock, because the events take time of their own. Compute includes "
-        "gaps between launches. Trimmed means."
+        "Events on the device around copy in, compute and copy out, as trtexec divides a call; for "
+        "JAX the host's clock, with each part waited for. Of calls made before the clock, because "
+        "events and waiting take time of their own. Compute includes gaps between launches. "
+        "Trimmed means."
     ),
     columns=(
         *RUN_COLUMNS,

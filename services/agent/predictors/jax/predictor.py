@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import (
     BadOption,
@@ -24,7 +26,11 @@ from services.agent.errors import (
     PredictFailed,
 )
 from services.agent.predictors import (
+    COMPUTE,
+    COPY_IN,
+    COPY_OUT,
     MAX_BOUND,
+    CallPart,
     LayerCapture,
     Opened,
     OpenRequest,
@@ -75,7 +81,8 @@ def open_model(request: OpenRequest) -> "JaxPredictor":
         program = (
             exported_program(request) if exported else built_program(request, options.precision)
         )
-        predictor = JaxPredictor(request, options, program, device)
+        kind = GpuPredictor if device.platform == "gpu" else JaxPredictor
+        predictor = kind(request, options, program, device)
     opening.mark_loaded()
     predictor.settle(opening.run_first(predictor, predictor.filled))
     return predictor
@@ -153,30 +160,36 @@ class JaxPredictor:
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         with PREDICTING:
-            for name, (shape, dtype) in self._expected.items():
-                array = inputs.get(name)
-                if array is None:
-                    raise PredictFailed(f"input {name} is missing")
-                if array.shape != shape or array.dtype != dtype:
-                    raise PredictFailed(
-                        f"input {name} is {array.dtype}{list(array.shape)}, "
-                        f"but the model was opened for {dtype}{list(shape)}"
-                    )
-            arrays = [inputs[name] for name in self._expected]
-            if self._locks is not None and id(inputs) not in self._bound:
-                self._lock(inputs)
+            arrays = self._arrays_of(inputs)
             with self._device_context():
                 answer = self._call(self._parameters, *arrays)
-            if self._names is None:
-                paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(answer)[0]]
-                own_names = [path_name(path) or "0" for path in paths]
-                self._names = names_for(own_names, self._request.model.outputs)
-            if isinstance(answer, jax.Array):
-                return {self._names[0]: self._fetched(answer)}
-            leaves = jax.tree_util.tree_leaves(answer)
-            return {
-                name: self._fetched(leaf) for name, leaf in zip(self._names, leaves, strict=True)
-            }
+            return self._outputs_of(answer)
+
+    def _arrays_of(self, inputs: Tensors) -> list[Any]:
+        """Return a batch's arrays in the program's order, page-locked if they can be."""
+        for name, (shape, dtype) in self._expected.items():
+            array = inputs.get(name)
+            if array is None:
+                raise PredictFailed(f"input {name} is missing")
+            if array.shape != shape or array.dtype != dtype:
+                raise PredictFailed(
+                    f"input {name} is {array.dtype}{list(array.shape)}, "
+                    f"but the model was opened for {dtype}{list(shape)}"
+                )
+        if self._locks is not None and id(inputs) not in self._bound:
+            self._lock(inputs)
+        return [inputs[name] for name in self._expected]
+
+    def _outputs_of(self, answer: Any) -> Tensors:
+        """Return the arrays of a program's `answer` in the host's memory, by name."""
+        if self._names is None:
+            paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(answer)[0]]
+            own_names = [path_name(path) or "0" for path in paths]
+            self._names = names_for(own_names, self._request.model.outputs)
+        if isinstance(answer, jax.Array):
+            return {self._names[0]: self._fetched(answer)}
+        leaves = jax.tree_util.tree_leaves(answer)
+        return {name: self._fetched(leaf) for name, leaf in zip(self._names, leaves, strict=True)}
 
     def _lock(self, inputs: Tensors) -> None:
         """Page-lock the arrays of a batch, in place of the oldest's where there are too many."""
@@ -252,6 +265,30 @@ class JaxPredictor:
         if self._device.platform != "gpu" or precision != "float32":
             return precision
         return _GPU_PRECISIONS.get(self._options.matmul_precision, precision)
+
+
+class GpuPredictor(JaxPredictor):
+    """An opened JAX model on a GPU."""
+
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs for one batch, and when the call's parts ran. Raises PredictFailed.
+
+        Each part is waited for before the next one begins, by the host's clock.
+        """
+        with PREDICTING:
+            arrays = self._arrays_of(inputs)
+            ends_ns = [now_ns()]
+            with self._device_context():
+                # On no named device: arrays bound to one would be compiled for anew.
+                held = jax.block_until_ready(jax.device_put(arrays))
+                ends_ns.append(now_ns())
+                answer = jax.block_until_ready(self._call(self._parameters, *held))
+                ends_ns.append(now_ns())
+            outputs = self._outputs_of(answer)
+            ends_ns.append(now_ns())
+        names = COPY_IN, COMPUTE, COPY_OUT
+        parts = zip(names, pairwise(ends_ns), strict=True)
+        return outputs, [CallPart(name, start, end - start) for name, (start, end) in parts]
 
 
 def _set_up_device(options: Options) -> Any:

@@ -3,7 +3,9 @@
 import gc
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,23 @@ pytest.importorskip("jax")
 
 import jax
 import jax.export
+import jax.monitoring
 
+from mlscope.tracing.clock import now_ns
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
-from services.agent.predictors import OpenRequest, Predictor, predictor_named
+from services.agent.predictors import (
+    COMPUTE,
+    COPY_IN,
+    COPY_OUT,
+    OpenRequest,
+    PartsSource,
+    Predictor,
+    predictor_named,
+)
 from services.agent.predictors.jax import predictor as jax_predictor
-from services.agent.predictors.jax.predictor import open_model
+from services.agent.predictors.jax.predictor import GpuPredictor, open_model
+from services.agent.predictors.page_locking import LOCKED, PAGEABLE, PageLocks, page_aligned
 from tests.services.agent.predictors import jax_nets
 
 # XLA's pool is the process's: one process has all tests of JAX.
@@ -230,3 +243,72 @@ def test_closing_frees_the_parameters() -> None:
     predictor.close()
     gc.collect()
     assert kernel() is None
+
+
+class AGpu:
+    """A device of JAX that says it is a GPU."""
+
+    platform = "gpu"
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuPredictor]:
+    """Open a model on the CPU, which says it is a GPU; CUDA locks pages there."""
+    locked: dict[int, int] = {}
+    locks = PageLocks(locked.__setitem__, locked.__delitem__)
+    monkeypatch.setattr(jax_predictor, "cuda_page_locks", lambda: locks)
+    set_up, put = jax_predictor._set_up_device, jax.device_put
+    monkeypatch.setattr(jax_predictor, "_set_up_device", lambda options: AGpu(set_up(options)))
+    monkeypatch.setattr(jax_predictor, "SingleDeviceSharding", lambda *_, **__: None)
+    monkeypatch.setattr(jax, "default_device", lambda _: nullcontext())
+
+    def put_there(value: Any, to: Any = None) -> Any:
+        return put(value, getattr(to, "_device", to))
+
+    monkeypatch.setattr(jax, "device_put", put_there)
+    predictor = open_model(request())
+    assert isinstance(predictor, GpuPredictor)
+    yield predictor
+    predictor.close()
+    assert locked == {}
+
+
+def test_on_a_gpu_the_memory_of_arrays_is_declared(on_gpu: GpuPredictor) -> None:
+    opened = on_gpu.opened
+    assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", PAGEABLE, PAGEABLE)
+    on_gpu.predict({"x": page_aligned((2, 6), "float32")})
+    assert (on_gpu.opened.host_memory, on_gpu.opened.memory_reason) == (LOCKED, "")
+    on_gpu.predict(batch())
+    assert on_gpu.opened.host_memory == PAGEABLE
+    assert "shares its pages" in on_gpu.opened.memory_reason
+
+
+def test_the_parts_of_a_call_follow_each_other_within_it(on_gpu: GpuPredictor) -> None:
+    inputs = {"x": page_aligned((2, 6), "float32")}
+    inputs["x"][...] = batch()["x"]
+    on_gpu.predict(inputs)
+    began_ns = now_ns()
+    events: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
+    outputs, parts = on_gpu.predict_parts(inputs)
+    jax.monitoring.clear_event_listeners()
+    assert events == [], "it is compiled anew"
+    assert np.allclose(outputs["scores"], plain(inputs), atol=1e-5)
+    assert [part.name for part in parts] == [COPY_IN, COMPUTE, COPY_OUT]
+    assert parts[0].start_ns >= began_ns
+    for part, later in pairwise(parts):
+        assert part.start_ns + part.duration_ns == later.start_ns
+    assert parts[-1].start_ns + parts[-1].duration_ns <= now_ns()
+    with pytest.raises(PredictFailed, match="is missing"):
+        on_gpu.predict_parts({})
+
+
+def test_on_a_cpu_nothing_is_copied(opened: Predictor) -> None:
+    assert not isinstance(opened, PartsSource)
+    assert (opened.opened.host_memory, opened.opened.output_memory) == ("", "")
