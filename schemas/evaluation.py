@@ -105,7 +105,10 @@ class MeasuredRun(Message):
 
 
 class EvaluationMeasured(Fact):
-    """Every run has ended and is stored; the analyzer may start."""
+    """Every run has ended and is stored; the analyzer may start.
+
+    After a cancellation it names the complete runs alone.
+    """
 
     entity = "evaluation"
     happened = "measured"
@@ -114,7 +117,7 @@ class EvaluationMeasured(Fact):
 
 
 class EvaluationAnalyzed(Fact):
-    """The evaluation succeeded: its tables are stored."""
+    """The evaluation's tables are stored: it succeeded, or was cancelled with complete runs."""
 
     entity = "evaluation"
     happened = "analyzed"

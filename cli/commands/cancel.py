@@ -5,11 +5,13 @@ import sys
 
 from cli import exits
 from cli.inputs.connection import client_of
+from cli.printing.results import note_complete_runs
 
 
 async def cancel(arguments: argparse.Namespace) -> int:
-    """Cancel an evaluation now; completed measurements are kept."""
+    """Cancel an evaluation now; its complete runs are analyzed."""
     async with client_of(arguments) as client:
         await client.cancel(arguments.evaluation, arguments.reason)
-    print(f"{arguments.evaluation} cancelled", file=sys.stderr)
+        print(f"{arguments.evaluation} cancelled", file=sys.stderr)
+        await note_complete_runs(client, arguments.evaluation)
     return exits.OK

@@ -13,6 +13,7 @@ from cli.printing.progress import LatestReadings, ProgressLine
 from cli.printing.results import (
     caveats_of,
     exit_code_of,
+    note_complete_runs,
     print_failure,
     print_note,
     print_run_notes,
@@ -64,6 +65,7 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
             )
             try:
                 await client.cancel(running, "interrupted at the terminal")
+                await note_complete_runs(client, running)
             except ClientError as error:
                 print(f"not cancelled: {error}", file=sys.stderr)
             for line_text in latest.lines(running):

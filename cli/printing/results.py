@@ -1,5 +1,6 @@
 """Results of an evaluation: tables with their caveats, failures, and the exit code."""
 
+import contextlib
 import re
 import sys
 from collections.abc import Sequence
@@ -7,8 +8,10 @@ from typing import Any
 
 from cli import exits
 from cli.printing.output import Rows, width_of, write_json, write_rows
-from mlscope.client import AsyncEvaluation, ResultTables
+from mlscope.client import AsyncClient, AsyncEvaluation, ResultTables
 from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines, parted_caveats
+from mlscope.client.errors import ClientError
+from mlscope.counts import many
 from mlscope.layout import wrapped
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
@@ -130,6 +133,24 @@ def print_failure(status: EvaluationStatus) -> None:
     cause = status.cause or "no cause given"
     refusals = (f"  {refusal.agent}: {refusal.reason}" for refusal in status.refusals)
     print(f"{status.evaluation} {status.state}: {cause}", *refusals, sep="\n", file=sys.stderr)
+    _print_complete_runs(status)
+
+
+async def note_complete_runs(client: AsyncClient, evaluation: str) -> None:
+    """Print on stderr how many runs of an `evaluation` that was just cancelled are analyzed.
+
+    Nothing is printed if none is complete, or if the cluster of the `client` does not answer.
+    """
+    with contextlib.suppress(ClientError):
+        _print_complete_runs(await client.status(evaluation))
+
+
+def _print_complete_runs(status: EvaluationStatus) -> None:
+    complete = sum(run.outcome == "completed" for run in status.runs)
+    if status.state == "cancelled" and complete:
+        command = f"mlscope analyze {status.evaluation}"
+        count = f"{complete} of {many(len(status.runs), 'run')}"
+        print(f"{count} complete, and analyzed: {command}", file=sys.stderr)
 
 
 def caveats_of(tables: ResultTables) -> list[str]:

@@ -2,7 +2,7 @@
 
 A fact that is folded a second time changes nothing, so a watcher may fold facts that the status it
 began with contains already. An evaluation that has ended changes only in its runs' row counts:
-rows may still be on their way when it is cancelled.
+rows may still be on their way when it is cancelled. A cancelled one may get tables as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -89,7 +89,7 @@ def evolve(record: E, fact: Fact) -> E:
 
     Facts of kinds that no record depends on change nothing.
     """
-    steps = _COUNT_STEPS if record.is_ended else _STEPS
+    steps = _STEPS_AFTER_END if record.is_ended else _STEPS
     step = steps.get(type(fact))
     if step is None or not (record.is_known or isinstance(fact, EvaluationRequested)):
         return record
@@ -190,7 +190,10 @@ def measure_evaluation(record: E, _: EvaluationMeasured) -> E:
 
 
 def analyze_evaluation(record: E, fact: EvaluationAnalyzed) -> E:
-    """Return the record that has tables."""
+    """Return the record that has tables; a cancelled one stays cancelled."""
+    if record.is_ended:
+        is_new = record.state == "cancelled" and record.tables != fact.tables
+        return replace(record, tables=fact.tables, headlines=fact.headlines) if is_new else record
     return replace(record, state="analyzed", tables=fact.tables, headlines=fact.headlines)
 
 
@@ -227,8 +230,8 @@ _STEPS: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(
 REPORTS: tuple[type[Fact], ...] = (RunCompleted, RunFailed, RunRecorded, RunIncomplete)
 """Facts that count a run's rows, also after its evaluation has ended."""
 
-_COUNT_STEPS: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(
-    dict.fromkeys(REPORTS, _of_run(count_rows))
+_STEPS_AFTER_END: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(
+    {**dict.fromkeys(REPORTS, _of_run(count_rows)), EvaluationAnalyzed: analyze_evaluation}
 )
 
 FOLDED: frozenset[type[Fact]] = frozenset(_STEPS)

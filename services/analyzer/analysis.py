@@ -13,7 +13,7 @@ from mlscope.counts import many, verb
 from mlscope.image_geometry import geometry_steps_of
 from schemas.analysis import Headline, Table
 from schemas.batch import SpanKind
-from schemas.evaluation import EvaluationPlanned
+from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
 from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.message import Fact
 from schemas.plan import Subject
@@ -150,6 +150,19 @@ def model_of(facts: Iterable[Fact]) -> ModelManifest | None:
     """Return the manifest that an evaluation planned; None before it is planned."""
     subject = _subject_of(facts)
     return subject.model if subject else None
+
+
+def cancellation_caveats(measured: EvaluationMeasured, facts: Iterable[Fact]) -> Iterator[str]:
+    """Yield how many runs of a cancelled evaluation are analyzed, if it had more.
+
+    `measured` names those, `facts` are the evaluation's decisions.
+    """
+    facts = tuple(facts)
+    plans = [fact.plan for fact in facts if isinstance(fact, EvaluationPlanned)]
+    planned = sum(len(session.runs) for session in plans[-1].sessions) if plans else 0
+    is_cancelled = any(isinstance(fact, EvaluationCancelled) for fact in facts)
+    if is_cancelled and len(measured.runs) < planned:
+        yield f"cancelled: {len(measured.runs)} of {planned} runs are complete, and only they count"
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

@@ -24,7 +24,14 @@ from schemas.message import Command, Fact, derived_id
 from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
 from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow
-from services.analyzer.analysis import Analyzed, analyze, model_of, samples_of, scoring_context_of
+from services.analyzer.analysis import (
+    Analyzed,
+    analyze,
+    cancellation_caveats,
+    model_of,
+    samples_of,
+    scoring_context_of,
+)
 from services.analyzer.answering.explorations import Explorations
 from services.analyzer.answering.predictions import Questions
 from services.analyzer.answering.refusals import answer_or_refusal, no_tables
@@ -149,7 +156,10 @@ class Analyzer:
         """
         frames = await until_available(self._work.read, measured.evaluation, measured.runs)
         context = scoring_context_of(facts)
-        frames = replace(frames, samples=samples_of(facts), scoring_context=context)
+        caveats = (*frames.caveats, *cancellation_caveats(measured, facts))
+        frames = replace(
+            frames, samples=samples_of(facts), scoring_context=context, caveats=caveats
+        )
         analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
         await until_available(self._work.write, measured.evaluation, analyzed)
         return analyzed

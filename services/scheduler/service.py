@@ -218,6 +218,9 @@ class Scheduler:
             if evaluation not in self._closed:
                 # The instance that ended it may have died before its agents were told.
                 self.carry_out_effects(await self.log.current(evaluation))
+            status = self.index.ended[evaluation]
+            if status.state == "cancelled" and not status.tables:
+                await self.log.settle(evaluation, self._decide)
             return
         agents = self.index.agents_of(evaluation)
         lock = self._locks.setdefault(evaluation, asyncio.Lock())

@@ -4,6 +4,8 @@
 them again. The caller asks again until it returns none. Commands to agents are in `effects`.
 """
 
+from dataclasses import replace
+
 from schemas.evaluation import (
     NO_AGENT_FITS,
     NO_AGENT_KNOWN,
@@ -38,6 +40,8 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     `fleet` is the agents and limits as they are known now, `now_ns` is epoch nanoseconds. Planning
     may make loads, which takes seconds: see `is_slow`.
     """
+    if state.state == "cancelled" and state.analyzed and not state.tables:
+        return [_analyzed(state, state.analyzed)]
     if not state.is_known or state.is_ended:
         return []
     if state.plan is None:
@@ -60,7 +64,8 @@ def is_slow(state: EvaluationState) -> bool:
 def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -> list[Fact]:
     """Return the facts that end an evaluation in `state` on request.
 
-    `reason` is why, `cancelled_by` the person who cancels it, '' for the cluster's user.
+    Its complete runs count as measured, so that the analyzer computes tables of them. `reason` is
+    why, `cancelled_by` the person who cancels it, '' for the cluster's user.
     """
     cause = f"cancelled: {reason}" if reason else "cancelled"
     interruptions: list[Fact] = [
@@ -71,7 +76,16 @@ def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -
     cancelled = EvaluationCancelled(
         evaluation=state.evaluation, reason=reason, cancelled_by=cancelled_by
     )
-    return [*interruptions, cancelled]
+    # The analyzer waits for rows that their agents announced and that are not stored yet.
+    complete = tuple(
+        measured_run(replace(run, stored=run.stored or run.announced), "")
+        for run in state.runs.values()
+        if run.outcome == "completed"
+    )
+    if not complete or state.state == "measured":
+        return [*interruptions, cancelled]
+    measured = EvaluationMeasured(evaluation=state.evaluation, runs=complete)
+    return [*interruptions, cancelled, measured]
 
 
 def _plan_or_postpone(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
@@ -101,18 +115,17 @@ def _end_of_analysis(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[
         cause = f"analysis failed: {state.analysis_failed}"
         return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
     if state.analyzed is not None:
-        return [
-            EvaluationAnalyzed(
-                evaluation=state.evaluation,
-                tables=state.analyzed,
-                headlines=state.found_headlines,
-            )
-        ]
+        return [_analyzed(state, state.analyzed)]
     wait_s = fleet.limits.analysis_wait_s
     if now_ns >= state.measured_ns + int(wait_s * S_NS):
         cause = f"analysis failed: the analyzer did not report for {wait_s:g} s"
         return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
     return []
+
+
+def _analyzed(state: EvaluationState, tables: tuple[str, ...]) -> EvaluationAnalyzed:
+    headlines = state.found_headlines
+    return EvaluationAnalyzed(evaluation=state.evaluation, tables=tables, headlines=headlines)
 
 
 def _measured(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:

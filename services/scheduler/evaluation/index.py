@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mlscope.bus.records import Recorded
 from mlscope.evaluation.status import status_of
-from schemas.evaluation import EvaluationRequested
+from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
 from schemas.people import THE_USER, Asker
 from schemas.request import ListEvaluations
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
@@ -73,6 +73,8 @@ class EvaluationIndex:
         name = str(getattr(recorded.fact, "evaluation", ""))
         before = self.open.get(name)
         if before is None:
+            if isinstance(recorded.fact, EvaluationAnalyzed):
+                self._complete_cancelled(name, recorded.fact)
             if name in self.ended or not isinstance(recorded.fact, EvaluationRequested):
                 return None
             before = EvaluationState()
@@ -97,6 +99,13 @@ class EvaluationIndex:
             self.open[name] = after
         self._count_loads(name, after)
         return after
+
+    def _complete_cancelled(self, name: str, fact: EvaluationAnalyzed) -> None:
+        """Take the tables of a cancelled evaluation's complete runs into its summary."""
+        status = self.ended.get(name)
+        if status is not None and status.state == "cancelled":
+            changes = {"tables": fact.tables, "headlines": fact.headlines}
+            self.ended[name] = status.model_copy(update=changes)
 
     def follow(self, recorded: Recorded) -> None:
         """Fold a fact that comes in the log's own order."""

@@ -13,6 +13,7 @@ from mlscope.evaluation.fold import ENDED, FOLDED, REPORTS, EvaluationRecord
 from mlscope.evaluation.fold import evolve as evolve_record
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Headline
 from schemas.evaluation import (
+    EvaluationAnalyzed,
     EvaluationMeasured,
     EvaluationPlanned,
     EvaluationPostponed,
@@ -31,6 +32,14 @@ __all__ = ["ENDED", "EvaluationState", "Run", "end_of", "evolve", "fold"]
 
 SCHEDULED: frozenset[type[Fact]] = FOLDED | {RunReady, RunIssued, AnalysisCompleted, AnalysisFailed}
 """The kinds of facts that a state depends on."""
+
+_AFTER_CANCELLATION: tuple[type[Fact], ...] = (
+    *REPORTS,
+    EvaluationMeasured,
+    AnalysisCompleted,
+    EvaluationAnalyzed,
+)
+"""Kinds of facts about the analysis of a cancelled evaluation's complete runs."""
 
 _RunFact = (
     RunStarted
@@ -74,7 +83,9 @@ def evolve(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     """Return the state after a fact of this evaluation; facts come in the log's order."""
     fact = recorded.fact
     is_expected = state.is_known or isinstance(fact, EvaluationRequested)
-    kinds = REPORTS if state.is_ended else tuple(SCHEDULED)
+    kinds = tuple(SCHEDULED)
+    if state.is_ended:
+        kinds = _AFTER_CANCELLATION if state.state == "cancelled" else REPORTS
     if recorded.sequence <= state.sequence or not is_expected or not isinstance(fact, kinds):
         return state
     after = _schedule(state, evolve_record(state, fact), recorded)
@@ -120,7 +131,7 @@ def _schedule(
             return replace(after, plan=fact.plan, planned_ns=planned_ns, runs=runs)
         case EvaluationMeasured() if after is not before:
             return replace(after, measured_ns=time_ns)
-        case AnalysisCompleted() if before.state == "measured":
+        case AnalysisCompleted() if before.state in ("measured", "cancelled"):
             return replace(after, analyzed=fact.tables, found_headlines=fact.headlines)
         case AnalysisFailed() if before.state == "measured":
             return replace(after, analysis_failed=fact.cause)

@@ -90,6 +90,16 @@ def test_why_there_is_no_result_is_printed_with_the_reason_of_each_agent(
     assert capsys.readouterr().err.splitlines() == lines
 
 
+def test_a_cancelled_evaluation_names_the_command_for_its_complete_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cancelled = status(outcome="completed").model_copy(update={"state": "cancelled"})
+    print_failure(cancelled)
+    assert f"2 of 2 runs complete, and analyzed: mlscope analyze {E}" in capsys.readouterr().err
+    print_failure(cancelled.model_copy(update={"runs": ()}))
+    assert "analyze" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("update", "verdict"),
     [

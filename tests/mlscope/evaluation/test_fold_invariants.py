@@ -1,5 +1,6 @@
 """What holds of an evaluation's record after any facts in any order, also of strangers."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -96,6 +97,8 @@ def test_an_ended_evaluation_changes_only_in_its_row_counts(story: list[Fact], f
     record = fold([*story, EvaluationCancelled(evaluation=E)])
     after = evolve(record, fact)
     assert record.is_ended
+    # The tables of its complete runs come later.
+    after = replace(after, tables=record.tables, headlines=record.headlines)
     assert _without_counts(after) == _without_counts(record)
 
 

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from schemas.evaluation import EvaluationPlanned
+from schemas.evaluation import (
+    EvaluationCancelled,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    MeasuredRun,
+)
 from schemas.manifest import (
     Assets,
     DatasetManifest,
@@ -19,6 +24,7 @@ from schemas.manifest import Sample as ManifestSample
 from services.analyzer import analysis
 from services.analyzer.analysis import (
     analyze,
+    cancellation_caveats,
     digest_of,
     samples_of,
     scoring_context_of,
@@ -150,3 +156,15 @@ def test_samples_are_named_by_their_files_and_labels() -> None:
     facts = [a_request(), planned, EvaluationPlanned(evaluation="e1", plan=plan)]
     assert samples_of(facts) == (Sample("cat.jpg", ("cat",), "photos/cat.jpg"),)
     assert samples_of([a_request()]) == ()
+
+
+def test_a_cancelled_evaluation_says_how_many_runs_are_complete() -> None:
+    plan = a_plan().plan
+    runs = [run.run for session in plan.sessions for run in session.runs]
+    ends = tuple(MeasuredRun(run=run, attempt=1, end="completed", agent="a1") for run in runs)
+    facts = [EvaluationPlanned(evaluation="e1", plan=plan), EvaluationCancelled(evaluation="e1")]
+    measured = EvaluationMeasured(evaluation="e1", runs=ends[:-1])
+    (caveat,) = cancellation_caveats(measured, facts)
+    assert caveat.startswith(f"cancelled: {len(runs) - 1} of {len(runs)} runs are complete")
+    assert not [*cancellation_caveats(measured, facts[:1])]
+    assert not [*cancellation_caveats(EvaluationMeasured(evaluation="e1", runs=ends), facts)]

@@ -11,7 +11,9 @@ import pytest
 
 from mlscope.load import LoadError, scenario_named
 from mlscope.load.scenarios import Scenario
+from schemas.evaluation import EvaluationMeasured
 from schemas.request import Accepted, Refused
+from schemas.subjects import decisions_of
 from services.scheduler.evaluation.index import digest_of_log
 from services.scheduler.placement.fleet import Limits
 from services.scheduler.service import limits_of
@@ -203,6 +205,30 @@ async def test_cancelling_stops_the_run_and_keeps_what_was_said(world: World) ->
     assert again.repeated
     assert agent.stops == [("b1-online-model", 1)]
     assert agent.closes == ["b1"]
+
+
+async def test_the_complete_runs_of_a_cancelled_evaluation_are_analyzed(world: World) -> None:
+    async with scheduling(world):
+        agent = await world.an_agent(script=scripted("complete", "hang"))
+        evaluation = await world.evaluate(a_request(scenarios=["online", "batched"]))
+        await settled(agent, 2)
+        await world.cancel(evaluation)
+        status = await world.analyzed(evaluation)
+    log = await world.client.read(decisions_of(evaluation))
+    (measured,) = [each.fact for each in log if isinstance(each.fact, EvaluationMeasured)]
+    assert [(run.run, run.end, run.queries) for run in measured.runs] == [
+        ("b1-online-model", "completed", 5)
+    ]
+    assert (status.state, status.tables) == ("cancelled", ("latency",))
+
+
+async def test_a_cancelled_evaluation_without_a_complete_run_is_not_analyzed(world: World) -> None:
+    async with scheduling(world):
+        agent = await world.an_agent(script=hangs)
+        evaluation = await world.evaluate(a_request())
+        await settled(agent, 1)
+        await world.cancel(evaluation)
+    assert "measured" not in await world.decisions(evaluation)
 
 
 async def test_an_ended_evaluation_cannot_be_cancelled(world: World) -> None:

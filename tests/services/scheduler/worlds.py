@@ -12,7 +12,13 @@ from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import decode_body, encode_body, parse, unpack
 from schemas.message import Command, Message
-from schemas.request import Accepted, Cancel, Evaluate, Refused, ShowEvaluation
+from schemas.request import (
+    Accepted,
+    Cancel,
+    Evaluate,
+    Refused,
+    ShowEvaluation,
+)
 from schemas.status import EvaluationStatus
 from schemas.subjects import command_subject, decisions_of
 from services.scheduler.placement.fleet import Limits
@@ -79,6 +85,14 @@ class World:
                 return status
             await asyncio.sleep(0.02)
         raise AssertionError(f"not {states}: {status}")
+
+    async def analyzed(self, evaluation: str) -> EvaluationStatus:
+        """Return the status once it has tables."""
+        for _ in range(1500):
+            if (status := await self.status(evaluation)).tables:
+                return status
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"no tables: {status}")
 
     async def decisions(self, evaluation: str) -> list[str]:
         """Return the decisions of an evaluation by name, in order."""

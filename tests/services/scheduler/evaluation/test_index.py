@@ -6,6 +6,7 @@ import pytest
 
 from mlscope.bus.records import Recorded
 from schemas.evaluation import (
+    EvaluationAnalyzed,
     EvaluationCancelled,
     EvaluationPlanned,
     EvaluationRequested,
@@ -109,6 +110,14 @@ def test_lists_go_by_request_time_and_show_states_as_they_are(log: Log) -> None:
         each.address for each in log.board.listed(ListEvaluations(model="other")).evaluations
     ] == ["http://here/e2"]
     assert log.board.listed(ListEvaluations(model="tiny", state="running")).total == 0
+
+
+def test_a_cancelled_one_is_listed_with_the_tables_of_its_complete_runs(log: Log) -> None:
+    log.request("e1", at_ns=1)
+    log.cancel("e1")
+    log.say(EvaluationAnalyzed(evaluation="e1", tables=("latency",)))
+    (listed,) = log.board.listed(ListEvaluations()).evaluations
+    assert (listed.state, listed.tables) == ("cancelled", ("latency",))
 
 
 def test_ended_ones_beyond_the_bound_leave_the_lists(log: Log) -> None:
