@@ -5,9 +5,11 @@ needs no connection pool, and an agent on a borrowed machine needs no further pa
 certificates come from the environment as usual.
 """
 
+import errno
 import http.client
 import logging
 import math
+import socket
 import time
 import urllib.request
 from collections.abc import Mapping
@@ -26,6 +28,7 @@ from mlscope.assets.resuming import Origin, Plan, origin_of, plan, request_heade
 _log = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 18
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
+_NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
 _ABSENT = (401, 403, 404, 410, 451)
 
 
@@ -49,10 +52,13 @@ class NotModified(Exception):
 
 
 class _Interrupted(Exception):
-    """A try ended early, for a reason; another try may continue after `wait_s`."""
+    """A try ended early, for a reason; another try may continue after `wait_s`.
 
-    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
-        self.reason, self.wait_s = reason, wait_s
+    `is_unreachable`: there is no way to the host, so that further tries hardly find one.
+    """
+
+    def __init__(self, reason: str, wait_s: float = 0.0, *, is_unreachable: bool = False) -> None:
+        self.reason, self.wait_s, self.is_unreachable = reason, wait_s, is_unreachable
         super().__init__(reason)
 
 
@@ -130,7 +136,8 @@ class Web:
                 raise DownloadFailed(remote.address, late, partial.size_bytes, tries) from end
             except _Interrupted as end:
                 idle = 0 if partial.size_bytes - before > retries.least_bytes else idle + 1
-                if idle >= retries.tries or tries >= retries.max_tries:
+                most_idle = min(2, retries.tries) if end.is_unreachable else retries.tries
+                if idle >= most_idle or tries >= retries.max_tries:
                     size_bytes = partial.size_bytes
                     raise DownloadFailed(remote.address, end.reason, size_bytes, tries) from end
                 _log.info("%s: %s, trying again", remote.address, end.reason)
@@ -169,8 +176,12 @@ class Web:
                 if planned is not Plan.COMPLETE:
                     self._copy(answer, partial, now.size_bytes, progress)
         except (http.client.HTTPException, OSError) as error:
-            reason = getattr(error, "reason", None)
-            raise _Interrupted(str(reason or error) or type(error).__name__) from error
+            reason = getattr(error, "reason", None) or error
+            no_way = isinstance(reason, socket.gaierror) or (
+                isinstance(reason, OSError) and reason.errno in _NO_ROUTE
+            )
+            text = str(reason) or type(error).__name__
+            raise _Interrupted(text, is_unreachable=no_way) from error
         if now.size_bytes not in (None, partial.size_bytes):
             raise _Interrupted(f"cut after {partial.size_bytes} of {now.size_bytes} bytes")
         return now

@@ -1,8 +1,11 @@
 """Downloads against a real server that cuts, lies, redirects and changes its files."""
 
+import errno
 import hashlib
 import io
+import re
 import secrets
+import socket
 import urllib.request
 from http.client import HTTPMessage
 from pathlib import Path
@@ -262,6 +265,30 @@ def test_a_commit_of_a_hub_is_asked_for_once(site: Site, assets: Assets) -> None
 def test_without_a_hub_the_setting_is_named(cache: Cache, root: Path) -> None:
     with pytest.raises(HubUnset, match="set MLSCOPE_HUB_URL"):
         Assets(cache, root).fetch(HubSource("o/r", "main", "m"))
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), 2),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), 2),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), 3),
+    ],
+)
+def test_a_host_without_a_way_to_it_is_given_up_sooner(
+    error: OSError, tries: int, assets: Assets, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = site.put("/m", BODY)
+    dials: list[object] = []
+
+    def fails(*place: object, **_: object) -> None:
+        dials.append(place)
+        raise error
+
+    monkeypatch.setattr("mlscope.assets.dialing._resolved", fails)
+    with pytest.raises(DownloadFailed, match=re.escape(error.strerror or "")):
+        assets.fetch(HttpSource(address), SUM)
+    assert len(dials) == tries
 
 
 def test_what_is_known_is_not_sent_again(site: Site, cache: Cache, options: FetchOptions) -> None:
