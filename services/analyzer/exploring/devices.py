@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from mlscope.manifests.device_names import is_gpu
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, ranked
@@ -27,7 +28,9 @@ def devices(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     """Return each model measured on both: the highest throughput of a GPU over that of a CPU."""
     by_model: dict[str, dict[bool, list[Cells]]] = defaultdict(lambda: {True: [], False: []})
     for row in closed_loops(rows):
-        by_model[row["model"]][row["device"] == _CPU].append(row)
+        device = row["device"]
+        if device == _CPU or is_gpu(device):
+            by_model[row["model"]][device == _CPU].append(row)
     cells = []
     for model, groups in by_model.items():
         on_cpu, on_gpu = fastest_of(groups[True]), fastest_of(groups[False])

@@ -297,6 +297,13 @@ def test_the_model_that_gains_most_on_a_gpu_is_named() -> None:
     assert table.verdict.startswith("b gains the most: 9.00 (")
 
 
+def test_a_device_that_is_no_gpu_is_not_compared_as_one() -> None:
+    others = [a_load("a", rate=900, device=name, evaluation="e2") for name in ("fpga", "remote")]
+    table = table_of(DEVICES, a_load("a", rate=100), *others)
+    assert not table.rows
+    assert table.verdict.startswith("No model was measured on a CPU and on a GPU")
+
+
 def test_of_one_system_and_batch_size_the_highest_throughput_counts() -> None:
     loads = [
         a_load("few", rate=999),
