@@ -60,6 +60,39 @@ class Parser(argparse.ArgumentParser):
         finally:
             self._is_intermixing = False
 
+    def completions(self, words: Sequence[str]) -> tuple[list[str], str]:
+        """Return what the last of `words` may become, and the metavar of the argument it is.
+
+        The words that fit are commands, options or choices; for a value without choices there are
+        none, and the metavar says what it is. A shell may part `--option=value` at the sign.
+        """
+        *before, current = words or [""]
+        action: argparse.Action | None = None
+        arguments = [action for action in self._actions if not action.option_strings]
+        for place, word in enumerate(before):
+            if action is not None and action.option_strings:
+                action = action if word == "=" else None
+            elif word.startswith("-"):
+                option = self._option_string_actions.get(word)
+                action = option if option is not None and option.nargs != 0 else None
+            elif arguments:
+                argument = arguments[0]
+                if isinstance(argument.choices, dict):
+                    parser = argument.choices.get(word)
+                    rest = words[place + 1 :]
+                    return parser.completions(rest) if isinstance(parser, Parser) else ([], "")
+                arguments = arguments if argument.nargs in ("*", "+") else arguments[1:]
+        current = "" if current == "=" else current
+        if action is None and current.startswith("-"):
+            options = self._option_string_actions
+            return [name for name in options if name.startswith(max(current, "--"))], ""
+        action = action or next(iter(arguments), None)
+        if action is None:
+            return [], ""
+        choices = [str(choice) for choice in action.choices or ()]
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
+        return [choice for choice in choices if choice.startswith(current)], metavar
+
     def error(self, message: str) -> NoReturn:
         """Print the error and end with the exit code for wrong usage."""
         invalid = _INVALID_CHOICE.fullmatch(message)

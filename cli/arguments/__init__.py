@@ -13,7 +13,7 @@ from cli.arguments.operating import (
     add_services,
 )
 from cli.arguments.publishing import add_assets, add_manifest
-from cli.arguments.reading import add_listing, add_reading
+from cli.arguments.reading import add_completion, add_listing, add_reading
 from cli.cluster.commands import add_commands
 from cli.parser import Parser, add_described
 
@@ -46,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_people(commands)
     add_keeping(commands)
     add_keys(commands)
+    add_completion(commands)
     topics = ", ".join(_TOPICS)
     help_parser = add_described(commands, "help", f"explain a command or a topic: {topics}")
     help_parser.add_argument(

@@ -1,4 +1,6 @@
-"""Commands that read results: ls, show, tables, analyze, watch; and cancel."""
+"""Commands that read results: ls, show, tables, analyze, watch; cancel and completion."""
+
+import argparse
 
 from cli.arguments.parts import ID_HELP, add_command, add_connection, add_machine, add_output
 from cli.parser import Parsers
@@ -136,3 +138,21 @@ def add_reading(commands: Parsers) -> None:
         add_output(parser)
     for parser in (show, tables, analyze, watch, cancel, page, top):
         add_connection(parser)
+
+
+def add_completion(commands: Parsers) -> None:
+    """Add `completion`."""
+    completion = add_command(commands, "completion", "print a script that completes words by Tab")
+    completion.add_argument(
+        "shell",
+        choices=("bash", "zsh", "fish", "words"),
+        metavar="SHELL",
+        help="bash, zsh or fish; `words` is what their scripts call",
+    )
+    completion.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="WORD",
+        help="with `words`: what was typed behind `mlscope`, after `--`",
+    )
+    add_connection(completion)
