@@ -4,6 +4,7 @@
     trees/ab/cdef…     the content of the archive with this sha256
     partial/<key>      a download in progress, also its lock; `.json` records its origin
     index/<key>        the sha256 that an address or md5 stands for
+    first/<key>        the sha256 of what came first from an address of a hub
     checked/<key>      the size, time and inode of a file or tree at its last full check
 
 Entries in use hold a shared lock and are not evicted. A file gets its final name by one rename, so
@@ -211,6 +212,14 @@ class Cache:
     def index(self, key: str, record: Mapping[str, Any]) -> None:
         """Write the index record of an address or md5."""
         write_record(self._layout.index(key), {"of": key, **record})
+
+    def first_sha256(self, address: str, sha256: str) -> str:
+        """Return the sha256 of what came first from an `address`: `sha256` if that is the first."""
+        path = self._layout.first(address)
+        first = read_record(path).get("sha256")
+        if first is None:
+            write_record(path, {"of": address, "sha256": sha256})
+        return str(first or sha256)
 
     def checked_in_place(self, path: Path, expected: Checksum, address: str) -> str:
         """Return the sha256 of the file at `path`, outside the cache, checked against `expected`.

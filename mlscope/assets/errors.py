@@ -182,6 +182,18 @@ class HubUnset(FetchError):
         super().__init__(f"asset {self.address}: no hub is set; set MLSCOPE_HUB_URL")
 
 
+class HubFileChanged(FetchError):
+    """A file without a checksum differs from the one that came first from its hub address."""
+
+    def __init__(self, address: str, first: str, actual: str) -> None:
+        """Give the `address`, and the sha256 of the `first` and of the `actual` file."""
+        self.address, self.first, self.actual = redact(address), first, actual
+        super().__init__(
+            f"asset {self.address}: it changed: sha256 {actual}, at its first use here {first}; "
+            "to accept it, give this checksum in the manifest, or name a commit in the address"
+        )
+
+
 class NoRepository(FetchError):
     """An artifact can't be fetched, because no NATS server is connected."""
 

@@ -33,7 +33,8 @@ class CacheLayout:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folders = tuple(
-            root / name for name in ("sha256", "trees", "partial", "index", "checked", "gone")
+            root / name
+            for name in ("sha256", "trees", "partial", "index", "first", "checked", "gone")
         )
 
     def content(self, sha256: str) -> Path:
@@ -51,6 +52,10 @@ class CacheLayout:
     def index(self, key: str) -> Path:
         """Return the path of the index record of an address."""
         return self.root / "index" / f"{key_of(key)}.json"
+
+    def first(self, address: str) -> Path:
+        """Return the path of the record of what came first from an address; it is never evicted."""
+        return self.root / "first" / f"{key_of(address)}.json"
 
     def checked(self, name: str) -> Path:
         """Return the path of the record of a check."""

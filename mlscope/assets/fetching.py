@@ -22,6 +22,7 @@ from mlscope.assets.errors import (
     ChecksumMismatch,
     ChecksumNeeded,
     FileOutsideRoot,
+    HubFileChanged,
     HubUnset,
     NoRepository,
 )
@@ -196,6 +197,11 @@ class Assets:
         record: Mapping[str, object],
     ) -> PinnedAsset:
         asset = self._cache.adopt(partial)
+        if checksum is None and isinstance(source, HubSource):
+            first = self._cache.first_sha256(source.address, asset.sha256)
+            if first != asset.sha256:
+                asset.close()
+                raise HubFileChanged(source.address, first, asset.sha256)
         self._cache.index(_index_key(source, checksum), {**record, "sha256": asset.sha256})
         return asset
 

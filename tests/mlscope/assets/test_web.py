@@ -5,6 +5,7 @@ import hashlib
 import io
 import re
 import secrets
+import shutil
 import socket
 import urllib.request
 from http.client import HTTPMessage
@@ -21,6 +22,7 @@ from mlscope.assets.errors import (
     ChecksumMismatch,
     ChecksumNeeded,
     DownloadFailed,
+    HubFileChanged,
     HubUnset,
 )
 from mlscope.assets.fetching import Assets
@@ -245,13 +247,22 @@ def test_a_hub_token_stays_at_the_hub(site: Site, cache: Cache, root: Path) -> N
     assert sent == ["Bearer tok", "Bearer tok", None]
 
 
-def test_a_hub_file_that_changed_comes_anew(site: Site, assets: Assets) -> None:
+def test_a_hub_file_that_changed_is_refused_until_its_checksum_is_given(
+    site: Site, assets: Assets, tmp_path: Path
+) -> None:
     source = HubSource("o/r", "main", "m")
-    site.put("/o/r/resolve/main/m", b"old", '"1"')
+    site.put("/o/r/resolve/main/m", BODY, '"1"')
     assets.fetch(source).close()
-    site.put("/o/r/resolve/main/m", b"new", '"2"')
-    with assets.fetch(source) as held:
-        assert held.path.read_bytes() == b"new"
+    shutil.rmtree(tmp_path / "cache" / "index")
+    site.put("/o/r/resolve/main/m", WRONG, '"2"')
+    for _ in range(2):
+        with pytest.raises(HubFileChanged, match=f"at its first use here {SUM.digest}"):
+            assets.fetch(source)
+    changed = Checksum("sha256", hashlib.sha256(WRONG).hexdigest())
+    with assets.fetch(source, changed) as held:
+        assert held.path.read_bytes() == WRONG
+    site.put("/o/r/resolve/main/m", BODY, '"3"')
+    assets.fetch(source).close()
 
 
 def test_a_commit_of_a_hub_is_asked_for_once(site: Site, assets: Assets) -> None:
