@@ -1,10 +1,11 @@
 """The registry's decisions about manifests and lost agents, given the catalog."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
 from mlscope.load.parameters import MAX_QUERIES
-from mlscope.load.scenarios import BUILT_IN
+from mlscope.load.scenarios import BUILT_IN, Scenario
 from mlscope.manifests.checking import faults_in
 from schemas.agent import AgentAnnounced, AgentLost, Lease
 from schemas.manifest import (
@@ -21,6 +22,9 @@ from services.registry.state import RegistryState, digest_of
 
 MOST_PRICES = 4096
 """Agents whose prices are kept."""
+CHECKED_QUERIES = 100_000
+"""The queries of the longest load that is made for every check: in 0.1 s. One of 10 million can
+take 15 s, in which the registry answers nobody."""
 
 
 def decide_publish(
@@ -90,20 +94,37 @@ def _check(manifest: Manifest, frameworks: Collection[str]) -> None:
         raise ManifestRefused(_invalid(f"manifest.{fault.field}", fault.found, fault.allowed))
     if not isinstance(manifest, ScenarioManifest) or manifest.name not in BUILT_IN:
         return
-    parameters = dict(manifest.parameters)
-    if isinstance(queries := parameters.get("queries"), int) and 0 < queries <= MAX_QUERIES:
-        # Whatever their number, one query is enough to have the others checked.
-        parameters["queries"] = 1
-    try:
-        BUILT_IN[manifest.name](parameters, 1, 1)
-    except InvalidParameter as error:
-        field = f"manifest.parameters.{error.field}"
-        refused = _invalid(field, str(error.actual), error.allowed)
-        if isinstance(error, UnknownParameter):
-            problem = f"found {refused.found!r}, but there is no such parameter"
-            message = f"{field}: {problem}; there are: {error.allowed}"
-            refused = refused.model_copy(update={"message": message})
-        raise ManifestRefused(refused) from error
+    error = bad_parameter(BUILT_IN[manifest.name], manifest.parameters)
+    if error is None:
+        return
+    field = f"manifest.parameters.{error.field}"
+    refused = _invalid(field, str(error.actual), error.allowed)
+    if isinstance(error, UnknownParameter):
+        problem = f"found {refused.found!r}, but there is no such parameter"
+        message = f"{field}: {problem}; there are: {error.allowed}"
+        refused = refused.model_copy(update={"message": message})
+    raise ManifestRefused(refused) from error
+
+
+def bad_parameter(scenario: Scenario, parameters: Mapping[str, Any]) -> InvalidParameter | None:
+    """Return the error of a `scenario` that can't use the `parameters`; None if it can.
+
+    A load with more than CHECKED_QUERIES queries is checked as one with so many. If that one has an
+    error, which may come from the smaller number, the load itself is made.
+    """
+    queries, loads = parameters.get("queries"), [parameters]
+    number = queries if isinstance(queries, int | float) else 0
+    if CHECKED_QUERIES < number <= MAX_QUERIES and number % 1 == 0:
+        loads = [{**parameters, "queries": CHECKED_QUERIES}, parameters]
+    error: InvalidParameter | None = None
+    for load in loads:
+        try:
+            scenario(load, 1, 1)
+        except InvalidParameter as invalid:
+            error = invalid
+        else:
+            return None
+    return error
 
 
 def _invalid(field: str, actual: str, allowed: str) -> Refused:

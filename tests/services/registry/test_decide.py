@@ -1,15 +1,31 @@
 """What may enter the catalog, and who is lost."""
 
-import pytest
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+import pytest
+import yaml
+
+from mlscope.load import Load
+from mlscope.load.parameters import Parameters
+from mlscope.load.scenarios import online
 from schemas.agent import Lease
 from schemas.manifest import FrameworkNeed, Manifest, Port, ScenarioManifest, Step
 from schemas.request import Refused, WithdrawManifest
 from schemas.status import AgentStatus
-from services.registry.decide import decide_back, decide_lost, decide_publish, decide_withdraw
+from services.registry.decide import (
+    bad_parameter,
+    decide_back,
+    decide_lost,
+    decide_publish,
+    decide_withdraw,
+)
 from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState
 from tests.services.registry.samples import a_model, an_announcement
+
+SCENARIOS = sorted((Path(__file__).parents[3] / "manifests" / "scenarios").glob("*.yml"))
 
 
 def refusal(known: Manifest | None, manifest: Manifest) -> Refused:
@@ -57,6 +73,36 @@ def test_defaults_a_scenario_cannot_use_are_refused(
 def test_other_defaults_of_a_scenario_are_taken(name: str) -> None:
     manifest = ScenarioManifest(name=name, version="9", parameters={"queries": 10_000_000})
     assert decide_publish(None, manifest)[1] is not None
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_shipped_scenario_is_taken(path: Path) -> None:
+    manifest = ScenarioManifest.model_validate(yaml.safe_load(path.read_text()))
+    assert decide_publish(None, manifest)[1] is not None
+
+
+def test_a_bound_of_the_number_of_queries_is_checked() -> None:
+    refused = refusal(None, ScenarioManifest(name="cold", version="9", parameters={"queries": 101}))
+    assert refused.field == "manifest.parameters.queries"
+    assert refused.allowed == "a whole number from 1 to 100"
+
+
+def grouped(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
+    """Return a load whose queries come in groups, as large as the load at most."""
+    load = online({"queries": parameters["queries"]}, batch_size, samples)
+    Parameters("grouped", parameters).integer("group", 1, 1, load.queries)
+    return load
+
+
+@pytest.mark.parametrize(
+    ("queries", "group", "is_taken"),
+    [(50, 10, True), (50, 51, False), (200_000, 150_000, True), (200_000, 200_001, False)],
+)
+def test_a_bound_that_depends_on_queries_is_that_of_the_defaults(
+    queries: int, group: int, is_taken: bool
+) -> None:
+    error = bad_parameter(grouped, {"queries": queries, "group": group})
+    assert (error and error.field) == (None if is_taken else "group")
 
 
 def test_an_unknown_step_is_named_by_its_place() -> None:
