@@ -192,7 +192,7 @@ class AgentStatus(Message):
 
 
 class Catalog(Message):
-    """Answer to `catalog`: the agents and manifests now, and prices by agent."""
+    """Answer to `catalog`: the agents and manifests now, prices by agent, and refused manifests."""
 
     agents: tuple[AgentStatus, ...] = ()
     models: tuple[ModelManifest, ...] = ()
@@ -203,3 +203,6 @@ class Catalog(Message):
     software: tuple[SoftwareManifest, ...] = ()
     #: also of agents that are gone
     prices: dict[Token, Price] = Field(default_factory=dict)
+    #: why the registry refused manifests that mlscope ships, of every kind: by kind and name, or by
+    #: file; the first 20
+    refused: dict[str, str] = Field(default_factory=dict)

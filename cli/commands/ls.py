@@ -64,6 +64,7 @@ async def ls(arguments: argparse.Namespace) -> int:
     kind: str = arguments.kind
     _check_options(arguments)
     for_terminal: Callable[[Rows], Rows]
+    refused: Mapping[str, str] = {}
     async with client_of(arguments) as client:
         if kind == "evaluations":
             evaluations = await client.evaluations(**constraints_of(arguments))
@@ -71,6 +72,7 @@ async def ls(arguments: argparse.Namespace) -> int:
             for_terminal = evaluation_terminal_rows
         else:
             catalog = await client.catalog(kind.removesuffix("s"))
+            refused = {} if kind == "agents" else catalog.refused
             rows = await rows_of_catalog(client, catalog, arguments)
             rows = matching_rows(rows, {"": arguments.search, "task": arguments.task})
             for_terminal = TERMINAL_ROWS[kind]
@@ -82,6 +84,8 @@ async def ls(arguments: argparse.Namespace) -> int:
     write_rows(rows, arguments.output)
     if arguments.output == "table" and kind == "models" and sys.stdout.isatty():
         print(_RUNNING_NOTE, file=sys.stderr)
+    for name, reason in refused.items():
+        print(f"the registry refused a shipped manifest: {name}: {reason}", file=sys.stderr)
     return exits.OK
 
 

@@ -26,6 +26,7 @@ from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState, catalog_of, digest_of, evolve_or_pass_over
 
 _MOST_TRIES = 8
+_MOST_REFUSED = 20
 _Answer = TypeVar("_Answer", CatalogChanged, PriceKept)
 _Decided = tuple[CatalogChanged, Fact | None]
 
@@ -34,6 +35,8 @@ class CatalogFold(Protocol):
     """The owner of the catalog's state."""
 
     state: RegistryState
+    #: why shipped manifests were refused, by kind and name, or by file
+    refused: dict[str, str]
 
     async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
         """Return once the state includes these sequences, or after a bounded wait."""
@@ -70,7 +73,10 @@ class RegistryCommands:
         except BusError as error:
             return Refused(error="unavailable", message=str(error) or "the log is unavailable")
         try:
-            return catalog_of(self._folded.state, selection.kind, selection.name, selection.version)
+            selected = (selection.kind, selection.name, selection.version)
+            catalog = catalog_of(self._folded.state, *selected)
+            first = dict(sorted(self._folded.refused.items())[:_MOST_REFUSED])
+            return catalog.model_copy(update={"refused": first})
         except BadConstraint as error:
             return Refused(
                 error="invalid",

@@ -69,6 +69,8 @@ class Registry:
         self.fleet_known = asyncio.Event()
         self.manifests_known = asyncio.Event()
         self._leases_known = asyncio.Event()
+        #: why shipped manifests were refused, by kind and name, or by file
+        self.refused: dict[str, str] = {}
         #: while hundreds of manifests are published, the bucket is written once after the last one
         self._is_publishing = True
         self._leases = Leases()
@@ -168,6 +170,7 @@ class Registry:
         await asyncio.gather(*map(publish_in_turn, shipped))
 
     async def _bury(self, name: str, reason: str) -> None:
+        self.refused[name] = reason
         _log.error("shipped manifest refused", extra={"manifest": name, "reason": reason})
         letter, _ = dead_letter("registry", reason, subject=name, body=b"")
         fact_id = derived_id(name, "dead.buried", reason)

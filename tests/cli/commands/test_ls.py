@@ -23,6 +23,15 @@ async def test_models_list_in_three_formats(mlscope: CommandLine, standing: Stan
     assert (await mlscope("ls", "models", "-o", "csv")).out.startswith("model,version,task")
 
 
+async def test_refused_manifests_are_named_beside_the_catalog(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.catalog = {"refused": {"scenario bursts": "burst_queries: found '10'"}}
+    note = "the registry refused a shipped manifest: scenario bursts: burst_queries: found '10'\n"
+    assert (await mlscope("ls", "scenarios")).err == note
+    assert (await mlscope("ls", "agents")).err == ""
+
+
 MODELS = Rows(
     ("model", "task", "framework"),
     (

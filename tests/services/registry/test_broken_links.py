@@ -10,6 +10,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
+from mlscope.client.asking import ask_for
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
@@ -17,6 +18,8 @@ from schemas.agent import AgentAnnounced, AgentLost, Lease
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import encode_body
 from schemas.manifest import ManifestPublished
+from schemas.request import ShowCatalog
+from schemas.status import Catalog
 from services.registry import service
 from services.registry.service import Registry, serve
 from services.registry.state import fold
@@ -68,6 +71,8 @@ async def test_a_changed_manifest_of_a_known_version_is_buried_and_changes_nothi
         await read(bus, MANIFESTS, 1)
     async with serving(bus, shipped(tmp_path, operator="resize")):
         (letter,) = await read(bus, DEAD, 1)
+        catalog = await ask_for(bus, ShowCatalog(kind="scenario"), Catalog)
+    assert catalog.refused == {"model m": letter.reason}
     assert isinstance(letter, LetterBuried)
     assert letter.subject == "model m"
     assert "1.0.0" in letter.reason

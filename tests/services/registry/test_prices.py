@@ -30,6 +30,7 @@ class FoldOfFleet:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self.state = RegistryState()
+        self.refused: dict[str, str] = {}
 
     async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
         """Fold the log anew."""
