@@ -85,7 +85,7 @@ def confine(reach: Reach, allowed: Collection[Capability]) -> None:
     finally:
         os.close(ruleset)
     if os.geteuid() == 0:
-        _drop_capabilities(allowed)
+        drop_capabilities(allowed)
 
 
 class _PathBeneath(ctypes.Structure):
@@ -108,7 +108,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         os.close(descriptor)
 
 
-def _drop_capabilities(retained: Collection[int]) -> None:
+def drop_capabilities(retained: Collection[int]) -> None:
     """Give up every capability but those `retained`, in this thread and in all that it starts."""
     libc = _libc()
     for capability in range(_LAST_CAPABILITY + 1):

@@ -5,6 +5,7 @@ rights of its process. So a worker gives up the rights it does not need before i
 reads the session's files and those of programs, and writes into its scratch folder alone.
 """
 
+import contextlib
 import os
 import site
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
+from services.agent.machine.mounts import hide
 
 _PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE, Capability.PERFMON)
 _GPU_COUNTERS = (Capability.SYS_ADMIN,)  # which NVIDIA's driver asks for by default
@@ -38,6 +40,11 @@ _DEVICES = (
     "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
 )  # fmt: skip
 
+_PRIVATE = tuple(
+    map(Path, ("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/home", "/root", "/run", "/tmp", "/var"))  # noqa: S108
+)
+"""Where users and services keep files and sockets of their own: hidden where Landlock is absent."""
+
 _THREADS = Path("/proc/self/task")
 """Where CUDA gives its threads names, without which it does not start. A rule on this folder is for
 this process alone, not for those that it starts.
@@ -47,15 +54,20 @@ this process alone, not for those that it starts.
 def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     """Confine this thread, and all that it starts, to the files of the session that it opens.
 
-    Does nothing where the settings want none, and for `auto` where the kernel has none, or where
-    `ncu` replays the session: CUDA starts in no child process of a confined process
-    (`_THREADS`). Raises OSError.
+    Does nothing where the settings want none. For `auto` it does nothing where `ncu` replays the
+    session: CUDA starts in no child process of a confined process (`_THREADS`). Where the kernel
+    has no Landlock, `auto` hides files from a worker of root on the CPU by mounts, if root may
+    mount here, and does nothing for others. Raises OSError.
     """
     allowances = message.allowances
     is_on_cpu = message.order.subject.device == "cpu"
     is_replayed = message.order.session.variant == "counters"
-    is_possible = bool(landlock_version()) and (is_on_cpu or not is_replayed)
-    if allowances.sandbox == "off" or (allowances.sandbox == "auto" and not is_possible):
+    has_landlock = bool(landlock_version())
+    is_possible = has_landlock and (is_on_cpu or not is_replayed)
+    is_hidden = not has_landlock and is_on_cpu and os.geteuid() == 0
+    if allowances.sandbox == "off":
+        return
+    if allowances.sandbox == "auto" and not (is_possible or is_hidden):
         return
     session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
     capabilities = {
@@ -67,6 +79,11 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     # that the user installed for Python are still found where they are.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     os.environ["HOME"] = str(scratch / "home")
+    if allowances.sandbox == "auto" and is_hidden:
+        # In most containers root may not mount: there it keeps its rights, as documented.
+        with contextlib.suppress(OSError):
+            hide((*_PRIVATE, *allowances.hidden), _shown(session_files), scratch, capabilities)
+        return
     reach = reach_of(session_files, scratch, allowances.hidden)
     if not is_on_cpu:
         # Open for good: the rule holds as long as the kernel keeps this folder in memory.
@@ -81,10 +98,9 @@ def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path
     Of the programs' folders, what lies below a `hidden` path (keys, others' files) is left out.
     """
     secret = tuple(path.resolve() for path in hidden)
-    interpreter = (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
     programs = {
         Path(folder).resolve()
-        for folder in (*_PROGRAMS, *_STATE, *filter(None, interpreter))
+        for folder in (*_PROGRAMS, *_STATE, *_interpreter())
         if Path(folder).exists()
     }
     configuration = {Path("/etc", name) for name in _CONFIGURATION}
@@ -94,6 +110,19 @@ def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path
         readable=(*sorted(readable), *sorted(configuration), *session_files),
         writable=(scratch, *sorted(devices)),
     )
+
+
+def _interpreter() -> Iterator[str]:
+    """Yield the folders of Python and its packages."""
+    places = (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+    yield from filter(None, places)
+
+
+def _shown(session_files: Iterable[Path]) -> Iterator[Path]:
+    """Yield what a worker needs of folders that are hidden otherwise."""
+    yield from map(Path, _interpreter())
+    yield from (Path("/etc/resolv.conf"), *map(Path, _STATE))
+    yield from session_files
 
 
 def visible_in(folder: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:

@@ -1,6 +1,7 @@
 """Models in a real worker: one that reads a key, or writes a file, fails; what it needs, it has."""
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,67 @@ def test_a_confined_process_reaches_its_own_files_alone(tmp_path: Path) -> None:
         "imports work",
     ]
     assert secret.read_text() == "secret"
+
+
+WITHOUT_LANDLOCK = """
+import os, sys
+from pathlib import Path
+from services.agent.machine.mounts import hide
+
+scratch, mine, secret = map(Path, sys.argv[1:4])
+hide([secret.parents[1], Path("/root")], [mine, *map(Path, sys.path)], scratch, ())
+def outcome(action):
+    try:
+        action()
+    except OSError as error:
+        return type(error).__name__
+    return "ok"
+print(outcome(lambda: mine.read_bytes()), outcome(lambda: (scratch / "x").write_bytes(b"x")))
+print(outcome(lambda: secret.read_bytes()), outcome(lambda: mine.write_bytes(b"")))
+print(outcome(lambda: Path("/etc/mlscope-was-here").write_bytes(b"")))
+print(outcome(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()))
+print(outcome(lambda: Path(f"/proc/{os.getppid()}/root", *secret.parts[1:]).read_bytes()))
+import ctypes
+print(ctypes.CDLL(None).umount2(str(secret.parents[1]).encode(), 2))
+import ssl, json, numpy
+print("imports work")
+"""
+
+
+def _may_mount() -> bool:
+    """Tell whether this process may have mounts of its own, as root of a machine may."""
+    unshared = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    return os.geteuid() == 0 and unshared.returncode == 0
+
+
+@pytest.mark.skipif(not _may_mount(), reason="needs root that may mount")
+def test_where_landlock_is_absent_a_worker_of_root_reaches_its_own_files_alone(
+    tmp_path: Path,
+) -> None:
+    """The scratch folder and the session's file lie where all else is hidden."""
+    scratch, mine, secret = tmp_path / "scratch", tmp_path / "mine", tmp_path / "keys" / "secret.nk"
+    scratch.mkdir()
+    secret.parent.mkdir()
+    mine.write_text("mine")
+    secret.write_text("secret")
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LANDLOCK, str(scratch), str(mine), str(secret)],
+        cwd=MANIFESTS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines() == [
+        "ok ok",
+        "FileNotFoundError OSError",
+        "OSError",
+        "PermissionError",
+        "PermissionError",
+        "-1",
+        "imports work",
+    ]
+    assert (scratch / "x").read_text() == "x"
+    assert (mine.read_text(), secret.read_text()) == ("mine", "secret")
 
 
 def test_what_is_hidden_is_left_out_of_a_folder(tmp_path: Path) -> None:
@@ -167,6 +229,43 @@ async def test_a_model_cannot_read_a_key_nor_write_a_file(tmp_path: Path, shared
 @needs_landlock
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 async def test_a_model_that_only_computes_is_measured(tmp_path: Path) -> None:
+    order = order_of(Double(), tmp_path / "manifests")
+    said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
+    assert said.completed().tally.queries == 1
+
+
+@pytest.fixture
+def without_landlock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers see a kernel without Landlock."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "from services.agent.machine import landlock\nlandlock.landlock_version = lambda: 0\n"
+    )
+    paths = (tmp_path / "site", MANIFESTS.parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+
+
+@pytest.mark.skipif(not _may_mount(), reason="needs root that may mount")
+@pytest.mark.usefixtures("without_landlock")
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("shared", [False, True], ids=["read", "write"])
+async def test_without_landlock_a_model_of_root_cannot_read_a_key_nor_write_a_file(
+    tmp_path: Path, shared: bool
+) -> None:
+    secret = tmp_path / "keys" / "scheduler.nk"
+    secret.parent.mkdir()
+    secret.write_bytes(b"SEED")
+    order = order_of(Spy(str(secret), shared), tmp_path / "manifests")
+    said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
+    (failed,) = said.of(RunFailed)
+    assert "No such file" in failed.message or "Read-only" in failed.message
+    assert secret.read_bytes() == b"SEED"
+
+
+@pytest.mark.skipif(not _may_mount(), reason="needs root that may mount")
+@pytest.mark.usefixtures("without_landlock")
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+async def test_without_landlock_a_model_that_only_computes_is_measured(tmp_path: Path) -> None:
     order = order_of(Double(), tmp_path / "manifests")
     said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
     assert said.completed().tally.queries == 1
