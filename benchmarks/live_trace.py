@@ -115,21 +115,17 @@ async def watch(url: str, received: Received, ready: asyncio.Event, *, keeps_ids
                 received.spans += chunk.count(b"event: spans")
                 continue
             *blocks, tail = (tail + chunk).split(b"\n\n")
+            now = time.monotonic_ns()
             for block in blocks:
-                _note(block, received)
-
-
-def _note(block: bytes, received: Received) -> None:
-    now = time.monotonic_ns()
-    kind, _, data = block.partition(b"\ndata: ")
-    if kind.endswith(b"event: gap"):
-        received.missing += json.loads(data).get("count", 0) or 1
-    if kind.endswith(b"event: spans"):
-        content = json.loads(data)
-        received.spans += len(content["id"])
-        received.ids.update(content["id"])
-        if content["start"]:
-            received.delays_ms.append((now - min(content["start"])) / 1e6)
+                kind, _, data = block.partition(b"\ndata: ")
+                if kind.endswith(b"event: gap"):
+                    received.missing += json.loads(data).get("count", 0) or 1
+                if kind.endswith(b"event: spans"):
+                    content = json.loads(data)
+                    received.spans += len(content["id"])
+                    received.ids.update(content["id"])
+                    if content["start"]:
+                        received.delays_ms.append((now - min(content["start"])) / 1e6)
 
 
 async def measure(port: int, server: NatsServer, pid: int, options: Any) -> bool:

@@ -54,12 +54,9 @@ class Contest:
         for _ in range(_ROUNDS):
             for name, prepare in contestants.items():
                 barrier.wait(_WAIT_S)
-                rates[name].append(self._rate(prepare))
+                began, count = time.perf_counter(), 0
+                while (elapsed := time.perf_counter() - began) < _TURN_S:
+                    prepare(count % self.photographs)
+                    count += 1
+                rates[name].append(count / elapsed)
         measured.put(rates)
-
-    def _rate(self, prepare: Prepare) -> float:
-        began, count = time.perf_counter(), 0
-        while (elapsed := time.perf_counter() - began) < _TURN_S:
-            prepare(count % self.photographs)
-            count += 1
-        return count / elapsed

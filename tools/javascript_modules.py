@@ -66,12 +66,19 @@ def drawing_of(graph: Graph) -> str:
     for name in sorted(columns):
         line = sum(columns[placed] == columns[name] for placed in places)
         places[name] = (_MARGIN + columns[name] * _COLUMN, _MARGIN + line * _LINE)
-    lines = [
-        _edge(places[name], places[target])
-        for name in sorted(graph)
-        for target in sorted(graph[name])
-    ]
-    boxes = [_box(name, x, y) for name, (x, y) in places.items()]
+    lines: list[str] = []
+    for name in sorted(graph):
+        for target in sorted(graph[name]):
+            (x0, y0), (x1, y1) = places[name], places[target]
+            x0, y0, y1 = x0 + _BOX, y0 + 9, y1 + 9
+            lines.append(f'<path d="M{x0} {y0}C{x0 + 28} {y0} {x1 - 28} {y1} {x1} {y1}"/>')
+    boxes: list[str] = []
+    for name, (x, y) in places.items():
+        text = escape(name.removeprefix("../").removesuffix(".js"))
+        boxes.append(
+            f'<rect x="{x}" y="{y}" width="{_BOX}" height="18" rx="3"/>'
+            f'<text x="{x + 6}" y="{y + 13}">{text}</text>'
+        )
     width = max(x for x, _ in places.values()) + _BOX + _MARGIN
     height = max(y for _, y in places.values()) + _LINE + _MARGIN
     return "\n".join(
@@ -83,19 +90,6 @@ def drawing_of(graph: Graph) -> str:
             *boxes,
             "</svg>\n",
         )
-    )
-
-
-def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
-    x0, y0, x1, y1 = source[0] + _BOX, source[1] + 9, target[0], target[1] + 9
-    return f'<path d="M{x0} {y0}C{x0 + 28} {y0} {x1 - 28} {y1} {x1} {y1}"/>'
-
-
-def _box(name: str, x: int, y: int) -> str:
-    text = escape(name.removeprefix("../").removesuffix(".js"))
-    return (
-        f'<rect x="{x}" y="{y}" width="{_BOX}" height="18" rx="3"/>'
-        f'<text x="{x + 6}" y="{y + 13}">{text}</text>'
     )
 
 

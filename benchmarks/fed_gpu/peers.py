@@ -98,6 +98,8 @@ class Contest:
 
     def contestants(self) -> dict[str, Callable[[], float]]:
         """Return what measures samples a second, by contestant."""
+        import torch
+
         size = self.order.session.batch_size
         queries = {plan.run: plan.queries for plan in self.order.session.runs}[AHEAD]
         contestants: dict[str, Callable[[], float]] = {
@@ -110,7 +112,14 @@ class Contest:
             LOADER_ALONE: partial(self._by_loader, is_fed=False),
         }
         if has_loadgen():
-            library = self._library(size)
+            # The photographs again and again, page-locked on a GPU.
+            prepared = np.empty((len(self.bodies), 3, 224, 224), np.float32)
+            prepare = prepare_into(prepared, self.bodies)
+            for number in range(len(self.bodies)):
+                prepare(number)
+            numbers = torch.arange(BATCHES * size) % len(self.bodies)
+            library = torch.empty((len(numbers), 3, 224, 224), pin_memory=self.is_on_gpu)
+            torch.index_select(torch.from_numpy(prepared), 0, numbers, out=library)
             contestants[LOADGEN] = partial(self._by_loadgen, library, size)
         return contestants
 
@@ -140,18 +149,6 @@ class Contest:
                 self.fed.from_pinned(0)
             ends.append(time.perf_counter())
         return (len(ends) - self.workers) * size / (ends[-1] - ends[self.workers - 1])
-
-    def _library(self, size: int) -> Any:
-        """Return LoadGen's samples: the photographs again and again, page-locked on a GPU."""
-        import torch
-
-        prepared = np.empty((len(self.bodies), 3, 224, 224), np.float32)
-        prepare = prepare_into(prepared, self.bodies)
-        for number in range(len(self.bodies)):
-            prepare(number)
-        numbers = torch.arange(BATCHES * size) % len(self.bodies)
-        library = torch.empty((len(numbers), 3, 224, 224), pin_memory=self.is_on_gpu)
-        return torch.index_select(torch.from_numpy(prepared), 0, numbers, out=library)
 
     def _by_loadgen(self, library: Any, size: int) -> float:
         """Return the samples a second of LoadGen's Offline scenario."""

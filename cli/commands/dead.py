@@ -39,7 +39,13 @@ async def dead(arguments: argparse.Namespace) -> int:
             raise Misused(f"no dead letter {number}; `mlscope dead` lists them")
     if action:
         return await _settle(settings, action, letters)
-    write_rows(Rows(_COLUMNS, tuple(map(_row, letters))), arguments.output)
+    rows: list[tuple[object, ...]] = []
+    for letter in letters:
+        at = datetime.fromtimestamp(letter.envelope.time_ns / 1e9, UTC)
+        fact = cast("LetterBuried", letter.fact)
+        place = (getattr(fact, name) for name in _PLACE)
+        rows.append((letter.sequence, at.isoformat(timespec="seconds"), *place, fact.reason))
+    write_rows(Rows(_COLUMNS, tuple(rows)), arguments.output)
     if number and arguments.output == "table":
         print(f"\n{cast('LetterBuried', letters[0].fact).body[:_SHOWN_BYTES]!r}")
     return exits.OK
@@ -82,10 +88,3 @@ async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) 
     finally:
         await connection.close()
     return exits.FAILED if failed else exits.OK
-
-
-def _row(letter: Recorded) -> tuple[object, ...]:
-    fact = letter.fact
-    at = datetime.fromtimestamp(letter.envelope.time_ns / 1e9, UTC).isoformat(timespec="seconds")
-    place = (getattr(fact, name) for name in _PLACE)
-    return letter.sequence, at, *place, cast("LetterBuried", fact).reason

@@ -16,20 +16,17 @@ def process_figures(restarts: int) -> Callable[[], dict[str, object]]:
 
     def figures() -> dict[str, object]:
         used = resource.getrusage(resource.RUSAGE_SELF)
+        # The peak, as the system counts it, where there is no /proc.
+        resident_bytes = used.ru_maxrss if sys.platform == "darwin" else used.ru_maxrss * 1024
+        with suppress(OSError):
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            resident_bytes = pages * os.sysconf("SC_PAGE_SIZE")
         return {
             "host": host,
             "started_s": started_s,
             "restarts": restarts,
             "cpu_s": used.ru_utime + used.ru_stime,
-            "memory_bytes": _resident_bytes(used.ru_maxrss),
+            "memory_bytes": resident_bytes,
         }
 
     return figures
-
-
-def _resident_bytes(peak: int) -> int:
-    """Return the resident memory; its `peak`, as the system counts it, where there is no /proc."""
-    with suppress(OSError):
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    return peak if sys.platform == "darwin" else peak * 1024

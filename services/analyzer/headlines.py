@@ -36,31 +36,31 @@ def _headlines(groups: Sequence[list[Run]], tables: Sequence[Table]) -> tuple[He
     """Return the figures of each group of runs, by the run that represents it."""
     latency, throughput = _rows(tables, "latency"), _rows(tables, "throughput")
     names = {run.row.run: run for run in map(representative, groups)}
-    return tuple(
-        _headline(run, latency[name], throughput.get(name, {}))
-        for name, run in names.items()
-        if name in latency
-    )
-
-
-def _headline(run: Run, latency: Cells, throughput: Cells) -> Headline:
-    statistic: Statistic = "p99" if run.is_open_loop else "trimmed_mean"
-    if latency["count"] == 1:
-        statistic = "median"
-    return Headline(
-        run=run.row.run,
-        agent=run.row.agent,
-        scenario=run.row.scenario,
-        parameters=run.row.parameters_text,
-        batch_size=run.row.batch_size,
-        statistic=statistic,
-        latency_ns=_estimate(latency, statistic),
-        samples_per_s=_estimate(throughput, "samples_per_s"),
-        offered_per_s=throughput.get("offered_per_s"),
-        p90_ns=_estimate(latency, "p90"),
-        queries=latency["count"],
-        is_noisy=bool(noise_of(run)),
-    )
+    headlines: list[Headline] = []
+    for name, run in names.items():
+        if name not in latency:
+            continue
+        statistic: Statistic = "p99" if run.is_open_loop else "trimmed_mean"
+        if latency[name]["count"] == 1:
+            statistic = "median"
+        rate = throughput.get(name, {})
+        headlines.append(
+            Headline(
+                run=run.row.run,
+                agent=run.row.agent,
+                scenario=run.row.scenario,
+                parameters=run.row.parameters_text,
+                batch_size=run.row.batch_size,
+                statistic=statistic,
+                latency_ns=_estimate(latency[name], statistic),
+                samples_per_s=_estimate(rate, "samples_per_s"),
+                offered_per_s=rate.get("offered_per_s"),
+                p90_ns=_estimate(latency[name], "p90"),
+                queries=latency[name]["count"],
+                is_noisy=bool(noise_of(run)),
+            )
+        )
+    return tuple(headlines)
 
 
 def _estimate(cells: Cells, name: str) -> Estimate | None:

@@ -75,20 +75,7 @@ def document() -> dict[str, Any]:
         schema_generator=ContractSchema,
         ref_template="#/components/schemas/{model}",
     )
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "mlscope", "version": f"{VERSION}"},
-        "security": [{}, {"bearer": []}],
-        "paths": _completed({**_evaluation_paths(), **_trace_paths(), **_catalog_paths()}),
-        "components": {
-            "schemas": definitions["$defs"],
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-        },
-    }
-
-
-def _completed(paths: dict[str, Any]) -> dict[str, Any]:
-    """Return paths whose operations have ids, and whose parameters have descriptions."""
+    paths = {**_evaluation_paths(), **_trace_paths(), **_catalog_paths()}
     for path, operations in paths.items():
         path_parts = re.findall(r"[a-z]+", path.removeprefix("/api/"))
         for method, operation in operations.items():
@@ -96,7 +83,16 @@ def _completed(paths: dict[str, Any]) -> dict[str, Any]:
             for parameter in operation["parameters"]:
                 if "description" not in parameter:
                     parameter["description"] = DESCRIPTIONS[parameter["name"]]
-    return paths
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "mlscope", "version": f"{VERSION}"},
+        "security": [{}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": definitions["$defs"],
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
 
 
 def _evaluation_paths() -> dict[str, Any]:

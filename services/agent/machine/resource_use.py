@@ -4,9 +4,10 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from services.agent.machine.nvml import nvml_and_device
 
 _PROCESSES = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -33,7 +34,11 @@ class ResourceMeter:
     def __init__(self, pid: int, gpu_number: int | None, processes: Path = _PROCESSES) -> None:
         """Read process `pid` below `processes`; `gpu_number` is NVML's, None without a GPU."""
         self._pid, self._processes = pid, processes
-        opened: tuple[Any, Any] = (None, None) if gpu_number is None else _opened(gpu_number)
+        opened: tuple[Any, Any] = (
+            (None, None)
+            if gpu_number is None
+            else (nvml_and_device(lambda nvml: nvml.nvmlDeviceGetHandleByIndex(gpu_number)))
+        )
         self._nvml, self._gpu = opened
         self._before = (time.monotonic(), self._cpu_s())
 
@@ -45,7 +50,12 @@ class ResourceMeter:
         if cpu_s is not None and cpu_before_s is not None and now_s > before_s:
             # A process that ended takes its time along, unless its parent waited for it.
             cores = max(cpu_s - cpu_before_s, 0.0) / (now_s - before_s)
-        gpu_share, power_w = self._gpu_use()
+        gpu_share = power_w = None
+        if self._nvml is not None:
+            with suppress(self._nvml.NVMLError):  # of a part of a GPU (MIG) it has none
+                gpu_share = self._nvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu / 100
+            with suppress(self._nvml.NVMLError):
+                power_w = self._nvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000
         return ResourceUse(cores, gpu_share, power_w)
 
     def close(self) -> None:
@@ -69,16 +79,6 @@ class ResourceMeter:
                     waiting += [int(child) for child in children.read_text().split()]
         return total if is_known else None
 
-    def _gpu_use(self) -> tuple[float | None, float | None]:
-        if self._nvml is None:
-            return None, None
-        share = power_w = None
-        with suppress(self._nvml.NVMLError):  # of a part of a GPU (MIG) it has none
-            share = self._nvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu / 100
-        with suppress(self._nvml.NVMLError):
-            power_w = self._nvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000
-        return share, power_w
-
 
 def gpu_number_of(device: str, visible: str | None) -> int | None:
     """Return NVML's number of the GPU that a `device` such as `cuda:1` means, None without one.
@@ -93,19 +93,3 @@ def gpu_number_of(device: str, visible: str | None) -> int | None:
         return number
     name = dict(enumerate(visible.split(","))).get(number, "").strip()
     return int(name) if name.isdigit() else None
-
-
-def _opened(number: int) -> tuple[Any, Any]:
-    """Return NVML and its handle of a GPU; (None, None) where there is none."""
-    try:
-        nvml: Any = import_module("pynvml")
-        nvml.nvmlInit()
-    except ImportError:
-        return None, None
-    except nvml.NVMLError:  # there is no driver
-        return None, None
-    try:
-        return nvml, nvml.nvmlDeviceGetHandleByIndex(number)
-    except nvml.NVMLError:
-        nvml.nvmlShutdown()
-        return None, None

@@ -88,7 +88,23 @@ class Timelines:
 
         async def answer() -> TraceWindow:
             request = decode_body(ShowWindow, command.body)
-            head, encoded = self._streams.get(_key(request)) or await self._stream(request)
+            stream = self._streams.get(_key(request))
+            if stream is None:
+                traced = await self._named(request.evaluation, request.run)
+                trace = (
+                    self._trace_in_memory(traced)
+                    or await self._outlined(traced)
+                    or await self._whole_trace(traced)
+                )
+                async with self._turn:
+                    stream = await asyncio.to_thread(_stream_of, traced, trace, request)
+                if stream is None:
+                    trace = await self._whole_trace(traced)
+                    async with self._turn:
+                        stream = await asyncio.to_thread(_stream_of, traced, trace, request)
+                assert stream is not None, "a whole trace has every window"
+                self._streams.put(_key(request), stream, len(stream[1]))
+            head, encoded = stream
             part = encoded[request.offset : request.offset + part_bytes]
             return head.model_copy(update={"offset": request.offset, "part": part})
 
@@ -207,23 +223,6 @@ class Timelines:
             self._shares[_name(traced)] = _READ_PART * min(spans / all_spans, 1.0)
 
         return prepared(self._bulk_reader.stored(traced, note))
-
-    async def _stream(self, request: ShowWindow) -> _Stream:
-        traced = await self._named(request.evaluation, request.run)
-        trace = (
-            self._trace_in_memory(traced)
-            or await self._outlined(traced)
-            or await self._whole_trace(traced)
-        )
-        async with self._turn:
-            stream = await asyncio.to_thread(_stream_of, traced, trace, request)
-        if stream is None:
-            trace = await self._whole_trace(traced)
-            async with self._turn:
-                stream = await asyncio.to_thread(_stream_of, traced, trace, request)
-        assert stream is not None, "a whole trace has every window"
-        self._streams.put(_key(request), stream, len(stream[1]))
-        return stream
 
 
 async def _encoded(command: ReceivedCommand, answer: Awaitable[T]) -> bytes:

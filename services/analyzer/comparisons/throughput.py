@@ -24,22 +24,19 @@ def throughput(sources: Sequence[Source], _: Terms) -> Table:
     rows = [{name: row[name] for name in names} for row in rates(sources)]
     verdict = "No evaluation measured throughput in a closed loop."
     if rows:
-        verdict = _verdict(rows)
+        fastest = leader(rows, "samples_per_s")
+
+        def rate_of(row: Cells) -> str:
+            return (
+                f"{estimate_text(row, 'samples_per_s', 'samples/s')} of "
+                f"{row['evaluation']} on {row['agent']} at batch {row['batch_size']}"
+            )
+
+        doubt = fastest.doubt("which throughput is the highest", rate_of, PLACE_DETAILS)
+        verdict = f"Highest throughput: {rate_of(fastest.row)}."
+        if doubt:
+            verdict = f"{capitalised(doubt)}."
     return make_table(COMPARISON, rows, verdict, preparation_notes(sources))
-
-
-def _verdict(rows: Sequence[Cells]) -> str:
-    fastest = leader(rows, "samples_per_s")
-
-    def rate_of(row: Cells) -> str:
-        return (
-            f"{estimate_text(row, 'samples_per_s', 'samples/s')} of "
-            f"{row['evaluation']} on {row['agent']} at batch {row['batch_size']}"
-        )
-
-    if doubt := fastest.doubt("which throughput is the highest", rate_of, PLACE_DETAILS):
-        return f"{capitalised(doubt)}."
-    return f"Highest throughput: {rate_of(fastest.row)}."
 
 
 COMPARISON = Comparison(

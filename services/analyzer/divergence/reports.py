@@ -27,13 +27,17 @@ def overall_table(first: Side, second: Side, comparisons: Mapping[str, Compariso
 
     `comparisons` are by output; `first` and `second` are the sides compared.
     """
-    outcomes = [
-        (output, outcome)
-        for output, comparison in comparisons.items()
-        for outcome in comparison.outcomes.values()
-    ]
-    rows = [_overall_row(output, outcome) for output, outcome in outcomes]
-    agreements = [outcome for _, outcome in outcomes if outcome.name == AGREEMENT]
+    rows: list[tuple[object, ...]] = []
+    agreements: list[Outcome] = []
+    for output, comparison in comparisons.items():
+        for outcome in comparison.outcomes.values():
+            interval = outcome.interval
+            ends = (interval.low, interval.high) if interval else (None, None)
+            counts, caveats = (outcome.n, outcome.excluded), "; ".join(outcome.caveats)
+            measured = (outcome.name, outcome.value, *ends, *counts, outcome.method, caveats)
+            rows.append((output, *measured))
+            if outcome.name == AGREEMENT:
+                agreements.append(outcome)
     samples = len(first.predictions.keys() & second.predictions.keys())
     verdict = f"{many(samples, 'sample')} {be(samples)} in both."
     if agreements and agreements[0].value is not None:
@@ -46,13 +50,6 @@ def overall_table(first: Side, second: Side, comparisons: Mapping[str, Compariso
         rows=tuple(rows),
         verdict=verdict,
     )
-
-
-def _overall_row(output: str, outcome: Outcome) -> tuple[object, ...]:
-    low, high = (outcome.interval.low, outcome.interval.high) if outcome.interval else (None, None)
-    counts = outcome.n, outcome.excluded
-    caveats = "; ".join(outcome.caveats)
-    return output, outcome.name, outcome.value, low, high, *counts, outcome.method, caveats
 
 
 def sample_table(first: Side, comparisons: Mapping[str, Comparison]) -> Table:

@@ -38,26 +38,22 @@ def kernels(frames: Frames) -> Table:
     if rows:
         first = of_first_run(rows)
         names = len({row["name"] for row in first})
+        longest = leader(first, "time")
+
+        def name_of(row: dict[str, Any]) -> str:
+            return f"{row['name']} in layer {row['layer_name']}"
+
+        text = longest.doubt("which is the longest", name_of, IDENTITY)
+        if not text:
+            row = longest.row
+            part = f"{format_time(row['time'])}, {format_share(row['share'])} of predict"
+            text = f"the longest, {name_of(row)}, takes {part}"
         verdict = (
             f"{many(len(first), 'kernel')} of {many(names, 'name')} "
             f"{verb(len(first), 'runs', 'run')} per query in {first[0]['run']}; "
-            f"{_longest_text(first)}." + without_counters(traced)
+            f"{text}." + without_counters(traced)
         )
     return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
-
-
-def _longest_text(rows: list[dict[str, Any]]) -> str:
-    """Return the part of a sentence about the kernels of a run that names the longest."""
-    longest = leader(rows, "time")
-    row = longest.row
-
-    def name_of(row: dict[str, Any]) -> str:
-        return f"{row['name']} in layer {row['layer_name']}"
-
-    if doubt := longest.doubt("which is the longest", name_of, IDENTITY):
-        return doubt
-    part = f"{format_time(row['time'])}, {format_share(row['share'])} of predict"
-    return f"the longest, {name_of(row)}, takes {part}"
 
 
 def kernel_rows(traced: TracedStack) -> list[dict[str, Any]]:

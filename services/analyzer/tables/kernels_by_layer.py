@@ -44,22 +44,17 @@ def kernels_by_layer(frames: Frames) -> Table:
         first = [row for row in verdict_rows(rows) if row["layer"] is not None]
         verdict = "No kernel belongs to a known layer."
         if first:
-            verdict = _verdict(first) + without_counters(traced)
+            longest = leader(first, "time")
+            row = longest.row
+            text = longest.doubt("which takes longest", lambda row: layer_label(row, first))
+            if not text:
+                kernels = counted(row["calls"], "kernel")
+                time = format_time(row["time"])
+                text = f"{layer_label(row, first)} takes longest, {time} per query in {kernels}"
+            of_layers = f"Of {many(len(first), 'layer')} with kernels"
+            verdict = f"{of_layers}, {text} ({run_label(row)})." + without_counters(traced)
     unclear = ambiguous_parents([stack.run for stack in traced])
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *unclear])
-
-
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    """Return which of a run's layers has the longest kernels, where intervals tell them apart."""
-    longest = leader(rows, "time")
-    row = longest.row
-    of_layers = f"Of {many(len(rows), 'layer')} with kernels"
-    if doubt := longest.doubt("which takes longest", lambda row: layer_label(row, rows)):
-        return f"{of_layers}, {doubt} ({run_label(row)})."
-    return (
-        f"{of_layers}, {layer_label(row, rows)} takes longest, {format_time(row['time'])} per "
-        f"query in {counted(row['calls'], 'kernel')} ({run_label(row)})."
-    )
 
 
 def layer_rows(traced: TracedStack) -> list[dict[str, Any]]:

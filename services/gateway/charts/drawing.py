@@ -120,7 +120,19 @@ class _Pen:
         """Return the process' answer; a process that takes too long or died is replaced."""
         try:
             async with asyncio.timeout(_LIMIT_S):
-                answer = await self._answer(text)
+                if self.process is None:
+                    self.process = await asyncio.create_subprocess_exec(
+                        *(sys.executable, "-m", "services.gateway.charts.pen"),
+                        stdin=asyncio.subprocess.PIPE,
+                        stdout=asyncio.subprocess.PIPE,
+                    )
+                source, sink = self.process.stdout, self.process.stdin
+                if source is None or sink is None:
+                    raise ConnectionError
+                sink.write(len(text).to_bytes(4, "big") + text)
+                await sink.drain()
+                length_bytes = int.from_bytes(await source.readexactly(4), "big")
+                answer = await source.readexactly(length_bytes)
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError) as error:
             await self.close()
             raise CannotDraw("The chart was not drawn; the table has its figures.") from error
@@ -131,20 +143,6 @@ class _Pen:
         if not answer[0]:
             raise CannotDraw(f"The chart was not drawn: {answer[1:].decode()}")
         return answer[1:]
-
-    async def _answer(self, text: bytes) -> bytes:
-        if self.process is None:
-            self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "services.gateway.charts.pen"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-            )
-        source, sink = self.process.stdout, self.process.stdin
-        if source is None or sink is None:
-            raise ConnectionError
-        sink.write(len(text).to_bytes(4, "big") + text)
-        await sink.drain()
-        return await source.readexactly(int.from_bytes(await source.readexactly(4), "big"))
 
     async def close(self) -> None:
         """End the process."""

@@ -85,24 +85,21 @@ class Feed:
                     listening = self._listen(entity, messages)
                     await stack.enter_async_context(background_task(listening))
                 await stack.enter_async_context(background_task(self._send_ticks()))
-                await self._follow_log()
+                sequence = 0
+                while not self.is_over:
+                    sequence = await self._read(sequence)
+                    if self.is_over:
+                        break
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_POLL_S):
+                            await self._has_news.wait()
+                    self._has_news.clear()
+                self._send_spans()
+                self._wake_all()
         except BusError as error:
             _log.warning("feed ended: %s", error)
             self.is_broken = True
             self._wake_all()
-
-    async def _follow_log(self) -> None:
-        sequence = 0
-        while not self.is_over:
-            sequence = await self._read(sequence)
-            if self.is_over:
-                break
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self._has_news.wait()
-            self._has_news.clear()
-        self._send_spans()
-        self._wake_all()
 
     async def _read(self, after: int) -> int:
         """Add the log's facts after sequence `after`; return the last sequence.

@@ -6,11 +6,11 @@ work and after the last; what begins and ends in between shows in the spread of 
 
 import threading
 import time
-from importlib import import_module
 from statistics import median
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
+from services.agent.machine.nvml import nvml_and_device
 from services.agent.machine.roofline.ceilings import MOST_OTHERS
 
 SLOWDOWNS = MappingProxyType(
@@ -36,7 +36,9 @@ class GpuWatch:
     """Reads a GPU's state in a thread, from `with` to its end; without NVML it knows nothing."""
 
     def __init__(self, uuid: str) -> None:
-        self._nvml, self._device = _opened(uuid)
+        self._nvml, self._device = nvml_and_device(
+            lambda nvml: nvml.nvmlDeviceGetHandleByUUID(uuid)
+        )
         #: share of the GPU's time that others used before, or after if more; None unknown
         self.others = use_of(self._nvml, self._device)
         self._reasons = 0
@@ -131,20 +133,3 @@ def use_of(nvml: Any, device: Any) -> float | None:
     except nvml.NVMLError:  # of a part of a GPU (MIG) it has none
         return None
     return float(median(shares))
-
-
-def _opened(uuid: str) -> tuple[Any, Any]:
-    """Return NVML and its handle of a GPU; (None, None) where there is none."""
-    try:
-        nvml: Any = import_module("pynvml")
-    except ImportError:
-        return None, None
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:  # there is no driver
-        return None, None
-    try:
-        return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
-    except nvml.NVMLError:
-        nvml.nvmlShutdown()
-        return None, None

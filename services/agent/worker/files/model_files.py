@@ -156,7 +156,19 @@ class ModelFiles:
     def _locate(self, name: str, checksum: str) -> Path:
         """Return the checked file of a name."""
         if self._assets.archive:
-            return self._locate_in_archive(name, checksum)
+            source = source_of(self._assets, self._assets.archive)
+            archive = _fetched_file(self._fetched, source.address)
+            self._folder.checksums[source.address] = f"sha256:{archive.sha256}"
+            root = archive.path.resolve()
+            path = (root / name).resolve()
+            if not path.is_relative_to(root):
+                raise PathOutsideManifests(name)
+            if not path.exists():
+                raise FileMissing(name, f"{source.address} holds no such file")
+            if checksum and path.is_file():
+                body = file_bytes(path, name)
+                self._folder.checksums[name] = checked_sha256(name, body, checksum)
+            return path
         source = source_of(self._assets, name)
         if isinstance(source, FileSource):
             self._note_weak_checksum(name, source, checksum)
@@ -166,21 +178,6 @@ class ModelFiles:
         self._folder.checksums[source.address] = f"sha256:{file.sha256}"
         self._note_weak_checksum(name, source, checksum)
         return linked_under_own_name(file.path, self._scratch, name, source)
-
-    def _locate_in_archive(self, name: str, checksum: str) -> Path:
-        source = source_of(self._assets, self._assets.archive)
-        archive = _fetched_file(self._fetched, source.address)
-        self._folder.checksums[source.address] = f"sha256:{archive.sha256}"
-        root = archive.path.resolve()
-        path = (root / name).resolve()
-        if not path.is_relative_to(root):
-            raise PathOutsideManifests(name)
-        if not path.exists():
-            raise FileMissing(name, f"{source.address} holds no such file")
-        if checksum and path.is_file():
-            body = file_bytes(path, name)
-            self._folder.checksums[name] = checked_sha256(name, body, checksum)
-        return path
 
     def _note_weak_checksum(self, name: str, source: Source, checksum: str) -> None:
         """Note where a fetched file was checked against part of a checksum, or none."""

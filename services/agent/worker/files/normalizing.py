@@ -34,9 +34,15 @@ def with_normalize_moved(subject: Subject) -> tuple[Subject, Normalizations]:
     if not any(normalizations):
         expected = "host: no input ends with the steps normalize and cast (float32) behind decode"
         raise BadOption(OPTION, "device", expected)
-    pairs = zip(subject.model.inputs, normalizations, strict=True)
-    inputs = tuple(port if moved is None else _as_bytes(port) for port, moved in pairs)
-    model = subject.model.model_copy(update={"inputs": inputs})
+    inputs = list(subject.model.inputs)
+    for number, port in enumerate(subject.model.inputs):
+        if normalizations[number] is not None:
+            # The last step orders bytes in place of numbers.
+            *before, _, cast = port.steps
+            ordered = Step(operator="cast", parameters={**cast.parameters, "element_type": "uint8"})
+            changes = {"steps": (*before, ordered), "element_type": "uint8"}
+            inputs[number] = port.model_copy(update=changes)
+    model = subject.model.model_copy(update={"inputs": tuple(inputs)})
     return subject.model_copy(update={"model": model}), normalizations
 
 
@@ -65,10 +71,3 @@ def _normalization(port: Port) -> Normalization | None:
         channels_first=str(layout).upper().endswith("CHW"),
         on_host=on_host.reshape(256, channels),
     )
-
-
-def _as_bytes(port: Port) -> Port:
-    """Return an input whose last step orders bytes in place of numbers."""
-    *before, _, cast = port.steps
-    ordered = Step(operator="cast", parameters={**cast.parameters, "element_type": "uint8"})
-    return port.model_copy(update={"steps": (*before, ordered), "element_type": "uint8"})

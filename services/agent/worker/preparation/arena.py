@@ -14,7 +14,6 @@ from services.agent.worker.preparation.layout import (
     REASON_BYTES,
     ArenaLayout,
     ArrayShape,
-    SlotOffsets,
 )
 
 Array = npt.NDArray[Any]
@@ -70,7 +69,20 @@ class Arena:
         self.done, self.prepared, self.began_ns, self.busy_ns = (
             columns[1 + number * count : 1 + (number + 1) * count] for number in range(4)
         )
-        self.slots = tuple(self._slot(offsets) for offsets in layout.slot_offsets)
+        column = ArrayShape((layout.batch_size,), "int64")
+        stamps = ArrayShape((layout.batch_size, layout.steps, 2), "int64")
+        reasons = ArrayShape((layout.batch_size, REASON_BYTES), "uint8")
+        self.slots = tuple(
+            SlotMemory(
+                tuple(map(self._array, layout.arrays, offsets.arrays)),
+                self._array(column, offsets.samples),
+                self._array(column, offsets.states),
+                self._array(column, offsets.threads),
+                self._array(stamps, offsets.stamps),
+                self._array(reasons, offsets.reasons),
+            )
+            for offsets in layout.slot_offsets
+        )
 
     @classmethod
     def create(cls, layout: ArenaLayout) -> tuple[Self, int]:
@@ -84,22 +96,6 @@ class Arena:
             arena = cls(fd, layout)
             undo.pop_all()
         return arena, fd
-
-    def _slot(self, offsets: SlotOffsets) -> SlotMemory:
-        layout, count = self.layout, self.layout.batch_size
-        pairs = zip(layout.arrays, offsets.arrays, strict=True)
-        column, stamps = (
-            ArrayShape((count,), "int64"),
-            ArrayShape((count, layout.steps, 2), "int64"),
-        )
-        return SlotMemory(
-            tuple(self._array(array, offset) for array, offset in pairs),
-            self._array(column, offsets.samples),
-            self._array(column, offsets.states),
-            self._array(column, offsets.threads),
-            self._array(stamps, offsets.stamps),
-            self._array(ArrayShape((count, REASON_BYTES), "uint8"), offsets.reasons),
-        )
 
     def _array(self, array: ArrayShape, offset: int) -> Array:
         kind = np.dtype(array.element_type)

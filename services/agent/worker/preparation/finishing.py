@@ -47,7 +47,14 @@ class FinishingProcess:
         """
         ending = ""
         for _ in range(_MOST_TRIES):
-            process = self._running()
+            if self._process is None:
+                try:
+                    if self.deaths > _MOST_DEATHS:
+                        raise ProcessesUnavailable(f"{_MOST_DEATHS} processes have ended")
+                    self._process = self._fork()
+                except ProcessesUnavailable as error:
+                    raise FinishFailed(error.reason) from error
+            process = self._process
             try:
                 return self._answer_of(process, outputs)
             except OSError:
@@ -72,16 +79,6 @@ class FinishingProcess:
         if self._process is not None:
             self._process.orders.close()
         self._process = None
-
-    def _running(self) -> ForkedProcess:
-        if self._process is None:
-            try:
-                if self.deaths > _MOST_DEATHS:
-                    raise ProcessesUnavailable(f"{_MOST_DEATHS} processes have ended")
-                self._process = self._fork()
-            except ProcessesUnavailable as error:
-                raise FinishFailed(error.reason) from error
-        return self._process
 
     def _answer_of(self, process: ForkedProcess, outputs: Tensors) -> Finished | None:
         """Send outputs to a process and return its answer. Raises OSError, FinishFailed."""

@@ -231,8 +231,8 @@ class Stages:
                 self.fill(query, positions)
             return
         with self._untraced(), ThreadPoolExecutor(self.workers) as threads:
-            for filling in [threads.submit(self.fill, query, [position]) for position in positions]:
-                filling.result()
+            for task in [threads.submit(self.fill, query, [position]) for position in positions]:
+                task.result()
 
     def record_preparation(self, query: Query) -> None:
         """Record the root span of a batch that was prepared ahead, until now."""

@@ -10,7 +10,6 @@ from mlscope.counts import many, verb
 from mlscope.evaluation.expectation import expected_text, rounded_time
 from schemas.agent import Announcement
 from schemas.level import Level
-from schemas.manifest import ScenarioManifest
 from schemas.request import Evaluate, Refused
 from schemas.status import AgentStatus, Catalog, Matched
 from services.gateway.pages.starting.narrowing import Chosen, ModelOption, Offer
@@ -214,29 +213,30 @@ class NewView:
     def scenario_options(self) -> list[ScenarioOption]:
         """The scenarios with their parameters."""
         chosen = {text.partition(":")[0] for text in self.values.get("scenarios", ())}
-        return [self._scenario_option(scenario, chosen) for scenario in self.offer.scenarios()]
-
-    def _scenario_option(self, scenario: ScenarioManifest, chosen: set[str]) -> ScenarioOption:
-        # Descriptions are Markdown; of that they have code alone.
-        text = " ".join(scenario.description.replace("`", "").split())
-        description, _, result = text.partition(_RESULT)
-        typed = [
-            key.partition(".")[2] for key in self.values if key.startswith(f"{scenario.name}.")
-        ]
-        names = dict.fromkeys((*scenario.parameters, *typed))
-        parameters = [
-            Parameter(
-                field=f"{scenario.name}.{name}",
-                name=name,
-                default=str(scenario.parameters.get(name, "")),
-                value=self.text(f"{scenario.name}.{name}"),
+        options: list[ScenarioOption] = []
+        for scenario in self.offer.scenarios():
+            # Descriptions are Markdown; of that they have code alone.
+            text = " ".join(scenario.description.replace("`", "").split())
+            description, _, result = text.partition(_RESULT)
+            typed = [
+                key.partition(".")[2] for key in self.values if key.startswith(f"{scenario.name}.")
+            ]
+            names = dict.fromkeys((*scenario.parameters, *typed))
+            parameters = [
+                Parameter(
+                    field=f"{scenario.name}.{name}",
+                    name=name,
+                    default=str(scenario.parameters.get(name, "")),
+                    value=self.text(f"{scenario.name}.{name}"),
+                )
+                for name in names
+            ]
+            first_sentence = description.partition(". ")[0].rstrip(".") + "."
+            is_chosen = scenario.name in chosen
+            options.append(
+                ScenarioOption(scenario.name, first_sentence, result, is_chosen, parameters)
             )
-            for name in names
-        ]
-        first_sentence = description.partition(". ")[0].rstrip(".") + "."
-        return ScenarioOption(
-            scenario.name, first_sentence, result, scenario.name in chosen, parameters
-        )
+        return options
 
     @property
     def agents(self) -> list[tuple[AgentStatus, str]]:
