@@ -1,7 +1,6 @@
 """A catalog model carried out by a real worker: its files brought, its samples answered."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +15,13 @@ from services.agent.fetching.fetching import fetch_for_subject
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
-from tests.services.agent.builders import MANIFESTS, Kept, a_run, an_order, limits
+from tests.services.agent.builders import MANIFESTS, FetchingHost, Kept, a_run, an_order, limits
 
 CATALOG = MANIFESTS / "models"
 SOURCES = ("torchvision", "timm", "keras", "packages", "networks")
 SILENCE_S = 120.0
 
 Features = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Host:
-    """A host's settings: a cache, and no hub."""
-
-    assets_folder: Path
-    cache_max_bytes: int = 1 << 30
-    fetch_hosts: tuple[str, ...] = ("public", "127.0.0.1")
-    fetch_timeout_s: float = 3600.0
-    hub_url: str = ""
-    manifests_folder: Path = MANIFESTS
-    dataset_folders: tuple[str, ...] = ()
-
-    def hub_token(self) -> str | None:
-        """Return that there is none."""
-        return None
 
 
 def catalog_names(source: str) -> list[str]:
@@ -93,7 +75,11 @@ async def answers_of(subject: Subject, folder: Path, batch_size: int = 1) -> lis
     kept = Kept()
     worker = await WorkerProcess.start("w", limits(folder))
     try:
-        worker.keep_assets(await fetch_for_subject(subject, Host(folder / "cache")))
+        worker.keep_assets(
+            await fetch_for_subject(
+                subject, FetchingHost(folder / "cache", cache_max_bytes=1 << 30)
+            )
+        )
         await Execution(OutcomePublisher(order, kept), worker, MANIFESTS, SILENCE_S).carry_out()
     finally:
         await worker.close()

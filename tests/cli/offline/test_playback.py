@@ -2,7 +2,8 @@
 
 import asyncio
 import tempfile
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -157,15 +158,11 @@ async def test_each_run_is_answered_with_its_own_numbers(
 ) -> None:
     bundle = made_bundle(tmp_path, arguments)
     plan = replanned(bundle)
-    server = MemoryServer()
-    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
-        playback = Playback(agent, bundle, heartbeat_s=1.0)
-        async with playback.present():
-            playback.expect("e1")
-            for number, _ in enumerate(plan.plan.sessions):
-                order = order_of(plan, "e1", renamed="new-", number=number)
-                assert (await ordered(scheduler, order)).accepted
-            ends = await outcomes(scheduler, sum(len(s.runs) for s in plan.plan.sessions))
+    async with playing(bundle) as (_, scheduler):
+        for number, _ in enumerate(plan.plan.sessions):
+            order = order_of(plan, "e1", renamed="new-", number=number)
+            assert (await ordered(scheduler, order)).accepted
+        ends = await outcomes(scheduler, sum(len(s.runs) for s in plan.plan.sessions))
     assert ends == {f"new-{run}": of for run, of in measured(bundle).items()}
 
 
@@ -178,12 +175,8 @@ async def test_a_catalog_may_fill_in_what_a_plan_does_not_say(
     session = order.session
     runs = [run.model_copy(update={"parameters": run.parameters | more}) for run in session.runs]
     filled = session.model_copy(update={"runs": tuple(runs)})
-    server = MemoryServer()
-    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
-        playback = Playback(agent, bundle, heartbeat_s=1.0)
-        async with playback.present():
-            playback.expect("e1")
-            answer = await ordered(scheduler, order.model_copy(update={"session": filled}))
+    async with playing(bundle) as (_, scheduler):
+        answer = await ordered(scheduler, order.model_copy(update={"session": filled}))
     assert (answer.accepted, answer.error) == (not error, error)
 
 
@@ -230,24 +223,31 @@ def planned_bundle(folder: Path, made: OfflinePlan, *, is_old: bool = False) -> 
     return Bundle(folder / "bundle", "e0", made.plan, there, {}, (), request)
 
 
-async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> None:
-    bundle = made_bundle(tmp_path)
+@asynccontextmanager
+async def playing(bundle: Bundle) -> AsyncIterator[tuple[Playback, Bus]]:
+    """Play a bundle back as evaluation e1; lend the playback and the scheduler's bus."""
     server = MemoryServer()
     async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
         playback = Playback(agent, bundle, heartbeat_s=1.0)
         async with playback.present():
             playback.expect("e1")
-            order = order_of(replanned(bundle), "e1", renamed="new-")
-            assert (await ordered(scheduler, order)).accepted
-            assert (await ordered(scheduler, order)).accepted
-            other = order.model_copy(update={"evaluation": "e2"})
-            assert (await ordered(scheduler, other)).error == "busy"
-            story: list[Recorded] = []
-            async with asyncio.timeout(60), aclosing(scheduler.follow(story_of("e1"))) as facts:
-                async for each in facts:
-                    story += [each] if each else []
-                    if len(story) == len(order.runs):
-                        break
+            yield playback, scheduler
+
+
+async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path)
+    async with playing(bundle) as (_, scheduler):
+        order = order_of(replanned(bundle), "e1", renamed="new-")
+        assert (await ordered(scheduler, order)).accepted
+        assert (await ordered(scheduler, order)).accepted
+        other = order.model_copy(update={"evaluation": "e2"})
+        assert (await ordered(scheduler, other)).error == "busy"
+        story: list[Recorded] = []
+        async with asyncio.timeout(60), aclosing(scheduler.follow(story_of("e1"))) as facts:
+            async for each in facts:
+                story += [each] if each else []
+                if len(story) == len(order.runs):
+                    break
         ends = [each.fact for each in story]
         assert [end.run for end in ends if isinstance(end, RunCompleted)] == list(order.runs)
         assert {end.attempt for end in ends if isinstance(end, RunCompleted)} == {3}
@@ -284,29 +284,21 @@ async def test_a_living_agent_of_its_name_keeps_its_lease(tmp_path: Path) -> Non
 
 async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:
     bundle = made_bundle(tmp_path)
-    server = MemoryServer()
-    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
-        playback = Playback(agent, bundle, heartbeat_s=1.0)
-        async with playback.present():
-            playback.expect("e1")
-            order = order_of(replanned(bundle), "e1")
-            session = order.session.model_copy(update={"batch_size": 64})
-            answer = await ordered(scheduler, order.model_copy(update={"session": session}))
-            assert answer.error == "unknown"
-            assert f"holds no {order.runs[0]}" in await playback.gap
+    async with playing(bundle) as (playback, scheduler):
+        order = order_of(replanned(bundle), "e1")
+        session = order.session.model_copy(update={"batch_size": 64})
+        answer = await ordered(scheduler, order.model_copy(update={"session": session}))
+        assert answer.error == "unknown"
+        assert f"holds no {order.runs[0]}" in await playback.gap
 
 
 async def test_a_bundle_that_changes_while_it_plays_is_told(tmp_path: Path) -> None:
     bundle = made_bundle(tmp_path)
-    server = MemoryServer()
-    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
-        playback = Playback(agent, bundle, heartbeat_s=1.0)
-        async with playback.present():
-            playback.expect("e1")
-            bundle.path.write_bytes(bundle.path.read_bytes()[:-200])
-            assert (await ordered(scheduler, order_of(replanned(bundle), "e1"))).accepted
-            async with asyncio.timeout(60):
-                assert "was changed while it was imported" in await playback.gap
+    async with playing(bundle) as (playback, scheduler):
+        bundle.path.write_bytes(bundle.path.read_bytes()[:-200])
+        assert (await ordered(scheduler, order_of(replanned(bundle), "e1"))).accepted
+        async with asyncio.timeout(60):
+            assert "was changed while it was imported" in await playback.gap
         told = await scheduler.read(story_of("e1"))
         assert not [each for each in told if isinstance(each.fact, RunCompleted)]
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -180,6 +181,23 @@ class Kept:
         """How a run failed."""
         (outcome,) = [fact for fact in self.of(RunFailed) if fact.run == run]
         return outcome
+
+
+@dataclass(frozen=True)
+class FetchingHost:
+    """A host's settings: a folder for its files, and no hub."""
+
+    assets_folder: Path
+    cache_max_bytes: int = 1 << 20
+    fetch_hosts: tuple[str, ...] = ("public", "127.0.0.1")
+    fetch_timeout_s: float = 3600.0
+    hub_url: str = ""
+    manifests_folder: Path = MANIFESTS
+    dataset_folders: tuple[str, ...] = ()
+
+    def hub_token(self) -> str | None:
+        """Return that there is none."""
+        return None
 
 
 def limits(folder: Path, **changes: Any) -> WorkerLimits:

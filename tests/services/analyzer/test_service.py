@@ -101,6 +101,12 @@ async def _said(bus: Bus) -> Fact:
     raise AssertionError("nothing was said")
 
 
+async def _analyzed(bus: Bus, measured: EvaluationMeasured = MEASURED) -> Fact:
+    """Say that an evaluation was `measured`; return what the analyzer says of it."""
+    await bus.publish(measured, id="m0")
+    return await _said(bus)
+
+
 def _be_hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for missing rows, and at the database's server, a hundred times a second."""
     monkeypatch.setattr("services.analyzer.patience._MOST_ROWS_DELAY_S", 0.01)
@@ -123,8 +129,7 @@ async def test_spans_beyond_the_setting_are_left_out_and_tables_say_so(
 ) -> None:
     _rows(database_url)
     async with analyzing(server, database_url, most_spans=3):
-        await bus.publish(MEASURED, id="m0")
-        await _said(bus)
+        await _analyzed(bus)
         answer = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["operators"]}')
     (table,) = Tables.model_validate_json(answer).tables
     assert "r0: the first 3 of 5 spans were read" in table.caveats
@@ -135,8 +140,7 @@ async def test_a_measured_evaluation_gets_its_tables(
 ) -> None:
     _rows(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(MEASURED, id="m0")
-        said = await _said(bus)
+        said = await _analyzed(bus)
         answer = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["latency"]}')
         numbered = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["A2"]}')
     assert isinstance(said, AnalysisCompleted)
@@ -162,8 +166,7 @@ async def test_questions_for_no_table_are_refused(
 ) -> None:
     _rows(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(MEASURED, id="m0")
-        await _said(bus)
+        await _analyzed(bus)
         questions = [{"evaluation": "e1", "tables": [name]} for name in ("x", "layer", "")]
         bodies = [json.dumps(question).encode() for question in questions]
         answers = [json.loads(await bus.ask(SUBJECT, body)) for body in bodies]
@@ -184,8 +187,7 @@ async def test_no_rows_fail_with_the_cause(
     collector.migrate(database_url)
     migrate(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(MEASURED, id="m0")
-        said = await _said(bus)
+        said = await _analyzed(bus)
     assert isinstance(said, AnalysisFailed)
     assert "no run of evaluation e1" in said.cause
 
@@ -221,8 +223,7 @@ async def test_rows_that_never_come_back_are_the_cause(
     _be_hasty(monkeypatch)
     _rows(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(LARGER, id="m0")
-        said = await _said(bus)
+        said = await _analyzed(bus, LARGER)
     assert isinstance(said, AnalysisFailed)
     assert "the database has 3 of 6 stored queries of run r0" in said.cause
 
@@ -265,8 +266,7 @@ async def test_what_a_restored_database_has_no_tables_of_is_analyzed_again(
     _be_hasty(monkeypatch)
     _rows(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(MEASURED, id="m0")
-        assert isinstance(await _said(bus), AnalysisCompleted)
+        assert isinstance(await _analyzed(bus), AnalysisCompleted)
         with psycopg.connect(database_url) as session:
             session.execute("DELETE FROM analysis")
         starts.append("second")
@@ -278,8 +278,7 @@ async def test_what_was_restored_while_no_analyzer_ran_is_analyzed_at_its_start(
 ) -> None:
     _rows(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(MEASURED, id="m0")
-        assert isinstance(await _said(bus), AnalysisCompleted)
+        assert isinstance(await _analyzed(bus), AnalysisCompleted)
     with psycopg.connect(database_url) as session:
         session.execute("DELETE FROM analysis")
     async with analyzing(server, database_url):
@@ -292,8 +291,7 @@ async def test_an_analysis_that_failed_for_missing_rows_is_made_when_they_are_ba
     _be_hasty(monkeypatch)
     _rows(database_url)
     async with analyzing(server, database_url):
-        await bus.publish(LARGER, id="m0")
-        assert isinstance(await _said(bus), AnalysisFailed)
+        assert isinstance(await _analyzed(bus, LARGER), AnalysisFailed)
     with closing(collector.Store(database_url)) as rows:
         rows.save([prepared_of(some_queries(1), REQUESTED_NS)])
     async with analyzing(server, database_url):

@@ -5,7 +5,6 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.mlscope.assets.web_server import Site, serving
 from tests.services.agent.builders import (
     MANIFESTS,
     SLEEPY,
+    FetchingHost,
     Kept,
     a_sleepy_subject,
     a_subject,
@@ -34,23 +34,6 @@ from tests.services.agent.builders import (
 
 BODY = (MANIFESTS / "models" / "identity" / "model.onnx").read_bytes()
 SUM = hashlib.sha256(BODY).hexdigest()
-
-
-@dataclass(frozen=True)
-class Host:
-    """A host's settings."""
-
-    assets_folder: Path
-    cache_max_bytes: int = 1 << 20
-    fetch_hosts: tuple[str, ...] = ("public", "127.0.0.1")
-    fetch_timeout_s: float = 3600.0
-    hub_url: str = ""
-    manifests_folder: Path = MANIFESTS
-    dataset_folders: tuple[str, ...] = ()
-
-    def hub_token(self) -> str | None:
-        """Return that there is none."""
-        return None
 
 
 @pytest.fixture
@@ -78,7 +61,7 @@ def an_archive() -> bytes:
     return packed.getvalue()
 
 
-async def done(subject: Subject, host: Host, folder: Path) -> Kept:
+async def done(subject: Subject, host: FetchingHost, folder: Path) -> Kept:
     """Bring what is needed and do a run."""
     kept = Kept()
     worker = await WorkerProcess.start("w", limits(folder))
@@ -96,7 +79,7 @@ async def test_a_model_from_the_web_runs(site: Site, tmp_path: Path) -> None:
     site.put("/identity/model.onnx", BODY)
     subject = subject_of(base_url=f"{site.url}/identity", graph_path="model.onnx", checksum=SUM)
     for each in ("one", "two"):
-        kept = await done(subject, Host(tmp_path / "cache"), tmp_path / each)
+        kept = await done(subject, FetchingHost(tmp_path / "cache"), tmp_path / each)
         checksums = kept.completed().conditions.checksums
         assert checksums[f"{site.url}/identity/model.onnx"] == f"sha256:{SUM}"
     assert len(site.asked) == 1
@@ -106,7 +89,7 @@ async def test_a_file_nobody_can_verify_is_brought_only_on_request(tmp_path: Pat
     subject = subject_of(base_url="hf://o/r@main", graph_path="model.onnx")
     with serving() as site:
         site.put("/o/r/resolve/main/model.onnx", BODY)
-        host = Host(tmp_path / "cache", hub_url=site.url)
+        host = FetchingHost(tmp_path / "cache", hub_url=site.url)
         with pytest.raises(FileUnverified, match=r"hf://o/r@main/model\.onnx"):
             await fetch_for_subject(subject, host)
         assert site.asked == []
@@ -122,7 +105,7 @@ async def test_random_weights_run_where_the_manifest_s_cannot_be_had(tmp_path: P
     model = plain.model_copy(update={"model": plain.model.model_copy(update=elsewhere)})
     subject = a_subject(dataset="photos", framework="pytorch", options={"weights": "random"})
     subject = subject.model_copy(update={"model": model})
-    completed = (await done(subject, Host(tmp_path / "cache"), tmp_path)).completed()
+    completed = (await done(subject, FetchingHost(tmp_path / "cache"), tmp_path)).completed()
     assert completed.tally.failed_queries == 0
     assert "the weights are random (seed 0): there is no accuracy" in completed.caveats
 
@@ -132,12 +115,12 @@ async def test_a_model_in_an_archive_runs(site: Site, tmp_path: Path) -> None:
     sha256 = hashlib.sha256(packed).hexdigest()
     url = site.put("/net.tar.gz", packed)
     subject = subject_of(archive=url, archive_checksum=sha256, graph_path="net/model.onnx")
-    kept = await done(subject, Host(tmp_path / "cache"), tmp_path)
+    kept = await done(subject, FetchingHost(tmp_path / "cache"), tmp_path)
     assert kept.completed().conditions.checksums[url] == f"sha256:{sha256}"
 
 
 async def test_what_is_brought_is_held_until_it_is_let_go(site: Site, tmp_path: Path) -> None:
-    host = Host(tmp_path / "cache", cache_max_bytes=len(BODY) + 10)
+    host = FetchingHost(tmp_path / "cache", cache_max_bytes=len(BODY) + 10)
     first = subject_of(graph_path=site.put("/one", BODY), checksum=SUM)
     other = b"x" * len(BODY)
     second = subject_of(
@@ -153,7 +136,7 @@ async def test_what_is_brought_is_held_until_it_is_let_go(site: Site, tmp_path: 
 
 async def test_it_is_held_as_long_as_the_worker_lives(site: Site, tmp_path: Path) -> None:
     goods = await fetch_for_subject(
-        subject_of(graph_path=site.put("/m", BODY), checksum=SUM), Host(tmp_path / "cache")
+        subject_of(graph_path=site.put("/m", BODY), checksum=SUM), FetchingHost(tmp_path / "cache")
     )
     held = tmp_path / "cache" / "sha256" / SUM[:2] / SUM[2:]
     worker = await WorkerProcess.start("w", limits(tmp_path))
@@ -178,7 +161,7 @@ async def test_what_can_not_be_brought_is_said(
     assets: dict[str, str], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(FetchFailed, match=reason):
-        await fetch_for_subject(subject_of(**assets), Host(tmp_path / "cache"))
+        await fetch_for_subject(subject_of(**assets), FetchingHost(tmp_path / "cache"))
 
 
 async def test_weights_that_cannot_be_had_offer_random_ones(site: Site, tmp_path: Path) -> None:
@@ -186,11 +169,11 @@ async def test_weights_that_cannot_be_had_offer_random_ones(site: Site, tmp_path
         base_url=f"{site.url}/gone", builder="b.c", weights_path="w.pth", weights_checksum=SUM
     )
     with pytest.raises(FetchFailed, match="--option weights=random measures it with random"):
-        await fetch_for_subject(subject, Host(tmp_path / "cache"))
+        await fetch_for_subject(subject, FetchingHost(tmp_path / "cache"))
 
 
 async def test_where_all_is_at_hand_no_cache_is_made(tmp_path: Path) -> None:
-    goods = await fetch_for_subject(a_subject(), Host(tmp_path / "cache"))
+    goods = await fetch_for_subject(a_subject(), FetchingHost(tmp_path / "cache"))
     assert (goods.files, (tmp_path / "cache").exists()) == ({}, False)
 
 
@@ -208,5 +191,5 @@ async def test_weights_are_random_where_a_request_says_so(
     assets = Assets(builder="a.b", weights_path="https://example.org/w.pth", seed=3)
     model = subject.model.model_copy(update={"model": assets})
     subject = subject.model_copy(update={"model": model})
-    completed = (await done(subject, Host(tmp_path / "cache"), tmp_path)).completed()
+    completed = (await done(subject, FetchingHost(tmp_path / "cache"), tmp_path)).completed()
     assert "the weights are random (seed 3): there is no accuracy" in completed.caveats
