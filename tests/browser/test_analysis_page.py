@@ -96,7 +96,14 @@ async def test_the_dot_of_a_layer_is_outlined_on_the_roofline(
     await photographs.take(page, "analysis-roofline-layer")
 
 
-@pytest.mark.parametrize("table", ["static_work", "layer_overheads", "cold_layers"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        "cold_layers",
+        pytest.param("layer_overheads", marks=pytest.mark.long),
+        pytest.param("static_work", marks=pytest.mark.long),
+    ],
+)
 async def test_a_layer_is_chosen_in_the_tables_beside_the_time_of_layers(
     page: Page, running: Running, standing: StandIns, photographs: Photographs, table: str
 ) -> None:

@@ -124,7 +124,13 @@ def _route_of(routes: Sequence[BaseRoute], path: str) -> str:
     return str(getattr(matching[0], "path", "")) if matching else ""
 
 
-@pytest.mark.parametrize("name", PAGES)
+AGAIN = {"nothing-found", "explore-cost", "explore-history", "explore-nothing", "new-chosen"}
+"""Pages that another one shows with other content."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in AGAIN)) for name in PAGES]
+)
 async def test_a_page_is_accessible_and_fits(
     browser: Browsing, house: Running, photographs: Photographs, name: str
 ) -> None:

@@ -34,7 +34,10 @@ async def listed(running: Running, standing: StandIns) -> Running:
     return running
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in ("agent", "model"))) for name in LISTS],
+)
 async def test_two_evaluations_are_selected_and_compared(
     browser: Browsing, listed: Running, photographs: Photographs, name: str
 ) -> None:

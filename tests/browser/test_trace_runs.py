@@ -16,7 +16,7 @@ from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
 
 TIMELINE = "globalThis.__timeline"
-SOON_MS = 15_000
+SOON_MS = 60_000
 PAGE = f"/evaluations/{E}/trace"
 
 

@@ -102,10 +102,8 @@ SHORT = {
         "torchvision-mobilenet-v3-small:64",
         "torchvision-quantized-resnet18:64",
         "torchvision-ssdlite320-mobilenet-v3-large",
-        "torchvision-lraspp-mobilenet-v3-large:64",
         "timm-test-vit",
-        "timm-test-resnet",
-        *NETWORKS["pytorch"][:2],
+        *NETWORKS["pytorch"][:1],
     ],
     "others": [
         *("efficientnet-lite0", "identity", "tiny-cnn", "magika"),

@@ -1,4 +1,4 @@
-"""Local clusters: two that modules share, and one for each module with settings of its own."""
+"""Local clusters: three that modules share, and one for each module with settings of its own."""
 
 import os
 from collections.abc import Iterator
@@ -27,6 +27,13 @@ def cluster_with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "PYTHONPATH": os.pathsep.join((str(packages), str(Path(__file__).parent / "instrumented"))),
     }
     with running(settings) as lent:
+        yield lent
+
+
+@pytest.fixture(scope="session")
+def cluster_under_pressure() -> Iterator[Cluster]:
+    """Lend a cluster to modules that send more than it can do: few requests may wait in it."""
+    with running({"MLSCOPE_MAX_PENDING_REQUESTS": "300"}) as lent:
         yield lent
 
 

@@ -14,7 +14,7 @@ from tests.flow.clusters import Cluster, assert_well
 
 pytestmark = pytest.mark.timeout(300)
 
-CLUSTER = {"MLSCOPE_MAX_PENDING_REQUESTS": "300"}
+CLUSTER = "cluster_under_pressure"
 ANSWERED_WITHIN_S = 60.0
 #: they wait for an agent who never comes, so that an accepted one costs its record only
 REQUEST = {"model": "identity", "agents": ["ghost"], "wait_s": 600.0}

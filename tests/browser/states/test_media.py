@@ -82,7 +82,7 @@ async def test_at_200_percent_everything_is_in_reach(browser: Browsing, house: s
         assert await page.evaluate(cut) == [], name
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.long), "dark"])
 async def test_paper_is_light_and_has_nothing_to_click(
     browser: Browsing, house: str, scheme: str, photographs: Photographs
 ) -> None:

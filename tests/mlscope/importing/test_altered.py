@@ -182,7 +182,13 @@ def test_values_of_other_kinds_are_imported_or_refused(
     _is_imported(path)
 
 
-@pytest.mark.parametrize("field", ["ts", "dur", "tid", "pid", "name", "cat", "ph", "args"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("ts", "dur", "name", "args"),
+        *(pytest.param(field, marks=pytest.mark.long) for field in ("tid", "pid", "cat", "ph")),
+    ],
+)
 @pytest.mark.parametrize(
     "name", ["chrome", "mlscope", "onnxruntime", pytest.param("device", marks=pytest.mark.long)]
 )

@@ -223,6 +223,7 @@ VERSIONS = [
     "0005_failed_samples",
     "0006_variants",
     "0007_stored_up_to",
+    "0008_saved_runs",
     "postgresql/0001_trends",
     "postgresql/0002_trend",
 ]

@@ -151,9 +151,12 @@ async def kill(held: Held) -> None:
 @pytest.mark.parametrize(
     ("disturb", "error", "message", "useful"),
     [
-        (stop, "stopped", "cancelled", True),
+        pytest.param(stop, "stopped", "cancelled", True, marks=pytest.mark.long),
         (freeze_and_stop, "stopped", "cancelled", False),
-        (freeze, "timeout", "one predict call, or a heartbeat, took longer than 1 s", False),
+        pytest.param(
+            *(freeze, "timeout", "one predict call, or a heartbeat, took longer than 1 s", False),
+            marks=pytest.mark.long,
+        ),
         (kill, "worker_died", "worker was killed by SIGKILL", False),
     ],
 )
