@@ -1,8 +1,8 @@
 """The analyses, one a file: pure functions from frames to tables, and the list of them.
 
 Each names its formula's source and describes its columns with units. To add one: a file with its
-function and its `ANALYSIS`, and two lines in the file of its family (`families/`), an import and a
-place in `ANALYSES`.
+function and its `ANALYSIS`, two lines in the file of its family (`families/`), an import and a
+place in `ANALYSES`, and its question on the pages (`services/gateway/pages/subjects.py`).
 """
 
 from services.analyzer.building.table import Analysis

@@ -69,7 +69,10 @@ KERNELS: Schema = MappingProxyType(
         "copy_kind": pl.String,
     }
 )
-"""What a golden input's `kernels` are; of those in its spans nothing is known but their times."""
+"""What a golden input's `kernels` are: all work on devices, so copies and sets of memory too.
+
+Of kernels in its spans nothing is known but their times.
+"""
 
 
 def with_kernels(run: Run, rows: Any) -> Run:
