@@ -158,7 +158,7 @@ ANALYSIS = Analysis(
         int_column("batch_size", "Samples per query."),
         text_column("run", "The first of the runs measured."),
         int_column(
-            "index", "The layer's index in its model; null for a module that is not a layer."
+            "index", "The framework's number of the layer; null for a module that is not a layer."
         ),
         text_column("layer", "Name of the layer or module."),
         int_column("node", "The framework's number of the layer; -1 without one."),

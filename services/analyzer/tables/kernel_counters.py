@@ -119,7 +119,9 @@ ANALYSIS = Analysis(
     columns=(
         *RUN_COLUMNS,
         text_column("metric", "The metric's name in Nsight Compute."),
-        int_column("layer", "The layer's index; null for kernels of no known layer."),
+        int_column(
+            "layer", "The framework's number of the layer; null for kernels of no known layer."
+        ),
         text_column("layer_name", "The layer's name."),
         text_column("name", "The kernels' name."),
         int_column("kernels", "Counted kernels of this name in the layer."),

@@ -95,7 +95,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *STACK_COLUMNS,
-        int_column("layer", "Index of its layer; null where unknown."),
+        int_column("layer", "The framework's number of its layer; null where unknown."),
         text_column("layer_name", "Name of the layer."),
         text_column("name", "The kernel's name."),
         int_column("nth", "Number of the kernel among those of its name in its layer, from 0."),

@@ -82,12 +82,14 @@ ANALYSIS = Analysis(
     columns=(
         *STACK_COLUMNS,
         VARIANT_COLUMN,
-        int_column("layer", "Index of its layer; null where unknown."),
+        int_column("layer", "The framework's number of its layer; null where unknown."),
         text_column("layer_name", "Name of the layer."),
         text_column("name", "The kernel's name."),
         int_column("nth", "Number of the kernel among those of its name in its layer, from 0."),
         *SUM_COLUMNS,
-        float_column("share", "Share of the trimmed mean of predict in the same run.", "1"),
+        float_column(
+            "share", "Share of the trimmed mean of predict in the run with the least tracing.", "1"
+        ),
     ),
     compute=kernels,
     chart=layer_bars(

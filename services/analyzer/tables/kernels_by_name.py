@@ -62,7 +62,9 @@ ANALYSIS = Analysis(
         text_column("name", "Name of the kernels."),
         *SUM_COLUMNS,
         float_column("share_of_kernels", "Share of the sum of all names' trimmed means.", "1"),
-        float_column("share", "Share of the trimmed mean of predict in the same run.", "1"),
+        float_column(
+            "share", "Share of the trimmed mean of predict in the run with the least tracing.", "1"
+        ),
     ),
     compute=kernels_by_name,
     chart=ranked(("name", "Kernel"), Axis("time", "Time per query", "ns"), "calls", "share"),

@@ -61,7 +61,9 @@ ANALYSIS = Analysis(
     columns=(
         *STACK_COLUMNS,
         VARIANT_COLUMN,
-        int_column("layer", "The layer's index; null for kernels of no known layer."),
+        int_column(
+            "layer", "The framework's number of the layer; null for kernels of no known layer."
+        ),
         text_column("name", "The layer's name."),
         text_column("type", "The layer's type."),
         int_column("queries", "Queries measured."),

@@ -153,7 +153,7 @@ ANALYSIS = Analysis(
         text_column("session", "The session of both runs."),
         int_column("batch_size", "Samples per query."),
         text_column("level", "Trace level of the deeper run."),
-        int_column("index", "The layer's index in its model."),
+        int_column("index", "The framework's number of the layer, as in node."),
         text_column("name", "The layer's name."),
         int_column("node", "The framework's number of the layer; -1 without one."),
         int_column("blocks", "Blocks that both runs have."),

@@ -126,7 +126,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *STACK_COLUMNS,
-        int_column("layer", "The layer's index."),
+        int_column("layer", "The framework's number of the layer."),
         text_column("name", "The layer's name."),
         text_column("type", "The layer's type."),
         int_column("queries", "Queries measured."),

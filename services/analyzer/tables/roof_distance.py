@@ -231,7 +231,8 @@ ANALYSIS = Analysis(
     columns=(
         *STACK_COLUMNS,
         int_column(
-            "layer", "The layer's index; null for predict: all layers and the time between."
+            "layer",
+            "The framework's number of the layer; null for predict: layers and the time between.",
         ),
         text_column("name", "The layer's name."),
         text_column("type", "The layer's type."),
