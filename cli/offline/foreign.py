@@ -14,8 +14,9 @@ from cli.offline.planning import offline_plan, shipped_catalog
 from mlscope.exchange.bundle import MAGIC
 from mlscope.importing.errors import ForeignError
 from mlscope.importing.facts import write_bundle
-from mlscope.importing.reading import head_of, read_foreign
+from mlscope.importing.reading import read_foreign
 from mlscope.importing.recording import Recording
+from mlscope.importing.unpacking import unpacked, unpacked_head
 from mlscope.settings import Settings
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port, Synthetic
 from schemas.plan import OfflinePlan
@@ -26,14 +27,15 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
 
 @contextmanager
 def as_bundle(path: Path, model: str = "", batch_size: int = 1) -> Iterator[Path]:
-    """Yield `path` itself if it is a bundle, else a temporary bundle made from it.
+    """Yield `path` itself if it is a bundle, else a temporary one: unpacked, or made from a trace.
 
     `model` ('': the file's name up to its first dot) and `batch_size` (1 or more) describe a trace,
     which does not contain them. Raises Misused.
     """
     try:
-        if head_of(path).startswith(MAGIC):
-            yield path
+        if unpacked_head(path, len(MAGIC)) == MAGIC:
+            with unpacked(path) as bundle:
+                yield bundle
             return
         recording = read_foreign(path)
     except ForeignError as error:

@@ -66,7 +66,7 @@ def _read(path: Path) -> Recording:
         except sqlite3.Error as error:
             raise ForeignFileBroken(str(path), f"is not a database of nsys: {error}") from error
     if head.startswith(MAGIC):
-        raise ForeignFileUnknown(str(path), "is a bundle packed by gzip: unpack it first")
+        raise ForeignFileUnknown(str(path), "is a bundle, not a trace")
     if ncu.is_report(head):
         return ncu.recording_of(path)
     text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()

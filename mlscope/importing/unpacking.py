@@ -21,9 +21,27 @@ FREE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 
 
+def unpacked_head(path: Path, size_bytes: int) -> bytes:
+    """Return the first `size_bytes` of what a file holds, packed or not. Raises ForeignFileBroken.
+
+    Fewer bytes are returned of a shorter file.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(size_bytes)
+        if not head.startswith(MAGIC):
+            return head
+        with gzip.open(path) as packed:
+            return packed.read(size_bytes)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ForeignFileBroken(str(path), f"is damaged gzip: {error}") from error
+    except OSError as error:
+        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+
+
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Yield the file itself, or a temporary file with what gzip packed in it.
+    """Yield the file itself, or a temporary file with what gzip packed in it, without its `.gz`.
 
     Raises ForeignFileBroken: damaged, cut short, or larger than the limits.
     """
@@ -36,7 +54,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         yield path
         return
     with TemporaryDirectory(prefix="mlscope-") as folder:
-        plain = Path(folder) / "plain"
+        plain = Path(folder) / path.stem
         size = 0
         try:
             max_bytes = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * path.stat().st_size))

@@ -1,5 +1,6 @@
 """Another tool's file becomes a bundle that plans, reads back and repeats like any other."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from cli.offline.bundle import Bundle, read
 from cli.offline.bundle_request import request_of
 from cli.offline.foreign import as_bundle
 from cli.offline.planning import offline_plan
+from cli.offline.recordings import FOLDER, unpacked
+from mlscope.exchange.bundle import MAGIC
+from mlscope.importing import unpacking
 from mlscope.importing.reading import read_foreign
 from mlscope.tracing.batches import columns_of
 from schemas.batch import QueriesAnswered, TraceCaptured
@@ -72,6 +76,37 @@ def test_the_same_file_is_the_same_evaluation(tmp_path: Path) -> None:
         assert read(first).evaluation == read(second).evaluation
         with as_bundle(first) as path:
             assert path == first
+
+
+def test_a_packed_bundle_is_read_as_it_is_unpacked(tmp_path: Path) -> None:
+    plain = unpacked("h200-resnet50", tmp_path)
+    with as_bundle(FOLDER / f"{plain.name}.gz") as path:
+        packed, bundle = read(path), read(plain)
+        assert (packed.name, packed.evaluation) == (bundle.name, bundle.evaluation)
+        assert {run: len(facts) for run, facts in packed.positions.items()} == {
+            run: len(facts) for run, facts in bundle.positions.items()
+        }
+    assert not path.exists()
+
+
+def test_a_packed_bundle_that_grows_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.bundle.gz"
+    path.write_bytes(gzip.compress(MAGIC + bytes(3_000)))
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 2_000)
+    with pytest.raises(Misused, match="larger than 2000 bytes when unpacked"), as_bundle(path):
+        pass
+
+
+@pytest.mark.parametrize("body", [gzip.compress(MAGIC)[:9], b"\x1f\x8bhello", None])
+def test_a_bundle_that_cannot_be_unpacked_is_named(tmp_path: Path, body: bytes | None) -> None:
+    path = tmp_path / "run.bundle.gz"
+    if body is not None:
+        path.write_bytes(body)
+    reason = "is damaged gzip" if body is not None else "No such file"
+    with pytest.raises(Misused, match=f"{path}.*{reason}"), as_bundle(path):
+        pass
 
 
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:

@@ -314,10 +314,10 @@ def test_what_grows_too_much_when_unpacked_is_refused(
         read_foreign(path)
 
 
-def test_a_packed_bundle_is_told_to_be_one(tmp_path: Path) -> None:
+def test_a_bundle_is_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "run.bundle.gz"
     path.write_bytes(gzip.compress(b"MLSCOPE1" + bytes(50)))
-    with pytest.raises(ForeignFileUnknown, match="unpack it first"):
+    with pytest.raises(ForeignFileUnknown, match="is a bundle, not a trace"):
         read_foreign(path)
 
 
