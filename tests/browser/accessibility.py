@@ -18,15 +18,17 @@ _RUN = """async () => {
 _SCHEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
 
 
-async def assert_accessible(page: Page) -> None:
+async def assert_accessible(page: Page, *, both_schemes: bool = True) -> None:
     """Fail on everything serious or critical that axe-core finds in `page` as it stands.
 
-    It looks in both colour schemes; the page has its own again afterwards.
+    It looks in both colour schemes, or without `both_schemes` in the page's own; the page has its
+    own again afterwards.
     """
     own: Literal["dark", "light"] = await page.evaluate(_SCHEME)
     if not await page.evaluate("typeof axe === 'object'"):
         await page.evaluate(f"{_AXE.read_text('utf-8')};0")
-    for scheme in (own, "light" if own == "dark" else "dark"):
+    schemes = (own, "light" if own == "dark" else "dark")
+    for scheme in schemes if both_schemes else schemes[:1]:
         await page.emulate_media(color_scheme=scheme)
         assert not (lines := await _violations(page)), f"{page.url} ({scheme})\n{lines}"
     await page.emulate_media(color_scheme=own)
