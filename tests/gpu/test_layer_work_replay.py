@@ -70,3 +70,21 @@ def test_layers_own_times_are_called_launches(folder: Path) -> None:
     for name in ("A2", "A3", "A6"):
         (note,) = [each for each in tables[name].caveats if "launches return at once" in each]
         assert "A11 and A13 show their kernel time; request serialised runs" in note
+
+
+def test_a_detector_copies_in_layers_and_a_resnet_outside_of_them(folder: Path) -> None:
+    rows = rows_of(analyzed("detector", folder).tables, "copies_by_layer")
+    assert [(row["name"], row["copies"]) for row in rows] == [
+        ("transform", 3),
+        ("rpn/clamp", 10),
+        ("roi_heads.box_roi_pool", 7),
+        ("FasterRCNN/softmax", 14),
+        ("(no layer)", 4),
+    ]
+    directions = ("host_to_device", "device_to_host", "device_to_device", "other")
+    for row in rows:
+        assert sum(row[name] for name in directions) == row["time"]
+    (use,) = rows_of(analyzed("detector", folder).tables, "device_use")
+    assert sum(row["time"] for row in rows) == pytest.approx(use["copies"])
+    (outside,) = rows_of(analyzed("resnet50-32", folder).tables, "copies_by_layer")
+    assert (outside["layer"], outside["copies"], outside["share"]) == (None, 2, None)

@@ -42,7 +42,7 @@ LAYER_TABLES = frozenset(
     {
         *("layers", "layer_latency", "layer_memory", "kernels_by_layer", "gpu_and_rest"),
         *("layer_counters", "layer_roofline", "roof_distance", "static_work", "layer_overheads"),
-        "cold_layers",
+        *("cold_layers", "copies_by_layer"),
     }
 )
 """Analyses with a row, a bar or a dot for each layer, which a reader may choose."""

@@ -38,6 +38,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "roof_distance": "Which layers lose most against the roof?",
             "layer_roofline": "Are layers bound by memory or by arithmetic?",
             "layer_overheads": "What does deeper tracing cost each layer?",
+            "copies_by_layer": "Which layers copy memory, and for how long?",
         },
         "Kernels": {
             "kernels": "Which kernels run in which layer?",
