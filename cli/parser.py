@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeAlias
 
@@ -67,6 +67,25 @@ class Parser(argparse.ArgumentParser):
         none, and the metavar says what it is. A shell may part `--option=value` at the sign.
         """
         *before, current = words or [""]
+        options, action, arguments = self.awaited_after(before)
+        current = "" if current == "=" else current
+        if action is None and current.startswith("-"):
+            return [name for name in options if name.startswith(max(current, "--"))], ""
+        action = action or next(iter(arguments), None)
+        if action is None:
+            return [], ""
+        choices = [str(choice) for choice in action.choices or ()]
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
+        return [choice for choice in choices if choice.startswith(current)], metavar
+
+    def awaited_after(
+        self, before: Sequence[str]
+    ) -> tuple[Mapping[str, argparse.Action], argparse.Action | None, list[argparse.Action]]:
+        """Return what may follow the words `before`: options, and an option's value or arguments.
+
+        The options by name are those of the command that the words name, none of an unknown one.
+        The second is the option that awaits its value, the third are the arguments still open.
+        """
         action: argparse.Action | None = None
         arguments = [action for action in self._actions if not action.option_strings]
         for place, word in enumerate(before):
@@ -79,19 +98,11 @@ class Parser(argparse.ArgumentParser):
                 argument = arguments[0]
                 if isinstance(argument.choices, dict):
                     parser = argument.choices.get(word)
-                    rest = words[place + 1 :]
-                    return parser.completions(rest) if isinstance(parser, Parser) else ([], "")
+                    if not isinstance(parser, Parser):
+                        return {}, None, []
+                    return parser.awaited_after(before[place + 1 :])
                 arguments = arguments if argument.nargs in ("*", "+") else arguments[1:]
-        current = "" if current == "=" else current
-        if action is None and current.startswith("-"):
-            options = self._option_string_actions
-            return [name for name in options if name.startswith(max(current, "--"))], ""
-        action = action or next(iter(arguments), None)
-        if action is None:
-            return [], ""
-        choices = [str(choice) for choice in action.choices or ()]
-        metavar = action.metavar if isinstance(action.metavar, str) else ""
-        return [choice for choice in choices if choice.startswith(current)], metavar
+        return self._option_string_actions, action, arguments
 
     def error(self, message: str) -> NoReturn:
         """Print the error and end with the exit code for wrong usage."""

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import cast
 
 from cli import exits
@@ -43,7 +44,7 @@ async def dead(arguments: argparse.Namespace) -> int:
     for letter in letters:
         at = datetime.fromtimestamp(letter.envelope.time_ns / 1e9, UTC)
         fact = cast("LetterBuried", letter.fact)
-        place = (getattr(fact, name) for name in _PLACE)
+        place = attrgetter(*_PLACE)(fact)
         rows.append((letter.sequence, at.isoformat(timespec="seconds"), *place, fact.reason))
     write_rows(Rows(_COLUMNS, tuple(rows)), arguments.output)
     if number and arguments.output == "table":
