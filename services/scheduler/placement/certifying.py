@@ -1,7 +1,7 @@
 """Whether planned loads can certify the percentile that they report, before they start. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from mlscope.statistics import minimum_count
@@ -11,11 +11,14 @@ from schemas.request import Blocks
 _CLOSED_LOOP = "online"
 
 
-def certification_notes(sessions: Sequence[SessionPlan], rule: Blocks) -> tuple[str, ...]:
+def certification_notes(
+    sessions: Sequence[SessionPlan], rule: Blocks, offered_hz: Mapping[tuple[int, int], float]
+) -> tuple[str, ...]:
     """Return a note for each load of `sessions` whose percentile needs more queries than it has.
 
-    `rule` is their stop rule. An open loop, which has a rate, reports the 99th percentile, `online`
-    the 90th. The runs of a load take turns, so that each has a share of its budget.
+    `rule` is their stop rule. `offered_hz` is the rate of each open loop in queries per second, by
+    group and batch size. An open loop reports the 99th percentile, `online` the 90th. The runs of a
+    load take turns, so that each has a share of its budget.
     """
     notes: dict[str, None] = {}
     for session in sessions:
@@ -23,18 +26,23 @@ def certification_notes(sessions: Sequence[SessionPlan], rule: Blocks) -> tuple[
             continue
         for _, members in groupby(session.runs, lambda run: run.group):
             runs = list(members)
-            note = _note(min(runs, key=lambda run: run.level), rule, len(runs))
+            run = min(runs, key=lambda run: run.level)
+            rate_hz = offered_hz.get((run.group, session.batch_size), 0.0)
+            note = _note(run, rule, len(runs), rate_hz)
             notes |= (
                 {f"{runs[0].scenario}, batch {session.batch_size}: {note}": None} if note else {}
             )
     return tuple(notes)
 
 
-def _note(run: RunPlan, rule: Blocks, shares: int) -> str:
+def _note(run: RunPlan, rule: Blocks, shares: int, rate_hz: float) -> str:
     """Return why the result of a `run` will not be certified, '' where it can be."""
     rule = run.blocks or rule
-    asked_hz = run.parameters.get("rate_hz")
-    rate_hz = float(asked_hz) if isinstance(asked_hz, int | float) else 0.0
+    value = run.parameters.get("rate_hz")
+    set_hz = float(value) if isinstance(value, int | float) else 0.0
+    is_set = min(rate_hz, set_hz) > 0
+    # Random arrivals have the rate of the parameter on average only.
+    rate_hz = set_hz if is_set else float(f"{rate_hz:.3g}")
     is_open = rate_hz > 0
     if not is_open and run.scenario != _CLOSED_LOOP:
         return ""
@@ -51,5 +59,5 @@ def _note(run: RunPlan, rule: Blocks, shares: int) -> str:
     share = f", its share of {rule.budget_s:g} s" if shares > 1 else ""
     return (
         f"{head}, which take {needed / rate_hz:.3g} s at {rate_hz:g}/s; its budget is "
-        f"{budget_s:g} s{share}: raise rate_hz or budget_s"
+        f"{budget_s:g} s{share}: raise {'rate_hz' if is_set else 'its rate'} or budget_s"
     )

@@ -5,6 +5,7 @@ on an evaluation again costs nothing. Mutable, without I/O.
 """
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,13 @@ class LoadShape:
     pacing: Literal["local", "remote"]
     #: due time of the last query of an open loop, from the start of the load
     last_due_s: float
+
+    @property
+    def offered_hz(self) -> float:
+        """The queries per second of an open loop; infinite if all are due together, 0 if closed."""
+        if not self.is_open_loop:
+            return 0.0
+        return (self.queries - 1) / self.last_due_s if self.last_due_s > 0 else math.inf
 
 
 class LoadShapes:

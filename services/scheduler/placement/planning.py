@@ -94,10 +94,16 @@ def plan(
     # What a recording's loads could certify was settled when they were measured.
     is_played_back = {IMPORTED, MEASURED_BY} <= request.labels.keys()
     rule = request.blocks or Blocks()
+    offered_hz = {
+        (group.number, size): group.load.offered_hz
+        for size, groups in outline.groups.items()
+        for group in groups
+        if not group.is_cold
+    }
     return Plan(
         subject=_subject(request, match, catalog, best),
         sessions=tuple(sessions),
-        notes=() if is_played_back else certification_notes(sessions, rule),
+        notes=() if is_played_back else certification_notes(sessions, rule, offered_hz),
         # Of agents that the request leaves out by name nobody asks why they were not chosen.
         refusals=tuple(
             reason

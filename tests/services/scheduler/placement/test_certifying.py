@@ -19,6 +19,7 @@ def notes(
     """Return the notes of one load at a number of levels."""
     variant = more.pop("variant", "")
     own = more.pop("blocks", None)
+    offered_hz = more.pop("offered_hz", more.get("rate_hz", 0.0))
     runs = tuple(
         RunPlan(
             run=f"r{level}",
@@ -32,13 +33,20 @@ def notes(
         for level in range(levels)
     )
     session = SessionPlan(session="s", agent="a", batch_size=4, runs=runs, variant=variant)
-    return certification_notes([session, session], rule)
+    return certification_notes([session, session], rule, {(0, 4): offered_hz})
 
 
 def test_a_rate_that_is_too_low_for_the_budget_is_named_once() -> None:
     said = f"{NEEDS}, which take 33.1 s at 20/s; its budget is 10 s: raise rate_hz or budget_s"
     assert notes("poisson", rate_hz=20) == (said,)
     assert notes("poisson", rate_hz=80.0) == ()
+
+
+def test_an_open_loop_of_a_package_needs_no_parameter_of_a_certain_name() -> None:
+    (said,) = notes("bursts", offered_hz=20.0, period_s=0.5)
+    assert said.endswith("take 33.1 s at 20/s; its budget is 10 s: raise its rate or budget_s")
+    assert notes("bursts", offered_hz=80.0, period_s=0.125) == ()
+    assert notes("closed", offered_hz=0.0, rate_hz=20) == ()
 
 
 def test_the_levels_of_a_load_share_its_budget() -> None:

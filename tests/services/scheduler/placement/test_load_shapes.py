@@ -1,5 +1,6 @@
 """Shapes of loads: what planning needs to know, made once, kept within bounds."""
 
+import math
 from typing import Any
 
 import pytest
@@ -73,3 +74,10 @@ def test_built_in_scenarios_are_made_whole_only_to_be_measured() -> None:
     shape = LoadShapes().of("poisson", {"queries": 9}, 3, 64)
     assert load.due_ns is not None
     assert (shape.queries, shape.last_due_s) == (9, load.due_ns[-1] / 1e9)
+
+
+def test_an_open_loop_has_an_offered_rate() -> None:
+    fixed = LoadShapes().of("fixed_rate", {"queries": 5, "rate_hz": 2.0}, 1, 1)
+    assert fixed.offered_hz == pytest.approx(2.0)
+    assert LoadShapes().of("online", {"queries": 5}, 1, 1).offered_hz == 0.0
+    assert LoadShape(5, True, False, "local", 0.0).offered_hz == math.inf

@@ -329,9 +329,16 @@ def test_a_remote_load_may_have_a_million_queries_in_its_least_blocks(
     assert made.sessions[0].runs[0].pacing == "remote"
 
 
-@pytest.mark.parametrize("scenario", ["online", "poisson", "fixed_rate"])
-def test_defaults_can_certify_their_percentile(scenario: str) -> None:
-    assert planned(scenarios=[scenario], blocks=RESULT_RULE).notes == ()
+def test_defaults_of_a_closed_loop_can_certify_its_percentile() -> None:
+    assert planned(scenarios=["online"], blocks=RESULT_RULE).notes == ()
+
+
+@pytest.mark.parametrize(("scenario", "rate"), [("poisson", "18.6/s"), ("fixed_rate", "20/s")])
+def test_an_open_loop_has_its_own_rate_where_no_manifest_gives_one(
+    scenario: str, rate: str
+) -> None:
+    (note,) = planned(scenarios=[scenario], blocks=RESULT_RULE).notes
+    assert f" s at {rate}; its budget is 10 s: raise its rate or budget_s" in note
 
 
 def test_a_plan_notes_a_percentile_that_can_not_be_certified() -> None:
