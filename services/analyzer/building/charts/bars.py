@@ -9,6 +9,7 @@ from services.analyzer.building.charts.parts import (
     Chart,
     label_of,
     names,
+    none_last,
     number,
     places,
     tips,
@@ -48,7 +49,8 @@ def layer_bars(
 def _layer_plot(
     y: Axis, tooltip_fields: Sequence[str], x: tuple[str, str], color: str, has_interval: bool
 ) -> Chart:
-    position = {"x": places(x)}
+    order, sort = none_last(x[0])
+    position = {"x": places(x, sort=sort)}
     bar = {
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
@@ -60,7 +62,7 @@ def _layer_plot(
     }
     ends = {**position, "y": number(y._replace(field=y.low)), "y2": {"field": y.high}}
     interval = {"mark": _INTERVAL, "encoding": ends}
-    return {"layer": [bar, interval] if has_interval else [bar]}
+    return {"transform": [order], "layer": [bar, interval] if has_interval else [bar]}
 
 
 def ranked(
@@ -149,12 +151,13 @@ def stacked(
     """
     stack = "normalize" if is_normalised else "zero"
     amount = Axis("amount", x.title, "share" if is_normalised else x.unit)
+    order, sort = none_last(category[0])
     return view(
         facet,
-        transform=[*_folded(parts), {"filter": "datum.amount > 0"}],
+        transform=[order, *_folded(parts), {"filter": "datum.amount > 0"}],
         mark={"type": "bar", "tooltip": True},
         encoding={
-            "x": places(category),
+            "x": places(category, sort=sort),
             "y": number(amount, stack=stack),
             "color": names("what", " ", sort=list(parts.values())),
             "order": {"field": "place", "type": "quantitative"},

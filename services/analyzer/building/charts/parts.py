@@ -100,6 +100,15 @@ def places(column: tuple[str, str], **properties: Any) -> Chart:
     }
 
 
+def none_last(field: str) -> tuple[Chart, Chart]:
+    """Return a transform, and the `sort` of `places`, that put rows without a place last.
+
+    `field` is the column of the places, which are numbers.
+    """
+    order = {"calculate": f"isValid(datum.{field}) ? datum.{field} : 1e9", "as": "order_of_place"}
+    return order, {"field": "order_of_place", "op": "min"}
+
+
 def tips(*fields: str) -> list[Chart]:
     """Return the tooltip of a mark: the values of these fields."""
     return [{"field": field, "title": field.replace("_", " ")} for field in fields]

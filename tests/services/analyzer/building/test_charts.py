@@ -1,6 +1,7 @@
 """Charts: of every numbered analysis one, without data, whose fields are the table's columns."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,15 @@ import pytest
 from services.analyzer.building.charts import Axis, bars, estimates, fields_of, stacked
 from services.analyzer.building.table import Analysis
 from services.analyzer.tables import ANALYSES
-from tests.services.analyzer.golden import CHARTS, chart_text
+from services.gateway.charts.pen import VEGA_LITE
+from tests.services.analyzer.golden import (
+    CHARTS,
+    FOLDER,
+    analyses_called,
+    chart_text,
+    frames_in,
+)
+from tests.services.analyzer.tables.reading import rows_of
 
 NUMBERED = [each for each in ANALYSES if each.id]
 CHARTED = [each for each in ANALYSES if each.chart]
@@ -50,6 +59,19 @@ def test_numbers_are_drawn_from_columns_of_numbers(analysis: Analysis) -> None:
 @pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
 def test_golden_chart(analysis: Analysis) -> None:
     assert chart_text(analysis) == (CHARTS / f"{analysis.name}.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["copies_by_layer", "kernels_by_layer"])
+def test_what_no_layer_did_is_drawn_behind_the_layers(name: str) -> None:
+    pen = pytest.importorskip("vl_convert")
+    (analysis,) = analyses_called([name])
+    value = json.loads((FOLDER / name / "input.json").read_text())
+    rows = rows_of(analysis.compute(frames_in(value)))
+    picture = pen.vegalite_to_svg(
+        {**(analysis.chart or {}), "data": {"values": rows}}, vl_version=VEGA_LITE
+    )
+    (axis,) = re.findall(r"X-axis titled 'Layer' for a discrete scale with (.*?)\"", picture)
+    assert axis in ("3 values: 0, 2, null", "3 values: 0, 1, null")
 
 
 def test_every_golden_chart_is_of_an_analysis() -> None:
