@@ -37,14 +37,15 @@ def unnamed_parameters(function: Function, class_docstring: str) -> list[str]:
 
 
 def incomplete_docstrings() -> set[str]:
-    """Return `path:function` of every public function whose docstring leaves out a parameter."""
+    """Return `path:function: parameters` of each public docstring that leaves some out."""
     incomplete: set[str] = set()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             body = ast.parse(path.read_text("utf-8")).body
             for name, function, class_docstring in public_functions(body, ""):
-                if unnamed_parameters(function, class_docstring):
-                    incomplete.add(f"{path.relative_to(ROOT).as_posix()}:{name}")
+                if unnamed := unnamed_parameters(function, class_docstring):
+                    place = f"{path.relative_to(ROOT).as_posix()}:{name}"
+                    incomplete.add(f"{place}: {', '.join(unnamed)}")
     return incomplete
 
 
