@@ -18,7 +18,7 @@ TOGETHER = {
         f"tests/flow/test_{name}.py"
         for name in ("bad_assets", "foreign", "offline", "predictions", "requests", "texts")
     ),
-    "a cluster under pressure": ("tests/flow/test_burst.py", "tests/flow/test_fuzzed.py"),
+    "a cluster under pressure": ("tests/flow/test_many_requests.py", "tests/flow/test_fuzzed.py"),
     "a cluster with predictors of other packages": tuple(
         f"tests/flow/test_{name}.py" for name in ("devices", "levels", "own_files")
     ),

@@ -45,13 +45,13 @@ def test_the_entry_points_of_mlscope_are_the_built_in_functions() -> None:
 def test_a_scenario_of_another_package_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "bursts.py").write_text(
+    (tmp_path / "a_plug_in.py").write_text(
         "def twice(given, batch_size, samples):\n    return given\n"
     )
-    told = tmp_path / "bursts-1.0.dist-info"
+    told = tmp_path / "a_plug_in-1.0.dist-info"
     told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: bursts\nVersion: 1.0\n")
-    (told / "entry_points.txt").write_text("[mlscope.scenarios]\ntwice = bursts:twice\n")
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: a_plug_in\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[mlscope.scenarios]\ntwice = a_plug_in:twice\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert "twice" in scenario_names()
     made: Any = scenario_named("twice")({"queries": 3}, 1, 1)
@@ -61,21 +61,21 @@ def test_a_scenario_of_another_package_is_found(
 def test_a_scenario_written_for_release_0_1_still_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "bursts_0_1.py").write_text(
+    (tmp_path / "a_plug_in_0_1.py").write_text(
         "from mlscope.load.parameters import MOST_QUERIES, MOST_SAMPLES, Parameters\n"
-        "def bursts(values, batch_size, samples):\n"
-        "    given = Parameters('bursts', values).only('queries', 'size', 'gap_s')\n"
+        "def a_plug_in(values, batch_size, samples):\n"
+        "    given = Parameters('a_plug_in', values).only('queries', 'size', 'gap_s')\n"
         "    size = given.whole('size', 4, least=1, most=min(MOST_QUERIES, MOST_SAMPLES))\n"
         "    gap_s = given.number('gap_s', 0.1, least=0.0, most=60.0)\n"
         "    return given.queries(100, batch_size), size, gap_s\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    bursts = import_module("bursts_0_1").bursts
-    assert bursts({"queries": 3, "gap_s": 2}, 1, 1) == (3, 4, 2.0)
+    a_plug_in = import_module("a_plug_in_0_1").a_plug_in
+    assert a_plug_in({"queries": 3, "gap_s": 2}, 1, 1) == (3, 4, 2.0)
     with pytest.raises(InvalidParameter, match="size: found 0, allowed is a whole number from 1 "):
-        bursts({"size": 0}, 1, 1)
+        a_plug_in({"size": 0}, 1, 1)
     with pytest.raises(InvalidParameter, match="gap_s: found 61, allowed is a number from 0 to 60"):
-        bursts({"gap_s": 61}, 1, 1)
+        a_plug_in({"gap_s": 61}, 1, 1)
 
 
 @given(names)
@@ -105,7 +105,7 @@ def test_each_carries_when_its_samples_are_prepared(name: str, mode: str) -> Non
 
 
 def test_a_load_of_another_package_need_not_say_when_samples_are_prepared() -> None:
-    assert Load("bursts", None, np.zeros((1, 1), np.int32), 1, "local").samples == ""
+    assert Load("a_plug_in", None, np.zeros((1, 1), np.int32), 1, "local").samples == ""
 
 
 @given(names, st.integers(0, 2**64 - 1))
