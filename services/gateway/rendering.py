@@ -1,11 +1,12 @@
 """Views as HTML: the template environment, and what every template may use."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -18,6 +19,10 @@ from services.gateway.static_files import shipped_files
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
+_UNITS: Mapping[str, str] = MappingProxyType(
+    {"hz": "Hz", "s": "s", "ms": "ms", "us": "µs", "ns": "ns", "bytes": "bytes"}
+)
+"""Units by the last part of a parameter's name."""
 _OLD_S = 60 * 86_400
 """From this age on a date says more than an age."""
 
@@ -63,6 +68,13 @@ def html_of(view: View, page_paths: Collection[str] = (), path: str = "") -> str
     return template.render(page=view, links=links, section=max(sections, key=len, default=""))
 
 
+def label_of(name: str) -> str:
+    """Return the label of a parameter by its `name`, as `rate (Hz)` of `rate_hz`."""
+    quantity, _, suffix = name.rpartition("_")
+    unit = _UNITS.get(suffix, "") if quantity else ""
+    return f"{quantity.replace('_', ' ')} ({unit})" if unit else name.replace("_", " ")
+
+
 @cache
 def environment() -> Environment:
     """Return the environment of all templates: autoescaping, and an unknown name is an error."""
@@ -79,6 +91,7 @@ def environment() -> Environment:
         "count": counted,
         "duration": lambda duration_ns: shown(duration_ns, "ns"),
         "interval": interval_text,
+        "label": label_of,
         "prose": prose,
         "rate": lambda per_second: shown(per_second, "1/s"),
         "share": lambda value: shown(value, "share"),

@@ -2,12 +2,13 @@
 
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.request import Refused
 from services.gateway.pages.login_and_error import ErrorView, LoginView
-from services.gateway.rendering import environment, html_of
+from services.gateway.rendering import environment, html_of, label_of
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")))
 
@@ -80,3 +81,18 @@ def test_quantities_are_shown_with_units_and_intervals() -> None:
         "{{ 12.5 | rate }}, {{ 0.125 | share }}"
     )
     assert template.render() == "5.12 ms, 3.2 MB, 5.00 ms (4.00 … 6.00), 12.5 /s, 12.5%"
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("rate_hz", "rate (Hz)"),
+        ("period_s", "period (s)"),
+        ("first_gap_ms", "first gap (ms)"),
+        ("sample_seed", "sample seed"),
+        ("queries", "queries"),
+        ("s", "s"),
+    ],
+)
+def test_a_parameter_is_labelled_with_its_unit(name: str, label: str) -> None:
+    assert label_of(name) == label
