@@ -98,6 +98,22 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
+def _opener_of(dialing: Dialing, remote: Remote) -> urllib.request.OpenerDirector:
+    """Return what opens web addresses alone: urllib's default would open files and FTP too."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        *dialing.handlers(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        _Redirects(remote),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    opener.addheaders = [("User-Agent", "mlscope"), ("Accept-Encoding", "identity")]
+    return opener
+
+
 class Web:
     """Downloads files. Keeps no state between them."""
 
@@ -111,18 +127,7 @@ class Web:
         Raises NotModified, AssetMissing, HostNotAllowed, DownloadFailed, AssetTooLarge, CacheFull.
         """
         dialing = Dialing(self._allowed_hosts)
-        # Handlers of web addresses alone: urllib's default opener would open files and FTP too.
-        opener = urllib.request.OpenerDirector()
-        for handler in (
-            urllib.request.ProxyHandler(),
-            urllib.request.UnknownHandler(),
-            *dialing.handlers(),
-            urllib.request.HTTPDefaultErrorHandler(),
-            _Redirects(remote),
-            urllib.request.HTTPErrorProcessor(),
-        ):
-            opener.add_handler(handler)
-        opener.addheaders = [("User-Agent", "mlscope"), ("Accept-Encoding", "identity")]
+        opener = _opener_of(dialing, remote)
         retries = self._retries
         end_s = time.monotonic() + retries.limit_s
         idle = tries = 0

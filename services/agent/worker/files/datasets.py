@@ -145,18 +145,26 @@ def _draw(
 ) -> npt.NDArray[np.floating[Any]]:
     """Return random numbers of the declared distribution. Raises ValueError for an empty range."""
     is_integer = kind.kind in "iub"
-    low, high = declared.low, declared.high
     if declared.distribution == "zeros":
         return np.zeros(shape, np.float32)
-    if declared.distribution == "uniform":
-        high = high if high is not None else low + (64.0 if is_integer else 1.0)
-        if high <= low:
-            raise ValueError(f"uniform from {low:g} up to {high:g}")
-        # float32 holds each integer up to 2**24.
-        real = np.float64 if max(abs(low), abs(high)) > 1 << 24 else np.float32
-        values = random.random(shape, real) * real(high - low)
-        if is_integer:
-            values = np.minimum(np.floor(values), real(high - low - 1.0))
-        return values + real(low)
-    values = random.standard_normal(shape, np.float32)
-    return values * np.float32(64.0) if is_integer else values
+    if declared.distribution != "uniform":
+        values = random.standard_normal(shape, np.float32)
+        return values * np.float32(64.0) if is_integer else values
+    low, high = declared.low, declared.high
+    if high is None:
+        high = low + (64.0 if is_integer else 1.0)
+    if high <= low:
+        raise ValueError(f"uniform from {low:g} up to {high:g}")
+    return _uniform(shape, low, high, is_integer, random)
+
+
+def _uniform(
+    shape: tuple[int, ...], low: float, high: float, is_integer: bool, random: np.random.Generator
+) -> npt.NDArray[np.floating[Any]]:
+    """Return uniform random numbers from `low` to below `high`, whole ones of an integer kind."""
+    # float32 holds each integer up to 2**24.
+    real = np.float64 if max(abs(low), abs(high)) > 1 << 24 else np.float32
+    values = random.random(shape, real) * real(high - low)
+    if is_integer:
+        values = np.minimum(np.floor(values), real(high - low - 1.0))
+    return values + real(low)

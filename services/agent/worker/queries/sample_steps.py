@@ -12,12 +12,12 @@ Apply = Callable[[int, Operator, tuple[Any, ...]], Any]
 """Returns an operator's result for its arguments; the number is its place among all steps."""
 
 
-def require_within(sample: Tensor, limits: tuple[int, int], name: str) -> None:
+def require_within(sample: Tensor, limits: tuple[int, int] | None, name: str) -> None:
     """Require that the numbers of a `sample` are from the first of `limits` to below the second.
 
-    `name` is the input's. Raises ValueError.
+    Without limits all are right. `name` is the input's. Raises ValueError.
     """
-    if not sample.size:
+    if limits is None or not sample.size:
         return
     (low, high), place = limits, f"input {name}" if name else "the input"
     for number in (sample.min().item(), sample.max().item()):
@@ -64,8 +64,7 @@ class SampleSteps:
                     number += 1
                 name = "batch"
                 put_sample(array, position, value)
-                if port.limits is not None:
-                    require_within(array[position], port.limits, port.name)
+                require_within(array[position], port.limits, port.name)
         except SAMPLE_ERRORS as error:
             return name, error
         return None
