@@ -8,7 +8,11 @@ _QUERIES = 10
 
 @dataclass(slots=True)
 class ServiceBacklog:
-    """When one block's queries came and ended; CLOCK_MONOTONIC nanoseconds."""
+    """When one block's queries came and ended; CLOCK_MONOTONIC nanoseconds.
+
+    Queries are taken to come one at a time: in a load with few large groups of queries that are due
+    together, the last group looks like an overload.
+    """
 
     queries: int = 0
     _issued_ns: tuple[int, int] = (0, 0)

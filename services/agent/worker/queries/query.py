@@ -85,6 +85,7 @@ class Query:
     index: int
     samples: Sequence[int]
     issued_ns: int
+    #: ABSENT in a closed loop, and in a remote load, whose issuer records when queries are due
     due_ns: int = ABSENT
     block: int = 0
     #: samples that came with the query, in place of the dataset's
