@@ -99,7 +99,11 @@ def test_a_packed_bundle_that_grows_too_much_is_refused(
         pass
 
 
-@pytest.mark.parametrize("body", [gzip.compress(MAGIC)[:9], b"\x1f\x8bhello", None])
+@pytest.mark.parametrize(
+    "body",
+    [gzip.compress(MAGIC, mtime=0)[:9], b"\x1f\x8bhello", None],
+    ids=["cut off", "no gzip", "missing"],
+)
 def test_a_bundle_that_cannot_be_unpacked_is_named(tmp_path: Path, body: bytes | None) -> None:
     path = tmp_path / "run.bundle.gz"
     if body is not None:
