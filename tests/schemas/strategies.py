@@ -11,6 +11,7 @@ from pydantic import StringConstraints
 from pydantic.fields import FieldInfo
 
 from schemas.level import Level
+from schemas.manifest import Port
 from schemas.message import Message
 from schemas.request import Blocks, Evaluate
 
@@ -37,6 +38,8 @@ def messages(kind: type[Message]) -> st.SearchStrategy[Any]:
 def _field(kind: type[Message], name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     if kind is Blocks and name != "of":
         return st.just(5) if name == "most" else st.just(2) if name == "least" else st.just(0.5)
+    if kind is Port and name == "range":
+        return st.sampled_from([None, (0, 7)])
     if issubclass(kind, Evaluate) and name == "batch_sizes":
         return st.lists(st.integers(1, 65_536), min_size=1, max_size=5, unique=True).map(tuple)
     if issubclass(kind, Evaluate) and name == "levels":
