@@ -24,9 +24,9 @@ from schemas.trace import SpanDetails, TraceOverview
 from schemas.values.identity import ALLOWED
 from services.gateway.openapi_texts import DESCRIPTIONS, RUNNING
 from services.gateway.pages.comparing.exploring import CONSTRAINTS
-from services.gateway.query_parameters import FIGURES, QUERY
+from services.gateway.parameters.query_string import FIGURES, QUERY
+from services.gateway.parameters.trace_window import WINDOW
 from services.gateway.table_files import FILES
-from services.gateway.window_parameters import WINDOW
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,

@@ -29,13 +29,13 @@ from services.gateway.errors import (
 )
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.standing import ClusterStanding
+from services.gateway.parameters.short_ids import taking_short_ids
 from services.gateway.readiness import Readiness
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, metrics, reports
 from services.gateway.rest.routes import rest_routes
 from services.gateway.sent_files import LEAST_BYTES_PER_S
-from services.gateway.short_ids import taking_short_ids
 from services.gateway.site import (
     agents,
     analysis,

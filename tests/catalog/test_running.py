@@ -106,7 +106,10 @@ SHORT = {
         *NETWORKS["pytorch"][:1],
     ],
     "others": [
-        *("efficientnet-lite0", "identity", "tiny-cnn", "magika"),
+        "efficientnet-lite0",
+        "identity",
+        "tiny-cnn",
+        "magika",
         "rapidocr-text-direction@openvino",
         *GROUPS["litert"][:2],
     ],

@@ -67,7 +67,11 @@ def stage_spans(run: Run) -> pl.DataFrame:
     Spans within predict, such as copies, are part of it. Queries without predict are left out.
     """
     spans = run.spans_at(OPERATOR_LEVEL).select(
-        *("query", "block", "thread", "name", "start_ns"),
+        "query",
+        "block",
+        "thread",
+        "name",
+        "start_ns",
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
     )
     predicts = (

@@ -35,8 +35,15 @@ from services.analyzer.frames.evaluation import PREDICT, ROOT_LEVEL, Frames, Run
 THIS_RUN, BEFORE_CLOCK = "this run", "before the clock"
 """Where a rate alone is from: the run itself, or the preparation before the clock of another."""
 _ROW = (
-    *("agent", "model", "model_version", "dataset", "framework", "framework_version"),
-    *("batch_size", "level", "variant"),
+    "agent",
+    "model",
+    "model_version",
+    "dataset",
+    "framework",
+    "framework_version",
+    "batch_size",
+    "level",
+    "variant",
 )
 _CONDITIONS = ("device", "provider", "precision", "threads", "options", "host_memory", "inputs")
 """What a run with samples prepared ahead must have in common with the one it is compared with."""

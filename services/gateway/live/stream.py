@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from schemas.people import THE_USER, Asker
 from services.gateway.live.events import Event, end_of
 from services.gateway.live.feeds import Feeds
-from services.gateway.request_values import who_asks
+from services.gateway.parameters.request_values import who_asks
 
 _PING_S = 5.0
 """How often a client hears that its stream lives (static/js/live_source.js waits for it)."""

@@ -34,15 +34,27 @@ from services.gateway.pages.tables import (
 CHART = "<!--chart-->"
 """Where the chart stands in the document: it is sent when it is drawn."""
 _TABLE_FILES = (
-    *(("CSV", ".csv"), ("Parquet", ".parquet"), ("Arrow", ".arrow")),
-    *(("JSON", ""), ("Markdown", ".md")),
+    ("CSV", ".csv"),
+    ("Parquet", ".parquet"),
+    ("Arrow", ".arrow"),
+    ("JSON", ""),
+    ("Markdown", ".md"),
 )
 _PICTURE_FILES = (("SVG", ".svg"), ("PNG", ".png"), ("PDF", ".pdf"), ("Vega-Lite", ".json"))
 LAYER_TABLES = frozenset(
     {
-        *("layers", "layer_latency", "layer_memory", "kernels_by_layer", "gpu_and_rest"),
-        *("layer_counters", "layer_roofline", "roof_distance", "static_work", "layer_overheads"),
-        *("cold_layers", "copies_by_layer"),
+        "layers",
+        "layer_latency",
+        "layer_memory",
+        "layer_counters",
+        "layer_roofline",
+        "layer_overheads",
+        "cold_layers",
+        "kernels_by_layer",
+        "copies_by_layer",
+        "gpu_and_rest",
+        "roof_distance",
+        "static_work",
     }
 )
 """Analyses with a row, a bar or a dot for each layer, which a reader may choose."""

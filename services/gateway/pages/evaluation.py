@@ -28,7 +28,12 @@ from services.gateway.pages.results.runs import BLANK, RunRow, notes_by_run, run
 from services.gateway.pages.results.tiles import Tile, tiles_of
 
 RESULT_TABLES = (
-    *("latency", "throughput", "optimal_batch", "accuracy", "energy", "conditions"),
+    "latency",
+    "throughput",
+    "optimal_batch",
+    "accuracy",
+    "energy",
+    "conditions",
     "latency_histogram",
 )
 """The tables of which the page shows figures or verdicts; the others have pages of their own."""

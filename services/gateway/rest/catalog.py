@@ -8,7 +8,7 @@ from schemas.encoding.codec import parse
 from schemas.request import ShowCatalog
 from schemas.status import Catalog
 from services.gateway.openapi import document
-from services.gateway.request_values import bus_of
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_json
 
 

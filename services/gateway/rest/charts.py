@@ -12,7 +12,7 @@ from services.gateway.charts.fitting import NARROW, WIDE, Fitted, fitted
 from services.gateway.charts.theme import PAGE, PRINT, Theme
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.selection import FILTERS, selected, selection_of
-from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.responses import as_json
 
 PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}

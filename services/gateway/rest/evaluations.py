@@ -13,8 +13,8 @@ from schemas.status import Matched
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import evaluations, status_of
 from services.gateway.live.stream import live_response, overview_response
-from services.gateway.query_parameters import check_is_plain, list_of
-from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.parameters.query_string import check_is_plain, list_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.responses import as_json
 
 

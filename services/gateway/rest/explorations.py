@@ -10,8 +10,8 @@ from services.gateway.bus_requests import explored
 from services.gateway.charts.fitting import fitted
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.comparing.exploring import Terms, terms_of
-from services.gateway.query_parameters import JSON, form_of
-from services.gateway.request_values import bus_of
+from services.gateway.parameters.query_string import JSON, form_of
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_file, as_json
 from services.gateway.rest.charts import chart_in_path, drawn, theme_and_size
 

@@ -19,8 +19,8 @@ from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused, ShowPredictions
 from services.gateway.bus_requests import predictions_of
-from services.gateway.query_parameters import check_is_plain
-from services.gateway.request_values import bus_of, evaluation_of, run_of
+from services.gateway.parameters.query_string import check_is_plain
+from services.gateway.parameters.request_values import bus_of, evaluation_of, run_of
 from services.gateway.responses import as_json, refusal
 
 _MEMORY_BYTES = 8 << 20

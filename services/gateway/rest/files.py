@@ -9,7 +9,7 @@ from schemas.encoding.errors import MalformedMessage
 from schemas.people import VERBS
 from schemas.request import Evaluate, Refused
 from services.gateway.errors import FileTooLarge, WrongContentType
-from services.gateway.request_values import who_asks
+from services.gateway.parameters.request_values import who_asks
 from services.gateway.responses import as_json
 from services.gateway.sent_files import SentFiles
 

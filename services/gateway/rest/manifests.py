@@ -24,7 +24,7 @@ from schemas.status import Catalog
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import agents, models
 from services.gateway.manifest_texts import placed_in
-from services.gateway.request_values import bus_of
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_json
 
 

@@ -17,8 +17,8 @@ from mlscope.feature_text import feature_lines
 from schemas.encoding.codec import unpack
 from schemas.encoding.errors import MalformedMessage
 from services.gateway.bodies import MOST_FILES, json_body
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.recent_catalog import RecentCatalog
-from services.gateway.request_values import bus_of
 from services.gateway.responses import as_json
 from services.gateway.rest.sample_uploads import sample_upload
 

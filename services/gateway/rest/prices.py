@@ -10,7 +10,7 @@ from schemas.request import ShowCatalog
 from schemas.status import Catalog
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import price_kept
-from services.gateway.request_values import bus_of
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_json
 
 

@@ -8,8 +8,8 @@ from schemas.analysis import Tables
 from schemas.request import Refused
 from schemas.status import EvaluationStatus
 from services.gateway.bus_requests import status_of, tables_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.reports.document import CONTENT_RULES, archived, document_of
-from services.gateway.request_values import bus_of, evaluation_of
 
 
 async def report(request: Request) -> Response:

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from mlscope.client.errors import NoSuchTable
 from services.gateway.bus_requests import compared, table_of, tables_of
-from services.gateway.query_parameters import JSON, check_is_plain, figures_of, form_of
-from services.gateway.request_values import bus_of, evaluation_of
+from services.gateway.parameters.query_string import JSON, check_is_plain, figures_of, form_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.responses import as_file, as_json
 
 

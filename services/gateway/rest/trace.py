@@ -13,10 +13,10 @@ from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.settings import is_loopback
 from schemas.trace import ShowWindow, TraceWindow
 from services.gateway.arrow_columns import columns_of
-from services.gateway.query_parameters import check_is_plain
-from services.gateway.request_values import bus_of, evaluation_of, integer_of, run_of
+from services.gateway.parameters.query_string import check_is_plain
+from services.gateway.parameters.request_values import bus_of, evaluation_of, integer_of, run_of
+from services.gateway.parameters.trace_window import is_json_form, waits_of, window_request
 from services.gateway.responses import as_json
-from services.gateway.window_parameters import is_json_form, waits_of, window_request
 
 ARROW = "application/vnd.apache.arrow.stream"
 _GZIP_LEVEL = 1

@@ -16,8 +16,8 @@ from services.gateway.bus_requests import agents as ask_agents
 from services.gateway.bus_requests import evaluations, open_evaluations, price_kept
 from services.gateway.pages.catalog.agents import AgentsView, AgentView, agent_rows
 from services.gateway.pages.evaluations import evaluation_rows
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of
 
 _LATEST = 10
 

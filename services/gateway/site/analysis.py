@@ -14,8 +14,8 @@ from services.gateway.charts.figures import figure_of
 from services.gateway.pages.analyses import analyses_view, index_of
 from services.gateway.pages.analysis import CHART, analysis_view
 from services.gateway.pages.selection import selected, selection_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.rendering import html_of, rendered
-from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import refused_by
 
 _NOT_YET = "Analyses come when the evaluation has ended."

@@ -22,9 +22,9 @@ from services.gateway.pages.comparing.compare import (
     query_of,
     sections_of,
 )
-from services.gateway.query_parameters import figures_of
+from services.gateway.parameters.query_string import figures_of
+from services.gateway.parameters.request_values import bus_of, checked_evaluation
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of, checked_evaluation
 from services.gateway.responses import refused_by
 
 _LISTED = 100

@@ -9,8 +9,8 @@ from schemas.request import Refused, ShowCatalog
 from schemas.status import Catalog
 from services.gateway.pages.catalog.datasets import DatasetRow, DatasetView, datasets_view
 from services.gateway.pages.catalog.scenarios import scenarios_view
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of
 
 
 async def datasets(request: Request) -> Response:

@@ -10,8 +10,8 @@ from schemas.request import Cancel
 from services.gateway.bodies import form_fields
 from services.gateway.bus_requests import headings_of, some_tables_of, status_of
 from services.gateway.pages.evaluation import RESULT_TABLES, evaluation_view
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import refused_by
 
 

@@ -5,9 +5,9 @@ from starlette.responses import Response
 
 from services.gateway.bus_requests import evaluations as ask_evaluations
 from services.gateway.pages.evaluations import evaluations_view, search_of
-from services.gateway.query_parameters import list_of
+from services.gateway.parameters.query_string import list_of
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of
 
 
 async def evaluations(request: Request) -> Response:

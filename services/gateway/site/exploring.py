@@ -18,8 +18,8 @@ from services.gateway.pages.comparing.exploring import (
     exploration_view,
     terms_of,
 )
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.rendering import environment, html_of
-from services.gateway.request_values import bus_of
 from services.gateway.responses import refused_by
 
 _HTML = "text/html; charset=utf-8"

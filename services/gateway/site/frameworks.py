@@ -4,8 +4,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.gateway.pages.catalog.frameworks import frameworks_view
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of
 
 
 async def frameworks(request: Request) -> Response:

@@ -9,8 +9,8 @@ from starlette.responses import HTMLResponse, Response
 from services.gateway.bus_requests import overview_of
 from services.gateway.pages.comparing.regressions import ORDERS
 from services.gateway.pages.home import HomeView, Overview
+from services.gateway.parameters.request_values import bus_of, who_asks
 from services.gateway.rendering import html_of
-from services.gateway.request_values import bus_of, who_asks
 
 _FRESH_S = 2.0
 """For how long a page may be sent again, if nothing but ages changes on it."""

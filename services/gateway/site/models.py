@@ -18,9 +18,9 @@ from services.gateway.bus_requests import models as ask_models
 from services.gateway.pages.catalog.layer_tree import LayerTree, layer_tree
 from services.gateway.pages.catalog.models import SORTS, ModelView, Search, model_view, models_view
 from services.gateway.pages.comparing.exploring import Part, Terms
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import html_of, rendered
-from services.gateway.request_values import bus_of
 from services.gateway.responses import refused_by
 from services.gateway.site.exploring import with_parts
 

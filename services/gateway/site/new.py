@@ -18,9 +18,9 @@ from services.gateway.bus_requests import status_of
 from services.gateway.manifest_texts import manifest_fields
 from services.gateway.pages.starting.new import Form, Preview, form_of
 from services.gateway.pages.starting.request_form import field_of, values_from, values_of
+from services.gateway.parameters.request_values import bus_of, checked_evaluation
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of, checked_evaluation
 
 _FIRST = {"scenarios": ["online"], "batch_sizes": ["1"], "trace_level": ["model"]}
 """What an empty form holds: the defaults of a request."""

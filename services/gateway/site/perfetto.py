@@ -19,8 +19,8 @@ from mlscope.client.errors import CommandRefused
 from schemas.request import Refused
 from services.gateway.bus_requests import status_of
 from services.gateway.pages.perfetto import PerfettoView
+from services.gateway.parameters.request_values import bus_of, evaluation_of, run_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of, evaluation_of, run_of
 
 INSTALL = "pip install 'mlscope[perfetto]'"
 _INLINE_SCRIPT = re.compile(r"<script[^>]*>(.+?)</script>", re.DOTALL)

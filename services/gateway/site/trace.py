@@ -14,8 +14,8 @@ from schemas.trace import ShowWindow
 from services.gateway.arrow_columns import columns_of
 from services.gateway.bus_requests import status_of
 from services.gateway.pages.trace import LONG_COLUMNS, LevelSpans, longest_by_level, trace_view
+from services.gateway.parameters.request_values import bus_of, evaluation_of
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of, evaluation_of
 from services.gateway.responses import refused_by
 
 _MOST_ROWS = 4000

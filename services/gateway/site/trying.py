@@ -7,9 +7,9 @@ from mlscope.client.errors import CommandRefused
 from schemas.request import Refused
 from services.gateway.bodies import MOST_FILES
 from services.gateway.pages.starting.trying import try_view
+from services.gateway.parameters.request_values import bus_of
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import rendered
-from services.gateway.request_values import bus_of
 
 
 async def try_model(request: Request) -> Response:

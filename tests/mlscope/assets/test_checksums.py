@@ -31,7 +31,11 @@ def test_each_form_is_read(text: str, checksum: Checksum | None) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("sha1:abc", f"md5:{SHA256}", SHA256[:-1], "sha256:", "x" * 64),
+        "sha1:abc",
+        f"md5:{SHA256}",
+        SHA256[:-1],
+        "sha256:",
+        "x" * 64,
         f"sha256-prefix:{SHA256[:7]}",
         f"sha256-prefix:{SHA256}",
         "sha256-prefix:",

@@ -185,7 +185,10 @@ def test_values_of_other_kinds_are_imported_or_refused(
 @pytest.mark.parametrize(
     "field",
     [
-        *("ts", "dur", "name", "args"),
+        "ts",
+        "dur",
+        "name",
+        "args",
         *(pytest.param(field, marks=pytest.mark.long) for field in ("tid", "pid", "cat", "ph")),
     ],
 )

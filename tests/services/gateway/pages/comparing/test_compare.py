@@ -17,7 +17,7 @@ from services.gateway.pages.comparing.compare import (
     query_of,
     rivals_of,
 )
-from services.gateway.query_parameters import figures_of
+from services.gateway.parameters.query_string import figures_of
 
 
 def status(name: str, latency_ns: float, samples_per_s: float) -> EvaluationStatus:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mlscope.client.short_ids import whole_id
-from services.gateway.request_values import bus_of
+from services.gateway.parameters.request_values import bus_of
 
 _NAME = "evaluation"
 _Handler = Callable[[Request], Awaitable[Response]]

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import ListEvaluations
-from services.gateway.query_parameters import FIGURES, QUERY, figures_of, list_of
+from services.gateway.parameters.query_string import FIGURES, QUERY, figures_of, list_of
 from tests.stories import StandIns
 
 ASKED = (

@@ -1,0 +1,1 @@
+"""What requests ask in their addresses: query strings, windows of traces, ids, values of paths."""
