@@ -22,7 +22,7 @@ from cli.commands.serve import serve
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
 from mlscope.bus.errors import NoReply, NotPermitted
-from mlscope.bus.nats import dial
+from mlscope.bus.nats import ClientRefused, dial
 from mlscope.bus.permissions import agent_key, invitation_key
 from mlscope.client.errors import CommandRefused
 from mlscope.settings import Settings
@@ -146,11 +146,7 @@ def _is_admitted(settings: Settings, agent: str) -> bool:
         connection, _ = dial(
             settings.nats_url, settings.nats_seed(), agent_key(agent), settings.tls_authority_file
         )
-    except ConnectionRefusedError as error:
-        # A server that is reading who its users are may close a new connection without a word.
-        refusals = ("authorization violation", "server closed the connection")
-        if any(refusal in str(error).lower() for refusal in refusals):
-            return False
-        raise
+    except ClientRefused:
+        return False
     connection.close()
     return True

@@ -16,7 +16,7 @@ except for `connection`, `log`, `settings` and `admin`, on which `mlscope.assets
 from typing import TYPE_CHECKING, Any
 
 from mlscope.bus.nats.asking import is_answered
-from mlscope.bus.nats.dialing import CHUNK_BYTES, dial
+from mlscope.bus.nats.dialing import CHUNK_BYTES, ClientRefused, dial
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.wire import PING, PONG, Frame, Parser, publication, subscription
 
@@ -27,6 +27,7 @@ __all__ = [
     "CHUNK_BYTES",
     "PING",
     "PONG",
+    "ClientRefused",
     "Frame",
     "NatsBus",
     "NatsSettings",

@@ -16,6 +16,13 @@ _TIMEOUT_S = 5.0
 _PORT = 4222
 
 
+class ClientRefused(ConnectionRefusedError):
+    """A server answered and did not accept the client's key.
+
+    A server that is reading who its users are may close a new connection without a word.
+    """
+
+
 def trust(authority_file: Path | None) -> ssl.SSLContext:
     """Return what a client trusts: that authority alone, or what Python trusts without one.
 
@@ -39,16 +46,18 @@ def dial(
     `seed` is the nkey seed, None where users have no keys; `name` is the connection's name;
     `authority_file` is as in `trust`; `timeout_s` bounds each wait for a server.
     Returns the blocking socket and the parser of what is received on it. Raises
-    ConnectionRefusedError with the reason for each server.
+    ConnectionRefusedError with the reason for each server, a ClientRefused where one answered.
     """
     reasons: list[str] = []
+    failure = ConnectionRefusedError
     for url in urls.split(","):
         address = urlsplit(url.strip())
         try:
             return _dial_one(address, seed, name, authority_file, timeout_s)
         except OSError as error:
             reasons.append(f"{address.hostname}:{address.port or _PORT}: {error}")
-    raise ConnectionRefusedError("; ".join(reasons))
+            failure = ClientRefused if isinstance(error, ClientRefused) else failure
+    raise failure("; ".join(reasons))
 
 
 def _dial_one(
@@ -83,5 +92,8 @@ def _await(connection: socket.socket, parser: Parser, kind: str) -> bytes:
             if frame.kind == kind:
                 return frame.body
             if frame.kind == "ERR":
-                raise ConnectionRefusedError(frame.body.decode(errors="replace"))
-    raise ConnectionRefusedError("the server closed the connection")
+                # The protocol has no code of an error but its text.
+                is_of_key = b"authorization violation" in frame.body.lower()
+                refusal = ClientRefused if is_of_key else ConnectionRefusedError
+                raise refusal(frame.body.decode(errors="replace"))
+    raise ClientRefused("the server closed the connection")

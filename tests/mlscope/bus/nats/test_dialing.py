@@ -13,7 +13,7 @@ from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK, free_port
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.nats.dialing import dial
+from mlscope.bus.nats.dialing import ClientRefused, dial
 from mlscope.bus.nats.wire import PING
 from services.scheduler.remote_load.continuation import Continuation
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
@@ -54,11 +54,12 @@ def test_no_server_at_all_is_said_of_each() -> None:
     with pytest.raises(ConnectionRefusedError) as raised:
         dial(urls, None, "issuer")
     assert all(f"127.0.0.1:{port}: " in str(raised.value) for port in ports)
+    assert not isinstance(raised.value, ClientRefused)
 
 
 def test_a_key_nobody_knows_is_refused_by_the_server(nats_server: NatsServer) -> None:
-    with pytest.raises(ConnectionRefusedError, match="Authorization Violation"):
-        dial(nats_server.url, None, "issuer")
+    with pytest.raises(ClientRefused, match="Authorization Violation"):
+        dial(f"nats://127.0.0.1:{free_port()},{nats_server.url}", None, "issuer")
 
 
 def test_no_secret_goes_to_a_server_without_tls(nats_server: NatsServer) -> None:
