@@ -40,10 +40,11 @@ _DEVICES = (
     "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
 )  # fmt: skip
 
-_PRIVATE = tuple(
-    map(Path, ("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/home", "/root", "/run", "/tmp", "/var"))  # noqa: S108
-)
-"""Where users and services keep files and sockets of their own: hidden where Landlock is absent."""
+_PRIVATE = (
+    "/dev", "/etc/shadow", "/etc/gshadow", "/etc/ssh", "/home", "/root", "/run", "/tmp",  # noqa: S108
+    "/var",
+)  # fmt: skip
+"""Where disks are, and files and sockets of users and services: hidden where Landlock is absent."""
 
 _THREADS = Path("/proc/self/task")
 """Where CUDA gives its threads names, without which it does not start. A rule on this folder is for
@@ -82,7 +83,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     if allowances.sandbox == "auto" and is_hidden:
         # In most containers root may not mount: there it keeps its rights, as documented.
         with contextlib.suppress(OSError):
-            hide((*_PRIVATE, *allowances.hidden), _shown(session_files), scratch, capabilities)
+            hidden = (*map(Path, _PRIVATE), *allowances.hidden)
+            hide(hidden, _shown(session_files), scratch, capabilities)
         return
     reach = reach_of(session_files, scratch, allowances.hidden)
     if not is_on_cpu:
@@ -105,10 +107,9 @@ def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path
     }
     configuration = {Path("/etc", name) for name in _CONFIGURATION}
     readable = {visible for folder in programs for visible in visible_in(folder, secret)}
-    devices = {device for pattern in _DEVICES for device in Path("/dev").glob(pattern)}
     return Reach(
         readable=(*sorted(readable), *sorted(configuration), *session_files),
-        writable=(scratch, *sorted(devices)),
+        writable=(scratch, *sorted({*_devices()})),
     )
 
 
@@ -118,10 +119,16 @@ def _interpreter() -> Iterator[str]:
     yield from filter(None, places)
 
 
+def _devices() -> Iterator[Path]:
+    for pattern in _DEVICES:
+        yield from Path("/dev").glob(pattern)
+
+
 def _shown(session_files: Iterable[Path]) -> Iterator[Path]:
     """Yield what a worker needs of folders that are hidden otherwise."""
     yield from map(Path, _interpreter())
     yield from (Path("/etc/resolv.conf"), *map(Path, _STATE))
+    yield from _devices()
     yield from session_files
 
 

@@ -1,0 +1,62 @@
+"""Processes of root in the sandbox of a worker, where the kernel has no Landlock."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.agent.worker.sandbox import _DEVICES
+from tests.services.agent.builders import MANIFESTS
+
+ENTER = """
+import os, sys
+from pathlib import Path
+from services.agent.link.allowances import DEFAULT_ALLOWANCES
+from services.agent.link.messages import PerformOrder
+from services.agent.machine.roofline.ceilings import NO_ROOF
+from services.agent.worker import sandbox
+from tests.services.agent.builders import MANIFESTS, an_order
+
+sandbox.landlock_version = lambda: 0
+message = PerformOrder(an_order(), MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF)
+sandbox.enter_sandbox(message, Path(sys.argv[1]))
+"""
+
+
+def _may_mount() -> bool:
+    """Tell whether this process may have mounts of its own, as root of a machine may."""
+    unshared = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    return os.geteuid() == 0 and unshared.returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not _may_mount(), reason="needs root that may mount")
+
+
+def lines_of(code: str, *arguments: object) -> list[str]:
+    """Return the lines that a process of some code prints."""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=MANIFESTS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout.splitlines()
+
+
+DEVICES = """
+print(*os.listdir("/dev"))
+print(len(os.urandom(1)), len(Path("/dev/zero").open("rb").read(1)))
+print(Path("/dev/null").write_bytes(b"x"))
+"""
+
+
+@needs_mounts
+def test_a_process_in_the_sandbox_has_no_disk(tmp_path: Path) -> None:
+    """A disk holds every file, and root may open it."""
+    shown, *used = lines_of(ENTER + DEVICES, tmp_path)
+    expected = {path.name for pattern in _DEVICES for path in Path("/dev").glob(pattern)}
+    assert {*shown.split()} == expected
+    assert used == ["1 1", "1"]
