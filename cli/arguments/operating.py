@@ -134,7 +134,7 @@ def add_agents(commands: Parsers) -> None:
     )
     _add_action(actions, "drain", "give an agent no new evaluations; it finishes those that it has")
     _add_action(actions, "resume", "give a drained agent evaluations again")
-    price = _add_action(actions, "price", "keep what an hour on an agent costs, for comparisons")
+    price = _add_action(actions, "price", "set an agent's hourly price, for comparisons of costs")
     price.add_argument(
         "dollars", type=float, nargs="?", metavar="DOLLARS", help="without it, forget the price"
     )
@@ -257,8 +257,9 @@ def add_keeping(commands: Parsers) -> None:
     )
     rebuild.epilog = (
         "Rows come from the log, which keeps them for a while, and from FILE. What neither has "
-        "stays as it is in the database. The old rows are replaced at once when all new ones are "
-        "there. The catalog needs no rebuilding: the registry reads it from the log at each start."
+        "stays as it is in the database. Once all new rows are computed, they replace the old ones "
+        "in one step. The catalog needs no rebuilding: the registry reads it from the log at each "
+        "start."
     )
     rebuild.add_argument(
         "file",

@@ -142,7 +142,7 @@ def add_reading(commands: Parsers) -> None:
 
 def add_completion(commands: Parsers) -> None:
     """Add `completion`."""
-    completion = add_command(commands, "completion", "print a script that completes words by Tab")
+    completion = add_command(commands, "completion", "print a shell script for Tab completion")
     completion.add_argument(
         "shell",
         choices=("bash", "zsh", "fish", "words"),

@@ -146,7 +146,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
 
 
 async def price(arguments: argparse.Namespace) -> int:
-    """Keep what an hour on an agent costs, also on one that is gone; without it, forget it."""
+    """Set an agent's hourly price, also of an agent that is gone; without one, forget it."""
     async with client_of(arguments) as client:
         await client.set_price(arguments.name, arguments.dollars)
     if arguments.dollars is None:
