@@ -40,8 +40,11 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     `fleet` is the agents and limits as they are known now, `now_ns` is epoch nanoseconds. Planning
     may make loads, which takes seconds: see `is_slow`.
     """
-    if state.state == "cancelled" and state.analyzed and not state.tables:
-        return [_analyzed(state, state.analyzed)]
+    if state.state == "cancelled" and not state.tables:
+        if state.analyzed:
+            return [_analyzed(state, state.analyzed)]
+        # Whoever cancelled it may have died before its complete runs were recorded as measured.
+        return _complete_runs(state)
     if not state.is_known or state.is_ended:
         return []
     if state.plan is None:
@@ -76,16 +79,22 @@ def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -
     cancelled = EvaluationCancelled(
         evaluation=state.evaluation, reason=reason, cancelled_by=cancelled_by
     )
-    # The analyzer waits for rows that their agents announced and that are not stored yet.
+    return [*interruptions, cancelled, *_complete_runs(state)]
+
+
+def _complete_runs(state: EvaluationState) -> list[Fact]:
+    """Return the fact about the complete runs of a cancelled evaluation, unless the log has it.
+
+    The analyzer waits for rows that their agents announced and that are not stored yet.
+    """
     complete = tuple(
         measured_run(replace(run, stored=run.stored or run.announced), "")
         for run in state.runs.values()
         if run.outcome == "completed"
     )
-    if not complete or state.state == "measured":
-        return [*interruptions, cancelled]
-    measured = EvaluationMeasured(evaluation=state.evaluation, runs=complete)
-    return [*interruptions, cancelled, measured]
+    if not complete or state.measured_ns:
+        return []
+    return [EvaluationMeasured(evaluation=state.evaluation, runs=complete)]
 
 
 def _plan_or_postpone(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:

@@ -129,7 +129,7 @@ def _schedule(
             }
             planned_ns = before.planned_ns or time_ns
             return replace(after, plan=fact.plan, planned_ns=planned_ns, runs=runs)
-        case EvaluationMeasured() if after is not before:
+        case EvaluationMeasured() if after is not before or not before.measured_ns:
             return replace(after, measured_ns=time_ns)
         case AnalysisCompleted() if before.state in ("measured", "cancelled"):
             return replace(after, analyzed=fact.tables, found_headlines=fact.headlines)

@@ -1,6 +1,7 @@
 """A scheduler that starts where others were at work, or died at it."""
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.service import serve
 from tests.services.scheduler.doubles import hangs, scripted
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
+from tests.services.scheduler.stories import completed_fact
 from tests.services.scheduler.worlds import QUICK, World, a_world, answering, quick, scheduling
 
 E, RUN = "e1", "b1-poisson-model"
@@ -70,6 +72,19 @@ async def test_agents_hear_of_an_end_whose_scheduler_died_at_once(world: World) 
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
     assert (agent.closes, agent.stops) == (["b1"], [(RUN, 1)])
+
+
+async def test_complete_runs_are_analyzed_though_who_cancelled_died_at_once(world: World) -> None:
+    recorder = await a_run_under_way(world)
+    state = await recorder.current(E)
+    fact = completed_fact(state.runs[RUN], 1, random.Random(1))
+    await world.client.publish(fact, id="completed")
+    state = await recorder.current(E)
+    await recorder.record(state, decide_cancel(state, "enough")[:1])
+    async with scheduling(world):
+        status = await world.analyzed(E)
+    assert (status.state, status.tables) == ("cancelled", ("latency",))
+    assert (await world.decisions(E))[-3:] == ["cancelled", "measured", "analyzed"]
 
 
 class LateLeases:
