@@ -137,7 +137,7 @@ def print_failure(status: EvaluationStatus) -> None:
 
 
 async def note_complete_runs(client: AsyncClient, evaluation: str) -> None:
-    """Print on stderr how many runs of an `evaluation` that was just cancelled are analyzed.
+    """Print on stderr how many runs of an `evaluation` that was just cancelled are complete.
 
     Nothing is printed if none is complete, or if the cluster of the `client` does not answer.
     """
@@ -150,7 +150,8 @@ def _print_complete_runs(status: EvaluationStatus) -> None:
     if status.state == "cancelled" and complete:
         command = f"mlscope analyze {status.evaluation}"
         count = f"{complete} of {many(len(status.runs), 'run')}"
-        print(f"{count} complete, and analyzed: {command}", file=sys.stderr)
+        analysis = "analyzed:" if status.tables else "being analyzed; in a moment:"
+        print(f"{count} complete, and {analysis} {command}", file=sys.stderr)
 
 
 def caveats_of(tables: ResultTables) -> list[str]:

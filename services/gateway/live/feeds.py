@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ _DECISIONS = ("evaluation", "run", "analysis")
 _POLL_S = 1.0
 _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
+_TABLES_S = 30.0
+"""For how long a feed that sees a cancellation waits for the tables of the complete runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,20 @@ class Feed:
         self._meter = Meter()
         self._has_progress = False
         self._ticks = 0
+        self._tables_until_s = 0.0
         self._has_news = asyncio.Event()
         self.relay: SpanRelay | None = None
         self.is_broken = False
 
     @property
     def is_over(self) -> bool:
-        """Whether the story is complete."""
-        return self.scene.caught_up and self.scene.status.state in ENDED
+        """Whether the story is complete: also the tables, if it was cancelled under our eyes."""
+        status = self.scene.status
+        if not self.scene.caught_up or status.state not in ENDED:
+            return False
+        has_complete_run = any(run.outcome == "completed" for run in status.runs)
+        awaits_tables = status.state == "cancelled" and has_complete_run and not status.tables
+        return not awaits_tables or time.monotonic() >= self._tables_until_s
 
     @property
     def trouble(self) -> str:
@@ -119,6 +128,8 @@ class Feed:
             self._record = evolve(self._record, recorded.fact)
             self.story.append(event_of(recorded, self._record))
         status = status_of(self._record) if self._record.is_known else self.scene.status
+        if self.scene.caught_up and self.scene.status.state not in ENDED:
+            self._tables_until_s = time.monotonic() + _TABLES_S
         self.scene = Scene(status, caught_up=True)
         if facts:
             self._wake_all()

@@ -93,8 +93,12 @@ def test_why_there_is_no_result_is_printed_with_the_reason_of_each_agent(
 def test_a_cancelled_evaluation_names_the_command_for_its_complete_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cancelled = status(outcome="completed").model_copy(update={"state": "cancelled"})
+    ended = {"state": "cancelled", "tables": ()}
+    cancelled = status(outcome="completed").model_copy(update=ended)
     print_failure(cancelled)
+    soon = f"2 of 2 runs complete, and being analyzed; in a moment: mlscope analyze {E}"
+    assert soon in capsys.readouterr().err
+    print_failure(cancelled.model_copy(update={"tables": ("latency",)}))
     assert f"2 of 2 runs complete, and analyzed: mlscope analyze {E}" in capsys.readouterr().err
     print_failure(cancelled.model_copy(update={"runs": ()}))
     assert "analyze" not in capsys.readouterr().err

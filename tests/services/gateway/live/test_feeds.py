@@ -7,12 +7,13 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
+from schemas.evaluation import EvaluationCancelled
 from schemas.live.resources import ResourcesUsed
 from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.viewer import Viewer
-from tests.stories import E, StandIns, beginning, queries, whole_story
+from tests.stories import E, StandIns, a_run, beginning, ending, queries, whole_story
 
 
 async def test_viewers_of_an_evaluation_share_its_feed(bus: Bus, standing: StandIns) -> None:
@@ -54,6 +55,35 @@ async def test_a_feed_ends_with_its_story(bus: Bus, standing: StandIns) -> None:
         sequences = [event.sequence for event in feed.story]
         assert len(sequences) == len(whole_story())
         assert sequences == sorted(set(sequences))
+
+
+async def test_a_feed_of_a_cancelled_evaluation_ends_with_the_tables(
+    bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning(), *a_run("r0"))
+    feeds = Feeds(bus, limit=8)
+    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
+        while not feed.scene.caught_up:
+            await viewer.wait(1.0)
+        await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
+        while feed.scene.status.state != "cancelled":
+            await viewer.wait(1.0)
+        assert not feed.is_over
+        await standing.tell(*ending(runs=1))
+        while not feed.is_over:
+            await viewer.wait(1.0)
+    assert feed.scene.status.tables == ("latency",)
+
+
+async def test_a_feed_that_begins_after_the_cancellation_is_over_at_once(
+    bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning(), *a_run("r0"), EvaluationCancelled(evaluation=E, reason=""))
+    feeds = Feeds(bus, limit=8)
+    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
+        while not feed.scene.caught_up:
+            await viewer.wait(1.0)
+        assert feed.is_over
 
 
 async def test_what_a_run_uses_comes_with_its_progress(
