@@ -16,7 +16,7 @@ from schemas.people import THE_USER, Asker
 from schemas.request import ListEvaluations
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
-from services.scheduler.evaluation.list_filters import filters_of, row_of
+from services.scheduler.evaluation.list_filters import filters_of, row_of, with_figures
 from services.scheduler.evaluation.listing import Listing
 from services.scheduler.evaluation.past_durations import PastDurations
 from services.scheduler.evaluation.quotas import Quotas
@@ -106,6 +106,7 @@ class EvaluationIndex:
         if status is not None and status.state == "cancelled":
             changes = {"tables": fact.tables, "headlines": fact.headlines}
             self.ended[name] = status.model_copy(update=changes)
+            self._listing.change(name, lambda row: with_figures(row, fact.headlines))
 
     def follow(self, recorded: Recorded) -> None:
         """Fold a fact that comes in the log's own order."""

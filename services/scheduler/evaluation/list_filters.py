@@ -1,6 +1,6 @@
 """Which evaluations a list shows: the constraints of `ListEvaluations` as filters of rows. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
@@ -9,7 +9,7 @@ from mlscope.evaluation.status import model_name
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.errors import BadConstraint
-from schemas.analysis import Estimate
+from schemas.analysis import Estimate, Headline
 from schemas.manifest import FrameworkNeed
 from schemas.request import ListEvaluations, SystemNeed
 from schemas.status import Catalog
@@ -35,13 +35,8 @@ def row_of(state: EvaluationState) -> Row:
         labels=frozenset(request.labels.items()) if request else frozenset(),
         requested_by=state.requested_by,
         is_private=state.is_private,
-        samples_per_s=_best(max, (headline.samples_per_s for headline in state.headlines)),
-        # The list shows the p90, which headlines of release 0.1 lack.
-        latency_ns=_best(
-            min, (headline.p90_ns or headline.latency_ns for headline in state.headlines)
-        ),
-        is_noisy=any(line.is_noisy for line in state.headlines) if state.headlines else None,
     )
+    row = with_figures(row, state.headlines)
     if plan is None:
         return _with_text(row, state.evaluation)
     row = replace(
@@ -52,6 +47,17 @@ def row_of(state: EvaluationState) -> Row:
         device=plan.subject.device,
     )
     return _with_text(row, state.evaluation)
+
+
+def with_figures(row: Row, headlines: Sequence[Headline]) -> Row:
+    """Return the `row` with the best figures of an evaluation's `headlines`, by which it sorts."""
+    return replace(
+        row,
+        samples_per_s=_best(max, (headline.samples_per_s for headline in headlines)),
+        # The list shows the p90, which headlines of release 0.1 lack.
+        latency_ns=_best(min, (headline.p90_ns or headline.latency_ns for headline in headlines)),
+        is_noisy=any(headline.is_noisy for headline in headlines) if headlines else None,
+    )
 
 
 def _with_text(row: Row, evaluation: str) -> Row:

@@ -60,6 +60,12 @@ class Listing:
         for key in _order_keys(row):
             insort(self._orders.setdefault(key, []), (row.requested_ns, evaluation))
 
+    def change(self, evaluation: str, change: Callable[[Row], Row]) -> None:
+        """List an evaluation by what `change` makes of its row, if it has one."""
+        row = self._rows.get(evaluation)
+        if row is not None:
+            self.put(evaluation, change(row))
+
     def drop(self, evaluation: str) -> None:
         """Remove an evaluation from the list."""
         row = self._rows.pop(evaluation, None)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mlscope.bus.records import Recorded
+from schemas.analysis import Estimate, Headline
 from schemas.evaluation import (
     EvaluationAnalyzed,
     EvaluationCancelled,
@@ -118,6 +119,16 @@ def test_a_cancelled_one_is_listed_with_the_tables_of_its_complete_runs(log: Log
     log.say(EvaluationAnalyzed(evaluation="e1", tables=("latency",)))
     (listed,) = log.board.listed(ListEvaluations()).evaluations
     assert (listed.state, listed.tables) == ("cancelled", ("latency",))
+
+
+def test_a_cancelled_one_sorts_by_the_figures_of_its_complete_runs(log: Log) -> None:
+    for name, mean_ns in (("slow", 9.0), ("fast", 1.0)):
+        log.request(name)
+        log.cancel(name)
+        headline = Headline(run=RUN, scenario="online", latency_ns=Estimate(value=mean_ns))
+        log.say(EvaluationAnalyzed(evaluation=name, tables=("latency",), headlines=(headline,)))
+    listed = log.board.listed(ListEvaluations(sort="latency")).evaluations
+    assert [each.evaluation for each in listed] == ["fast", "slow"]
 
 
 def test_ended_ones_beyond_the_bound_leave_the_lists(log: Log) -> None:
