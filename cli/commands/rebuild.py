@@ -27,9 +27,10 @@ _ROWS = ("batch", "span", "span_name", "query", "output", "run")
 class Outcome:
     """What was computed anew, and what was not, by run key or evaluation.
 
-    `rebuilt`, `kept` and `lost` name the evaluation of each attempt; `kept` ones are only in the
-    database, `lost` ones nowhere. `digests` says of each evaluation that was analyzed whether its
-    tables are those that the log names; `failed` is the reason of each that was not.
+    `rebuilt`, `kept` and `lost` name the evaluation of each attempt; of `kept` ones the database
+    has more rows than the log had, `lost` ones are nowhere. `digests` says of each evaluation that
+    was analyzed whether its tables are those that the log names; `failed` is the reason of each
+    that was not.
     """
 
     rebuilt: Mapping[int, str] = field(default_factory=dict)
@@ -38,11 +39,21 @@ class Outcome:
     digests: dict[str, bool] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
+    def keep(self, grown: Mapping[int, str]) -> None:
+        """Count attempts that were not replaced since they have `grown`: their evaluations by key.
+
+        The tables of their evaluations were not replaced, either.
+        """
+        self.kept = {**self.kept, **grown}
+        self.rebuilt = {key: name for key, name in self.rebuilt.items() if key not in grown}
+        for evaluation in grown.values():
+            self.digests.pop(evaluation, None)
+
     def lines(self) -> Iterator[str]:
         """Yield the outcome in sentences."""
         yield f"rebuilt: {_runs(self.rebuilt)}"
         if self.kept:
-            yield f"kept as they are: {_runs(self.kept)}; their rows have left the log"
+            yield f"kept as they are: {_runs(self.kept)}; the log had fewer of their rows"
         if self.lost:
             yield f"lost: {_runs(self.lost)}; neither log nor database has their rows"
         differing = [evaluation for evaluation, is_equal in self.digests.items() if not is_equal]
@@ -103,7 +114,8 @@ async def rebuilt(
         )
         await _analyze(bus, settings, staging.address, {*whole.values()}, outcome)
         if not is_trial:
-            await asyncio.to_thread(staging.replace, whole.keys(), outcome.digests.keys())
+            analyzed = outcome.digests.keys()
+            outcome.keep(await asyncio.to_thread(staging.replace, whole.keys(), analyzed))
     if not is_trial:
         await _analyze_kept(bus, settings, outcome)
     return outcome
@@ -114,7 +126,7 @@ async def _analyze_kept(bus: Bus, settings: Settings, outcome: Outcome) -> None:
     from services.analyzer.store import Store
 
     address = settings.database_conninfo()
-    kept = sorted({*outcome.kept.values()} - {*outcome.rebuilt.values()})
+    kept = sorted({*outcome.kept.values()} - outcome.digests.keys() - outcome.failed.keys())
     with closing(Store(address)) as store:
         lacking = await asyncio.to_thread(store.without_tables, kept)
     await _analyze(bus, settings, address, lacking, outcome)

@@ -21,9 +21,10 @@ _LOCK = 0x72656275696C64
 _RUN_TABLES = ("batch", "span", "span_name", "query", "output", "run")
 _TREES = ("span_tree",)
 _EVALUATION_TABLES = ("analysis", "analysis_row", "headline")
-_NOT_WHOLE = """
-SELECT run_key FROM {place}.run AS rebuilt
-WHERE recorded_at IS NULL OR EXISTS (
+_NOT_SETTLED = "SELECT run_key FROM {place}.run WHERE recorded_at IS NULL"
+_GROWN = """
+SELECT run_key, evaluation FROM {place}.run AS rebuilt
+WHERE EXISTS (
     SELECT FROM {home}.batch AS stored
     WHERE stored.run_key = rebuilt.run_key AND NOT EXISTS (
         SELECT FROM {place}.batch AS read
@@ -56,9 +57,10 @@ class Staging:
         tables are computed of all. Returns the evaluation of each that stays, by run key.
         """
         with psycopg.connect(self.home_address) as session:
-            self._delete(session, _SCHEMA, _RUN_TABLES, self._keys(session, _NOT_WHOLE))
-            query = self._named("SELECT run_key, evaluation FROM {place}.run ORDER BY run_key")
-            whole: dict[int, str] = dict(session.execute(query).fetchall())
+            for keys in (self._keys(session, _NOT_SETTLED), [*self._evaluations(session, _GROWN)]):
+                self._delete(session, _SCHEMA, _RUN_TABLES, keys)
+            query = "SELECT run_key, evaluation FROM {place}.run ORDER BY run_key"
+            whole = self._evaluations(session, query)
             siblings = self._keys(session, _SIBLINGS)
             self._copy(session, (self.home, _SCHEMA), _RUN_TABLES, siblings)
         return whole
@@ -69,15 +71,17 @@ class Staging:
         with psycopg.connect(self.home_address) as session:
             return set(self._keys(session, query, list(run_keys)))
 
-    def replace(self, run_keys: Collection[int], evaluations: Collection[str]) -> list[int]:
+    def replace(self, run_keys: Collection[int], evaluations: Collection[str]) -> dict[int, str]:
         """Put attempts, and the tables of `evaluations`, in the place of those at home.
 
-        Of `run_keys` those stay that got batches at home meanwhile: their keys are returned.
+        Attempts that got batches at home meanwhile stay, even if they are of `run_keys`, and so do
+        the tables of their evaluations. Returns the evaluation of each of these, by run key.
         """
         with psycopg.connect(self.home_address) as session:
             session.execute(self._named("LOCK TABLE {home}.run, {home}.batch IN EXCLUSIVE MODE"))
-            analyzed = sorted(evaluations)
-            grown = set(self._keys(session, _NOT_WHOLE)) & {*run_keys}
+            grown = self._evaluations(session, _GROWN)
+            replaced = sorted({*run_keys} - grown.keys())
+            analyzed = sorted({*evaluations} - {*grown.values()})
             for evaluation in analyzed:
                 # As an analyzer does before it writes tables.
                 session.execute(
@@ -86,13 +90,16 @@ class Staging:
                 )
             query = "SELECT run_key FROM {place}.run WHERE evaluation = ANY(%s)"
             for tables, keys in (
-                (_RUN_TABLES, sorted({*run_keys} - grown)),
+                (_RUN_TABLES, replaced),
                 (_TREES, self._keys(session, query, analyzed)),
                 (_EVALUATION_TABLES, analyzed),
             ):
                 self._delete(session, self.home, tables, keys)
                 self._copy(session, (_SCHEMA, self.home), tables, keys)
-        return sorted(grown)
+        return grown
+
+    def _evaluations(self, session: psycopg.Connection[Any], query: str) -> dict[int, str]:
+        return dict(session.execute(self._named(query)).fetchall())
 
     def _keys(self, session: psycopg.Connection[Any], query: str, *values: object) -> list[int]:
         return [key for (key,) in session.execute(self._named(query), values).fetchall()]

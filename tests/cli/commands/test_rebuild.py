@@ -1,6 +1,6 @@
 """`mlscope rebuild`: rows and tables anew from the log, and what it cannot have."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from cli.commands.rebuild import Outcome, rebuilt
 from mlscope.backup.archive import Contents, reading, writing
 from mlscope.backup.database import save_database
 from mlscope.backup.errors import RebuildRuns
-from mlscope.backup.staging import staged
+from mlscope.backup.staging import Staging, staged
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationMeasured, MeasuredRun
@@ -30,8 +30,8 @@ EMPTY = f"TRUNCATE {', '.join(ROWS + ANALYZED)}"
 
 
 @pytest.fixture
-async def world(database_url: str) -> AsyncIterator[World]:
-    """Yield a world in which an evaluation was measured, collected, and is analyzed nowhere."""
+async def collected(database_url: str) -> AsyncIterator[World]:
+    """Yield a world in which a run of an evaluation was collected."""
     migrate(database_url)
     analyzer.migrate(database_url)
     server = MemoryServer()
@@ -41,8 +41,14 @@ async def world(database_url: str) -> AsyncIterator[World]:
         async with collecting(server, collector.Settings(database_url)):
             await world.say(*ALL_OF_A_RUN)
             await world.until("SELECT state FROM run", [("recorded",)])
-        await world.say(MEASURED)
         yield world
+
+
+@pytest.fixture
+async def world(collected: World) -> World:
+    """Return a world in which an evaluation was measured, collected, and is analyzed nowhere."""
+    await collected.say(MEASURED)
+    return collected
 
 
 async def rebuild(world: World, backup: Any = None, *, is_trial: bool = False) -> Outcome:
@@ -57,6 +63,17 @@ def digests(world: World, tables: tuple[str, ...] = ROWS) -> dict[str, Any]:
 def change(world: World, statement: str) -> None:
     with psycopg.connect(world.address) as session:
         session.execute(statement.encode())
+
+
+def change_once_staged(world: World, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    """Have a rebuild find that the database was changed while it computed."""
+    at_home = Staging.at_home
+
+    def changed(staging: Staging, run_keys: Collection[int]) -> set[int]:
+        change(world, statement)
+        return at_home(staging, run_keys)
+
+    monkeypatch.setattr(Staging, "at_home", changed)
 
 
 async def drop_spans_from_the_log(world: World) -> None:
@@ -142,8 +159,20 @@ async def test_a_run_that_gets_a_batch_meanwhile_is_left_alone(world: World) -> 
         change(world, f"INSERT INTO {staging.schema}.batch SELECT * FROM batch")
         (key,) = staging.keep_whole()
         change(world, f"INSERT INTO batch (run_key, kind, sequence, count) VALUES ({key}, 0, 7, 1)")
-        assert staging.replace([key], []) == [key]
+        assert staging.replace([key], []) == {key: "e1"}
     assert world.ask("SELECT count(*) FROM span") == [(4,)]
+
+
+async def test_a_run_that_grew_meanwhile_is_kept_with_the_tables_of_its_evaluation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rebuild(world)
+    change(world, "UPDATE analysis SET verdict = 'as it was'")
+    late = "INSERT INTO batch (run_key, kind, sequence, count) SELECT run_key, 0, 7, 1 FROM run"
+    change_once_staged(world, monkeypatch, late)
+    outcome = await rebuild(world)
+    assert world.ask("SELECT DISTINCT verdict FROM analysis") == [("as it was",)]
+    assert (outcome.rebuilt, [*outcome.kept.values()], outcome.digests) == ({}, ["e1"], {})
 
 
 async def test_a_run_that_is_not_settled_is_left_to_the_collector(world: World) -> None:
