@@ -78,16 +78,12 @@ class Staging:
         the tables of their evaluations. Returns the evaluation of each of these, by run key.
         """
         with psycopg.connect(self.home_address) as session:
-            session.execute(self._named("LOCK TABLE {home}.run, {home}.batch IN EXCLUSIVE MODE"))
+            # An analyzer writes to `analysis` first: one lock keeps it from all that it writes.
+            lock = "LOCK TABLE {home}.run, {home}.batch, {home}.analysis IN EXCLUSIVE MODE"
+            session.execute(self._named(lock))
             grown = self._evaluations(session, _GROWN)
             replaced = sorted({*run_keys} - grown.keys())
             analyzed = sorted({*evaluations} - {*grown.values()})
-            for evaluation in analyzed:
-                # As an analyzer does before it writes tables.
-                session.execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended('analysis ' || %s, 0))",
-                    (evaluation,),
-                )
             query = "SELECT run_key FROM {place}.run WHERE evaluation = ANY(%s)"
             for tables, keys in (
                 (_RUN_TABLES, replaced),

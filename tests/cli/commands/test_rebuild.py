@@ -175,6 +175,12 @@ async def test_a_run_that_grew_meanwhile_is_kept_with_the_tables_of_its_evaluati
     assert (outcome.rebuilt, [*outcome.kept.values()], outcome.digests) == ({}, ["e1"], {})
 
 
+def test_tables_of_many_evaluations_are_replaced_at_once(world: World) -> None:
+    # More than a server has locks for: 64 of each of 100 sessions.
+    with staged(world.address) as staging:
+        assert staging.replace([], [f"e{number}" for number in range(20_000)]) == {}
+
+
 async def test_a_run_that_is_not_settled_is_left_to_the_collector(world: World) -> None:
     spoken = (batch.model_copy(update={"attempt": 2}) for batch in ALL_OF_A_RUN)
     await world.say(a_start(attempt=2), *spoken)
