@@ -20,6 +20,7 @@ _LOCK = 0x72656275696C64
 """The key of the advisory lock for rebuilding: `rebuild` in ASCII."""
 _RUN_TABLES = ("batch", "span", "span_name", "query", "output", "run")
 _TREES = ("span_tree",)
+_DRAWN = ("timeline",)
 _EVALUATION_TABLES = ("analysis", "analysis_row", "headline")
 _NOT_SETTLED = "SELECT run_key FROM {place}.run WHERE recorded_at IS NULL"
 _GROWN = """
@@ -85,6 +86,7 @@ class Staging:
             replaced = sorted({*run_keys} - grown.keys())
             analyzed = sorted({*evaluations} - {*grown.values()})
             query = "SELECT run_key FROM {place}.run WHERE evaluation = ANY(%s)"
+            self._delete(session, self.home, _DRAWN, replaced)
             for tables, keys in (
                 (_RUN_TABLES, replaced),
                 (_TREES, self._keys(session, query, analyzed)),

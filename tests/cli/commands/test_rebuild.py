@@ -175,6 +175,17 @@ async def test_a_run_that_grew_meanwhile_is_kept_with_the_tables_of_its_evaluati
     assert (outcome.rebuilt, [*outcome.kept.values()], outcome.digests) == ({}, ["e1"], {})
 
 
+async def test_timelines_of_replaced_rows_are_dropped(world: World) -> None:
+    columns = "evaluation, format, stored, description, bytes"
+    values = "evaluation, 1, spans, '{}', 1"
+    change(world, f"INSERT INTO timeline (run_key, {columns}) SELECT run_key, {values} FROM run")
+    part = "INSERT INTO timeline_part SELECT run_key, 0, 0, 'drawn' FROM run"
+    change(world, part)
+    await rebuild(world)
+    assert world.ask("SELECT count(*) FROM timeline") == [(0,)]
+    assert world.ask("SELECT count(*) FROM timeline_part") == [(0,)]
+
+
 def test_tables_of_many_evaluations_are_replaced_at_once(world: World) -> None:
     # More than a server has locks for: 64 of each of 100 sessions.
     with staged(world.address) as staging:
