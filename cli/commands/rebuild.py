@@ -10,13 +10,14 @@ from cli import exits
 from cli.inputs.connection import collector_settings
 from mlscope.backup.archive import Reader, reading
 from mlscope.backup.database import check_database, load_database
-from mlscope.backup.staging import staged
+from mlscope.backup.staging import Staging, staged
 from mlscope.bus.bus import Bus
 from mlscope.counts import many
 from mlscope.settings import Settings
 from schemas.analysis import AnalysisCompleted
 from schemas.evaluation import EvaluationMeasured
 from schemas.subjects import decisions_of, story_of
+from schemas.values.identity import run_key
 
 _MOST_NAMED = 5
 _ROWS = ("batch", "span", "span_name", "query", "output", "run")
@@ -112,7 +113,7 @@ async def rebuilt(
             kept={key: evaluations[key] for key in at_home},
             lost={key: evaluations[key] for key in other - at_home},
         )
-        await _analyze(bus, settings, staging.address, {*whole.values()}, outcome)
+        await _analyze(bus, settings, staging.address, {*whole.values()}, outcome, staging)
         if not is_trial:
             analyzed = outcome.digests.keys()
             outcome.keep(await asyncio.to_thread(staging.replace, whole.keys(), analyzed))
@@ -133,9 +134,18 @@ async def _analyze_kept(bus: Bus, settings: Settings, outcome: Outcome) -> None:
 
 
 async def _analyze(
-    bus: Bus, settings: Settings, address: str, evaluations: Collection[str], outcome: Outcome
+    bus: Bus,
+    settings: Settings,
+    address: str,
+    evaluations: Collection[str],
+    outcome: Outcome,
+    staging: Staging | None = None,
 ) -> None:
-    """Analyze those of `evaluations` that were measured, with the rows at `address`."""
+    """Analyze those of `evaluations` that were measured, with the rows at `address`.
+
+    If these are the rows of a `staging`, evaluations of which it lacks a run are left out: the run
+    settled since, and the analyzer makes the tables.
+    """
     from services.analyzer.frames.bounds import Bounds
     from services.analyzer.service import Analyzer
 
@@ -144,6 +154,9 @@ async def _analyze(
         for evaluation in sorted(evaluations):
             facts = [entry.fact for entry in await bus.read(decisions_of(evaluation))]
             for measured in (fact for fact in facts if isinstance(fact, EvaluationMeasured)):
+                keys = [run_key(evaluation, run.run, run.attempt) for run in measured.runs]
+                if staging is not None and await asyncio.to_thread(staging.lacks, keys):
+                    continue
                 try:
                     analyzed = await analyzer.analyze(measured, facts)
                 except Exception as error:  # noqa: BLE001 (the others are rebuilt all the same)

@@ -72,6 +72,16 @@ class Staging:
         with psycopg.connect(self.home_address) as session:
             return set(self._keys(session, query, list(run_keys)))
 
+    def lacks(self, run_keys: Collection[int]) -> bool:
+        """Tell whether any of `run_keys` is settled at home, and is not settled here."""
+        query = """
+            SELECT run_key FROM {home}.run
+            WHERE recorded_at IS NOT NULL AND run_key = ANY(%s)
+                AND run_key NOT IN (SELECT run_key FROM {place}.run WHERE recorded_at IS NOT NULL)
+        """
+        with psycopg.connect(self.home_address) as session:
+            return bool(self._keys(session, query, list(run_keys)))
+
     def replace(self, run_keys: Collection[int], evaluations: Collection[str]) -> dict[int, str]:
         """Put attempts, and the tables of `evaluations`, in the place of those at home.
 

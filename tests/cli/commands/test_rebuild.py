@@ -16,6 +16,7 @@ from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationMeasured, MeasuredRun
 from schemas.subjects import attempt_batches
+from schemas.values.identity import run_key
 from services.analyzer import store as analyzer
 from services.collector.store import migrate
 from tests.services.collector import test_service as collector
@@ -173,6 +174,20 @@ async def test_a_run_that_grew_meanwhile_is_kept_with_the_tables_of_its_evaluati
     outcome = await rebuild(world)
     assert world.ask("SELECT DISTINCT verdict FROM analysis") == [("as it was",)]
     assert (outcome.rebuilt, [*outcome.kept.values()], outcome.digests) == ({}, ["e1"], {})
+
+
+async def test_the_tables_of_a_run_that_settled_meanwhile_are_left_to_the_analyzer(
+    collected: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = MeasuredRun(run="r1", attempt=1, end="completed", agent="a1", queries=3)
+    await collected.say(MEASURED.model_copy(update={"runs": (*MEASURED.runs, second)}))
+    key = f'{{"run_key": {run_key("e1", "r1", 1)}, "run": "r1"}}'
+    settled = f"(to_jsonb(r0) || '{key}'::jsonb)"
+    ends = f"INSERT INTO run SELECT (jsonb_populate_record(r0, {settled})).* FROM run AS r0"
+    change_once_staged(collected, monkeypatch, ends)
+    outcome = await rebuild(collected)
+    assert (outcome.failed, outcome.digests) == ({}, {})
+    assert [*outcome.rebuilt.values()] == ["e1"]
 
 
 async def test_timelines_of_replaced_rows_are_dropped(world: World) -> None:
