@@ -24,7 +24,7 @@ def no_tables(evaluation: str, decisions: Iterable[Fact]) -> Refused:
             message=(
                 f"evaluation {evaluation} was analyzed, but this database has none of its tables: "
                 "the database lost its data or is another one; `mlscope restore` brings back what "
-                "a backup holds"
+                "a backup holds, `mlscope rebuild` what the log holds"
             ),
             field="evaluation",
             found=evaluation,
