@@ -36,12 +36,13 @@ def save_database(address: str, writer: Writer) -> list[int]:
     """Write every table of the database at `address`, as of one moment, into a backup.
 
     Returns the run keys of the settled attempts in it, which `note_saved` takes once the backup is
-    whole.
+    whole: none of a database that notes no backups since it is not migrated yet.
     """
     with _reading(address) as session:
         for component, version in session.execute(_MIGRATIONS).fetchall():
             writer.contents.migrations.setdefault(component, []).append(version)
-        for table, columns in columns_of_tables(session).items():
+        tables = columns_of_tables(session)
+        for table, columns in tables.items():
             writer.contents.tables[table] = columns
             names = sql.SQL(", ").join(map(sql.Identifier, columns))
             query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT").format(
@@ -50,11 +51,14 @@ def save_database(address: str, writer: Writer) -> list[int]:
             with writer.entry(_entry(table)) as entry, session.cursor().copy(query) as copy:
                 for block in copy:
                     entry.write(bytes(block))
-        return [key for (key,) in session.execute(_UNSAVED).fetchall()]
+        rows = session.execute(_UNSAVED).fetchall() if "saved_run" in tables else []
+        return [key for (key,) in rows]
 
 
 def note_saved(address: str, run_keys: Sequence[int]) -> None:
-    """Note in the database at `address` that a backup has the attempts `run_keys`."""
+    """Note in the database at `address` that a backup has the attempts `run_keys`, if any."""
+    if not run_keys:
+        return
     with psycopg.connect(address) as session:
         session.execute(
             "INSERT INTO saved_run SELECT unnest(%s::int8[]) ON CONFLICT DO NOTHING", (run_keys,)

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from cli.cluster.servers.nats_server import NatsServer
-from mlscope.backup.archive import reading
+from mlscope.backup.archive import Contents, reading, writing
 from mlscope.backup.cluster import back_up, restore, stream_order
+from mlscope.backup.database import note_saved, save_database
 from mlscope.backup.errors import BrokenBackup, NewerBackup, NotEmpty
 from mlscope.bus.nats import connect
 from mlscope.bus.nats.connection import Connection
@@ -192,6 +193,18 @@ async def test_a_database_older_than_the_backup_is_refused(
         migrate_analyzer(other_database)
         with pytest.raises(NewerBackup):
             await restore(other("provisioner"), tmp_path / "b")
+
+
+def test_a_database_that_is_not_migrated_yet_is_saved_too(
+    tmp_path: Path, database_url: str
+) -> None:
+    migrate(database_url)
+    with psycopg.connect(database_url) as session:
+        session.execute("DROP TABLE saved_run")
+    with writing(tmp_path / "b", Contents("1", "now")) as writer:
+        saved = save_database(database_url, writer)
+    note_saved(database_url, saved)
+    assert "run" in writer.contents.tables
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
