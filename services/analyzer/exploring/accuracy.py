@@ -101,7 +101,10 @@ def _table(
     listed = ", ".join(dict.fromkeys(str(row["model"]) for row in front[:5]))
     further = f" and {many(len(front) - 5, 'further one')}" if len(front) > 5 else ""
     advantage = "faster" if is_less_better else "of higher throughput"
-    verdict = f"By {metric}, nothing is both {advantage} and more accurate than {listed}{further}."
+    verdict = (
+        f"By the estimates, nothing is both {advantage} and more accurate ({metric}) than "
+        f"{listed}{further}."
+    )
     notes = accuracy_notes(rows)
     if len(by_metric) > 1:
         notes.insert(0, f"{len(by_metric)} metrics and datasets: each has a front of its own")

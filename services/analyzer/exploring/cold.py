@@ -45,8 +45,8 @@ def cold_starts(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         return make_table(EXPLORATION, [], _NOTHING)
     slowest = max(cells, key=lambda row: float(row["times"]))
     verdict = (
-        f"{slowest['subject']} has the costliest first prediction: "
-        f"{format_time(slowest['first_run'])}, {number(slowest['times'], 3)} times a warm one."
+        f"The first prediction is slowest relative to a warm one for {slowest['subject']}: "
+        f"{number(slowest['times'], 3)} times ({format_time(slowest['first_run'])}, measured once)."
     )
     notes = ["a first prediction is measured once: it has no interval"]
     return make_table(EXPLORATION, cells, verdict, notes)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.table import estimate_columns, float_column, make_table, text_column
 from services.analyzer.exploring.source import (
@@ -41,11 +41,16 @@ def cost(rows: Sequence[Cells], prices: Mapping[str, float]) -> Table:
     add_subjects(cells)
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
-    least = min(cells, key=lambda row: float(row["cost"]))
-    text = estimate_text(least, "cost", "")
+    cheapest = leader(cells, "cost", is_largest=False)
+    least = cheapest.row
+    amount = (
+        f"${estimate_text(least, 'cost', '')} a million inferences at batch {least['batch_size']}"
+    )
     without = sorted(agents - prices.keys())
     notes = [f"no price of: {', '.join(without)}"] if without else []
-    verdict = f"Cheapest is {least['subject']}: ${text} a million inferences."
+    verdict = f"Cheapest is {least['subject']}: {amount}."
+    if doubt := cheapest.doubt("which is the cheapest", lambda row: str(row["subject"])):
+        verdict = f"{capitalised(doubt)}; {least['subject']} costs about {amount}."
     return make_table(EXPLORATION, cells, verdict, notes)
 
 

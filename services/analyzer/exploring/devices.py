@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from mlscope.manifests.device_names import is_gpu
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.margins import margin_in, ratio
 from services.analyzer.building.table import estimate_columns, make_table, text_column
@@ -51,9 +51,11 @@ def devices(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         )
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
-    fastest = max(cells, key=lambda row: float(row["speedup"] or 0.0))
-    text = estimate_text(fastest, "speedup", "")
-    verdict = f"{fastest['model']} gains the most: {text} times on a GPU."
+    fastest = leader(cells, "speedup")
+    model, text = fastest.row["model"], estimate_text(fastest.row, "speedup", "")
+    verdict = f"{model} gains the most: {text} times on a GPU."
+    if doubt := fastest.doubt("which gains the most", lambda row: str(row["model"])):
+        verdict = f"{capitalised(doubt)}; {model} gains about {text} times on a GPU."
     return make_table(EXPLORATION, cells, verdict)
 
 

@@ -60,7 +60,10 @@ def history(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         return make_table(EXPLORATION, [], _NOTHING)
     slower = [row for row in cells if row["change"] > 0]
     verdict = f"{many(len(cells), 'measurement')}, none certainly slower than the one before."
-    if slower:
+    if len(cells) == len(series):
+        which = f"Each of {len(cells)} loads" if len(cells) > 1 else "The load"
+        verdict = f"{which} was measured once: nothing to compare."
+    elif slower:
         last = max(slower, key=lambda row: str(row["requested"]))
         verdict = (
             f"{many(len(slower), 'time')} a load became certainly slower, last {last['load']} "

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mlscope.statistics import are_told_apart
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, Chart, heat
@@ -20,6 +21,7 @@ from services.analyzer.exploring.source import (
     add_subjects,
     by_system,
     closed_loops,
+    estimate_in,
     fastest_of,
     longest_first,
     place_cells,
@@ -64,7 +66,10 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     larger = [row for row in cells if row["batch_size"] != row["base_batch_size"]]
     # A wide interval may hold any gain: what is certain of it counts.
     best = max(larger, key=lambda row: float(row["speedup_low"] or 0.0))
-    gains = f"{best['subject']} certainly gains the most"
+    rivals = [estimate_in(row, "speedup") for row in larger if row is not best]
+    largest = estimate_in(best, "speedup")
+    is_most = bool(rivals) and all(are_told_apart(rival, largest) for rival in rivals)
+    gains = f"{best['subject']} certainly gains{' the most' if is_most else ''}"
     if (best["speedup_low"] or 0.0) <= 1:
         best = max(larger, key=lambda row: float(row["speedup"]))
         gains = f"No larger batch certainly gains; by the estimates {best['subject']} gains most"

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text
+from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import Axis, curves
 from services.analyzer.building.charts.parts import view
 from services.analyzer.building.table import estimate_columns, int_column, make_table, text_column
@@ -50,14 +50,18 @@ def systems(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         }
         for (model, system, _size), row in ordered
     ]
-    fastest = fastest_of(row for row in cells if row["model"] == cells[0]["model"])
-    verdict = ""
-    if fastest:
-        rate = estimate_text(fastest, "samples_per_s", "")
-        verdict = (
-            f"{fastest['model']} is fastest with {fastest['system']}: {rate} samples/s at batch "
-            f"{fastest['batch_size']}, of {len(counts[str(fastest['model'])])} measured."
-        )
+    by_system: dict[str, list[Cells]] = defaultdict(list)
+    for row in cells:
+        if row["model"] == cells[0]["model"]:
+            by_system[row["system"]].append(row)
+    best = [row for row in map(fastest_of, by_system.values()) if row]
+    fastest = leader(best, "samples_per_s")
+    model, system, size = (fastest.row[name] for name in ("model", "system", "batch_size"))
+    rate = f"{estimate_text(fastest.row, 'samples_per_s', '')} samples/s at batch {size}"
+    verdict = f"{model} is fastest with {system}: {rate}, of {len(best)} measured."
+    question = f"which system is fastest with {model}"
+    if doubt := fastest.doubt(question, lambda row: str(row["system"])):
+        verdict = f"{capitalised(doubt)}; {system} has about {rate}."
     return make_table(EXPLORATION, cells, verdict)
 
 

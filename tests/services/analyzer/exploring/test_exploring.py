@@ -40,7 +40,8 @@ def test_the_front_has_what_nothing_beats_in_both() -> None:
     on_front = {row["model"]: row["on_front"] for row in rows_of(table)}
     assert on_front == {"fast": True, "good": True, "worse": False}
     assert table.verdict == (
-        "By top-1 on photos:1.0.0, nothing is both faster and more accurate than fast, good."
+        "By the estimates, nothing is both faster and more accurate (top-1 on photos:1.0.0) than "
+        "fast, good."
     )
 
 
@@ -92,7 +93,21 @@ def test_a_gain_that_may_be_none_is_not_the_largest() -> None:
     told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
     wide = {"samples_per_s_low": 1.0, "samples_per_s_high": 2000.0}
     told += [a_load("doubtful"), a_load("doubtful", batch_size=8, rate=900, **wide)]
-    assert table_of(SPEEDUP, *told).verdict.startswith("tiny certainly gains the most: batch 4")
+    assert table_of(SPEEDUP, *told).verdict.startswith("tiny certainly gains: batch 4")
+
+
+@pytest.mark.parametrize(("rival", "gains"), [(200, "gains the most:"), (299, "gains:")])
+def test_a_gain_is_the_most_only_where_its_interval_clears_all_others(
+    rival: float, gains: str
+) -> None:
+    told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
+    told += [a_load("rival"), a_load("rival", batch_size=4, rate=rival)]
+    assert table_of(SPEEDUP, *told).verdict.startswith(f"tiny certainly {gains} batch 4")
+
+
+def test_the_gain_of_the_one_larger_batch_is_not_the_most() -> None:
+    told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
+    assert table_of(SPEEDUP, *told).verdict.startswith("tiny certainly gains: batch 4")
 
 
 def test_where_larger_batches_gain_nothing_the_smallest_does_not_win() -> None:
@@ -175,6 +190,10 @@ def test_history_without_a_change_says_how_much_was_measured() -> None:
     days = [a_load(evaluation=f"e{n}", requested=f"2026-01-0{n}", ms=10.0) for n in (1, 2, 3)]
     table = table_of(HISTORY, *days, a_load("other"))
     assert table.verdict == "4 measurements, none certainly slower than the one before."
+    once = table_of(HISTORY, a_load("a"), a_load("b"))
+    assert once.verdict == "Each of 2 loads was measured once: nothing to compare."
+    alone = table_of(HISTORY, a_load())
+    assert alone.verdict == "The load was measured once: nothing to compare."
     unknown = a_load() | {"latency_ns": None}
     assert "Nothing was measured yet" in table_of(HISTORY, unknown).verdict
 
@@ -261,7 +280,24 @@ def test_the_cost_of_a_faster_machine_is_lower_at_both_ends() -> None:
     assert [first[f"cost{end}"] for end in ("_low", "", "_high")] == pytest.approx([0.5, 1, 2])
     assert second["cost"] == pytest.approx(0.25)
     assert table.verdict.startswith("Cheapest is b: $0.25")
+    assert table.verdict.endswith(" a million inferences at batch 1.")
     assert table.caveats == ()
+
+
+def test_what_the_intervals_do_not_tell_apart_has_no_first() -> None:
+    gpu = {"device": "cuda", "evaluation": "e2"}
+    models = [a_load(model, rate=rate) for model, rate in (("a", 1000), ("b", 1010))]
+    cost = table_of(COST, *models, prices={"a1": 3.6}).verdict
+    assert cost.startswith("The intervals do not tell which is the cheapest: b or a; b costs about")
+    faster = [a_load(model, rate=rate, **gpu) for model, rate in (("a", 9000), ("b", 9100))]
+    gains = table_of(DEVICES, *models, *faster).verdict
+    assert gains.startswith("The intervals do not tell which gains the most: b or a; b gains about")
+    systems = [a_load(rate=rate, agent=agent) for agent, rate in (("a1", 90), ("a2", 91))]
+    fastest = table_of(SYSTEMS, *systems, a_load(rate=90.5, batch_size=2)).verdict
+    assert fastest.startswith(
+        "The intervals do not tell which system is fastest with tiny: onnxruntime on a2, cpu or "
+        "onnxruntime on a1, cpu; onnxruntime on a2, cpu has about 91.0"
+    )
 
 
 def test_a_throughput_without_an_interval_has_a_cost_without_one() -> None:
@@ -279,7 +315,10 @@ def test_the_costliest_first_prediction_is_named_by_its_ratio() -> None:
     ]
     table = table_of(COLD, *loads)
     assert [(row["model"], row["times"]) for row in rows_of(table)] == [("slow", 2.0), ("cold", 50)]
-    assert table.verdict == ("cold has the costliest first prediction: 50 ms, 50 times a warm one.")
+    assert table.verdict == (
+        "The first prediction is slowest relative to a warm one for cold: 50 times (50 ms, "
+        "measured once)."
+    )
     assert table.caveats == ("a first prediction is measured once: it has no interval",)
 
 

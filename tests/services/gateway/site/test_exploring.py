@@ -31,7 +31,7 @@ async def test_all_explorations_are_drawn_on_one_page(
         section = text.partition(f'<section id="{name}"')[2].partition("</section>")[0]
         assert section.count("<svg") == 2, name
         assert f'href="/explore/{name}"' in section
-    assert "nothing is both faster and more accurate than tiny, other" in text
+    assert "more accurate (top-1 on photos:1.0.0) than tiny, other" in text
     assert "<!--exploration" not in text
     assert {each.table for each in loads.explored} >= {"", "systems", "cost"}
     assert "history" not in {each.table for each in loads.explored}
