@@ -214,12 +214,16 @@ class Cache:
         write_record(self._layout.index(key), {"of": key, **record})
 
     def first_sha256(self, address: str, sha256: str) -> str:
-        """Return the sha256 of what came first from an `address`: `sha256` if that is the first."""
+        """Return the sha256 of what came first from an `address`: `sha256` if that is the first.
+
+        A cache of release 0.1 has no such record: what its index knows of the address came first.
+        """
         path = self._layout.first(address)
-        first = read_record(path).get("sha256")
-        if first is None:
-            write_record(path, {"of": address, "sha256": sha256})
-        return str(first or sha256)
+        if first := read_record(path).get("sha256"):
+            return str(first)
+        first = self.indexed(address).get("sha256", sha256)
+        write_record(path, {"of": address, "sha256": first})
+        return str(first)
 
     def checked_in_place(self, path: Path, expected: Checksum, address: str) -> str:
         """Return the sha256 of the file at `path`, outside the cache, checked against `expected`.

@@ -247,13 +247,14 @@ def test_a_hub_token_stays_at_the_hub(site: Site, cache: Cache, root: Path) -> N
     assert sent == ["Bearer tok", "Bearer tok", None]
 
 
+@pytest.mark.parametrize("lost", ["index", "first"])
 def test_a_hub_file_that_changed_is_refused_until_its_checksum_is_given(
-    site: Site, assets: Assets, tmp_path: Path
+    site: Site, assets: Assets, tmp_path: Path, lost: str
 ) -> None:
     source = HubSource("o/r", "main", "m")
     site.put("/o/r/resolve/main/m", BODY, '"1"')
     assets.fetch(source).close()
-    shutil.rmtree(tmp_path / "cache" / "index")
+    shutil.rmtree(tmp_path / "cache" / lost)
     site.put("/o/r/resolve/main/m", WRONG, '"2"')
     for _ in range(2):
         with pytest.raises(HubFileChanged, match=f"at its first use here {SUM.digest}"):
