@@ -90,12 +90,13 @@ async def test_synthetic_ids_are_drawn_from_the_whole_range(tmp_path: Path) -> N
     assert kept.completed().tally.failed_queries == 0
 
 
-def test_undeclared_ids_are_drawn_from_the_whole_range() -> None:
+@pytest.mark.parametrize(("declared", "low"), [({}, 3), ({"low": 20_000.0}, 20_000)])
+def test_undeclared_ids_are_drawn_from_the_whole_range(declared: dict[str, Any], low: int) -> None:
     port = PortOperators("ids", limits=(3, VOCABULARY))
-    dataset = with_ranges(a_synthetic((), samples=50), Pipeline(before=(port,)))
+    dataset = with_ranges(a_synthetic((), samples=50, **declared), Pipeline(before=(port,)))
     place = TensorPlace("ids", (100,), "int64")
     drawn = np.asarray(load_samples(dataset, AssetFolder(MANIFESTS, "datasets"), [place]))
-    assert drawn.min() >= 3
+    assert drawn.min() >= low
     assert VOCABULARY / 2 < drawn.max() < VOCABULARY
 
 

@@ -29,7 +29,8 @@ def require_shapes(dataset: DatasetManifest, pipeline: Pipeline) -> None:
 def with_ranges(dataset: DatasetManifest, pipeline: Pipeline) -> DatasetManifest:
     """Return a `dataset` whose undeclared synthetic integers are within the ranges of the inputs.
 
-    An input behind steps of the `pipeline`, one of zeros, or with a `high` stays as declared.
+    An input behind steps of the `pipeline`, one of zeros, or with a `high` stays as declared. A
+    `low` other than 0 stays, too.
     """
     synthetic = dataset.synthetic
     if synthetic is None:
@@ -40,9 +41,10 @@ def with_ranges(dataset: DatasetManifest, pipeline: Pipeline) -> DatasetManifest
         if port.limits is None or port.steps or declared.high is not None:
             continue
         if declared.distribution != "zeros":
-            fields = {"shape": declared.shape, "element_type": declared.element_type}
             low, high = port.limits
-            bounded = SyntheticTensor(distribution="uniform", low=low, high=high, **fields)
+            bounds = {"low": declared.low or low, "high": high}
+            fields = {"shape": declared.shape, "element_type": declared.element_type}
+            bounded = SyntheticTensor(distribution="uniform", **bounds, **fields)
             tensors[port.name] = bounded
     bounded_synthetic = synthetic.model_copy(update={"inputs": tensors})
     return dataset.model_copy(update={"synthetic": bounded_synthetic})
