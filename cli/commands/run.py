@@ -31,6 +31,9 @@ from schemas.request import Evaluate, Match, ShowTables
 from schemas.status import Matched
 from schemas.values.identity import keyed_evaluation_id
 
+_EXPECTATION_S = 1.0
+"""For how long progress may wait for the expected time."""
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate a model and print the result; Ctrl-C cancels the evaluation."""
@@ -86,11 +89,11 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
 async def expected_of(client: AsyncClient, request: Evaluate) -> str:
     """Ask the `client`'s cluster how long the runs of a `request` will take.
 
-    It is '' where no earlier run tells, or the cluster does not answer.
+    It is '' where no earlier run tells, or the cluster does not answer within a second.
     """
     try:
         command = parse(Match, request.model_dump(mode="json"))
-        return expected_text(await ask_for(client.bus, command, Matched))
+        return expected_text(await ask_for(client.bus, command, Matched, timeout_s=_EXPECTATION_S))
     except ClientError:
         return ""
 

@@ -7,13 +7,17 @@ import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cli import exits
+from cli.commands.run import expected_of
+from mlscope.bus.errors import NoReply
 from schemas.evaluation import EvaluationFailed
 from schemas.message import Fact
-from schemas.request import AgentReason
+from schemas.request import AgentReason, Evaluate
 from schemas.run import RunFailed
 from schemas.status import EvaluationStatus
 from tests.cli.conftest import CommandLine, interrupted
@@ -62,6 +66,24 @@ async def test_a_run_says_how_long_it_will_take_as_earlier_ones_did(
     assert text in (await mlscope("run", "tiny", "--batch-size", "4")).err
     assert standing.matched[-1].batch_sizes == (4,)
     assert "expected" not in (await mlscope("run", "tiny", "--quiet")).err
+
+
+class SilentBus:
+    """A bus on which nobody answers."""
+
+    waited_s = 0.0
+
+    async def ask(self, subject: str, _: bytes, *, timeout_s: float) -> bytes:
+        """Note how long an answer is waited for."""
+        self.waited_s = timeout_s
+        raise NoReply(subject)
+
+
+async def test_progress_waits_a_second_at_most_for_the_expected_time() -> None:
+    bus = SilentBus()
+    client: Any = SimpleNamespace(bus=bus)
+    assert await expected_of(client, Evaluate(model="tiny")) == ""
+    assert bus.waited_s == 1.0
 
 
 async def test_a_result_says_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:
