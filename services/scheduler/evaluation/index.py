@@ -7,6 +7,7 @@ over evaluations, so their order does not matter and an ended one can be forgott
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mlscope.bus.records import Recorded
@@ -83,7 +84,8 @@ class EvaluationIndex:
             return None
         self._digests.pop(name, None)
         self._listing.put(name, row_of(after))
-        self.durations.take(recorded, after)
+        with suppress(Exception):  # an estimate that fails must not cost the fact
+            self.durations.take(recorded, after)
         if after.requested_by and not before.is_known:
             at_ns = recorded.at_ns if self.now_ns is None else self.now_ns()
             self.quotas.request(after.requested_by, name, at_ns)

@@ -141,8 +141,9 @@ def _levels_of(runs: Iterable[RunPlan]) -> tuple[int, ...]:
 def _load_of(subject: Subject, session: SessionPlan, run: RunPlan) -> str:
     """Return a digest of what groups of equal durations share, beside batch size and levels."""
     rule = run.blocks or subject.blocks
+    model = subject.model_digest or f"{subject.model.name}:{subject.model.version}"
     content = [
-        (subject.model.name, subject.model.version, subject.dataset.name, subject.dataset.version),
+        (model, subject.dataset.name, subject.dataset.version),
         (subject.framework, subject.device, subject.options, subject.warmup),
         (session.agent, session.variant),
         (run.scenario, run.parameters, run.pacing, rule.model_dump(mode="json")),

@@ -19,9 +19,10 @@ from schemas.request import Evaluate
 from schemas.run import ClockOrigin, Conditions, RunCompleted, Tally
 from schemas.subjects import subject_of
 from services.scheduler.evaluation.index import EvaluationIndex
+from services.scheduler.evaluation.past_durations import PastDurations
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
-from tests.services.scheduler.samples import a_catalog, a_request, an_agent
+from tests.services.scheduler.samples import a_catalog, a_model, a_request, an_agent
 
 S_NS = 1_000_000_000
 CATALOG = a_catalog(an_agent("a1"), an_agent("a2"))
@@ -101,6 +102,7 @@ def test_the_median_of_runs_alike_is_expected(past: Past) -> None:
         {"agents": ["a2"]},
         {"scenarios": [{"name": "online", "parameters": {"queries": 500}}]},
         {"blocks": {"least": 9, "most": 9}},
+        {"model": a_model(description="of the same name and version")},
         {"scenarios": ["online", "batched"]},
     ],
 )
@@ -155,6 +157,15 @@ def test_private_evaluations_tell_only_their_person(past: Past) -> None:
     past.measure("e1", 20, "ada", visibility="private")
     assert past.expected(Asker("ada", "requester")) == (20, 1)
     assert past.expected(Asker("bob", "requester")) is None
+
+
+def test_an_estimate_that_fails_costs_no_fact(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(PastDurations, "take", fail)
+    past.begin("e1")
+    assert (past.index.open["e1"].state, past.index.unfolded) == ("running", [])
 
 
 def test_the_newest_sixteen_of_a_load_are_remembered(past: Past) -> None:
