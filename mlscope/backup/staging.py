@@ -18,6 +18,8 @@ from mlscope.backup.errors import RebuildRuns
 _SCHEMA = "mlscope_rebuilt"
 _LOCK = 0x72656275696C64
 """The key of the advisory lock for rebuilding: `rebuild` in ASCII."""
+_MOST_DECOMPRESSED = "timescaledb.max_tuples_decompressed_per_dml_transaction"
+"""A setting of TimescaleDB that limits what a transaction deletes of old rows; 0 is no limit."""
 _RUN_TABLES = ("batch", "span", "span_name", "query", "output", "run")
 _TREES = ("span_tree",)
 _DRAWN = ("timeline",)
@@ -89,6 +91,7 @@ class Staging:
         the tables of their evaluations. Returns the evaluation of each of these, by run key.
         """
         with psycopg.connect(self.home_address) as session:
+            session.execute("SELECT set_config(%s, '0', true)", (_MOST_DECOMPRESSED,))
             # An analyzer writes to `analysis` first: one lock keeps it from all that it writes.
             lock = "LOCK TABLE {home}.run, {home}.batch, {home}.analysis IN EXCLUSIVE MODE"
             session.execute(self._named(lock))

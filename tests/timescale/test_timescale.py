@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 
+from mlscope.backup.staging import staged
 from mlscope.database.migrations import profile_of
 from schemas.evaluation import MeasuredRun
 from schemas.request import ShowTables
@@ -66,6 +67,14 @@ def _run_policy(session: psycopg.Connection[Any], procedure: str, table: str) ->
     session.execute(f"CALL run_job({job})".encode())
 
 
+@contextmanager
+def _limited(session: psycopg.Connection[Any], setting: str, limit: int) -> Iterator[None]:
+    """Limit what every session does: they share one backend."""
+    session.execute(f"SET {setting} = {limit}".encode())
+    yield
+    session.execute(f"RESET {setting}".encode())
+
+
 def test_spans_and_queries_are_hypertables_with_policies(
     timescale_url: str, session: psycopg.Connection[Any]
 ) -> None:
@@ -121,6 +130,26 @@ def test_old_rows_are_compressed_and_late_ones_still_arrive(
     assert compressed != [(0,)]
     assert _save(store, "old", 0, 1, age_days=3) == 7
     assert _count(session, "span", "old") == 8
+
+
+def test_a_rebuild_replaces_compressed_rows_however_many(
+    timescale_url: str, store: Store, session: psycopg.Connection[Any]
+) -> None:
+    batch = a_trace(0, evaluation="rebuilt")
+    store.save([prepared_of(batch, time.time_ns() - 4 * DAY_NS)])
+    row = run_row(a_completion(evaluation="rebuilt"), a_plan().plan, REQUESTED_NS, "c0")
+    store.end_run(row)
+    store.settle(row["run_key"], "recorded", 1)
+    _run_policy(session, "policy_compression", "span")
+    with staged(timescale_url) as staging:
+        for table in ("run", "batch", "span"):
+            copy = f"INSERT INTO {staging.schema}.{table} SELECT * FROM public.{table}"
+            session.execute(f"{copy} WHERE run_key = {row['run_key']}".encode())
+        session.execute(f"UPDATE {staging.schema}.span SET duration_ns = 1".encode())
+        with _limited(session, "timescaledb.max_tuples_decompressed_per_dml_transaction", 3):
+            assert staging.replace([*staging.keep_whole()], []) == {}
+    query = f"SELECT count(*), sum(duration_ns)::int8 FROM span WHERE run_key = {row['run_key']}"
+    assert session.execute(query.encode()).fetchall() == [(4, 4)]
 
 
 def test_linked_spans_keep_their_links_in_a_hypertable(
