@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from mlscope.client.brief import caveat_lines
 from mlscope.client.errors import ClientError
 from services.gateway.bus_requests import explored
 from services.gateway.charts.figures import figure_of
@@ -15,6 +16,7 @@ from services.gateway.pages.comparing.exploring import (
     ExploreView,
     Part,
     Terms,
+    emptiness_of,
     exploration_view,
     terms_of,
 )
@@ -67,7 +69,13 @@ async def _part(request: Request, terms: Terms, part: Part) -> str:
     return (
         environment()
         .get_template("parts/exploration.html")
-        .render(table=table, figure=figure, part=part)
+        .render(
+            table=table,
+            caveats=caveat_lines(table.caveats),
+            emptiness=emptiness_of(table, terms, answer),
+            figure=figure,
+            part=part,
+        )
     )
 
 

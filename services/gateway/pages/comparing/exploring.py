@@ -93,6 +93,13 @@ def terms_of(query: Iterable[tuple[str, str]], *further: str) -> Terms:
     return Terms(constraints, {agent: text for agent, text in prices.items() if text})
 
 
+def emptiness_of(table: Table, terms: Terms, explored: Explored) -> str:
+    """Return why a `table` without rows has none: no load matches the terms, or its verdict."""
+    if terms.is_narrowed and not explored.total_loads:
+        return "Nothing matches this filter."
+    return table.verdict
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """An exploration on the page of all: its place for what is sent when it is drawn."""
@@ -231,6 +238,11 @@ class ExplorationView:
     def all_charts(self) -> str:
         """The address of all explorations of the same loads."""
         return f"/explore{self.terms.query()}"
+
+    @property
+    def emptiness(self) -> str:
+        """Why it has no rows, where it has none."""
+        return emptiness_of(self.table, self.terms, self.explored)
 
     @property
     def caveats(self) -> list[str]:

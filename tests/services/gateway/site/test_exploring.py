@@ -61,6 +61,34 @@ async def test_without_evaluations_the_page_says_what_to_run(web: httpx.AsyncCli
     assert "<svg" not in alone
 
 
+async def test_a_part_of_the_page_has_its_caveats_below_its_verdict(
+    web: httpx.AsyncClient, loads: StandIns
+) -> None:
+    text = (await web.get("/explore?price.a1=3.6")).text
+    section = text.partition('<section id="cost"')[2].partition("</section>")[0]
+    verdict, _, after = section.partition('<ul class="notes">')
+    assert 'class="verdict"' in verdict
+    assert after.startswith("<li>no price of: a2</li>")
+
+
+async def test_a_filter_that_matches_nothing_is_named_as_the_reason(
+    web: httpx.AsyncClient, loads: StandIns
+) -> None:
+    alone = (await web.get("/explore/systems?model=none")).text
+    assert "<p>Nothing matches this filter.</p>" in alone
+    text = (await web.get("/explore?model=none")).text
+    assert text.count("Nothing matches this filter.") > 1
+    for page in (alone, text):
+        assert "No throughput was measured" not in page
+    # A load matches, and has nothing to compare it with.
+    assert "No model was measured at two" in (await web.get("/explore/batch_speedup?agent=a2")).text
+
+
+async def test_filters_are_applied(web: httpx.AsyncClient, loads: StandIns) -> None:
+    assert "<button>Apply</button>" in (await web.get("/explore/systems")).text
+    assert "<button>Search</button>" in (await web.get("/models")).text
+
+
 async def test_constraints_and_prices_stay_in_every_address(
     web: httpx.AsyncClient, loads: StandIns
 ) -> None:
