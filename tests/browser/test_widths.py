@@ -7,7 +7,8 @@ import pytest
 from playwright.async_api import Page
 
 from schemas.analysis import Column, Estimate, Headline, Table
-from schemas.evaluation import EvaluationAnalyzed
+from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
+from schemas.request import Evaluate
 from services.analyzer.tables.latency import ANALYSIS
 from tests.browser.chromium import Browsing, until
 from tests.browser.conftest import shared_loop
@@ -173,3 +174,16 @@ async def test_a_phone_shows_the_figures_of_what_was_measured(
     page = await browser.page(width=390)
     await page.goto(f"{running.url}{path}")
     await assert_within(page, ".evaluations :is(.latency, .throughput) .figure", at_least=2)
+
+
+async def test_the_choices_to_compare_fit_a_laptop_whatever_their_models_are_called(
+    browser: Browsing, running: Running, standing: StandIns
+) -> None:
+    """A long name is wrapped, so that the other columns stay in view."""
+    name = "torchvision-fasterrcnn-" + "x" * 220
+    request = Evaluate(model=name)
+    await standing.tell(EvaluationRequested(evaluation=E, request=request, requested_ns=1))
+    page = await _open(browser, f"{running.url}/compare", 1280)
+    table = "document.querySelector('.choose .wide')"
+    assert await page.evaluate(f"{table}.innerText.includes('{name}')")
+    assert await page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")

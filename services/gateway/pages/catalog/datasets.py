@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mlscope.counts import many
+from mlscope.counts import many, verb
 from schemas.manifest import DatasetManifest
 
 _MOST_SAMPLES = 60
@@ -38,6 +38,12 @@ class DatasetRow:
         """How many samples it has."""
         count = sample_count(self.manifest)
         return "unknown" if count is None else f"{count:,}"
+
+    @property
+    def samples_unit(self) -> str:
+        """What follows `samples` where no heading says what they are."""
+        count = sample_count(self.manifest)
+        return "number of samples" if count is None else verb(count, "sample", "samples")
 
     @property
     def origin(self) -> str:

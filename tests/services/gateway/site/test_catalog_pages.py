@@ -74,8 +74,10 @@ def test_datasets_say_how_many_samples_they_have_and_where_from() -> None:
     far = DatasetManifest(name="far", source=Source(address="file:/x", reader="npy"))
     html = html_of(datasets_view([made, held, far]))
     assert html.index("/datasets/far/1.0.0") < html.index("/datasets/held/1.0.0")
-    for count in (">2,000<", ">70<", ">unknown<"):
+    for count in ('"samples">2,000<', '"samples">70<', '"number of samples">unknown<'):
         assert count in html
+    one = DatasetManifest(name="one", samples=(Sample(path="a.jpg"),))
+    assert 'data-unit="sample">1<' in html_of(datasets_view([one]))
     page = html_of(DatasetView(DatasetRow(held)))
     assert page.count("cat.jpg") == 60
     assert "and 10 more" in page

@@ -96,7 +96,7 @@ def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
 def test_a_model_says_where_it_runs_or_what_is_missing() -> None:
     agent = an_agent("here")
     shown = html_of(models_view(MODELS, Search(), (agent,)))
-    assert '<td class="runs">here</td>' in shown
+    assert '<td class="runs" data-label="Runs on">here</td>' in shown
     assert "<summary>needs pytorch</summary>pytorch is not installed" in shown
     runnable = html_of(models_view(MODELS, Search(runs="now"), (agent,)))
     assert "lite0" in runnable
