@@ -307,7 +307,7 @@ def sizes_of(text: str) -> list[int]:
     """Return the integers in `1, 2, 4`. Raises ValueError."""
     parts = [part for part in re.split(r"[\s,;]+", text) if part]
     if not all(part.isascii() and part.isdigit() and len(part) < 7 for part in parts):
-        raise ValueError(f"found {text[:40]}, allowed: integers as 1, 2, 4")
+        raise ValueError(f"'{text[:40]}' is not a list of integers such as 1, 2, 4")
     return [int(part) for part in parts]
 
 

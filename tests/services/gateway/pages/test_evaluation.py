@@ -38,6 +38,7 @@ def test_it_is_live_until_it_has_ended() -> None:
     assert 'data-live="yes"' in _page(ended=False)
     assert 'data-live="no"' in _page()
     assert 'id="strip-throughput"' in _page(ended=False)
+    assert 'data-field="p50">\N{EN DASH}</td>' in _page(ended=False)
     assert 'id="strip-throughput"' not in _page()
 
 

@@ -67,6 +67,7 @@ def test_what_runs_is_shown_with_its_progress_and_its_agent() -> None:
     assert '<span class="current">r1 on a1</span>' in html
     assert '<span data-run="r1" data-queries="100"></span>' in html
     assert '<li class="busy">' in html
+    assert '<h1 id="now-title">Under way <span class="soft">1</span></h1>' in html
 
 
 def test_agents_are_shown_with_what_they_are_and_those_that_are_gone_last() -> None:

@@ -122,7 +122,8 @@ async def test_what_is_wrong_stands_beside_its_field_and_nothing_typed_is_lost(
 ) -> None:
     response = await start(web, model="tiny", batch_sizes="one", warmup="7", labels="a=<b>")
     assert response.status_code == 422
-    assert "integers as 1, 2, 4" in response.text
+    assert "is not a list of integers such as 1, 2, 4" in response.text
+    assert 'role="alert">Correct <a href="#field-batch_sizes">batch sizes</a>.' in response.text
     for typed in ('value="one"', 'value="7"', "a=&lt;b&gt;", 'value="tiny" checked'):
         assert typed in response.text
 

@@ -70,9 +70,9 @@ export function showReading(reading) {
     field(row, name).textContent = String(Math.max(reading[name], before));
   }
   showFailed(row, Number(field(row, "failed").textContent));
-  field(row, "p50").textContent = reading.p50_ns < 0 ? "" : duration(reading.p50_ns);
-  field(row, "p90").textContent = reading.p90_ns < 0 ? "" : percentile(reading.p90_ns, "p90", reading.answered);
-  field(row, "p99").textContent = reading.p99_ns < 0 ? "" : percentile(reading.p99_ns, "p99", reading.answered);
+  field(row, "p50").textContent = duration(reading.p50_ns);
+  field(row, "p90").textContent = percentile(reading.p90_ns, "p90", reading.answered);
+  field(row, "p99").textContent = percentile(reading.p99_ns, "p99", reading.answered);
   if (reading.samplesRate !== undefined) field(row, "rate").textContent = `${rate(reading.samplesRate)}/s`;
   if (OVER.includes(row.dataset.state ?? "")) return;
   if (reading.unheard) {

@@ -120,7 +120,7 @@ def test_several_models_and_a_manifest_are_several_requests() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("batch_sizes", "1, two", "integers as 1, 2, 4"),
+        ("batch_sizes", "1, two", "'1, two' is not a list of integers such as 1, 2, 4"),
         ("batch_sizes", "1, 1", "listed twice"),
         ("memory_bytes", "much", "8 GB"),
         ("warmup", "some", "a number"),
