@@ -18,7 +18,7 @@ from pathlib import Path
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
-_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
+_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_DUMPABLE = 38, 24, 4
 _CAPABILITY_VERSION = 0x20080522
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -122,6 +122,14 @@ def drop_capabilities(retained: Collection[int]) -> None:
         for kind in (0, 1, 2):
             current[3 * half + kind] &= (mask >> (32 * half)) & 0xFFFFFFFF
     _checked(libc.capset(header, current))
+
+
+def refuse_tracers() -> None:
+    """Keep processes with equal rights from this one's memory, environment and view of files.
+
+    This holds until the process starts another program in its place. Raises OSError.
+    """
+    _checked(_libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
 def _libc() -> ctypes.CDLL:

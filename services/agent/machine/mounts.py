@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from services.agent.machine.landlock import Capability, drop_capabilities
+from services.agent.machine.landlock import Capability, drop_capabilities, refuse_tracers
 
 _CLONE_NEWNS = 0x20000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
@@ -45,6 +45,8 @@ def hide(
             _mount("/dev/null", path, _MS_BIND)
     _make_read_only(writable.resolve())
     drop_capabilities({*allowed} - {Capability.SYS_ADMIN})
+    # Other workers have the same user and rights, and would see its files in /proc/PID/root.
+    refuse_tracers()
 
 
 def _cover(folder: Path, shown: Iterable[Path]) -> None:

@@ -23,6 +23,7 @@ import msgpack
 
 from mlscope.datasets.errors import DatasetError
 from services.agent.errors import SAMPLE_ERRORS, AgentError
+from services.agent.machine.landlock import refuse_tracers
 from services.agent.worker.files.datasets import load_samples
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from services.agent.worker.files.samples import first_readable
@@ -149,6 +150,8 @@ def main(arguments: list[str]) -> None:
     """Serve with the descriptors given on the command line."""
     channel_fd, order_fd, parent = map(int, arguments)
     end_with_parent(parent)
+    if os.geteuid() == 0:
+        refuse_tracers()  # of other sessions: a worker's own refusal ends when it starts a program
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     channel = socket.socket(fileno=channel_fd)

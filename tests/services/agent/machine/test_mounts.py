@@ -46,6 +46,68 @@ def lines_of(code: str, *arguments: object) -> list[str]:
     return ended.stdout.splitlines()
 
 
+NEIGHBOUR = """
+(Path(sys.argv[1]) / "answer").write_text("42")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+VISIT = """
+def outcome(path):
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return type(error).__name__
+place = Path("/proc", sys.argv[2])
+print(outcome(place / "environ"), outcome(place / "maps"), outcome(place / "root" / sys.argv[3]))
+"""
+
+
+@needs_mounts
+def test_a_process_in_the_sandbox_reaches_nothing_of_its_neighbour(tmp_path: Path) -> None:
+    """Both are of root and have equal capabilities: the kernel would let them trace each other."""
+    scratches = tmp_path / "a", tmp_path / "b"
+    for scratch in scratches:
+        scratch.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", ENTER + NEIGHBOUR, str(scratches[1])],
+        cwd=MANIFESTS.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as neighbour:
+        assert neighbour.stdout is not None
+        assert neighbour.stdout.readline() == b"ready\n"
+        answer = str(scratches[1] / "answer").lstrip("/")
+        lines = lines_of(ENTER + VISIT, scratches[0], neighbour.pid, answer)
+        neighbour.communicate()
+    assert lines == ["PermissionError PermissionError PermissionError"]
+
+
+PREPARE = """
+import sys
+from pathlib import Path
+from services.agent.machine.landlock import drop_capabilities
+from services.agent.worker.preparation.order import PreparationOrder
+from services.agent.worker.preparation.processes import PreparingProcesses
+from tests.services.agent.builders import MANIFESTS, a_subject
+
+drop_capabilities(())
+subject, scratch = a_subject(), Path(sys.argv[1])
+order = PreparationOrder(subject.model, subject.dataset, MANIFESTS, {}, scratch)
+server = PreparingProcesses.start(order)
+server.await_ready()
+try:
+    Path(f"/proc/{server._process.pid}/environ").read_bytes()
+except OSError as error:
+    print(type(error).__name__)
+server.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_process_that_prepares_samples_refuses_tracers_too(tmp_path: Path) -> None:
+    assert lines_of(PREPARE, tmp_path) == ["PermissionError"]
+
+
 DEVICES = """
 print(*os.listdir("/dev"))
 print(len(os.urandom(1)), len(Path("/dev/zero").open("rb").read(1)))
