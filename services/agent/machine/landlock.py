@@ -39,7 +39,6 @@ class Capability(IntEnum):
     IPC_LOCK = 14
     SYS_ADMIN = 21
     SYS_NICE = 23
-    PERFMON = 38
 
 
 _LAST_CAPABILITY = 63

@@ -17,7 +17,8 @@ from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
 from services.agent.machine.mounts import hide
 
-_PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE, Capability.PERFMON)
+# Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
+_PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE)
 _GPU_COUNTERS = (Capability.SYS_ADMIN,)  # which NVIDIA's driver asks for by default
 # The process of inline code becomes a user of its own, which its worker ends.
 _INLINE_CODE = (

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from services.agent.machine.landlock import landlock_version
 from services.agent.worker.sandbox import _DEVICES
 from tests.services.agent.builders import MANIFESTS
 
-ENTER = """
+MESSAGE = """
 import os, sys
 from pathlib import Path
 from services.agent.link.allowances import DEFAULT_ALLOWANCES
@@ -19,10 +20,11 @@ from services.agent.machine.roofline.ceilings import NO_ROOF
 from services.agent.worker import sandbox
 from tests.services.agent.builders import MANIFESTS, an_order
 
-sandbox.landlock_version = lambda: 0
 message = PerformOrder(an_order(), MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF)
-sandbox.enter_sandbox(message, Path(sys.argv[1]))
 """
+NO_LANDLOCK = "sandbox.landlock_version = lambda: 0\n"
+CONFINE = "sandbox.enter_sandbox(message, Path(sys.argv[1]))\n"
+ENTER = MESSAGE + NO_LANDLOCK + CONFINE
 
 
 def _may_mount() -> bool:
@@ -80,6 +82,32 @@ def test_a_process_in_the_sandbox_reaches_nothing_of_its_neighbour(tmp_path: Pat
         lines = lines_of(ENTER + VISIT, scratches[0], neighbour.pid, answer)
         neighbour.communicate()
     assert lines == ["PermissionError PermissionError PermissionError"]
+
+
+ENVIRONMENT = """
+try:
+    print(Path("/proc", str(os.getppid()), "environ").read_bytes())
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    "entering",
+    [
+        pytest.param(ENTER, marks=needs_mounts, id="mounts"),
+        pytest.param(
+            MESSAGE + CONFINE,
+            marks=pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock"),
+            id="landlock",
+        ),
+    ],
+)
+def test_a_process_in_the_sandbox_reads_no_environment_of_its_agent(
+    tmp_path: Path, entering: str
+) -> None:
+    """CAP_PERFMON would let it, from Linux 6.14 on."""
+    assert lines_of(entering + ENVIRONMENT, tmp_path) == ["PermissionError"]
 
 
 PREPARE = """
