@@ -94,7 +94,7 @@ class WorkerProcess:
             host_end, worker_end = socket.socketpair()
             undo.callback(host_end.close)
             descriptors = (worker_end.fileno(), handover.ring_fd, handover.spool_fd)
-            command = [sys.executable, "-m", "services.agent.worker.worker"]
+            command = [sys.executable, "-P", "-m", "services.agent.worker.worker"]
             command += map(str, (*descriptors, limits.spool_bytes, scratch))
             with worker_end, (scratch / "stderr").open("wb") as stderr:
                 process = await asyncio.create_subprocess_exec(

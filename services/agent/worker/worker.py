@@ -1,6 +1,6 @@
 """The worker process: one session's predictor, pacer and pipeline, and no NATS.
 
-    python -m services.agent.worker.worker CHANNEL_FD RING_FD SPOOL_FD SPOOL_BYTES SCRATCH
+    python -P -m services.agent.worker.worker CHANNEL_FD RING_FD SPOOL_FD SPOOL_BYTES SCRATCH
 
 Its channel carries the messages of `link.messages`; its batches go through ring and spool. It ends
 when the channel does, so that no worker outlives its host.

@@ -271,6 +271,30 @@ async def test_without_landlock_a_model_that_only_computes_is_measured(tmp_path:
     assert said.completed().tally.queries == 1
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("landlock", marks=needs_landlock),
+        pytest.param("mounts", marks=pytest.mark.skipif(not _may_mount(), reason="no mounts")),
+    ],
+)
+async def test_a_model_cannot_read_a_file_of_its_agent_s_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, way: str
+) -> None:
+    """Python would look for modules there, and a worker reads what Python does."""
+    if way == "mounts":
+        request.getfixturevalue("without_landlock")
+    secret = tmp_path / "home" / "id_rsa"
+    secret.parent.mkdir()
+    secret.write_bytes(b"SEED")
+    monkeypatch.chdir(secret.parent)
+    order = order_of(Spy(str(secret), shared=False), tmp_path / "manifests")
+    said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
+    (failed,) = said.of(RunFailed)
+    assert "Permission denied" in failed.message or "No such file" in failed.message
+
+
 @needs_landlock
 async def test_a_framework_that_keeps_files_at_home_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
