@@ -21,6 +21,8 @@ _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 32, 4096, 16384, 1 << 18
 _KEPT_FLAGS = {"nosuid": _MS_NOSUID, "nodev": _MS_NODEV, "noexec": _MS_NOEXEC}
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _ROOT = Path("/")
+#: refused by rights or AppArmor; unknown to the kernel, or `/` is no mount (chroot)
+_NOT_HERE = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL)
 
 
 def hide(
@@ -29,11 +31,16 @@ def hide(
     """Hide `hidden` paths, but for those `shown`, and make all read-only but the folder `writable`.
 
     It is for a process of root, which gives up all capabilities but those `allowed`. A hidden path
-    within a shown one is hidden. Paths that do not exist are left out. Raises OSError, as where
-    root may not mount.
+    within a shown one is hidden. Paths that do not exist are left out. Does nothing where
+    root may not mount. Raises OSError where only a part could be hidden.
     """
-    _checked(_libc().unshare(_CLONE_NEWNS))
-    _mount(None, _ROOT, _MS_REC | _MS_PRIVATE)
+    try:
+        _checked(_libc().unshare(_CLONE_NEWNS))
+        _mount(None, _ROOT, _MS_REC | _MS_PRIVATE)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
+        return
     _mount(str(writable), writable, _MS_BIND)
     visible = {path.resolve() for path in (*shown, writable) if path.exists()}
     # The shorter ones first: what is shown within them may be hidden by a longer one.
@@ -86,14 +93,14 @@ def _mount(
     source: str | None, place: Path, flags: int, kind: str | None = None, data: bytes | None = None
 ) -> None:
     names = (source and source.encode(), bytes(place), kind and kind.encode())
-    _checked(_libc().mount(*names, ctypes.c_ulong(flags), data))
+    _checked(_libc().mount(*names, ctypes.c_ulong(flags), data), str(place))
 
 
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int) -> None:
+def _checked(result: int, place: str | None = None) -> None:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, os.strerror(number), place)

@@ -5,7 +5,6 @@ rights of its process. So a worker gives up the rights it does not need before i
 reads the session's files and those of programs, and writes into its scratch folder alone.
 """
 
-import contextlib
 import os
 import site
 import sys
@@ -59,7 +58,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     Does nothing where the settings want none. For `auto` it does nothing where `ncu` replays the
     session: CUDA starts in no child process of a confined process (`_THREADS`). Where the kernel
     has no Landlock, `auto` hides files from a worker of root on the CPU by mounts, if root may
-    mount here, and does nothing for others. Raises OSError.
+    mount here, and does nothing for others. Raises OSError, also where only a part could be hidden.
     """
     allowances = message.allowances
     is_on_cpu = message.order.subject.device == "cpu"
@@ -83,9 +82,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     os.environ["HOME"] = str(scratch / "home")
     if allowances.sandbox == "auto" and is_hidden:
         # In most containers root may not mount: there it keeps its rights, as documented.
-        with contextlib.suppress(OSError):
-            hidden = (*map(Path, _PRIVATE), *allowances.hidden)
-            hide(hidden, _shown(session_files), scratch, capabilities)
+        hidden = (*map(Path, _PRIVATE), *allowances.hidden)
+        hide(hidden, _shown(session_files), scratch, capabilities)
         return
     reach = reach_of(session_files, scratch, allowances.hidden)
     if not is_on_cpu:

@@ -110,6 +110,40 @@ def test_a_process_in_the_sandbox_reads_no_environment_of_its_agent(
     assert lines_of(entering + ENVIRONMENT, tmp_path) == ["PermissionError"]
 
 
+HALFWAY = """
+from services.agent.machine import mounts
+mount = mounts._mount
+def refused(source, place, flags, kind=None, data=None):
+    if str(place) == "/home":
+        raise PermissionError(1, "Operation not permitted", str(place))
+    mount(source, place, flags, kind, data)
+mounts._mount = refused
+try:
+    sandbox.enter_sandbox(message, Path(sys.argv[1]))
+except OSError as error:
+    print(error)
+"""
+
+
+@needs_mounts
+def test_a_sandbox_that_hides_only_a_part_is_an_error(tmp_path: Path) -> None:
+    lines = lines_of(MESSAGE + NO_LANDLOCK + HALFWAY, tmp_path)
+    assert lines == ["[Errno 1] Operation not permitted: '/home'"]
+
+
+UNPRIVILEGED = """
+from services.agent.machine.landlock import drop_capabilities
+drop_capabilities(())
+sandbox.enter_sandbox(message, Path(sys.argv[1]))
+print("open")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_where_root_may_not_mount_a_worker_starts_without_a_sandbox(tmp_path: Path) -> None:
+    assert lines_of(MESSAGE + NO_LANDLOCK + UNPRIVILEGED, tmp_path) == ["open"]
+
+
 PREPARE = """
 import sys
 from pathlib import Path
