@@ -94,7 +94,7 @@ def terms_of(query: Iterable[tuple[str, str]], *further: str) -> Terms:
 
 
 def emptiness_of(table: Table, terms: Terms, explored: Explored) -> str:
-    """Return why a `table` without rows has none: no load matches the terms, or its verdict."""
+    """Return why a `table` of `explored` has no rows: none match the `terms`, or its verdict."""
     if terms.is_narrowed and not explored.total_loads:
         return "Nothing matches this filter."
     return table.verdict
