@@ -13,6 +13,7 @@ from pydantic import StringConstraints
 from schemas.encoding.codec import encode, encode_body
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.level import Level
+from schemas.manifest import Port
 from schemas.message import Envelope, Message
 from schemas.request import Evaluate
 
@@ -34,6 +35,8 @@ def sample(kind: type[Message]) -> Any:
     }
     if issubclass(kind, Evaluate):
         values |= {"batch_sizes": (1, 8)}
+    if issubclass(kind, Port):
+        values |= {"range": (0, 7)}
     return kind(**values)
 
 
@@ -46,7 +49,7 @@ def _value(name: str, annotation: Any, bounds: tuple[Any, ...] = ()) -> Any:
     if origin is Literal:
         return inner[0]
     if origin is tuple:
-        return (_value(name, inner[0]),)
+        return tuple(_value(name, part) for part in inner if part is not Ellipsis)
     if origin is dict:
         return {"key": _value(name, inner[1])}
     if isinstance(annotation, type) and issubclass(annotation, Message):
