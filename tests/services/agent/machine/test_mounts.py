@@ -33,13 +33,16 @@ def _may_mount() -> bool:
     return os.geteuid() == 0 and unshared.returncode == 0
 
 
+OWN_MOUNTS = ["unshare", "--mount"] if _may_mount() else []
+"""Begins each command: a sandbox with a fault must not hide the machine's own folders."""
+
 needs_mounts = pytest.mark.skipif(not _may_mount(), reason="needs root that may mount")
 
 
 def lines_of(code: str, *arguments: object) -> list[str]:
     """Return the lines that a process of some code prints."""
     ended = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [*OWN_MOUNTS, sys.executable, "-c", code, *map(str, arguments)],
         cwd=MANIFESTS.parent,
         capture_output=True,
         text=True,
@@ -71,7 +74,7 @@ def test_a_process_in_the_sandbox_reaches_nothing_of_its_neighbour(tmp_path: Pat
     for scratch in scratches:
         scratch.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", ENTER + NEIGHBOUR, str(scratches[1])],
+        [*OWN_MOUNTS, sys.executable, "-c", ENTER + NEIGHBOUR, str(scratches[1])],
         cwd=MANIFESTS.parent,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

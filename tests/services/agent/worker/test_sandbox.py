@@ -114,8 +114,10 @@ def test_where_landlock_is_absent_a_worker_of_root_reaches_its_own_files_alone(
     secret.parent.mkdir()
     mine.write_text("mine")
     secret.write_text("secret")
+    command = [sys.executable, "-c", WITHOUT_LANDLOCK]
     ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LANDLOCK, str(scratch), str(mine), str(secret)],
+        # Within mounts of its own: a fault must not hide the machine's folders.
+        ["unshare", "--mount", *command, str(scratch), str(mine), str(secret)],
         cwd=MANIFESTS.parent,
         capture_output=True,
         text=True,
