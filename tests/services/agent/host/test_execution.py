@@ -352,7 +352,8 @@ def spoil_what_it_hands_over(worker: WorkerProcess) -> None:
     while worker.phase == RUNNING:
         time.sleep(0.01)
     arguments = Path(f"/proc/{worker.pid}/cmdline").read_bytes().split(b"\0")
-    with Path(f"/proc/{worker.pid}/fd/{int(arguments[4])}").open("r+b", buffering=0) as ring:
+    descriptor = int(arguments[arguments.index(b"services.agent.worker.worker") + 2])
+    with Path(f"/proc/{worker.pid}/fd/{descriptor}").open("r+b", buffering=0) as ring:
         os.pwrite(ring.fileno(), b"\xff" * 900_000, 128)
 
 
