@@ -128,13 +128,13 @@ def mark_front(rows: Sequence[Cells], speed: str, *, is_less_better: bool) -> li
 def accuracy_notes(rows: Sequence[Cells]) -> list[str]:
     """Return how many accuracies are not measured here, or by few samples."""
     origins = Counter(row["accuracy_is"] for row in rows)
-    sentences = {
-        "published": "are quoted by manifests, not measured here",
-        "smoke check": f"are smoke checks of fewer than {FEW} samples: their intervals are wide",
+    accuracies = {
+        "published": "accuracies quoted by manifests, not measured here",
+        "smoke check": f"accuracies of fewer than {FEW} samples, with wide intervals",
     }
     return [
-        f"{origins[origin]} of {many(len(rows), 'accuracy')} {sentence}"
-        for origin, sentence in sentences.items()
+        f"{text}: {origins[origin]} of {len(rows)}"
+        for origin, text in accuracies.items()
         if origins[origin]
     ]
 

@@ -56,6 +56,12 @@ def test_the_front_of_throughput_takes_the_fastest_batch() -> None:
     assert not rows["two"]["on_front"]
 
 
+def test_accuracies_that_were_not_measured_here_are_counted() -> None:
+    published = {"published_accuracy": 0.75, "published_metric": "top-1", "published_dataset": "I"}
+    table = table_of(LATENCY, a_load("quoted", **published))
+    assert "accuracies quoted by manifests, not measured here: 1 of 1" in table.caveats
+
+
 def test_a_few_samples_say_less_than_the_manifest() -> None:
     published = {"published_accuracy": 0.75, "published_metric": "top-1", "published_dataset": "I"}
     few = measured(1.0, judged=3)
