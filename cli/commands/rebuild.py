@@ -104,19 +104,19 @@ async def rebuilt(
             await asyncio.to_thread(check_database, staging.address, backup)
             await asyncio.to_thread(load_database, staging.address, backup, _ROWS)
         counted = await rebuild_rows(bus, staging.address)
-        whole = await asyncio.to_thread(staging.keep_whole)
-        evaluations = {key: fact.evaluation for key, fact in counted.items()} | whole
-        other = evaluations.keys() - whole.keys()
-        at_home = await asyncio.to_thread(staging.at_home, other)
+        complete = await asyncio.to_thread(staging.keep_whole)
+        evaluations = {key: fact.evaluation for key, fact in counted.items()} | complete
+        incomplete = evaluations.keys() - complete.keys()
+        in_database = await asyncio.to_thread(staging.at_home, incomplete)
         outcome = Outcome(
-            rebuilt=whole,
-            kept={key: evaluations[key] for key in at_home},
-            lost={key: evaluations[key] for key in other - at_home},
+            rebuilt=complete,
+            kept={key: evaluations[key] for key in in_database},
+            lost={key: evaluations[key] for key in incomplete - in_database},
         )
-        await _analyze(bus, settings, staging.address, {*whole.values()}, outcome, staging)
+        await _analyze(bus, settings, staging.address, {*complete.values()}, outcome, staging)
         if not is_trial:
             analyzed = outcome.digests.keys()
-            outcome.keep(await asyncio.to_thread(staging.replace, whole.keys(), analyzed))
+            outcome.keep(await asyncio.to_thread(staging.replace, complete.keys(), analyzed))
     if not is_trial:
         await _analyze_kept(bus, settings, outcome)
     return outcome
@@ -127,9 +127,9 @@ async def _analyze_kept(bus: Bus, settings: Settings, outcome: Outcome) -> None:
     from services.analyzer.store import Store
 
     address = settings.database_conninfo()
-    kept = sorted({*outcome.kept.values()} - outcome.digests.keys() - outcome.failed.keys())
+    unanalyzed = sorted({*outcome.kept.values()} - outcome.digests.keys() - outcome.failed.keys())
     with closing(Store(address)) as store:
-        lacking = await asyncio.to_thread(store.without_tables, kept)
+        lacking = await asyncio.to_thread(store.without_tables, unanalyzed)
     await _analyze(bus, settings, address, lacking, outcome)
 
 
