@@ -253,7 +253,7 @@ def add_keeping(commands: Parsers) -> None:
         "--replace", action="store_true", help="move the data of a local cluster aside first"
     )
     rebuild = add_command(
-        commands, "rebuild", "compute rows and tables of a running cluster anew from its log"
+        commands, "rebuild", "compute rows and tables of a running cluster again from its log"
     )
     rebuild.epilog = (
         "Rows come from the log, which keeps them for a while, and from FILE. What neither has "

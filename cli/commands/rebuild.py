@@ -1,4 +1,4 @@
-"""`mlscope rebuild`: rows and tables computed anew from the log, in the place of the old ones."""
+"""`mlscope rebuild`: computes rows and tables again from the log, and replaces the old ones."""
 
 import argparse
 import asyncio
@@ -74,7 +74,7 @@ async def rebuild(arguments: argparse.Namespace) -> int:
 
     settings = collector_settings(arguments.data)
     sources = f"the log and {arguments.file}" if arguments.file else "the log"
-    print(f"computing rows and tables anew from {sources}; the old ones stay until this is done")
+    print(f"computing rows and tables again from {sources}; the old ones stay until this is done")
     opened = reading(arguments.file) if arguments.file else nullcontext()
     with opened as backup:
         address = settings.database_conninfo()
