@@ -109,8 +109,8 @@ class Conditions(Message):
     host_memory: str = ""
     #: of the memory that a GPU copies outputs into, as above
     output_memory: str = ""
-    #: whether copies are told apart from the computing of a call on a GPU: apart or together; empty
-    #: on a CPU
+    #: whether the copies of a call on a GPU are timed separately from its computing: apart or
+    #: together; empty on a CPU
     copies: str = ""
     #: libraries that decoded and resized its pictures, with versions; empty without pictures
     prepared_by: str = ""

@@ -9,7 +9,7 @@ from services.agent.predictors.page_locking import PAGEABLE
 UNKNOWN = "unknown"
 """A kind of memory that a predictor on a GPU does not say."""
 APART, TOGETHER = "apart", "together"
-"""Whether a call's copies are told apart from its computing."""
+"""Whether a call's copies are timed separately from its computing."""
 
 
 def copy_conditions(opened: Opened, predictor: Predictor) -> Mapping[str, str]:
@@ -42,6 +42,6 @@ def copy_caveats(conditions: Conditions, reason: str = "") -> list[str]:
         caveats.append(f"{framework} does not say whether a GPU copies page-locked memory")
     if conditions.copies == TOGETHER:
         caveats.append(
-            f"copies are not told apart from computing for {framework}: predict holds both"
+            f"copies are not timed separately from computing for {framework}: predict includes both"
         )
     return caveats

@@ -168,8 +168,8 @@ ANALYSIS = Analysis(
         ),
         text_column(
             "copies",
-            "Whether a GPU's copies are told apart from computing: apart, as table copies shows, "
-            "or together, where predict holds both; '' on a CPU.",
+            "Whether a GPU's copies are timed separately from computing: apart, see table copies, "
+            "or together, where predict includes both; '' on a CPU.",
         ),
         text_column(
             "inputs",

@@ -45,7 +45,7 @@ def undivided_notes(frames: Frames) -> list[str]:
     conditions = [run.row.conditions for run in frames.measured]
     frameworks = {str(c.get("framework")) for c in conditions if c.get("copies") == _TOGETHER}
     return [
-        f"copies are not told apart from computing for {framework}: predict holds both"
+        f"copies are not timed separately from computing for {framework}: predict includes both"
         for framework in sorted(frameworks)
     ]
 

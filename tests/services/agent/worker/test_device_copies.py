@@ -69,7 +69,7 @@ def test_conditions_say_which_memory_a_gpu_copies_and_whether_that_is_told_apart
         ((PAGEABLE, PAGEABLE, "apart"), ["net copies inputs from and outputs into pageable"]),
         ((LOCKED, PAGEABLE, "apart"), ["net copies outputs into pageable memory, which"]),
         (("unknown", LOCKED, "apart"), ["net does not say whether"]),
-        ((LOCKED, LOCKED, "together"), ["copies are not told apart from computing for net"]),
+        ((LOCKED, LOCKED, "together"), ["copies are not timed separately from computing for net"]),
     ],
 )
 def test_caveats_name_slow_memory_and_copies_that_are_not_told_apart(
@@ -103,4 +103,4 @@ def test_a_run_on_a_gpu_says_so(session: Session) -> None:
     assert (outcome.conditions.inputs, outcome.conditions.copies) == ("host", "together")
     (slowness,) = [note for note in outcome.caveats if "pageable memory" in note]
     assert slowness.endswith("page-locked memory (CUDA error: out of memory)")
-    assert [note for note in outcome.caveats if "not told apart" in note]
+    assert [note for note in outcome.caveats if "not timed separately" in note]

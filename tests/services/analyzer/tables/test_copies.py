@@ -64,7 +64,7 @@ def test_a_framework_whose_copies_are_not_told_apart_is_named_where_its_times_ar
     run = json.loads(json.dumps(CASE["runs"][1]))
     run["conditions"] = {"framework": "tensorflow", "copies": "together"}
     frames = frames_in({"runs": [run]})
-    note = "copies are not told apart from computing for tensorflow: predict holds both"
+    note = "copies are not timed separately from computing for tensorflow: predict includes both"
     assert copies(frames).verdict == f"C{note[1:]}."
     for table in (copies(frames), levels(frames), latency(frames)):
         assert note in table.caveats
