@@ -53,7 +53,7 @@ def dataset_of_class_folders(source: ReaderInput, root: Path, classes: Classes) 
     `source` is the folder and the options that the reader was asked for. Raises LayoutMissing,
     BadField, PathEscapes.
     """
-    folders = sorted(path.name for path in root.iterdir() if path.is_dir())
+    folders = _visible(path.name for path in root.iterdir() if path.is_dir())
     if not folders:
         missing = (
             f"has neither class folders nor {' or '.join(LABEL_FILES)} "
@@ -115,8 +115,9 @@ def dataset_of_files(
 def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) -> Iterator[Path]:
     """Yield the files below `folder` with one of the `endings` (all, if none), in order.
 
-    Leaves out names that begin with a dot and does not follow links to folders. Raises PathEscapes
-    where the folder, or a file, is a link out of `root` (by default the folder itself).
+    Leaves out names that begin with a dot, and `__MACOSX`, and does not follow links to folders.
+    Raises PathEscapes where the folder, or a file, is a link out of `root` (by default the folder
+    itself).
     """
     root = root or folder
     require_below(root, folder)
@@ -134,5 +135,5 @@ def _unlabelled(source: ReaderInput, endings: Sequence[str]) -> Dataset:
 
 
 def _visible(names: Iterable[str]) -> list[str]:
-    """Return the names that do not begin with a dot, in order."""
-    return sorted(name for name in names if not name.startswith("."))
+    """Return the names in order, without those that begin with a dot or that macOS adds."""
+    return sorted(name for name in names if not name.startswith(".") and name != "__MACOSX")

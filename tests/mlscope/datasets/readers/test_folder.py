@@ -37,6 +37,14 @@ def test_a_folder_a_class(tmp_path: Path) -> None:
     assert dataset.classes == ("cat", "dog")
 
 
+def test_folders_that_tools_leave_behind_are_no_classes(tmp_path: Path) -> None:
+    for name in ("cat/1.jpg", ".cache/2.jpg", "__MACOSX/cat/3.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"x")
+    dataset = open_dataset("image_folder", tmp_path)
+    assert (len(dataset), dataset.classes) == (1, ("cat",))
+
+
 def test_class_names_give_folders_their_places(tmp_path: Path) -> None:
     written(tmp_path / "p" / "dog" / "1.png", "d")
     written(tmp_path / "p" / "names.txt", "ant\ndog\n")
