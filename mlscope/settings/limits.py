@@ -28,7 +28,7 @@ class Limits:
         "MAX_UPLOAD_BYTES",
         bytes_of,
         256 * MIB,
-        "size limit of a file sent to a gateway for a model in a request",
+        "size limit of a file sent to a gateway for a model or dataset of a request",
     )
     max_open_evaluations: int = setting(
         "MAX_OPEN_EVALUATIONS",

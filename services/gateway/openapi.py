@@ -1,6 +1,7 @@
 """The OpenAPI document of `/api`, made from the schemas of the messages. Pure."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -22,7 +23,7 @@ from schemas.request import (
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
 from schemas.values.identity import ALLOWED
-from services.gateway.openapi_texts import DESCRIPTIONS, RUNNING
+from services.gateway.openapi_texts import DATASET, DESCRIPTIONS, RUNNING
 from services.gateway.pages.comparing.exploring import CONSTRAINTS
 from services.gateway.parameters.query_string import FIGURES, QUERY
 from services.gateway.parameters.trace_window import WINDOW
@@ -234,7 +235,13 @@ def _catalog_paths() -> dict[str, Any]:
         "/api/manifests": {
             "post": _creating("publish a manifest", PublishManifest, CatalogChanged)
         },
-        "/api/files": {"post": _taking_file()},
+        "/api/files": {"post": _taking_file("store a file for a day, for a model in a request")},
+        "/api/datasets": {
+            "post": _taking_file(
+                "store a dataset for a day (.zip, .tar, .npy, .npz) and describe it for a request",
+                DATASET,
+            )
+        },
         "/api/manifests/check": {
             "post": _stating(
                 "the faults of a manifest's text; nothing is published",
@@ -282,11 +289,11 @@ def _price_paths() -> dict[str, Any]:
     }
 
 
-def _taking_file() -> dict[str, Any]:
-    """Return the operation that takes a file."""
-    operation = _operation(
-        "store a file for a day, for a model in a request", None, _query("name"), code="201"
-    )
+def _taking_file(summary: str, answer: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return an operation that takes a file; `answer` is the schema of its answer."""
+    operation = _operation(summary, None, _query("name"), code="201")
+    if answer is not None:
+        operation["responses"]["201"]["content"] = {"application/json": {"schema": answer}}
     content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     return operation | {"requestBody": {"required": True, "content": content}}
 

@@ -81,3 +81,17 @@ RUNNING: Mapping[str, Any] = {
     },
 }
 """The part `running` of an answer with models: where each of them runs."""
+DATASET: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["name", "manifest", "text", "reader", "samples", "classes", "size_bytes"],
+    "properties": {
+        "name": {**_TEXT, "description": "the name of its file and the digest of its content"},
+        "manifest": {"type": "object", "description": "for the field `dataset` of a request"},
+        "text": {**_TEXT, "description": "the manifest as YAML"},
+        "reader": _TEXT,
+        "samples": {"type": "integer", "description": "0 where only an agent can tell"},
+        "classes": {"type": "array", "items": _TEXT},
+        "size_bytes": {"type": "integer"},
+    },
+}
+"""The answer to a dataset that was sent."""

@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,15 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file that came, at a path where it is until it is kept."""
+
+    path: Path
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SentFiles:
     """Receives files of at most `most_bytes`; `connect` opens the store that keeps them."""
 
@@ -41,6 +50,15 @@ class SentFiles:
         """Keep a file and return where: under its digest and the ending of its `name`.
 
         `chunks` are its bytes. Raises FileTooLarge, FileTooSlow, BusError, OSError.
+        """
+        async with self.received(chunks) as file:
+            return await self.keep(file, name)
+
+    @asynccontextmanager
+    async def received(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[ReceivedFile]:
+        """Lend the file whose bytes are `chunks`, and the turn of its sender.
+
+        Raises FileTooLarge, FileTooSlow, OSError.
         """
         async with self._turns:
             began_s = time.monotonic()
@@ -56,7 +74,14 @@ class SentFiles:
                     digest.update(chunk)
                     await asyncio.to_thread(file.write, chunk)
                 file.flush()
-                ending = _ENDING.search(name)
-                stored_name = f"{UPLOADED}{digest.hexdigest()}{ending[0] if ending else ''}"
-                async with self.connect() as store:
-                    return await store.put(stored_name, Path(file.name))
+                yield ReceivedFile(Path(file.name), digest.hexdigest(), size_bytes)
+
+    async def keep(self, file: ReceivedFile, name: str) -> Artifact:
+        """Keep a received `file` for a day, under its digest and the ending of `name`.
+
+        Raises BusError, OSError.
+        """
+        ending = _ENDING.search(name)
+        stored_name = f"{UPLOADED}{file.sha256}{ending[0] if ending else ''}"
+        async with self.connect() as store:
+            return await store.put(stored_name, file.path)

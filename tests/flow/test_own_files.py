@@ -161,3 +161,25 @@ def test_files_are_sent_over_http_too(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "nets" / "ranker.onnx").unlink()
     told = ran(cluster, path, "--outputs", "3")
     assert {row["label"] for row in told["tables"]["outputs"]} <= {"ant", "bee", "cat", "dog"}
+
+
+def test_a_dataset_is_sent_over_http_too(cluster: Cluster, tmp_path: Path) -> None:
+    model = quantized_in(tmp_path)
+    model["model"]["assets"] = {"names.txt": ""}
+    scores = np.array([[0, 5, 200, 100], [9, 0, 3, 250], [255, 1, 2, 254]], np.float32)
+    np.savez(tmp_path / "six.npz", samples=np.tile(scores, (2, 1)), labels=[2, 3, 0] * 2)
+    sent = httpx.post(
+        f"{read_state(cluster.folder).gateway_url}/api/datasets?name=six.npz",
+        content=(tmp_path / "six.npz").read_bytes(),
+        headers={
+            "authorization": f"Bearer {cluster.token()}",
+            "content-type": "application/octet-stream",
+        },
+        timeout=100,
+    ).json()
+    data = tmp_path / "data.yml"
+    data.write_text(sent["text"])
+    (tmp_path / "six.npz").unlink()
+    told = ran(cluster, written(tmp_path / "ranker.yml", model), "--dataset", str(data))
+    (row,) = told["tables"]["accuracy"]
+    assert (row["value"], row["dataset"]) == (1.0, f"{sent['name']}:1.0.0"), row

@@ -1,4 +1,4 @@
-"""REST for files that a model's manifest names and no address has yet."""
+"""REST for files that a manifest names and no address has yet."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +21,20 @@ async def send(request: Request) -> Response:
     """POST /api/files?name=NAME: keep the file in the body for a day; 201 with its address.
 
     Agents fetch it from there if a manifest names the address, which `manifests/check` writes into
-    one. The media type is required because a form on another site's page cannot send it.
+    one.
+    """
+    sent_files, name = checked_sending(request)
+    file = await sent_files.receive(name, request.stream())
+    sha256, address = f"sha256:{file.sha256}", f"artifact://{file.name}"
+    body = {"name": name, "address": address, "sha256": sha256, "size_bytes": file.size_bytes}
+    return as_json(body, 201)
+
+
+def checked_sending(request: Request) -> tuple[SentFiles, str]:
+    """Return what receives the file in the body of a `request`, and the file's name.
+
+    The media type is required because a form on another site's page cannot send it. Raises
+    CommandRefused, MalformedMessage, WrongContentType, FileTooLarge.
     """
     sent_files: SentFiles | None = request.app.state.sent_files
     if sent_files is None:
@@ -44,7 +57,4 @@ async def send(request: Request) -> Response:
         raise MalformedMessage(field="body", found="0 bytes", expected="the file's bytes")
     if declared.isdecimal() and int(declared) > sent_files.most_bytes:
         raise FileTooLarge(int(declared), sent_files.most_bytes)
-    file = await sent_files.receive(name, request.stream())
-    sha256, address = f"sha256:{file.sha256}", f"artifact://{file.name}"
-    body = {"name": name, "address": address, "sha256": sha256, "size_bytes": file.size_bytes}
-    return as_json(body, 201)
+    return sent_files, name

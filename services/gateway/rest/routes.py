@@ -5,6 +5,7 @@ from starlette.routing import Route
 from services.gateway.rest import (
     catalog,
     charts,
+    datasets,
     evaluations,
     explorations,
     exports,
@@ -42,6 +43,7 @@ def rest_routes() -> list[Route]:
         Route("/models", manifests.show_models),
         Route("/models/{name:path}", manifests.show_model),
         Route("/files", files.send, methods=["POST"]),
+        Route("/datasets", datasets.send, methods=["POST"]),
         Route("/manifests", manifests.publish, methods=["POST"]),
         Route("/manifests/check", manifests.check, methods=["POST"]),
         Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),
