@@ -3,7 +3,8 @@
 
 import { listenForCopies, showCopyButtons } from "./copy.js";
 import { debounced, replaceRegions } from "./regions.js";
-import { datasetOf } from "./samples.js";
+import { isPacked, noteOf, sendDataset } from "./datasets/sending.js";
+import { datasetOf, isSmall } from "./samples.js";
 import { sendFiles } from "./sent_files.js";
 
 const PAUSE_MS = 250;
@@ -98,16 +99,27 @@ async function readFiles(input) {
   const files = [...input.files];
   const into = document.getElementById(text ?? samples ?? send);
   const status = input.closest("p")?.querySelector("[role=status]");
+  const say = (doing) => { if (status) status.textContent = doing; };
   try {
-    const note = send ? await sendFiles(into, files, (doing) => { status.textContent = doing; }) : `${files.length} read`;
-    if (!send) into.value = text ? await files[0].text() : await datasetOf(files);
-    if (status) status.textContent = note;
+    if (text) into.value = await files[0].text();
+    say(send ? await sendFiles(into, files, say) : samples ? await readDataset(into, files, say) : `${files.length} read`);
     checkSoon();
   } catch (error) {
     if (status) status.textContent = error.message;
   }
   // The same files can be chosen again once what was wrong is mended.
   input.value = "";
+}
+
+/** Put the manifest of a dataset into a field, and return a note of it: a few small files travel in the request. */
+async function readDataset(into, files, say) {
+  if (!isPacked(files) && !files[0]?.webkitRelativePath && isSmall(files)) {
+    into.value = await datasetOf(files);
+    return `${files.length} read`;
+  }
+  const answer = await sendDataset(files, say);
+  into.value = answer.text;
+  return noteOf(answer);
 }
 
 const checkSoon = debounced(check, PAUSE_MS);

@@ -1,24 +1,26 @@
 // Files of this machine as a dataset in the request itself, as `mlscope run --dataset` sends them.
 
-/** Most bytes of files in one request; base64 makes them a third longer. */
-export const MOST_BYTES = 1 << 20;
+/** Bytes of files in one request at most; base64 makes them a third longer. */
+const MOST_BYTES = 1 << 20;
 
 const MODALITIES = { image: "image", audio: "audio", text: "text" };
 
 /**
+ * Tell whether files are small enough to travel in a request.
+ * @param {File[]} files
+ */
+export function isSmall(files) {
+  return files.reduce((sum, file) => sum + file.size, 0) <= MOST_BYTES;
+}
+
+/**
  * Return the manifest of a dataset of `files`, as YAML (JSON is YAML).
- * @param {Iterable<File>} files
+ * @param {File[]} files
  * @returns {Promise<string>}
- * @throws {Error} when they are too large together
  */
 export async function datasetOf(files) {
-  const all = [...files];
-  const size = all.reduce((sum, file) => sum + file.size, 0);
-  if (size > MOST_BYTES) {
-    throw new Error(`${size} bytes of files; up to ${MOST_BYTES} travel in a request`);
-  }
-  const samples = await Promise.all(all.map(async (file) => ({ content: await base64Of(file) })));
-  const kind = (all[0]?.type ?? "").split("/")[0];
+  const samples = await Promise.all(files.map(async (file) => ({ content: await base64Of(file) })));
+  const kind = (files[0]?.type ?? "").split("/")[0];
   const modality = MODALITIES[kind] ?? "raw";
   return JSON.stringify({ kind: "dataset", name: "uploads", modality, samples }, null, 1);
 }
