@@ -4,7 +4,7 @@ If t of n queries are above a bound, the bound is at least the percentile p with
 P(Binomial(n, 1 - p) <= t) <= 1 - c (LoadGen, early_stopping.cc, tolerance 0; c is 0.99 there).
 """
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from mlscope.statistics.values import require, require_probability, sorted_value
 CONFIDENCE = 0.99
 
 
+@lru_cache(maxsize=256)
 def minimum_count(p: float, confidence: float = CONFIDENCE, above: int = 1) -> int:
     """Return the fewest queries that certify percentile `p` with `above` of them over the bound.
 

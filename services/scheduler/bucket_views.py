@@ -24,6 +24,7 @@ from schemas.manifest import (
 from schemas.message import Message
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.placement.fleet import Attempt
+from services.scheduler.shared_parts import SharedParts
 
 _log = logging.getLogger(__name__)
 _AGENT_KEY = "agent_"
@@ -43,12 +44,15 @@ class CatalogView:
     revision: int = 0
     _members: dict[str, AgentStatus | Manifest] = field(default_factory=dict)
     _catalog: Catalog | None = None
+    _shared: SharedParts = field(default_factory=SharedParts)
 
     def take(self, entry: Entry) -> bool:
         """Take an entry; return whether the catalog changed. Unreadable entries are left out."""
         self.revision = max(self.revision, entry.revision)
         member = _member_of(entry)
         before = self._members.pop(entry.key, None)
+        if isinstance(member, AgentStatus):
+            member = self._shared.of(member)
         if member is not None:
             self._members[entry.key] = member
         if member == before:

@@ -16,8 +16,7 @@ from schemas.status import Catalog
 from services.scheduler.errors import invalid
 from services.scheduler.evaluation.listing import Row
 from services.scheduler.evaluation.state import EvaluationState
-from services.scheduler.placement.matching import machine_mismatches
-from services.scheduler.placement.requirements import OF_MANIFEST
+from services.scheduler.placement.requirements import OF_MANIFEST, machine_mismatches
 from services.scheduler.placement.resolving import described_system
 
 RowFilter = Callable[[Row], bool]

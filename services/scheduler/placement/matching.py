@@ -1,8 +1,9 @@
 """Which agents can run a request and, for each one that cannot, why. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any, TypeVar
 
 from packaging.specifiers import SpecifierSet
 
@@ -23,23 +24,18 @@ from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
     FrameworkNeed,
-    HardwareManifest,
     ModelManifest,
-    SoftwareManifest,
 )
 from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from schemas.values.json_values import JsonObject
 from services.scheduler.errors import invalid
-from services.scheduler.placement.naming import architecture_of, is_same
+from services.scheduler.placement.naming import is_same
 from services.scheduler.placement.requirements import (
-    accelerator_mismatches,
     framework_manifest_of,
-    hardware_mismatches,
     image_mismatches,
-    shortage_text,
-    software_mismatches,
+    machine_mismatches,
 )
 from services.scheduler.placement.resolving import (
     dataset_of,
@@ -51,6 +47,8 @@ from services.scheduler.placement.resolving import (
     verifiable,
     wanted_variants,
 )
+
+T = TypeVar("T")
 
 _RECENT_NS = 600 * 1_000_000_000
 _GONE = {
@@ -89,6 +87,20 @@ class Match:
     agents: tuple[Candidate, ...]
     reasons: tuple[AgentReason, ...]
     digest: str = ""
+    #: every agent that fits, the best one first
+    fitting: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """What an agent would run: a framework on a device, and what else that brings."""
+
+    runtime: Runtime
+    device: str
+    collected: frozenset[Level]
+    manifest: FrameworkManifest | None
+    #: why it is not in the image that the request wants, '' where it is
+    image_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +118,19 @@ class _Constraints:
     options: JsonObject = field(default_factory=dict)
     #: of the model, beside its framework
     needs: Needs = field(default_factory=Needs)
+    #: what was decided of parts of announcements, by their identity
+    _decided: dict[tuple[object, ...], Any] = field(default_factory=dict)
+
+    def once(self, key: tuple[object, ...], decide: Callable[[], T]) -> T:
+        """Return what `decide` returned the first time for a `key`.
+
+        The catalog is alive while an agent is matched, so the identity of a part of it is a key.
+        Agents of one kind share parts (`SharedParts`): of a thousand alike, one is decided.
+        """
+        if key not in self._decided:
+            self._decided[key] = decide()
+        decided: T = self._decided[key]
+        return decided
 
     def fits(self, runtime: Runtime, vendors: frozenset[str]) -> bool:
         """Tell whether a runtime has the framework, in a version and on a device that fit.
@@ -186,7 +211,7 @@ def _match_variant(
 
     fitting = sorted((own for own in candidates.values() if isinstance(own, Candidate)), key=rank)
     chosen = fitting if request.spread == "all" else fitting[:1]
-    return Match(model, dataset, tuple(chosen), (*absent, *unfit))
+    return Match(model, dataset, tuple(chosen), (*absent, *unfit), fitting=tuple(fitting))
 
 
 def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
@@ -257,35 +282,63 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         return _GONE[status.state]
     if status.is_drained:
         return "drained: it gets no new evaluations"
+    owners = id(agent.models), id(agent.builders), agent.allows_inline_python
     reasons = [
         *machine_mismatches(agent, constraints.system),
-        *disallowed_model(agent, constraints.model, constraints.options),
-        *(lack.text for lack in missing_parts(agent, constraints.needs)),
+        *constraints.once(
+            ("lacks", *owners, id(agent.packages), agent.has_hub),
+            lambda: _lacks_of(agent, constraints),
+        ),
     ]
     vendors = gpu_vendors(agent.hardware)
+    parts = id(agent.runtimes), id(agent.collectors), agent.hardware.architecture, agent.image
+    build = constraints.once(
+        ("build", *parts, vendors),
+        lambda: _build_of(agent, constraints, vendors),
+    )
+    if isinstance(build, str):
+        reasons.insert(0, build)
+    if reasons or isinstance(build, str):
+        return "; ".join(reasons)
+    if build.image_reason:
+        return build.image_reason
+    return Candidate(
+        agent=agent.agent,
+        incarnation=agent.incarnation,
+        framework=build.runtime.framework,
+        version=build.runtime.version,
+        device=build.device,
+        deepest_level=build.runtime.deepest_level,
+        collected=build.collected,
+        manifest=build.manifest,
+    )
+
+
+def _lacks_of(agent: Announcement, constraints: _Constraints) -> tuple[str, ...]:
+    """Return what an agent's owner does not allow of a model, and what the model lacks there."""
+    disallowed = disallowed_model(agent, constraints.model, constraints.options)
+    return (*disallowed, *(lack.text for lack in missing_parts(agent, constraints.needs)))
+
+
+def _build_of(
+    agent: Announcement, constraints: _Constraints, vendors: frozenset[str]
+) -> _Build | str:
+    """Return what an agent would run, or why none of its frameworks fits.
+
+    `vendors` are the makers of its GPUs.
+    """
     fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime, vendors)]
     if not fitting:
-        reasons.insert(0, _runtime_mismatch(agent, constraints))
-    if reasons:
-        return "; ".join(reasons)
+        return _runtime_mismatch(agent, constraints)
     runtime = max(fitting, key=lambda runtime: version_order(runtime.version))
     device = _device_of(runtime, constraints.system.device, vendors)
     assert device, "a runtime that fits has the device"
     manifest = framework_manifest_of(
         agent, runtime.framework, runtime.version, device, constraints.frameworks
     )
-    for reason in image_mismatches(constraints.system.image, agent, manifest, device):
-        return reason
-    return Candidate(
-        agent=agent.agent,
-        incarnation=agent.incarnation,
-        framework=runtime.framework,
-        version=runtime.version,
-        device=device,
-        deepest_level=runtime.deepest_level,
-        collected=collected_levels(agent, runtime.framework, device, constraints.without),
-        manifest=manifest,
-    )
+    faults = image_mismatches(constraints.system.image, agent, manifest, device)
+    collected = collected_levels(agent, runtime.framework, device, constraints.without)
+    return _Build(runtime, device, collected, manifest, next(iter(faults), ""))
 
 
 def collected_levels(
@@ -340,23 +393,3 @@ def _device_of(runtime: Runtime, device: str, vendors: frozenset[str]) -> str:
     if not lower:
         return "cpu" if "cpu" in runtime.devices else next(iter(runtime.devices), "")
     return next((own for own in runtime.devices if is_device(own, lower, vendors)), "")
-
-
-def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
-    """Yield what an agent's machine lacks of a need, but for its device: runtimes have devices."""
-    hardware = agent.hardware
-    architecture = architecture_of(need.architecture)
-    if architecture and architecture != architecture_of(hardware.architecture):
-        yield f"architecture {hardware.architecture}, wanted {need.architecture}"
-    if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
-        yield f"memory {shortage_text(hardware.memory_bytes, need.memory_bytes)}"
-    yield from accelerator_mismatches(hardware, need)
-    for label, value in need.labels.items():
-        own = agent.labels.get(label)
-        if own != value:
-            has = "no such label" if own is None else f"{label}={own}"
-            yield f"{has}, wanted {label}={value}"
-    if isinstance(need.hardware, HardwareManifest):
-        yield from hardware_mismatches(need.hardware, hardware)
-    if isinstance(need.software, SoftwareManifest):
-        yield from software_mismatches(need.software, agent)

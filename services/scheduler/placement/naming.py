@@ -1,10 +1,12 @@
 """Comparable names of hardware and frameworks. Pure."""
 
 import re
+from functools import lru_cache
 
 _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "powerpc64le": "ppc64le"}
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """Return a comparable name of hardware: `Tesla  V100-SXM2` is `tesla v100 sxm2`."""
     return " ".join(re.split(r"[\s_-]+", name.casefold())).strip()

@@ -26,8 +26,6 @@ def preview(
     """
     matched = match(request, fleet.catalog, fleet.loads, now_ns)
     check_collectors(request, fleet.catalog)
-    everywhere = request.model_copy(update={"spread": "all"})
-    fitting = match(everywhere, fleet.catalog, fleet.loads, now_ns).agents
     chosen_agents = {candidate.agent for candidate in matched.agents}
     agents = tuple(
         FittingAgent(
@@ -39,7 +37,7 @@ def preview(
             waiting_runs=fleet.loads.get(candidate.agent, 0),
             chosen=candidate.agent in chosen_agents,
         )
-        for candidate in fitting
+        for candidate in matched.fitting
     )
     answer = Matched(
         model=f"{matched.model.name}:{matched.model.version}",

@@ -59,6 +59,8 @@ def accelerator_names(hardware: Hardware) -> str:
 
 def accelerator_mismatches(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
     """Yield what a machine's accelerators lack of a need: name, memory or interconnect."""
+    if not (need.accelerator or need.accelerator_memory_bytes or need.interconnect):
+        return
     name = plain(need.accelerator)
     fitting = [own for own in hardware.accelerators if name in plain(own.name)]
     if name and not fitting:
@@ -107,6 +109,26 @@ def _fits(version: str, constraint: str) -> bool:
         return satisfies(version, constraint_of(constraint))
     except BadConstraint:
         return version == constraint
+
+
+def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
+    """Yield what an agent's machine lacks of a need, but for its device: runtimes have devices."""
+    hardware = agent.hardware
+    architecture = architecture_of(need.architecture)
+    if architecture and architecture != architecture_of(hardware.architecture):
+        yield f"architecture {hardware.architecture}, wanted {need.architecture}"
+    if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
+        yield f"memory {shortage_text(hardware.memory_bytes, need.memory_bytes)}"
+    yield from accelerator_mismatches(hardware, need)
+    for label, value in need.labels.items():
+        own = agent.labels.get(label)
+        if own != value:
+            has = "no such label" if own is None else f"{label}={own}"
+            yield f"{has}, wanted {label}={value}"
+    if isinstance(need.hardware, HardwareManifest):
+        yield from hardware_mismatches(need.hardware, hardware)
+    if isinstance(need.software, SoftwareManifest):
+        yield from software_mismatches(need.software, agent)
 
 
 def framework_manifest_of(

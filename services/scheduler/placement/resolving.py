@@ -207,6 +207,8 @@ def check_collectors(request: Evaluate, catalog: Catalog) -> None:
     An agent that announces no collectors, as older ones do, may have any. An import was collected
     elsewhere: its collectors are not those of the agent that plays it back.
     """
+    if not request.collectors:
+        return
     announced = (status.announcement for status in catalog.agents)
     agents = [agent for agent in announced if agent.reserved_for in ("", request.key)]
     if not agents or any(agent.reserved_for or not agent.collectors for agent in agents):
