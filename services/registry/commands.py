@@ -27,6 +27,7 @@ from services.registry.state import RegistryState, catalog_of, digest_of, evolve
 
 _MOST_TRIES = 8
 _MOST_REFUSED = 20
+_MOST_KEPT, _LONGEST_KEPT = 8, 1024
 _Answer = TypeVar("_Answer", CatalogChanged, PriceKept)
 _Decided = tuple[CatalogChanged, Fact | None]
 
@@ -50,10 +51,31 @@ class RegistryCommands:
         """Read and write over `bus`."""
         self._bus = bus
         self._folded = folded
+        #: answers that show the catalog, by their question, and of which state
+        self._kept: dict[bytes, bytes] = {}
+        self._kept_of: tuple[RegistryState, dict[str, str]] | None = None
 
     async def answer(self, command: ReceivedCommand) -> bytes:
         """Return the answer to a command in its own encoding."""
+        if command.subject.rsplit(".", 1)[-1] == ShowCatalog.verb:
+            return await self._shown(command)
         return encode_body(await self._answered(command), json_text=is_json(command.body))
+
+    async def _shown(self, command: ReceivedCommand) -> bytes:
+        """Return the catalog as a command asks for it, encoded once for each of its states.
+
+        A thousand agents take 50 ms, and a page asks for them each time.
+        """
+        now = self._folded.state, self._folded.refused
+        if self._kept_of is None or self._kept_of[0] is not now[0] or self._kept_of[1] != now[1]:
+            self._kept.clear()
+            self._kept_of = now[0], dict(now[1])
+        body = self._kept.get(command.body)
+        if body is None:
+            body = encode_body(await self._answered(command), json_text=is_json(command.body))
+            if len(self._kept) < _MOST_KEPT and len(command.body) < _LONGEST_KEPT:
+                self._kept[command.body] = body
+        return body
 
     async def _answered(self, command: ReceivedCommand) -> Message:
         verb = command.subject.rsplit(".", 1)[-1]

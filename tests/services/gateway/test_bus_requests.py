@@ -5,7 +5,8 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.client.errors import CommandRefused, NotAnswering
 from schemas.request import ListEvaluations
-from services.gateway.bus_requests import evaluations, some_tables_of, status_of, tables_of
+from services.gateway.bus_requests import agents, evaluations, some_tables_of, status_of, tables_of
+from tests.services.scheduler.samples import an_agent
 from tests.stories import E, StandIns, beginning, whole_story
 
 
@@ -36,3 +37,12 @@ async def test_a_page_takes_the_first_rows_and_a_file_all(bus: Bus, standing: St
     standing.most_rows = 1
     assert [len(table.rows) for table in (await some_tables_of(bus, E, "latency")).tables] == [1]
     assert [len(table.rows) for table in (await tables_of(bus, E)).tables] == [2]
+
+
+async def test_agents_are_read_again_only_when_they_changed(bus: Bus, standing: StandIns) -> None:
+    standing.agents = (an_agent("a1"),)
+    first = await agents(bus)
+    assert [status.announcement.agent for status in first] == ["a1"]
+    assert await agents(bus) is first
+    standing.agents = (an_agent("a1", state="lost"),)
+    assert [status.state for status in await agents(bus)] == ["lost"]

@@ -169,3 +169,23 @@ async def test_a_log_that_takes_nothing_is_said_to(
 async def test_what_is_no_command_is_refused(answers: RegistryCommands, body: bytes) -> None:
     asked = ReceivedCommand(command_subject(ShowCatalog), body, wants_answer=True)
     assert unpack(await answers.answer(asked))["error"] == "malformed"
+
+
+async def test_the_catalog_is_encoded_once_for_each_of_its_states(
+    answers: RegistryCommands,
+) -> None:
+    asked = ReceivedCommand(command_subject(ShowCatalog), b'{"kind": "model"}', wants_answer=True)
+    before = await answers.answer(asked)
+    assert await answers.answer(asked) is before
+    await ask(answers, PublishManifest(manifest=a_model()))
+    assert len(unpack(await answers.answer(asked))["models"]) == 1
+
+
+async def test_what_was_refused_meanwhile_is_in_the_catalog(
+    bus: Bus,
+) -> None:
+    folded = FoldOfLog(bus)
+    answers = RegistryCommands(bus, folded)
+    assert (await ask(answers, ShowCatalog()))["refused"] == {}
+    folded.refused["model m"] = "has no name"
+    assert (await ask(answers, ShowCatalog()))["refused"] == {"model m": "has no name"}
