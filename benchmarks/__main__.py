@@ -25,6 +25,7 @@ FOLDER = Path("build/benchmarks")
 BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "pages": ("", "--evaluations 1000 --tries 3"),
+        "fleet": ("", "--agents 10 30 --seconds 3 --tries 5"),
         "timeline": ("", "--rounds 1 --queries 24 --large 48 --seconds 5"),
         "live_trace": ("", "--seconds 5 --crowd-seconds 5"),
         "trace_windows": ("", "--queries 24"),

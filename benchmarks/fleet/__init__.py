@@ -1,0 +1,1 @@
+"""A fleet of simulated agents against real services: `python -m benchmarks.fleet`."""
