@@ -80,10 +80,10 @@ class Fleet:
             fact = AgentAnnounced(agent=described.agent, announcement=described)
             await self._bus.publish(fact, id=derived_id(described.incarnation, "announced", 0))
             await self._bus.answer(agent_command(described.agent, "*"), accept, queue=None)
-        self._beats.append(asyncio.create_task(_beat(lease)))
+        self._beats.append(asyncio.create_task(beat(lease)))
 
 
-async def _beat(lease: HeldLease) -> None:
+async def beat(lease: HeldLease) -> None:
     """Renew a lease for ever, at a phase of its own."""
     await asyncio.sleep(random.random() * HEARTBEAT_S)
     for _ in itertools.count():
@@ -91,7 +91,11 @@ async def _beat(lease: HeldLease) -> None:
         await asyncio.sleep(HEARTBEAT_S)
 
 
-async def _serve(sizes: Connection, nats_url: str, seed: Path, pattern: Announcement) -> None:
+async def serve(sizes: Connection, nats_url: str, seed: Path, pattern: Announcement) -> None:
+    """Keep a fleet like the `pattern` at a broker; `sizes` says how large, and is told when it is.
+
+    `seed` is the file of the agents' key.
+    """
     settings = Settings(nats_url=nats_url, nats_seed_file=seed)
     async with connect(settings, "agent") as bus:
         fleet = Fleet(bus, pattern)
@@ -100,8 +104,9 @@ async def _serve(sizes: Connection, nats_url: str, seed: Path, pattern: Announce
             sizes.send(size)
 
 
-def _process(sizes: Connection, nats_url: str, seed: Path, pattern: Announcement) -> None:
-    asyncio.run(_serve(sizes, nats_url, seed, pattern))
+def fleet_process(sizes: Connection, nats_url: str, seed: Path, pattern: Announcement) -> None:
+    """Be the process of a fleet; the parameters are those of `serve`."""
+    asyncio.run(serve(sizes, nats_url, seed, pattern))
 
 
 @contextmanager
@@ -111,7 +116,9 @@ def simulated(nats_url: str, seed: Path, pattern: Announcement) -> Iterator[Conn
     Send the size that it is to have on the connection; the size comes back once all have joined.
     """
     ours, theirs = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=_process, args=(theirs, nats_url, seed, pattern), daemon=True)
+    process = _SPAWN.Process(
+        target=fleet_process, args=(theirs, nats_url, seed, pattern), daemon=True
+    )
     process.start()
     try:
         yield ours

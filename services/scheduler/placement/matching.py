@@ -287,7 +287,10 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         *machine_mismatches(agent, constraints.system),
         *constraints.once(
             ("lacks", *owners, id(agent.packages), agent.has_hub),
-            lambda: _lacks_of(agent, constraints),
+            lambda: (
+                *disallowed_model(agent, constraints.model, constraints.options),
+                *(lack.text for lack in missing_parts(agent, constraints.needs)),
+            ),
         ),
     ]
     vendors = gpu_vendors(agent.hardware)
@@ -312,12 +315,6 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         collected=build.collected,
         manifest=build.manifest,
     )
-
-
-def _lacks_of(agent: Announcement, constraints: _Constraints) -> tuple[str, ...]:
-    """Return what an agent's owner does not allow of a model, and what the model lacks there."""
-    disallowed = disallowed_model(agent, constraints.model, constraints.options)
-    return (*disallowed, *(lack.text for lack in missing_parts(agent, constraints.needs)))
 
 
 def _build_of(
