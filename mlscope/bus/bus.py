@@ -14,6 +14,7 @@ from mlscope.bus.live import LiveMessages
 from mlscope.bus.records import (
     Backlog,
     Entry,
+    Held,
     ReceivedCommand,
     Recorded,
     ServiceInfo,
@@ -233,6 +234,13 @@ class Bus(Protocol):
 
         `up_to` is the last sequence to delete; 0 deletes all. Large payloads are deleted with the
         messages that refer to them; a purge of all messages also deletes unreferenced payloads.
+        """
+        ...
+
+    async def held(self, stream: str, *, on: str = "") -> Held:
+        """Return what a stream, or the stream of an object store, holds.
+
+        With `on`, a filter, `messages` counts those on it. Raises BusError where it cannot be read.
         """
         ...
 

@@ -265,7 +265,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 read_progress("recorder"),
                 *read_stream("TRACES", "QUERIES"),
                 *purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
-                list_subjects(f"OBJ_{BATCHES}"),
+                *map(list_subjects, ("TRACES", "QUERIES", f"OBJ_{BATCHES}")),
                 bury_letters("collector"),
                 *fetch_payloads(OBJECTS, BATCHES),
                 *check_health("collector"),

@@ -86,6 +86,20 @@ class Backlog:
     at_ns: int = field(default=0, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a stream holds: messages from the sequence `first` to `last`, of `size_bytes` in all.
+
+    It may hold `max_bytes`; -1 means no limit. Where a filter was given, `messages` are on it.
+    """
+
+    first: int
+    last: int
+    size_bytes: int
+    max_bytes: int
+    messages: int = 0
+
+
 @dataclass(slots=True)
 class CommandCounts:
     """Counts of the commands on one subject since the service started."""

@@ -112,6 +112,12 @@ async def test_the_payloads_of_purged_batches_go_with_them(bus: Bus) -> None:
         await fetched(bus, BATCH, third)
 
 
+async def test_how_much_a_store_of_batches_holds_is_told(bus: Bus) -> None:
+    await bus.publish(a_batch(0, LARGE_BYTES), id="0")
+    held = await bus.held("OBJ_batches")
+    assert LARGE_BYTES <= held.size_bytes < held.max_bytes
+
+
 async def test_a_runs_last_purge_takes_payloads_no_message_refers_to(bus: Bus) -> None:
     elsewhere = subject_of(a_batch(0).model_copy(update={"run": "r2"}))
     mine = await bus.put_object(BATCH, "half", b"x")

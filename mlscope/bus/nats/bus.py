@@ -29,7 +29,15 @@ from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.storing import EXPECTED, EXPECTED_ON, MESSAGE_ID, message_id, store
 from mlscope.bus.nats.suspects import Hands
-from mlscope.bus.records import Backlog, Entry, Recorded, ServiceInfo, StatsSource, Traffic
+from mlscope.bus.records import (
+    Backlog,
+    Entry,
+    Held,
+    Recorded,
+    ServiceInfo,
+    StatsSource,
+    Traffic,
+)
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.dead import LetterBuried
 from schemas.message import Fact
@@ -271,6 +279,19 @@ class NatsBus:
         bound = {"seq": up_to + 1} if up_to else {}
         await self._connection.call(api, {"filter": filter_subject, **bound})
         await self._objects.drop(names, chunks_by_name)
+
+    async def held(self, stream: str, *, on: str = "") -> Held:
+        """Return what a stream holds, and how many messages `on` a filter. Raises BusError."""
+        api = self._connection.managing(f"STREAM.INFO.{stream}")
+        info = await self._connection.call(api, {"subjects_filter": on} if on else {})
+        state = info["state"]
+        return Held(
+            first=state["first_seq"],
+            last=state["last_seq"],
+            size_bytes=state["bytes"],
+            max_bytes=info["config"]["max_bytes"],
+            messages=sum((state.get("subjects") or {}).values()),
+        )
 
     def _state_of(self, durable: str) -> str:
         stream = durable_named(durable).stream

@@ -16,6 +16,7 @@ from mlscope.bus.records import (
     Backlog,
     CommandCounts,
     Entry,
+    Held,
     ReceivedCommand,
     Recorded,
     ServiceInfo,
@@ -323,6 +324,17 @@ class MemoryBus:
             return self._server.stores[name]
         except KeyError as error:
             raise NotProvisioned(name) from error
+
+    async def held(self, stream: str, *, on: str = "") -> Held:
+        """Return what a stream holds, and how many messages `on` a filter."""
+        await self._reachable()
+        store = self._server.stores.get(stream.removeprefix("OBJ_"))
+        if store is not None:
+            return Held(0, 0, store.size_bytes, store.store.max_bytes)
+        try:
+            return self._server.logs[stream].held(on)
+        except KeyError as error:
+            raise NotProvisioned(stream) from error
 
     async def acknowledged(self, durable: str) -> int:
         """Return the sequence up to which every message of a durable is acknowledged."""

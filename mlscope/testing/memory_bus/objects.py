@@ -14,7 +14,7 @@ class ObjectState:
         """Start empty."""
         self.store = store
         self._held: dict[str, tuple[str, bytes]] = {}
-        self._size_bytes = 0
+        self.size_bytes = 0
 
     def put(self, subject: str, name: str, body: bytes) -> str:
         """Store `body` as `name` for a fact on `subject`; return its sha256.
@@ -24,11 +24,11 @@ class ObjectState:
         if (older := self._held.get(name)) is not None:
             if older[1] != body:
                 raise Conflict(name, 0)
-        elif self._size_bytes + len(body) > self.store.max_bytes:
+        elif self.size_bytes + len(body) > self.store.max_bytes:
             raise PayloadsFull(subject, self.store.name)
         else:
             self._held[name] = (subject, bytes(body))
-            self._size_bytes += len(body)
+            self.size_bytes += len(body)
         return hashlib.sha256(body).hexdigest()
 
     def get(self, name: str, sha256: str) -> bytes:
@@ -50,4 +50,4 @@ class ObjectState:
         """Delete the payloads `names`; unknown names have no effect."""
         for name in names:
             _, body = self._held.pop(name, ("", b""))
-            self._size_bytes -= len(body)
+            self.size_bytes -= len(body)
