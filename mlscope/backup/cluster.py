@@ -13,6 +13,7 @@ from mlscope.bus.streams import BATCHES, BUCKETS, STORES, STREAMS, UPLOADS
 from mlscope.settings import Settings
 
 _LOG = "EVALUATIONS"
+_BATCHES = ("TRACES", "QUERIES")
 _CHUNK_BYTES = 128 * 1024
 
 
@@ -46,7 +47,7 @@ async def back_up(settings: Settings, path: Path) -> Contents:
         finally:
             await admin.close()
         saved = await asyncio.to_thread(save_database, settings.database_conninfo(), writer)
-    await asyncio.to_thread(note_saved, settings.database_conninfo(), saved)
+    await asyncio.to_thread(note_saved, settings.database_conninfo(), saved, _last_of(contents))
     return contents
 
 
@@ -72,5 +73,14 @@ async def restore(settings: Settings, path: Path) -> Contents:
         finally:
             await admin.close()
         saved = await asyncio.to_thread(load_database, address, reader)
-        await asyncio.to_thread(note_saved, address, saved)
+        await asyncio.to_thread(note_saved, address, saved, _last_of(reader.contents))
         return reader.contents
+
+
+def _last_of(contents: Contents) -> dict[str, int]:
+    """Return the last sequence of each stream of batches in a backup.
+
+    Rows are copied after the streams: what had left these is among the rows.
+    """
+    streams = (name for name in _BATCHES if name in contents.streams)
+    return {name: int(contents.streams[name]["state"]["last_seq"]) for name in streams}

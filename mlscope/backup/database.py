@@ -4,7 +4,7 @@ Blocking. On TimescaleDB too: a hypertable is read and written as a table.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,12 @@ SELECT run_key FROM run
 WHERE recorded_at IS NOT NULL AND run_key NOT IN (SELECT run_key FROM saved_run)
 """
 
+_NOTE_RUNS = "INSERT INTO saved_run SELECT unnest(%s::int8[]) ON CONFLICT DO NOTHING"
+_NOTE_SEQUENCES = """
+INSERT INTO saved_up_to SELECT unnest(%s::text[]), unnest(%s::int8[])
+ON CONFLICT (stream) DO UPDATE SET sequence = excluded.sequence
+"""
+
 
 def save_database(address: str, writer: Writer) -> list[int]:
     """Write every table of the database at `address`, as of one moment, into a backup.
@@ -55,14 +61,17 @@ def save_database(address: str, writer: Writer) -> list[int]:
         return [key for (key,) in rows]
 
 
-def note_saved(address: str, run_keys: Sequence[int]) -> None:
-    """Note in the database at `address` that a backup has the attempts `run_keys`, if any."""
-    if not run_keys:
-        return
+def note_saved(address: str, run_keys: Sequence[int], last: Mapping[str, int]) -> None:
+    """Note in the database at `address` that a backup has the attempts `run_keys`, if any.
+
+    It has all batches up to the sequences `last`, by stream. A database that is not migrated yet
+    notes nothing.
+    """
     with psycopg.connect(address) as session:
-        session.execute(
-            "INSERT INTO saved_run SELECT unnest(%s::int8[]) ON CONFLICT DO NOTHING", (run_keys,)
-        )
+        if run_keys:
+            session.execute(_NOTE_RUNS, (run_keys,))
+        if session.execute("SELECT to_regclass('saved_up_to')").fetchone() != (None,):
+            session.execute(_NOTE_SEQUENCES, (list(last), list(last.values())))
 
 
 def check_database(address: str, reader: Reader) -> None:

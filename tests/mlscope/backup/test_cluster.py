@@ -78,6 +78,8 @@ async def filled(settings_of: SettingsOf) -> None:
         async with aclosing(scheduler.deliveries("scheduler")) as deliveries:
             (delivery,) = await anext(deliveries)
             await delivery.ack()
+    async with connect(settings_of("agent"), "agent") as agent:
+        await agent.publish(a_trace(), id="t0")
     async with connect(settings_of("registry"), "registry") as registry:
         await registry.put("catalog", "model_tiny", b"{}")
 
@@ -101,7 +103,12 @@ def rows(address: str) -> dict[str, list[tuple[object, ...]]]:
 
 def unsaved(address: str) -> int:
     with closing(Store(address)) as store:
-        return store.unsaved_evaluations()
+        return store.unsaved_evaluations()[0]
+
+
+def saved_up_to(address: str) -> dict[str, int]:
+    with closing(Store(address)) as store:
+        return store.saved_up_to()
 
 
 def names_in(folder: Path) -> list[str]:
@@ -118,6 +125,7 @@ async def test_a_restored_cluster_is_as_it_was(
         assert unsaved(database_url) == 1
         contents = await back_up(one("provisioner"), file)
         assert unsaved(database_url) == 0
+        assert saved_up_to(database_url) == {"TRACES": 1, "QUERIES": 0}
         before = await messages(one("scheduler"))
     assert list(contents.streams) == stream_order()
     assert [len(stored) for stored in before.values()] == [3, 0, 1, 2]
@@ -131,6 +139,7 @@ async def test_a_restored_cluster_is_as_it_was(
         assert await messages(other("scheduler")) == before
         assert rows(other_database) == rows(database_url)
         assert unsaved(other_database) == 0
+        assert saved_up_to(other_database) == {"TRACES": 1, "QUERIES": 0}
         await provision(other("provisioner"))
         async with connect(other("scheduler"), "scheduler") as bus:
             async with aclosing(bus.deliveries("scheduler")) as deliveries:
@@ -200,10 +209,10 @@ def test_a_database_that_is_not_migrated_yet_is_saved_too(
 ) -> None:
     migrate(database_url)
     with psycopg.connect(database_url) as session:
-        session.execute("DROP TABLE saved_run")
+        session.execute("DROP TABLE saved_run, saved_up_to")
     with writing(tmp_path / "b", Contents("1", "now")) as writer:
         saved = save_database(database_url, writer)
-    note_saved(database_url, saved)
+    note_saved(database_url, saved, {"TRACES": 1})
     assert "run" in writer.contents.tables
 
 
