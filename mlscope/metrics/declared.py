@@ -169,6 +169,20 @@ METRICS = (
         services=("collector",),
     ),
     Metric(
+        "mlscope_evaluations_database_only",
+        "gauge",
+        "Evaluations with rows that no backup has, and that have left the log.",
+        "database_only_evaluations",
+        services=("collector",),
+    ),
+    Metric(
+        "mlscope_batches_held_bytes",
+        "gauge",
+        "Size of the spans, queries and outputs in the log: not stored yet, or not saved yet.",
+        "held_bytes",
+        services=("collector",),
+    ),
+    Metric(
         "mlscope_evaluations_open",
         "gauge",
         "Evaluations that have not ended.",

@@ -170,5 +170,12 @@ class Limits:
         "PURGE_AFTER_S",
         seconds_of,
         60.0,
-        "time for which the messages of a recorded run stay in their streams",
+        "time for which the messages of a recorded run stay in their streams at least",
+    )
+    keep_unsaved_bytes: int = setting(
+        "KEEP_UNSAVED_BYTES",
+        bytes_or_none,
+        512 * MIB,
+        "size up to which spans, queries and outputs stay in their streams until a backup has "
+        "them; 0: they leave after `MLSCOPE_PURGE_AFTER_S`",
     )

@@ -45,6 +45,8 @@ class Holdings:
         """The evaluations of which the database lacks a run that was stored."""
         self.unsaved = 0
         """How many evaluations have rows that no backup has."""
+        self.database_only = 0
+        """How many of these have rows that the log has no more, either."""
 
     async def look(self) -> None:
         """Compare once; lost is what is missing at two looks, as a fact comes before its mark.
@@ -74,7 +76,7 @@ class Holdings:
                 min(newly_lost),
             )
         self.lost = lost
-        self.unsaved = await patiently((), self._store.unsaved_evaluations)
+        self.unsaved, self.database_only = await patiently((), self._store.unsaved_evaluations)
 
     async def watch(self) -> None:
         """Compare now and then, without end."""

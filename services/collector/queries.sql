@@ -135,10 +135,18 @@ WHERE NOT EXISTS (
 );
 
 -- unsaved_evaluations --
--- How many evaluations have a settled run that no backup has.
-SELECT count(DISTINCT evaluation) AS evaluations FROM run
+-- How many evaluations have a settled run that no backup has, and how many one that has left the
+-- log, too.
+SELECT
+    count(DISTINCT evaluation) AS unsaved,
+    count(DISTINCT evaluation) FILTER (WHERE purged_at IS NOT NULL) AS database_only
+FROM run
 WHERE recorded_at IS NOT NULL
     AND NOT EXISTS (SELECT FROM saved_run WHERE saved_run.run_key = run.run_key);
+
+-- saved_up_to --
+-- Up to which message of each stream a backup has the batches.
+SELECT stream, sequence FROM saved_up_to;
 
 -- unknown_runs --
 -- Those of some attempts that have no row. Where agents say how they ended, a row that only says
@@ -190,7 +198,9 @@ WHERE run_key = %(run_key)s AND state = %(was)s;
 -- time, behind the one before, so those that must stay hold up no others.
 SELECT
     run_key, evaluation, run, ended_at,
-    outcome = 'completed' AND interrupted IS NULL AS is_only_attempt
+    outcome = 'completed' AND interrupted IS NULL AS is_only_attempt,
+    EXISTS (SELECT FROM saved_run WHERE saved_run.run_key = run.run_key) AS is_saved,
+    coalesce(settled_batches, 0) AS batches
 FROM run
 WHERE purged_at IS NULL AND state <> 'ended' AND recorded_at IS NOT NULL
     AND (ended_at, run_key) > (%(behind)s::timestamptz, %(behind_key)s::int8)

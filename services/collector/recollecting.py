@@ -1,7 +1,7 @@
 """I/O: stores anew what a database restored from a backup lacks and the streams still have.
 
-Rows stay in their streams for some time after they were stored (`MLSCOPE_PURGE_AFTER_S`), but they
-were acknowledged and so do not come again. The database notes up to which messages it has rows, so
+Rows stay in their streams until a backup has them (`MLSCOPE_KEEP_UNSAVED_BYTES`), but they were
+acknowledged and so do not come again. The database notes up to which messages it has rows, so
 an older one says what it lacks. It is looked at when the collector starts, and whenever its server
 has been started anew.
 """

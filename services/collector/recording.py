@@ -13,11 +13,9 @@ from typing import cast
 
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
-from mlscope.bus.streams import durable_named
 from schemas.evaluation import RunInterrupted
 from schemas.message import derived_id
 from schemas.run import RunIncomplete, RunRecorded
-from schemas.subjects import attempt_batches
 from services.collector.completeness import Progress, WaitingAttempt, decide
 from services.collector.errors import (
     CollectorServiceError,
@@ -30,17 +28,16 @@ from services.collector.errors import (
 from services.collector.evaluations import Evaluations
 from services.collector.runs import RunEnded, check_speaker, run_row
 from services.collector.saving import TRIES_FOR_UNKNOWN, patiently
-from services.collector.store import Purgeable, Store
+from services.collector.store import Store
 
 _log = logging.getLogger(__name__)
 _POLL_S = 1.0
-_STORED_BY = ("spans", "queries")
 _MIN_POLL_S = 0.05
 _PATIENCE_BEHIND = 10
 
 
 class AttemptRecorder:
-    """Stores ended attempts, announces complete ones, and later purges their messages."""
+    """Stores ended attempts, and announces complete ones."""
 
     def __init__(self, bus: Bus, address: str, evaluations: Evaluations) -> None:
         """Open two connections to the database at `address`, for storing and for polling.
@@ -97,50 +94,6 @@ class AttemptRecorder:
                 if fact is not None:
                     await self._announce(attempt, fact)
 
-    async def purge(self, after_s: float) -> None:
-        """Purge the messages of attempts that have been announced for `after_s`, without end.
-
-        The time is our own: the database's clock may be set.
-        """
-        since_s: dict[int, float] = {}
-        while True:
-            await asyncio.sleep(min(max(after_s / 4, _MIN_POLL_S), 10.0))
-            try:
-                async with self._turn:
-                    settled = await patiently((), self._store.purgeable)
-                now_s = time.monotonic()
-                for attempt in settled:
-                    since_s.setdefault(attempt.run_key, now_s)
-                due = [run for run in settled if now_s - since_s[run.run_key] >= after_s]
-                gone = [attempt.run_key for attempt in due if await self._purge(attempt)]
-                async with self._turn:
-                    await patiently((), self._store.purged, gone)
-                for run_key in gone:
-                    del since_s[run_key]
-            except (BusError, CollectorServiceError) as error:
-                _log.warning("messages stay for now: %s", error)
-
-    async def make_room(self, after_s: float) -> None:
-        """Purge messages that have been rows for `after_s`, also of current runs, without end.
-
-        Otherwise a run that is larger than its stream, or several half published runs, would wait
-        for space that only their own end would free.
-        """
-        while True:
-            try:
-                stored = {name: await self._bus.acknowledged(name) for name in _STORED_BY}
-                await asyncio.sleep(after_s)
-                purgeable = [
-                    (filter_subject, up_to)
-                    for name, up_to in stored.items()
-                    for filter_subject in (durable_named(name).filters if up_to else ())
-                ]
-                for filter_subject, up_to in purgeable:
-                    await self._bus.purge(filter_subject, up_to=up_to)
-            except BusError as error:
-                _log.warning("messages stay for now: %s", error)
-                await asyncio.sleep(_POLL_S)
-
     async def _record(self, delivery: Delivery) -> None:
         recorded = delivery.recorded
         fact = cast("RunEnded", recorded.fact)
@@ -189,13 +142,3 @@ class AttemptRecorder:
         except (BusError, CollectorServiceError) as error:
             place = {"evaluation": waiting.evaluation, "run": waiting.run}
             _log.warning("not announced yet: %s", error, extra=place)
-
-    async def _purge(self, settled: Purgeable) -> bool:
-        """Drop a run's messages, unless another attempt of it may still be under way."""
-        if not settled.is_only_attempt:
-            decisions = await self._evaluations.decisions(settled.evaluation)
-            if not decisions.ended:
-                return False
-        for entity in ("trace", "query", "output"):
-            await self._bus.purge(attempt_batches(entity, settled.evaluation, settled.run))
-        return True

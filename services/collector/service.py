@@ -1,4 +1,4 @@
-"""The collector as a service: two savers, a recorder, an announcer and a purger, side by side."""
+"""The collector as a service: savers, a recorder, an announcer and a purger, side by side."""
 
 import asyncio
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from services.collector.evaluations import Evaluations
 from services.collector.holdings import Holdings
 from services.collector.recollecting import Recollector
 from services.collector.recording import AttemptRecorder
+from services.collector.retention import Retention
 from services.collector.saving import Saver
 from services.collector.store import Store
 
@@ -27,7 +28,12 @@ class CollectorSettings(Protocol):
 
     @property
     def purge_after_s(self) -> float:
-        """Seconds a recorded run's messages stay in their streams."""
+        """Seconds a recorded run's messages stay in their streams at least."""
+        ...
+
+    @property
+    def keep_unsaved_bytes(self) -> int:
+        """Size up to which messages stay in their streams until a backup has them."""
         ...
 
     def database_conninfo(self) -> str:
@@ -42,6 +48,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     recorder = AttemptRecorder(bus, address, evaluations)
     spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.note_stored_rows)
     queries = Saver(bus, [Store(address)], evaluations, recorder.note_stored_rows)
+    retention = Retention(bus, address, evaluations, settings.keep_unsaved_bytes)
     holdings = Holdings(bus, address)
     recollector = Recollector(bus, address, evaluations, recorder.note_stored_rows)
     await bus.announce(
@@ -53,6 +60,8 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             "waiting_runs": recorder.waiting,
             "lost_evaluations": len(holdings.lost),
             "unsaved_evaluations": holdings.unsaved,
+            "database_only_evaluations": holdings.database_only,
+            "held_bytes": retention.held_bytes,
         },
     )
     try:
@@ -65,11 +74,11 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
                 settings.batch_deadline_s,
                 lambda within_s: spans.was_behind(within_s) or queries.was_behind(within_s),
             ),
-            recorder.purge(settings.purge_after_s),
-            recorder.make_room(settings.purge_after_s),
+            retention.purge(settings.purge_after_s),
+            retention.make_room(settings.purge_after_s),
             holdings.watch(),
             recollector.watch(),
         )
     finally:
-        for closing in (spans, queries, recorder, holdings, recollector):
+        for closing in (spans, queries, recorder, retention, holdings, recollector):
             closing.close()

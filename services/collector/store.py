@@ -52,6 +52,10 @@ class Purgeable:
     run: str
     #: whether no other attempt of its run can exist
     is_only_attempt: bool
+    #: whether a backup has it
+    is_saved: bool
+    #: how many batches were stored when it was announced
+    batches: int
 
 
 def migrate(database_url: str) -> Profile:
@@ -119,9 +123,17 @@ class Store:
         rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
-    def unsaved_evaluations(self) -> int:
-        """Return how many evaluations have a settled run that no backup has."""
-        return int(self._rows("unsaved_evaluations", {})[0]["evaluations"])
+    def unsaved_evaluations(self) -> tuple[int, int]:
+        """Return how many evaluations have a settled run that no backup has.
+
+        The second number counts those of which the log has such a run no more either.
+        """
+        (row,) = self._rows("unsaved_evaluations", {})
+        return row["unsaved"], row["database_only"]
+
+    def saved_up_to(self) -> dict[str, int]:
+        """Return the sequences up to which a backup has all batches, by stream."""
+        return {row["stream"]: row["sequence"] for row in self._rows("saved_up_to", {})}
 
     def unknown_runs(self, run_keys: Sequence[int], *, are_interruptions: bool) -> list[int]:
         """Return those of `run_keys` that have no row.

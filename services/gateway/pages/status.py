@@ -130,6 +130,16 @@ class StatusView:
         """How many evaluations have rows that no backup has."""
         return self._collected("unsaved_evaluations")
 
+    @property
+    def database_only_evaluations(self) -> int:
+        """How many evaluations have rows that only the database has: no backup, no stream."""
+        return self._collected("database_only_evaluations")
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the batches in the log."""
+        return self._collected("held_bytes")
+
     def _collected(self, figure: str) -> int:
         collectors = (own for own in self.standing.figures if own.service == "collector")
         return int(max((own.number(figure) for own in collectors), default=0))
@@ -158,6 +168,8 @@ class StatusView:
         return {
             "lost_evaluations": self.lost_evaluations,
             "unsaved_evaluations": self.unsaved_evaluations,
+            "database_only_evaluations": self.database_only_evaluations,
+            "held_bytes": self.held_bytes,
             "instances": [
                 {field: getattr(row, field) for field in (*shown, *also)} for row in self.instances
             ],

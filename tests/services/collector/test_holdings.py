@@ -46,6 +46,11 @@ async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(
     with closing(Holdings(bus, database_url)) as holdings:
         await holdings.look()
         assert (holdings.lost, holdings.unsaved) == (frozenset(), 2)
+        assert holdings.database_only == 0
+        with psycopg.connect(database_url) as session:
+            session.execute("UPDATE run SET purged_at = now() WHERE evaluation = 'e1'")
+        await holdings.look()
+        assert (holdings.unsaved, holdings.database_only) == (2, 1)
         with psycopg.connect(database_url) as session:
             session.execute("DELETE FROM run WHERE evaluation = 'e2'")
         await holdings.look()

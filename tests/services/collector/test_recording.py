@@ -1,9 +1,9 @@
-"""A recorder alone: how long it waits for batches, and which messages make room."""
+"""A recorder alone: how long it waits for batches, and what it buries."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import aclosing, closing
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -15,7 +15,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from schemas.run import RunIncomplete
-from schemas.subjects import attempt_batches, facts_of
+from schemas.subjects import facts_of
 from services.collector import recording
 from services.collector.completeness import Progress
 from services.collector.evaluations import Evaluations
@@ -28,7 +28,6 @@ from tests.services.collector.builders import (
     a_plan,
     a_request,
     a_start,
-    a_trace,
 )
 
 
@@ -116,21 +115,6 @@ async def test_an_end_that_cannot_be_acknowledged_comes_again(
     await asyncio.wait([recording])
 
 
-async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: AttemptRecorder) -> None:
-    traces = attempt_batches("trace", "e1", "r0")
-    for sequence in range(2):
-        await bus.publish(a_trace(sequence), id=f"t{sequence}")
-    async with aclosing(bus.deliveries("spans", batch=2)) as deliveries:
-        stored, unstored = await anext(deliveries)
-        await stored.ack()
-        async with running(recorder.make_room(0.01)):
-            while len(left := await bus.read(traces)) == 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
-            assert [each.sequence for each in left] == [unstored.recorded.sequence]
-            assert await bus.read(traces) == left
-
-
 @contextlib.asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run a loop of the recorder for the time of a block, which ends within a minute."""
@@ -196,29 +180,6 @@ async def test_an_end_that_breaks_the_recorder_twice_is_buried_and_the_next_one_
     assert getattr(letter, "reason", "") == "ZeroDivisionError: by nought"
     assert at_once == [1]
     assert [attempt.run for attempt in recorder._store.waiting()] == ["r0"]
-
-
-async def test_a_bus_that_is_away_delays_what_makes_room_and_what_is_purged(
-    recorder: AttemptRecorder, bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    purge, failures = MemoryBus.purge, list[str]()
-
-    async def away_at_first(bus: MemoryBus, subject: str, **more: Any) -> None:
-        if len(failures) < 2:
-            failures.append(subject)
-            raise Unreachable("away")
-        await purge(bus, subject, **more)
-
-    monkeypatch.setattr(MemoryBus, "purge", away_at_first)
-    monkeypatch.setattr(recording, "_POLL_S", 0.01)
-    await bus.publish(a_trace(0), id="t")
-    async with aclosing(bus.deliveries("spans", batch=1)) as deliveries:
-        (stored,) = await anext(deliveries)
-        await stored.ack()
-        async with running(recorder.make_room(0.01)):
-            while await bus.read(attempt_batches("trace", "e1", "r0")):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-    assert len(failures) == 2
 
 
 async def test_an_attempt_that_cannot_be_announced_is_announced_at_a_later_look(

@@ -38,6 +38,7 @@ class Settings:
     address: str
     batch_deadline_s: float = 30.0
     purge_after_s: float = 3600.0
+    keep_unsaved_bytes: int = 0
 
     def database_conninfo(self) -> str:
         """Return the database's address."""

@@ -73,9 +73,23 @@ async def test_rows_that_no_backup_has_are_said(bus: Bus) -> None:
     )
     async with web_over(bus) as web:
         assert (await web.get("/api/status")).json()["unsaved_evaluations"] == 3
-        assert "No backup has all rows of 3 evaluations" in (await web.get("/status")).text
+        page = (await web.get("/status")).text
+        assert "No backup has all rows of 3 evaluations. The log still has these rows" in page
         labels = 'agent="",host="",service="collector"'
         assert f"mlscope_evaluations_unsaved{{{labels}}} 3.0" in (await web.get("/metrics")).text
+
+
+async def test_rows_that_the_database_alone_has_are_said(bus: Bus) -> None:
+    figures = {"unsaved_evaluations": 3, "database_only_evaluations": 2, "held_bytes": 5_000_000}
+    await bus.announce(ServiceInfo("collector", "1.0.0", "", {}), lambda: figures)
+    async with web_over(bus) as web:
+        told = (await web.get("/api/status")).json()
+        page, metrics = (await web.get("/status")).text, (await web.get("/metrics")).text
+    assert (told["database_only_evaluations"], told["held_bytes"]) == (2, 5_000_000)
+    assert "Rows of 2 of them have left the log, too" in page
+    labels = 'agent="",host="",service="collector"'
+    assert f"mlscope_evaluations_database_only{{{labels}}} 2.0" in metrics
+    assert f"mlscope_batches_held_bytes{{{labels}}} 5e+06" in metrics
 
 
 async def test_nobody_passes_for_another_service(bus: Bus) -> None:
