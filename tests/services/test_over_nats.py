@@ -42,6 +42,7 @@ def _settings(server: NatsServer, address: str, name: str, purge_after_s: float 
         nats_seed_file=server.seed_files[name],
         database_url=address,
         purge_after_s=purge_after_s,
+        keep_unsaved_bytes=0,
         default_budget_s=0,
     )
 

@@ -93,6 +93,7 @@ class Story:
             lease_ttl_s=2.0,
             heartbeat_s=0.2,
             purge_after_s=0.3,
+            keep_unsaved_bytes=0,
             batch_deadline_s=0.5,
             **more,
         )
