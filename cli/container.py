@@ -1,10 +1,7 @@
 """`mlscope agent --framework-manifest FILE`: an agent in the container that the manifest names."""
 
-import csv
-import io
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -16,8 +13,8 @@ from cli.failures import Misused
 from cli.inputs.manifests import checked_manifest
 from mlscope.settings import Settings
 from schemas.manifest import FrameworkManifest
+from services.agent.host.containers.engine import ENGINES, Engine, is_podman, mount_options
 
-ENGINES = ("docker", "podman")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOUNTS_FOLDER = "/run/mlscope"
 _CONTAINER_FOLDER = "/tmp/mlscope"  # noqa: S108  # the container's own /tmp
@@ -27,8 +24,6 @@ _NOT_PASSED = frozenset(
 """Settings with another meaning inside: the image, and folders of the container's own."""
 _OTHER_SERVICES = ("database_", "gateway_")
 """Prefixes of settings of services with secrets that an agent must not know."""
-_SCRIPT_BYTES = 4096
-_PODMAN_SCRIPT = re.compile(rb"^exec \S*podman\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +73,11 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
     passed, mounts = _passed_settings(settings, environ)
     passed["MLSCOPE_AGENT_IMAGE"] = image
     names = [part for name in sorted(passed) for part in ("--env", name)]
+    options = Engine(engine, is_podman(Path(engine))).device_options(device)
     command = [engine, "run", "--rm", "--init", "--network", "host", "--shm-size", "256m"]
     command += ["--name", f"mlscope-agent-{settings.agent_id}"]
     command += ["--user", f"{os.getuid()}:{os.getgid()}"]
-    command += ["--security-opt", "label=disable", *_engine_options(engine, device)]
+    command += ["--security-opt", "label=disable", *options]
     command += ["--env", f"HOME={_CONTAINER_FOLDER}", *names, *mounts]
     command += [image, "serve", "agent"]
     return Launch(tuple(command), {**environ, **passed})
@@ -104,42 +100,13 @@ def _passed_settings(
         passed[variable] = value
         if isinstance(getattr(settings, field.name), Path):
             passed[variable] = f"{_MOUNTS_FOLDER}/{variable.lower()}"
-            mounts += _mount_options(Path(value).expanduser().resolve(), passed[variable])
+            mounts += mount_options(Path(value).expanduser().resolve(), passed[variable])
     folders = [Path(folder).expanduser().resolve() for folder in settings.dataset_folders]
     if folders:
         passed["MLSCOPE_DATASET_FOLDERS"] = ",".join(map(str, folders))
     for folder in folders:
-        mounts += _mount_options(folder, str(folder))
+        mounts += mount_options(folder, str(folder))
     return passed, mounts
-
-
-def _engine_options(engine: str, device: str) -> list[str]:
-    """Return the options in which docker and podman differ.
-
-    Podman without root maps the user to root inside; `keep-id` lets the container read its user's
-    files. Its `--gpus` had no effect for years, so GPUs are named as devices.
-    """
-    path = Path(engine)
-    with path.open("rb") as file:
-        script = file.read(_SCRIPT_BYTES)
-    # Podman may be called docker: by a link, or by a wrapper script.
-    is_wrapper = script.startswith(b"#!") and _PODMAN_SCRIPT.search(script)
-    if "podman" not in (path.name, path.resolve().name) and not is_wrapper:
-        return [] if device == "cpu" else ["--gpus", "all"]
-    user = ["--userns", "keep-id"] if os.getuid() else []
-    return user if device == "cpu" else [*user, "--device", "nvidia.com/gpu=all"]
-
-
-def _mount_options(path: Path, target: str) -> tuple[str, str]:
-    """Return the options that mount `path` read-only; in CSV, so that it may contain commas.
-
-    Unlike `--volume`, `--mount` never creates a folder in place of a missing path.
-    """
-    fields_text = io.StringIO()
-    csv.writer(fields_text, lineterminator="").writerow(
-        ("type=bind", f"source={path}", f"target={target}", "readonly")
-    )
-    return "--mount", fields_text.getvalue()
 
 
 def image_of(manifest: FrameworkManifest, device: str) -> str:

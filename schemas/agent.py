@@ -91,6 +91,21 @@ class PackageFacts(Message):
     reason: str = ""
 
 
+class ContainerFacts(Message):
+    """A framework's image that an agent may start for a session, and what is in it."""
+
+    image: str
+    #: the engine's id of the image, by which it is started; '' where it is missing
+    digest: str = ""
+    #: why it cannot be used, and how to mend that; '' where it can
+    reason: str = ""
+    runtimes: tuple[Runtime, ...] = ()
+    collectors: tuple[CollectorFacts, ...] = ()
+    packages: tuple[PackageFacts, ...] | None = None
+    mlscope_version: str = ""
+    python_version: str = ""
+
+
 class Announcement(Message):
     """An agent's hardware and software as it finds them when it starts."""
 
@@ -115,6 +130,12 @@ class Announcement(Message):
     remote_hosts: tuple[str, ...] = ()
     mlscope_version: str = ""
     python_version: str = ""
+    #: container engine that its owner lets it start sessions in, with its version; '' for none
+    engine: str = ""
+    #: why the engine cannot be used now
+    engine_reason: str = ""
+    #: the images of its own framework manifests, for its architecture
+    containers: tuple[ContainerFacts, ...] = ()
     #: key of the only request that it serves, as an import does; '' serves all
     reserved_for: str = ""
 

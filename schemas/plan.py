@@ -49,6 +49,8 @@ class Build(Message):
     device: str = "cpu"
     options: JsonObject = Field(default_factory=dict)
     framework_manifest: FrameworkManifest | None = None
+    #: image of the container that the agent starts for each session; '' for none
+    container: str = ""
 
 
 class SessionPlan(Message):
@@ -82,6 +84,8 @@ class Subject(Message):
     collectors: dict[str, bool | JsonObject] = Field(default_factory=dict)
     #: the framework's manifest, if one of its version is published
     framework_manifest: FrameworkManifest | None = None
+    #: image of the container that the agent starts for each session; '' for none
+    container: str = ""
     #: the request's requirements on the machine
     hardware: HardwareManifest | None = None
     software: SoftwareManifest | None = None

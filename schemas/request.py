@@ -54,7 +54,8 @@ class SystemNeed(Command):
     #: a hardware and a software manifest to satisfy: `name`, `name:constraint`, or inline
     hardware: str | HardwareManifest = ""
     software: str | SoftwareManifest = ""
-    #: the agent's container image; `manifest` means the framework manifest's
+    #: the container image to run in, the agent's own or one that it starts for the session;
+    #: `manifest` means the framework manifest's
     image: str = ""
 
 

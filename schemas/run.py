@@ -139,6 +139,11 @@ class Conditions(Message):
     clock_bound_ns: int | None = None
     mlscope_version: str = ""
     python_version: str = ""
+    #: image of the container that was started for its session, the engine's id of that image, and
+    #: the engine with its version; '' for none
+    container: str = ""
+    container_digest: str = ""
+    container_engine: str = ""
     #: ceilings of its device: compute (FLOP/s) and memory (bytes/s); None not measured
     peak_flops: Ceiling | None = None
     memory_bandwidth: Ceiling | None = None

@@ -188,6 +188,13 @@ class Settings(Limits):
     agent_image: str = setting(
         "AGENT_IMAGE", text_as_it_is, "", "container image that this agent runs in"
     )
+    containers: str = setting(
+        "CONTAINERS",
+        choice_of("docker", "podman"),
+        "",
+        "container engine in which an agent may start sessions, in the images of its own framework "
+        "manifests: docker or podman; default: none",
+    )
     agent_predictors: tuple[str, ...] = setting(
         "AGENT_PREDICTORS", names_of, (), "predictors to offer, by entry point; default: all"
     )

@@ -98,6 +98,24 @@ class OpenFailed(AgentError):
         super().__init__(f"cannot open {model}: {reason}")
 
 
+class EngineFailed(AgentError):
+    """The container engine does not do what it is asked for."""
+
+    def __init__(self, engine: str, reason: str) -> None:
+        """Name the engine, and give its error text."""
+        self.engine, self.reason = engine, reason
+        super().__init__(f"container engine {engine}: {reason}")
+
+
+class ContainerRefused(AgentError):
+    """A session can't be started in its container here."""
+
+    def __init__(self, image: str, reason: str) -> None:
+        """Name the image, and why it can't be started."""
+        self.image, self.reason = image, reason
+        super().__init__(f"container {image}: {reason}")
+
+
 class FileUnusable(AgentError):
     """A file of a model or dataset can't be used."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Mapping
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -27,6 +28,7 @@ from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetc
 from services.agent.host.announcing import announcement, limited_to
 from services.agent.host.clock_reading import read_cluster_clock
 from services.agent.host.commands import Commands
+from services.agent.host.containers.keeping import Containers
 from services.agent.host.execution import Execution
 from services.agent.host.folders import OwnFolder, clear_dead, own_folder
 from services.agent.host.leasing import HeldLease, LeaseClaim
@@ -47,6 +49,7 @@ from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
 
 _POLL_S = 0.2
+_LOOK_S = 30.0
 _LEAVE_WITHIN_S = 5.0
 _log = logging.getLogger(__name__)
 
@@ -73,6 +76,7 @@ async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:
             stop,
             agent.keep_lease(),
             agent.do_orders(),
+            agent.watch_containers(),
             before_cancel=lambda: agent.orders.apply(Stopping()),
         )
     finally:
@@ -100,6 +104,7 @@ class Agent:
         self._sink = BusSink(bus)
         self._allowances = Allowances.of(settings)
         self._roofs = DeviceRoofs(settings.data_folder / FOLDER)
+        self._containers = Containers(settings, self._parent.absolute(), self._allowances)
         self._folder: OwnFolder | None = None
         self._models: frozenset[str] | None = None
         self._times_announced = 0
@@ -109,6 +114,8 @@ class Agent:
         """Clear the folders of former starts, announce this one and begin to answer commands."""
         self._folder = await asyncio.to_thread(own_folder, self._parent, self.incarnation)
         await asyncio.to_thread(clear_dead, self._parent)
+        if self._containers.are_allowed:
+            await asyncio.to_thread(self._containers.remove_leftovers)
         if not self._settings.opens_any_model:
             own = await asyncio.to_thread(list, read_manifests(self._settings.manifests_folder))
             models = (manifest for manifest in own if isinstance(manifest, ModelManifest))
@@ -148,6 +155,7 @@ class Agent:
         described = described.model_copy(update={"has_hub": bool(settings.hub_url)})
         described = limited_to(described, self._models)
         described = await asyncio.to_thread(self._roofs.added_to, described)
+        described = self._containers.added_to(described)
         fact = AgentAnnounced(agent=self.id, announcement=described)
         fact_id = derived_id(self.incarnation, "announced", self._times_announced)
         self._times_announced += 1
@@ -185,6 +193,20 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.heartbeat_s):
                     await self.orders.changed.wait()
+
+    async def watch_containers(self) -> None:
+        """Announce what the engine and its images have, and every change of it, for ever.
+
+        It looks only while no order is under way, which it would disturb.
+        """
+        while self._containers.are_allowed:
+            if not self.orders.busy and await asyncio.to_thread(self._containers.look):
+                try:
+                    await self._announce()
+                except BusError as error:
+                    _log.warning("containers are not announced", extra={"cause": str(error)})
+            await asyncio.sleep(_LOOK_S)
+        await asyncio.Event().wait()
 
     async def do_orders(self) -> None:
         """Do one order after the other, for ever; an order that fails ends no other."""
@@ -251,11 +273,32 @@ class Agent:
             with contextlib.suppress(BusError):
                 await self._announce()
         environment = variant_environment(order.session.variant)
-        worker = await self._sessions.worker(session_key(order), environment)
+        key = session_key(order)
+        if order.subject.container and not self._sessions.has_living(key):
+            return await self._start_in_container(order, environment), roof
+        worker = await self._sessions.worker(key, environment)
         if not worker.has_assets:
             with self.orders.fetching(order):
                 worker.keep_assets(await self._fetch(order))
         return worker, roof
+
+    async def _start_in_container(
+        self, order: WorkOrder, environment: Mapping[str, str]
+    ) -> WorkerProcess:
+        """Return a new worker in a container, which sees the files fetched for it and no others.
+
+        Raises AgentError, OSError.
+        """
+        with contextlib.ExitStack() as undo:
+            with self.orders.fetching(order):
+                assets = await self._fetch(order)
+            undo.callback(assets.close)
+            files = [file.path for file in assets.files.values() if not file.failure]
+            container = self._containers.of_session(order.subject, files)
+            worker = await self._sessions.worker(session_key(order), environment, container)
+            worker.keep_assets(assets)
+            undo.pop_all()
+            return worker
 
     async def _fetch(self, order: WorkOrder) -> FetchedAssets:
         """Fetch an order's files; give up when all its runs are stopped. Raises AgentError."""

@@ -38,6 +38,11 @@ class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
         ...
 
     @property
+    def containers(self) -> str:
+        """The engine in which it may start sessions: docker, podman, or '' for none."""
+        ...
+
+    @property
     def agent_predictors(self) -> tuple[str, ...]:
         """Frameworks to offer; empty: all."""
         ...

@@ -75,5 +75,5 @@ def test_a_session_has_the_build_of_its_own_agent_and_the_rest_of_the_plan() -> 
     subject = plan.subject_of("a2-b1")
     assert (subject.framework_version, subject.device) == ("1.30.0", "cuda")
     assert (subject.options, subject.framework_manifest) == ({"threads": 4}, None)
-    others = {"framework_version", "device", "options", "framework_manifest"}
+    others = {"framework_version", "device", "options", "framework_manifest", "container"}
     assert subject.model_dump(exclude=others) == plan.subject.model_dump(exclude=others)

@@ -100,6 +100,8 @@ class Execution:
             self._roof,
         )
         self.publisher.worker_notes = self._worker.notes
+        if (container := self._worker.container) is not None:
+            self.publisher.host_conditions = container.conditions
         await self._worker.send(order)
         try:
             async with self._tasks:

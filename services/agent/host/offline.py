@@ -18,7 +18,7 @@ from schemas.evaluation import EvaluationPlanned, EvaluationRequested, RunStarte
 from schemas.message import Fact, derived_id
 from schemas.plan import OfflinePlan, SessionPlan, WorkOrder
 from schemas.run import RunCompleted, RunFailed
-from services.agent.errors import AgentError
+from services.agent.errors import AgentError, ContainerRefused
 from services.agent.fetching.fetching import FetchSettings, fetch_for_subject
 from services.agent.host.announcing import announcement
 from services.agent.host.bundle import BundleSink
@@ -140,6 +140,8 @@ class _Session:
                 await self._put_started(order)
                 publisher = OutcomePublisher(order, self.sink)
                 try:
+                    if image := order.subject.container:
+                        raise ContainerRefused(image, "a plan without a cluster starts none")
                     environment = variant_environment(self.session.variant)
                     roof = await self.roofs.roof_for_order(order)
                     worker = worker or await WorkerProcess.start(

@@ -1,7 +1,7 @@
 """Publishes the facts of an order's runs: batches, readiness, and exactly one outcome each."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from mlscope.tracing.clock_offset import ClockOffset
@@ -67,6 +67,8 @@ class OutcomePublisher:
         self.clock_offset: ClockOffset | None = None
         #: caveats of runs that complete, which the host knows of their worker
         self.worker_notes: Sequence[str] = ()
+        #: conditions of every run that the host knows: the container of the session
+        self.host_conditions: Mapping[str, str] = {}
         #: called with each run that has ended
         self.on_ended: Callable[[str], None] = lambda _: None
 
@@ -125,10 +127,13 @@ class OutcomePublisher:
             load = self._issued_loads.get(run)
             if load is not None:
                 outcome = load.added_to(outcome)
+            conditions: dict[str, str | int] = {**self.host_conditions}
             if (offset := self.clock_offset) is not None:
-                read = {"clock_offset_ns": offset.offset_ns, "clock_bound_ns": offset.bound_ns}
-                conditions = outcome.conditions.model_copy(update=read)
-                outcome = outcome.model_copy(update={"conditions": conditions})
+                conditions["clock_offset_ns"] = offset.offset_ns
+                conditions["clock_bound_ns"] = offset.bound_ns
+            if conditions:
+                changed = outcome.conditions.model_copy(update=conditions)
+                outcome = outcome.model_copy(update={"conditions": changed})
             await self._sink.put(outcome, id=derived_id(cause, "outcome"), cause=cause)
             self._open_runs.pop(run, None)
         finally:

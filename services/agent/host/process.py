@@ -19,6 +19,7 @@ from schemas.batch import Batch
 from services.agent.errors import WorkerDied, WorkerTooLarge
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.batch_taking import BatchTaking
+from services.agent.host.containers.session_container import SessionContainer
 from services.agent.link.batches import unpack_batch
 from services.agent.link.channel import HostChannel
 from services.agent.link.messages import CloseSession
@@ -32,6 +33,8 @@ _MOST_LINE_CHARACTERS = 500
 _CLOSE_S = 5.0
 _CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+# oneDNN reads this once; it prints nothing until a collector turns its output on.
+_FOR_EACH_WORKER: Mapping[str, str] = MappingProxyType({"ONEDNN_VERBOSE_TIMESTAMP": "1"})
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -58,12 +61,15 @@ class WorkerProcess:
         handover: Handover,
         scratch: Path,
         limits: WorkerLimits,
+        container: SessionContainer | None = None,
     ) -> None:
         """Take a started `process`, and this side of its `channel` and of its `handover`.
 
-        `scratch` is its own folder; it was started within `limits`.
+        `scratch` is its own folder; it was started within `limits`, in a `container` or in none.
         """
         self._process, self._channel = process, channel
+        #: the container that it runs in, whose engine is its process here
+        self.container = container
         self._memory_bytes = limits.memory_bytes
         #: when its batches are taken
         self.taking = BatchTaking(limits.live_interval_s)
@@ -77,11 +83,16 @@ class WorkerProcess:
 
     @classmethod
     async def start(
-        cls, name: str, limits: WorkerLimits, environment: Mapping[str, str] = NO_VARIABLES
+        cls,
+        name: str,
+        limits: WorkerLimits,
+        environment: Mapping[str, str] = NO_VARIABLES,
+        container: SessionContainer | None = None,
     ) -> Self:
-        """Start a worker within `limits`; `name` is the name of its folder. Raises OpenFailed.
+        """Start a worker within `limits`; `name` is the name of its folder.
 
-        It has the variables of `environment` in addition to the host's own.
+        It has the variables of `environment` in addition to the host's own, in a `container` in
+        addition to the image's. Raises OpenFailed, ContainerRefused.
         """
         scratch = limits.folder / name
         shutil.rmtree(scratch, ignore_errors=True)
@@ -91,31 +102,29 @@ class WorkerProcess:
             scratch.mkdir(parents=True)
             (scratch / "tmp").mkdir()
             (scratch / "home").mkdir()
-            host_end, worker_end = socket.socketpair()
-            undo.callback(host_end.close)
-            descriptors = (worker_end.fileno(), handover.ring_fd, handover.spool_fd)
-            command = [sys.executable, "-P", "-m", "services.agent.worker.worker"]
-            command += map(str, (*descriptors, limits.spool_bytes, scratch))
-            with worker_end, (scratch / "stderr").open("wb") as stderr:
-                process = await asyncio.create_subprocess_exec(
-                    *command,
-                    pass_fds=descriptors,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=stderr,
-                    env={**worker_environment(environment), **_caches_in(scratch)},
-                    start_new_session=True,
+            shared = (handover.ring_fd, handover.spool_fd)
+            variables = {**environment, **_caches_in(scratch)}
+            if container is None:
+                process, host_end = await _started_here(
+                    scratch, limits.spool_bytes, shared, variables
                 )
-            undo.callback(process.kill)
+                undo.callback(process.kill)
+            else:
+                variables |= {**_FOR_EACH_WORKER, "HOME": str((scratch / "home").absolute())}
+                process, host_end = await container.start(
+                    scratch.absolute(), limits.spool_bytes, shared, variables
+                )
+                undo.callback(container.kill)
+            undo.callback(host_end.close)
             channel = await HostChannel.over(host_end)
-            worker = cls(process, channel, handover, scratch, limits)
+            worker = cls(process, channel, handover, scratch, limits, container)
             undo.pop_all()
             return worker
 
     @property
     def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+        """Its process id; 0 where a container hides it."""
+        return self._process.pid if self.container is None else self.container.pid
 
     @property
     def notes(self) -> Sequence[str]:
@@ -174,12 +183,16 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill it, and every process it started."""
+        if self.container is not None:
+            self.container.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def death(self) -> WorkerDied:
         """Wait for its end; return how it ended, with the last line it wrote to stderr."""
         code = await self._process.wait()
+        if self.container is not None:
+            code = self.container.status_of(code)
         if code >= 0:
             ending = f"exited with {code}"
         else:
@@ -200,6 +213,8 @@ class WorkerProcess:
                 await self._channel.send(CloseSession())
                 await self._process.wait()
         self.kill()
+        if self.container is not None:
+            await self.container.remove()
         await self._process.wait()
         if not self._is_closed:
             self._is_closed = True
@@ -207,6 +222,33 @@ class WorkerProcess:
             self._handover.close()
             self.assets.close()
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+
+async def _started_here(
+    scratch: Path, spool_bytes: int, shared: Sequence[int], variables: Mapping[str, str]
+) -> tuple[asyncio.subprocess.Process, socket.socket]:
+    """Start a worker as a child of this process; return it, and this end of its channel.
+
+    `shared` are the descriptors of ring and spool, `variables` are added to this environment.
+    """
+    with contextlib.ExitStack() as undo:
+        host_end, worker_end = socket.socketpair()
+        undo.callback(host_end.close)
+        descriptors = (worker_end.fileno(), *shared)
+        command = [sys.executable, "-P", "-m", "services.agent.worker.worker"]
+        command += map(str, (*descriptors, spool_bytes, scratch))
+        with worker_end, (scratch / "stderr").open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=worker_environment(variables),
+                start_new_session=True,
+            )
+        undo.pop_all()
+    return process, host_end
 
 
 def _caches_in(scratch: Path) -> dict[str, str]:
@@ -226,7 +268,5 @@ def worker_environment(variables: Mapping[str, str] = NO_VARIABLES) -> dict[str,
         name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")
     }
     paths = [str(_ROOT), environment.get("PYTHONPATH", "")]
-    # oneDNN reads this once; it prints nothing until a collector turns its output on.
-    environment["ONEDNN_VERBOSE_TIMESTAMP"] = "1"
     path = os.pathsep.join(filter(None, paths))
-    return {**environment, **variables, "PYTHONPATH": path}
+    return {**environment, **_FOR_EACH_WORKER, **variables, "PYTHONPATH": path}

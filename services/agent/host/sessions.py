@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from mlscope.tracing.clock import now_ns
 from schemas.plan import WorkOrder
+from services.agent.host.containers.session_container import SessionContainer
 from services.agent.host.process import NO_VARIABLES, WorkerLimits, WorkerProcess
 
 SessionKey = tuple[str, str]
@@ -40,12 +41,20 @@ class Sessions:
         """The bytes of the batches that workers handed over and nobody has taken."""
         return sum(worker.waiting_bytes for worker in self._workers.values())
 
-    async def worker(
-        self, key: SessionKey, environment: Mapping[str, str] = NO_VARIABLES
-    ) -> WorkerProcess:
-        """Return a session's worker, starting one with `environment` if there is none.
+    def has_living(self, key: SessionKey) -> bool:
+        """Tell whether a session has a worker that lives."""
+        worker = self._workers.get(key)
+        return worker is not None and worker.is_alive
 
-        Raises OpenFailed.
+    async def worker(
+        self,
+        key: SessionKey,
+        environment: Mapping[str, str] = NO_VARIABLES,
+        container: SessionContainer | None = None,
+    ) -> WorkerProcess:
+        """Return a session's worker; without one, start it with `environment`, in a `container`.
+
+        Raises OpenFailed, ContainerRefused.
         """
         worker = self._workers.get(key)
         if worker is not None and not worker.is_alive:
@@ -55,7 +64,8 @@ class Sessions:
             while len(self._workers) >= MOST_OPEN:
                 await self.close(min(self._workers, key=self._used_ns.__getitem__))
             self._started += 1
-            worker = await WorkerProcess.start(f"worker-{self._started}", self._limits, environment)
+            name = f"worker-{self._started}"
+            worker = await WorkerProcess.start(name, self._limits, environment, container)
             self._workers[key] = worker
         self._used_ns[key] = self._clock_ns()
         return worker

@@ -16,6 +16,9 @@ from services.agent.link.messages import (
     encode,
 )
 
+SOCKET = "link"
+"""A socket in the folder of a worker in a container, by which it gets its channel."""
+
 _LENGTH = struct.Struct("<I")
 _RECEIVE_BYTES = 1 << 20
 

@@ -152,6 +152,12 @@ _TO_HOST: Mapping[str, TypeAdapter[ToHost]] = _adapters(
 )
 
 
+def message_schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each message by name."""
+    adapters: Mapping[str, TypeAdapter[Any]] = {**_TO_WORKER, **_TO_HOST}
+    return {name: adapter.json_schema() for name, adapter in adapters.items()}
+
+
 def _decoded(body: bytes, adapters: Mapping[str, TypeAdapter[M]]) -> M:
     expected = f"a pair of one of {', '.join(adapters)} and its fields"
     try:

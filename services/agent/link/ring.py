@@ -31,6 +31,9 @@ _ELSEWHERE = "anonymous memory holds it"
 
 Notes = Sequence[str]
 
+LAYOUT = (_RECORD.format, _HEADER_SLOTS, _RING, _SPOOL, _BEAT, _BUSY, _PHASE)
+"""What writer and reader must agree on."""
+
 IDLE, OPENING, RUNNING = 0, 1, 2
 """Phases of a worker, as its host sees them."""
 

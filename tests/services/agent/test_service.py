@@ -52,6 +52,7 @@ class Small:
     may_number_agent: bool = False
     agent_labels: dict[str, str] = field(default_factory=lambda: {"rack": "7"})
     agent_image: str = "mlscope:1"
+    containers: str = ""
     agent_predictors: tuple[str, ...] = ("onnxruntime",)
     allow_inline_python: bool = False
     inline_timeout_s: float = 10.0

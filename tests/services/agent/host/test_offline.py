@@ -119,6 +119,15 @@ def test_a_plan_that_can_t_be_done_says_so(tmp_path: Path) -> None:
 
 
 @needs_filter
+def test_a_plan_without_a_cluster_starts_no_container(tmp_path: Path) -> None:
+    plan = a_plan()
+    subject = plan.plan.subject.model_copy(update={"container": "mlscope:1"})
+    inner = plan.plan.model_copy(update={"subject": subject})
+    outcomes = run_plan(plan.model_copy(update={"plan": inner}), tmp_path / "b")
+    messages = {outcome.message for outcome in outcomes if isinstance(outcome, RunFailed)}
+    assert messages == {"container mlscope:1: a plan without a cluster starts none"}
+
+
 def test_code_runs_where_it_is_allowed_alone(tmp_path: Path) -> None:
     order = an_order(a_subject("tiny_cnn", "noise32"), RUNS)
     code = "def fun(env, data):\n    return data * 2\n"

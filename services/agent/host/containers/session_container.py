@@ -1,0 +1,180 @@
+"""A worker in a container: started with its link, killed, removed (I/O).
+
+The link is that of any worker, handed over by a socket in the worker's own folder: descriptors of
+ring and spool travel through it, and it is the channel afterwards. So host and container share no
+memory but the ring, and no network.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.agent.errors import ContainerRefused
+from services.agent.host.containers.engine import Engine, mount_options
+from services.agent.link.channel import SOCKET
+
+LABEL = "mlscope.agent"
+"""Names the agent, by its folder, that started a container."""
+_WORKER = "services.agent.worker.contained"
+_START_S = 120.0
+_MOST_FILES = 200
+_CREDENTIALS = struct.Struct("3i")
+_ENDED_BY_SIGNAL = 128
+
+
+@dataclass(slots=True)
+class SessionContainer:
+    """The container of one session's worker, before and after its start."""
+
+    engine: Engine
+    #: the engine's name and version
+    engine_text: str
+    image: str
+    digest: str
+    #: its name, unique on this machine
+    name: str
+    #: the folder of the agent that starts it
+    owner: Path
+    #: cpu or gpu
+    device: str
+    #: files and folders of this host that the worker reads; they have the same paths inside
+    readable: Sequence[Path]
+    #: most memory; 0 is no bound
+    memory_bytes: int = 0
+    #: the worker's process id on this host; 0 before its start, and where it is hidden from here
+    pid: int = field(default=0, init=False)
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What the record of a run says of the container that it was measured in."""
+        return {
+            "container": self.image,
+            "container_digest": self.digest,
+            "container_engine": self.engine_text,
+        }
+
+    async def start(
+        self,
+        scratch: Path,
+        spool_bytes: int,
+        descriptors: Sequence[int],
+        environment: Mapping[str, str],
+    ) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """Start the container; return the engine's process, and the host's end of the channel.
+
+        The worker gets the `descriptors` of ring and spool, the bound of the spool in bytes, the
+        variables of `environment`, and may write into `scratch`. Raises ContainerRefused, OSError.
+        """
+        with _listening(scratch) as listener, (scratch / "stderr").open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *self._command(scratch, spool_bytes, environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            try:
+                end = await self._connection(listener, process, scratch / "stderr")
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await asyncio.shield(self.remove())
+                raise
+        credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        self.pid = _CREDENTIALS.unpack(credentials)[0]
+        end.setblocking(True)
+        socket.send_fds(end, [b"\0"], descriptors)
+        return process, end
+
+    @staticmethod
+    def status_of(code: int) -> int:
+        """Return how the worker ended, by the engine's exit `code`: a negative one is a signal."""
+        return _ENDED_BY_SIGNAL - code if code > _ENDED_BY_SIGNAL else code
+
+    def kill(self) -> None:
+        """Kill the worker; the container ends with it."""
+        if self.pid > 0:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    async def remove(self) -> None:
+        """Remove the container, running or not; does nothing where it is gone."""
+        removing = await asyncio.create_subprocess_exec(
+            self.engine.program,
+            "rm",
+            "--force",
+            self.name,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        await removing.wait()
+
+    async def _connection(
+        self, listener: socket.socket, process: asyncio.subprocess.Process, stderr: Path
+    ) -> socket.socket:
+        """Return the connection of the worker. Raises ContainerRefused where none comes."""
+        accepting = asyncio.create_task(asyncio.get_running_loop().sock_accept(listener))
+        ending = asyncio.create_task(process.wait())
+        tasks = {accepting, ending}
+        try:
+            await asyncio.wait(tasks, timeout=_START_S, return_when=asyncio.FIRST_COMPLETED)
+            if accepting.done():
+                return accepting.result()[0]
+            if not ending.done():
+                raise ContainerRefused(self.image, f"its worker did not start in {_START_S:g} s")
+            reason = await asyncio.to_thread(stderr.read_text, errors="replace")
+            last_line = "".join(reason.strip().splitlines()[-1:])
+            last_line = last_line or f"the engine ended with {ending.result()}"
+            raise ContainerRefused(self.image, f"can't be started: {last_line}")
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _command(
+        self, scratch: Path, spool_bytes: int, environment: Mapping[str, str]
+    ) -> list[str]:
+        command = [self.engine.program, "run", *self.engine.confinement(self.device)]
+        command += ["--name", self.name, "--label", f"{LABEL}={self.owner}"]
+        if self.memory_bytes:
+            command += ["--memory", f"{self.memory_bytes}b"]
+        for name, value in environment.items():
+            command += ["--env", f"{name}={value}"]
+        command += mount_options(scratch, str(scratch), is_writable=True)
+        for path in _mounted(self.readable):
+            command += mount_options(path, str(path))
+        command += ["--entrypoint", "python", self.digest, "-P", "-m", _WORKER]
+        return [*command, str(spool_bytes), str(scratch)]
+
+
+@contextlib.contextmanager
+def _listening(folder: Path) -> Iterator[socket.socket]:
+    """Listen on a socket in `folder`, whose path may be longer than addresses of sockets."""
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"/proc/self/fd/{handle}/{SOCKET}")
+            listener.listen(1)
+            listener.setblocking(False)
+            yield listener
+    finally:
+        (folder / SOCKET).unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _mounted(paths: Sequence[Path]) -> list[Path]:
+    """Return what to mount so that `paths` can be read: these, or their folders if they are many.
+
+    A command line has room for some hundred mounts.
+    """
+    present = {path for path in paths if path.exists()}
+    if len(present) > _MOST_FILES:
+        present = {path if path.is_dir() else path.parent for path in present}
+    return sorted(path for path in present if not present.intersection(path.parents))

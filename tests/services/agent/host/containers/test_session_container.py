@@ -1,0 +1,143 @@
+"""A worker in a container: its link, its end, and what it is given; the engine is a stand-in."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schemas.batch import OutputsPredicted
+from services.agent.errors import ContainerRefused
+from services.agent.host.containers.engine import Engine
+from services.agent.host.containers.session_container import SessionContainer
+from services.agent.host.execution import Execution
+from services.agent.host.outcome_publisher import OutcomePublisher
+from services.agent.host.process import WorkerProcess
+from tests.services.agent.builders import MANIFESTS, Kept, a_subject, an_order, limits
+from tests.services.agent.host.containers.engines import DIGEST, IMAGE, READY, FakeEngine
+
+
+def a_container(fake: FakeEngine, *readable: Path) -> SessionContainer:
+    """Return the container of a session that reads the manifests, and `readable`."""
+    engine, owner = Engine(str(fake.program), is_podman=False), fake.program.parent
+    files = (MANIFESTS, *readable)
+    return SessionContainer(engine, "docker 28.2.2", IMAGE, DIGEST, "c1", owner, "cpu", files)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeEngine:
+    """Return an engine that has the image."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    engine = FakeEngine(folder)
+    engine.has(images={IMAGE: READY})
+    return engine
+
+
+def answers_of(kept: Kept) -> list[object]:
+    """Return what the model answered, without the attempt's own names."""
+    return [fact.model_dump(exclude={"sequence"}) for fact in kept.of(OutputsPredicted)]
+
+
+async def measured(folder: Path, container: SessionContainer | None) -> Kept:
+    """Do an order in a worker, in a container or none, and return what is said of it."""
+    kept, order = Kept(), an_order(a_subject(outputs=8))
+    worker = await WorkerProcess.start("w", limits(folder), {}, container)
+    try:
+        execution = Execution(OutcomePublisher(order, kept), worker, MANIFESTS, 30.0)
+        await execution.carry_out()
+    finally:
+        await worker.close()
+    return kept
+
+
+async def test_a_session_in_a_container_answers_as_without_one(
+    tmp_path: Path, fake: FakeEngine
+) -> None:
+    within = await measured(tmp_path / "within", a_container(fake))
+    without = await measured(tmp_path / "without", None)
+    assert answers_of(within) == answers_of(without) != []
+    assert within.completed().tally == without.completed().tally
+    conditions = within.completed().conditions
+    assert (conditions.container, conditions.container_digest) == (IMAGE, DIGEST)
+    assert conditions.container_engine == "docker 28.2.2"
+    assert without.completed().conditions.container == ""
+
+
+async def test_its_container_is_removed_and_no_file_is_left(
+    tmp_path: Path, fake: FakeEngine
+) -> None:
+    folder = tmp_path / "workers"
+    await measured(folder, a_container(fake))
+    assert fake.commands("rm") == [["rm", "--force", "c1"]]
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_container_reads_its_session_s_files_and_reaches_no_network(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLSCOPE_NATS_SEED_FILE", "/keys/agent.nk")
+    fetched = tmp_path / "a,b.onnx"
+    fetched.touch()
+    container = replace(a_container(fake, fetched, tmp_path / "absent"), memory_bytes=1 << 30)
+    worker = await WorkerProcess.start(
+        "w", limits(tmp_path / "w"), {"OMP_NUM_THREADS": "1"}, container
+    )
+    await worker.close()
+    (command,) = fake.commands("run")
+    mounts = [command[n + 1] for n, part in enumerate(command) if part == "--mount"]
+    scratch = tmp_path / "w" / "w"
+    assert mounts[0] == f"type=bind,source={scratch},target={scratch}"
+    assert sorted(mount.rpartition(",")[2] for mount in mounts[1:]) == ["readonly", "readonly"]
+    assert f'"source={fetched}"' in "".join(mounts)
+    text = " ".join(command)
+    assert "--network none" in text
+    assert "--memory 1073741824b" in text
+    assert "--cap-drop ALL" in text
+    assert f"--label mlscope.agent={fake.program.parent}" in text
+    assert "OMP_NUM_THREADS=1" in text
+    assert "MLSCOPE" not in text
+
+
+async def test_many_files_are_mounted_by_their_folders(tmp_path: Path, fake: FakeEngine) -> None:
+    files = [tmp_path / "cache" / f"{number}" for number in range(300)]
+    files[0].parent.mkdir()
+    for file in files:
+        file.touch()
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake, *files))
+    await worker.close()
+    (command,) = fake.commands("run")
+    assert sum(str(tmp_path / "cache") in part for part in command) == 1
+
+
+async def test_a_folder_with_a_long_path_has_a_socket_all_the_same(
+    tmp_path: Path, fake: FakeEngine
+) -> None:
+    folder = tmp_path / ("long" * 50)
+    worker = await WorkerProcess.start("w", limits(folder), {}, a_container(fake))
+    assert worker.is_alive
+    await worker.close()
+
+
+async def test_an_engine_that_starts_nothing_is_quoted(tmp_path: Path, fake: FakeEngine) -> None:
+    open_before = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    fake.has(images={})
+    with pytest.raises(ContainerRefused, match=f"can't be started: No such image: {DIGEST}"):
+        await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    assert len(os.listdir("/dev/fd")) == open_before  # noqa: PTH208
+    assert fake.commands("rm")
+
+
+async def test_a_killed_worker_ends_its_container(tmp_path: Path, fake: FakeEngine) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    assert worker.pid > 0
+    os.kill(worker.pid, signal.SIGSTOP)
+    worker.kill()
+    assert str(await worker.death()) == "worker was killed by SIGKILL (out of memory?)"
+    await worker.close()
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 1), (137, -9), (139, -11)])
+def test_the_engine_s_exit_code_tells_a_signal(code: int, status: int) -> None:
+    assert SessionContainer.status_of(code) == status
