@@ -52,6 +52,9 @@ _TEXTS = (
     "mlscope_version",
     "python_version",
     "prepared_by",
+    "container",
+    "container_digest",
+    "container_engine",
 )
 """Texts that the agent reports, in columns of the same names; '' where unknown."""
 
@@ -216,6 +219,9 @@ ANALYSIS = Analysis(
             "prepared_by",
             "Libraries that decoded and resized its pictures, with versions; '' without pictures.",
         ),
+        text_column("container", "Image of the container started for its session; '' for none."),
+        text_column("container_digest", "The engine's id of that image."),
+        text_column("container_engine", "The engine that started it, with its version."),
         text_column("checksums", "Checksums of the assets as JSON."),
         text_column("note", "Caveats of the run."),
     ),

@@ -31,6 +31,8 @@ from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from schemas.values.json_values import JsonObject
 from services.scheduler.errors import invalid
+from services.scheduler.placement.collected import collected_levels
+from services.scheduler.placement.containers import within_containers
 from services.scheduler.placement.naming import is_same
 from services.scheduler.placement.requirements import (
     framework_manifest_of,
@@ -72,6 +74,8 @@ class Candidate:
     collected: frozenset[Level] = frozenset()
     #: of the framework's build, where one is published
     manifest: FrameworkManifest | None = None
+    #: image of the container that the agent starts for it; '' for none
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,7 @@ def _match_variant(
 
 
 def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
-    """Return every agent of a `catalog` that can run a planned `request` now.
+    """Return every agent of a `catalog` that can run a planned `request` now, in its container.
 
     The manifests are those of `subject`, its plan, whatever was published or withdrawn since.
     Raises RequestRefused.
@@ -224,7 +228,11 @@ def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> lis
     frameworks = planned_frameworks(subject, catalog)
     constraints = _constraints_of(request, subject.model, system, frameworks)
     candidates = (_candidate(status, constraints) for status in _pool(request, catalog))
-    return [candidate for candidate in candidates if isinstance(candidate, Candidate)]
+    return [
+        candidate
+        for candidate in candidates
+        if isinstance(candidate, Candidate) and candidate.container == subject.container
+    ]
 
 
 def _pool(request: Evaluate, catalog: Catalog, now_ns: int = 0) -> list[AgentStatus]:
@@ -282,6 +290,25 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
         return _GONE[status.state]
     if status.is_drained:
         return "drained: it gets no new evaluations"
+    own = _fitting(agent, constraints)
+    need = constraints.system
+    if isinstance(own, Candidate) or not need.image:
+        return own
+    reasons = [own]
+    builds = constraints.frameworks
+    for within in within_containers(agent, need.image, constraints.framework, need.device, builds):
+        if isinstance(within, str):
+            reasons.append(within)
+            continue
+        fitting = _fitting(within, constraints)
+        if isinstance(fitting, Candidate):
+            return replace(fitting, container=within.image)
+        reasons.append(fitting)
+    return "; ".join(dict.fromkeys(reasons))
+
+
+def _fitting(agent: Announcement, constraints: _Constraints) -> Candidate | str:
+    """Return an agent, or one within a container, as a candidate, or the reasons why not."""
     owners = id(agent.models), id(agent.builders), agent.allows_inline_python
     reasons = [
         *machine_mismatches(agent, constraints.system),
@@ -336,27 +363,6 @@ def _build_of(
     faults = image_mismatches(constraints.system.image, agent, manifest, device)
     collected = collected_levels(agent, runtime.framework, device, constraints.without)
     return _Build(runtime, device, collected, manifest, next(iter(faults), ""))
-
-
-def collected_levels(
-    agent: Announcement, framework: str, device: str, without: frozenset[str] = frozenset()
-) -> frozenset[Level]:
-    """Return the levels that an agent's trace collectors add for a framework on a device.
-
-    Collectors named in `without` are left out.
-    """
-    vendors = gpu_vendors(agent.hardware)
-    return frozenset(
-        level
-        for collector in agent.collectors
-        if collector.name not in without
-        and (
-            not collector.devices
-            or any(is_device(device, own, vendors) for own in collector.devices)
-        )
-        and (not collector.frameworks or framework in collector.frameworks)
-        for level in collector.levels
-    )
 
 
 def _runtime_mismatch(agent: Announcement, constraints: _Constraints) -> str:

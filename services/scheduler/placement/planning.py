@@ -168,6 +168,7 @@ def _subject(request: Evaluate, match: Match, catalog: Catalog, build: Build) ->
         outputs=request.outputs,
         collectors=request.collectors,
         framework_manifest=build.framework_manifest,
+        container=build.container,
         hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
         software=need.software if isinstance(need.software, SoftwareManifest) else None,
         notes=sent_notes(request, catalog),
@@ -182,6 +183,7 @@ def _build(request: Evaluate, model: ModelManifest, agent: Candidate) -> Build:
         device=agent.device,
         options={**defaults, **model.options, **request.options},
         framework_manifest=agent.manifest,
+        container=agent.container,
     )
 
 
