@@ -76,6 +76,7 @@ def all_findings() -> Iterator[Finding]:
     yield hardware_counters()
     yield sandbox()
     yield models()
+    yield containers()
     yield disk()
     yield gpus()
     yield from peaks()
@@ -288,6 +289,23 @@ def models() -> Finding:
         return Finding("models", "ok", "an agent here opens any model (MLSCOPE_MODELS)", advice)
     text = "an agent here opens only models of its own catalog (MLSCOPE_MODELS)"
     return Finding("models", "ok", text)
+
+
+def containers() -> Finding:
+    """Say which container engine an agent with these settings may use, and whether it answers."""
+    from services.agent.errors import EngineFailed
+    from services.agent.host.containers.engine import Engine
+
+    name = Settings.read(os.environ).containers
+    if not name:
+        advice = "MLSCOPE_CONTAINERS=docker or podman lets it, in images of its framework manifests"
+        return Finding("containers", "ok", "an agent here starts no containers", advice)
+    try:
+        version = Engine.named(name).version()
+    except EngineFailed as error:
+        advice = "start the engine, let the agent's user use it, or unset MLSCOPE_CONTAINERS"
+        return Finding("containers", "note", str(error), advice)
+    return Finding("containers", "ok", f"an agent here may start containers of {name} {version}")
 
 
 def disk() -> Finding:

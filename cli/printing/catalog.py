@@ -101,7 +101,7 @@ def agent_terminal_rows(rows: Rows) -> Rows:
             is_part = host not in (None, shown(None)) and str(host) != share
             record[name] = f"{share} of {host}" if is_part else share
     columns = ["agent", "state", "cores", "memory", "cpu", "frameworks"]
-    optional = ("accelerators", "labels")
+    optional = ("accelerators", "labels", "containers")
     columns += [name for name in optional if any(record[name] for record in records)]
     return replace(rows_of(records, columns), folds=True)
 
@@ -194,6 +194,7 @@ def agent_record(agent: AgentStatus) -> Record:
         "accelerators": ", ".join(accelerator.name for accelerator in hardware.accelerators),
         "roofs": roof_records(hardware),
         "labels": labels_text(announcement.labels),
+        "containers": ",".join(own.image for own in announcement.containers if not own.reason),
     }
 
 
@@ -282,6 +283,7 @@ _AGENT_COLUMNS = (
     "accelerators",
     "roofs",
     "labels",
+    "containers",
 )
 _MODEL_COLUMNS = (
     "model",

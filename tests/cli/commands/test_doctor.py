@@ -16,6 +16,7 @@ from schemas.agent import PackageFacts
 from services.agent.predictors import SHIPPED
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 from tests.cli.conftest import CommandLine
+from tests.services.agent.host.containers.engines import engine_on_the_path
 
 ROOT = Path(__file__).parents[3]
 
@@ -182,3 +183,18 @@ def test_an_extra_that_is_half_installed_is_said(
     found = list(machine_checks.half_installed())
     assert [finding.check for finding in found] == half
     assert all(finding.advice.startswith("pip install 'mlscope[") for finding in found)
+
+
+def test_the_engine_that_an_agent_may_use_is_said_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert machine_checks.containers().observation == "an agent here starts no containers"
+    engine = engine_on_the_path(tmp_path / "engine", monkeypatch)
+    monkeypatch.setenv("MLSCOPE_CONTAINERS", "docker")
+    finding = machine_checks.containers()
+    assert (finding.state, finding.observation.split()[-1]) == ("ok", "28.2.2")
+    engine.has(unreachable=True)
+    finding = machine_checks.containers()
+    assert finding.state == "note"
+    assert "Cannot connect to the Docker daemon" in finding.observation
+    assert "unset MLSCOPE_CONTAINERS" in finding.advice

@@ -17,8 +17,10 @@ from cli.printing.catalog import (
 )
 from cli.printing.output import Rows, table_lines
 from mlscope.evaluation.status import unrequested_status
+from schemas.agent import Announcement
 from schemas.manifest import ScenarioManifest
 from schemas.status import AgentStatus, Catalog
+from tests.services.scheduler.samples import an_agent
 from tests.stories import a_model
 
 E1 = "00000000000000e1"
@@ -111,3 +113,12 @@ def test_an_agent_is_listed_with_its_share_of_the_host() -> None:
     assert listed[0][:2] == [2, None]
     assert listed[1][:2] == [2, 64]
     assert listed[0][2] == listed[1][2] != listed[1][3]
+
+
+def test_agents_that_start_containers_say_with_which_images() -> None:
+    images = ({"image": "own:1"}, {"image": "own:2", "reason": "is not on this machine"})
+    known = an_agent().announcement.model_dump() | {"containers": images}
+    status = AgentStatus(announcement=Announcement.model_validate(known), state="live")
+    rows = catalog_rows(Catalog(agents=(status,)), "agents")
+    assert rows.maps()[0]["containers"] == "own:1"
+    assert "own:1" in "\n".join(table_lines(agent_terminal_rows(rows)))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from mlscope.counts import many
 from mlscope.quantities import shown
-from schemas.agent import Accelerator, Hardware
+from schemas.agent import Accelerator, Announcement, Hardware
 from schemas.price import Price
 from schemas.run import Ceiling
 from schemas.status import AgentStatus, EvaluationStatus
@@ -137,6 +137,7 @@ class AgentView:
             ("Memory", memory_text(hardware)),
             ("Interconnect", hardware.interconnect),
             ("Image", announcement.image),
+            ("Starts containers", containers_text(announcement)),
             ("Labels", labels),
             ("Python", announcement.python_version),
             ("mlscope", announcement.mlscope_version),
@@ -166,6 +167,14 @@ class AgentView:
         hardware = self.row.status.announcement.hardware
         notes = [hardware.roof_note, *(device.roof_note for device in hardware.accelerators)]
         return [note for note in notes if note]
+
+
+def containers_text(announcement: Announcement) -> str:
+    """Return the engine that an agent starts containers with, and their images; '' for none."""
+    if not announcement.engine or announcement.engine_reason:
+        return announcement.engine_reason
+    images = [own.image for own in announcement.containers if not own.reason]
+    return f"{announcement.engine}: {', '.join(images) or 'no image is ready'}"
 
 
 def _roof(device: str, what: str, ceiling: Ceiling, unit: str) -> Roof:
