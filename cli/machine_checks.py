@@ -200,9 +200,9 @@ def database() -> Finding:
 def frameworks() -> Iterator[Finding]:
     """Check which frameworks this machine has, and which levels each trace collector supports."""
     from services.agent.host.announcing import installed_runtimes, known_collectors
-    from services.agent.machine.hardware import nvidia_accelerators
+    from services.agent.machine.accelerators import accelerators
 
-    runtimes = list(installed_runtimes((), tuple(nvidia_accelerators())))
+    runtimes = list(installed_runtimes((), accelerators()))
     for runtime in runtimes:
         devices = ",".join(runtime.devices) or f"no device ({runtime.device_reason})"
         deepest = runtime.deepest_level.name.lower()
@@ -325,12 +325,12 @@ def disk() -> Finding:
 
 def gpus() -> Finding:
     """Check which GPUs this machine has."""
-    from services.agent.machine.hardware import nvidia_accelerators
+    from services.agent.machine.accelerators import accelerators
 
-    names = [accelerator.name for accelerator in nvidia_accelerators()]
+    names = [accelerator.name for accelerator in accelerators()]
     if names:
         return Finding("gpu", "ok", ", ".join(names))
-    advice = "if there is one: install NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
+    advice = "if there is one: install its maker's driver and library (docs/howto/frameworks.md)"
     return Finding("gpu", "note", "none found", advice)
 
 

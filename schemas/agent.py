@@ -50,6 +50,16 @@ class Hardware(Message):
     #: what the host has; 0 unknown
     host_cores: int = 0
     host_memory_bytes: int = 0
+    #: how the host is built: sockets, cores, most hardware threads of one, nodes of memory with
+    #: cores; 0 unknown, as of release 0.1
+    sockets: int = 0
+    physical_cores: int = 0
+    threads_per_core: int = 0
+    numa_nodes: int = 0
+    #: the largest cache of each kind: L1d, L1i, L2, L3
+    cache_bytes: dict[str, int] = Field(default_factory=dict)
+    #: instruction sets of every core that frameworks choose kernels by, as Linux calls them
+    cpu_features: tuple[str, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
     interconnect: str = ""
     #: ceilings of all usable cores together: compute (FLOP/s by precision) and memory (bytes/s);

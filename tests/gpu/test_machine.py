@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from services.agent.machine.hardware import nvidia_accelerators
+from services.agent.machine.accelerators import nvidia_accelerators
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: PyTorch sees none")
 

@@ -4,14 +4,15 @@ import importlib.metadata
 import os
 import platform
 import socket
-from collections.abc import Iterator
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from schemas.agent import Accelerator, Hardware
-from services.agent.machine.cuda_facts import cuda_facts
+from mlscope.manifests.device_names import is_gpu
+from schemas.agent import Hardware
+from services.agent.machine.accelerators import accelerators
+from services.agent.machine.processor_names import features_in, name_in
 from services.agent.machine.quotas import usable_cores, usable_memory_bytes
+from services.agent.machine.topology import topology
 
 _CPU_FACTS = Path("/proc/cpuinfo")
 
@@ -19,7 +20,7 @@ _CPU_FACTS = Path("/proc/cpuinfo")
 def this_machine() -> Hardware:
     """Return CPU, memory and accelerators, both what this process may use and what the host has."""
     host_bytes = host_memory_bytes()
-    accelerators = tuple(nvidia_accelerators())
+    devices, built = accelerators(), topology()
     return Hardware(
         hostname=socket.gethostname(),
         architecture={"x86_64": "amd64", "aarch64": "arm64"}.get(
@@ -30,8 +31,10 @@ def this_machine() -> Hardware:
         memory_bytes=usable_memory_bytes(host_bytes),
         host_cores=os.cpu_count() or 1,
         host_memory_bytes=host_bytes,
-        accelerators=accelerators,
-        interconnect=accelerators[0].interconnect if accelerators else "",
+        **asdict(built),
+        cpu_features=features_in(processor_text()),
+        accelerators=devices,
+        interconnect=devices[0].interconnect if devices else "",
     )
 
 
@@ -43,66 +46,24 @@ def package_version(distribution: str) -> str:
         return ""
 
 
-def nvidia_accelerators() -> Iterator[Accelerator]:
-    """Yield NVIDIA GPUs by NVML; none where its binding or its driver is missing.
-
-    With cuda-python they have CUDA's attributes as well.
-    """
-    try:
-        pynvml: Any = import_module("pynvml")
-    except ImportError:
-        return
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return
-    try:
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            device = pynvml.nvmlDeviceGetHandleByIndex(index)
-            name = _text(pynvml.nvmlDeviceGetName(device))
-            yield Accelerator(
-                name=name,
-                vendor="nvidia",
-                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(device).total,
-                interconnect=_interconnect(pynvml, device),
-                driver=driver,
-                uuid=_text(pynvml.nvmlDeviceGetUUID(device)),
-                **cuda_facts(_text(pynvml.nvmlDeviceGetPciInfo(device).busId)),
-            )
-    except pynvml.NVMLError:
-        return
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _interconnect(nvml: Any, device: Any) -> str:
-    """Return nvlink when the GPU's first NVLink is up, else pcie."""
-    try:
-        return "nvlink" if nvml.nvmlDeviceGetNvLinkState(device, 0) else "pcie"
-    except nvml.NVMLError:
-        return "pcie"
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def accelerator_names(device: str) -> str:
-    """Return the names of this machine's GPUs, each once, for runs on device gpu; else ''."""
-    if device != "gpu":
+    """Return the names of this machine's GPUs, each once, for runs on a GPU; else ''."""
+    if not is_gpu(device):
         return ""
-    return ", ".join(sorted({gpu.name for gpu in nvidia_accelerators()}))
+    return ", ".join(sorted({gpu.name for gpu in accelerators() if gpu.kind == "gpu"}))
 
 
 def processor_name() -> str:
     """Return the processor's model name; '' where it is unknown."""
+    return name_in(processor_text()) or platform.processor()
+
+
+def processor_text(path: Path = _CPU_FACTS) -> str:
+    """Return what the kernel says of the processors, '' where it says nothing."""
     try:
-        lines = _CPU_FACTS.read_text().splitlines()
+        return path.read_text(errors="replace")
     except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+        return ""
 
 
 def host_memory_bytes() -> int:

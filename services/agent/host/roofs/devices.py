@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 
 from schemas.agent import Accelerator, Hardware
 from schemas.plan import Subject
-from services.agent.machine.hardware import nvidia_accelerators, package_version
+from services.agent.machine.accelerators import nvidia_accelerators
+from services.agent.machine.hardware import package_version
 from services.agent.machine.noise import usable_core_numbers
 from services.agent.machine.roofline.gpu_arithmetic import installed_gpu_library
 from services.agent.machine.roofline.host_roof import LOW_PRECISION_FLAG

@@ -31,6 +31,18 @@ def memory_text(hardware: Hardware) -> str:
     return f"{hardware.memory_bytes / _GIB:.3g} GiB" if hardware.memory_bytes else ""
 
 
+def built_text(hardware: Hardware) -> str:
+    """Return how a host is built, as `2 sockets, 32 cores, 4 threads each`; '' where unknown."""
+    if not hardware.physical_cores:
+        return ""
+    parts = [many(hardware.sockets, "socket"), many(hardware.physical_cores, "core")]
+    if hardware.threads_per_core > 1:
+        parts.append(f"{hardware.threads_per_core} threads each")
+    if hardware.numa_nodes > 1:
+        parts.append(f"{hardware.numa_nodes} NUMA nodes")
+    return ", ".join(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class AgentRow:
     """An agent in the fleet, and the evaluations whose runs it executes now."""
@@ -129,11 +141,17 @@ class AgentView:
         hardware = announcement.hardware
         host = f" of {hardware.host_cores}" if hardware.host_cores > hardware.cores else ""
         labels = ", ".join(f"{name}={value}" for name, value in announcement.labels.items())
+        caches = ", ".join(
+            f"{name} {shown(size, 'By')}" for name, size in hardware.cache_bytes.items()
+        )
         is_open = announcement.allows_inline_python
         facts = [
             ("Host", hardware.hostname),
             ("Processor", f"{hardware.cpu_model} ({hardware.architecture})".strip()),
             ("Cores", f"{hardware.cores}{host}"),
+            ("Built of", built_text(hardware)),
+            ("Caches", caches),
+            ("Instruction sets", " ".join(hardware.cpu_features)),
             ("Memory", memory_text(hardware)),
             ("Interconnect", hardware.interconnect),
             ("Image", announcement.image),

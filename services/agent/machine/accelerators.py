@@ -1,0 +1,150 @@
+"""The accelerators of this machine, as the libraries of their makers tell, where these are here.
+
+Each maker has one function that yields its accelerators: none where its library, its driver or its
+devices are missing. Those of NVIDIA are verified on hardware; the others follow the documentation
+of their libraries, and no machine of these makers has run them yet:
+
+- AMD: amdsmi, https://rocm.docs.amd.com/projects/amdsmi/en/latest/reference/amdsmi-py-api.html
+- Intel: dpctl, https://intelpython.github.io/dpctl/latest/api_reference/dpctl/index.html
+- Apple: Metal by PyObjC, https://developer.apple.com/documentation/metal/mtldevice
+"""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+from schemas.agent import Accelerator
+from services.agent.machine.cuda_facts import cuda_facts
+
+_NOT_SAID = ("", "N/A")
+
+
+def accelerators() -> tuple[Accelerator, ...]:
+    """Return the accelerators of all makers, those of NVIDIA first."""
+    return tuple(own for find in MAKERS for own in find())
+
+
+def nvidia_accelerators() -> Iterator[Accelerator]:
+    """Yield NVIDIA GPUs by NVML; none where its binding or its driver is missing.
+
+    With cuda-python they have CUDA's attributes as well.
+    """
+    try:
+        pynvml: Any = import_module("pynvml")
+    except ImportError:
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return
+    try:
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            device = pynvml.nvmlDeviceGetHandleByIndex(index)
+            name = _text(pynvml.nvmlDeviceGetName(device))
+            yield Accelerator(
+                name=name,
+                vendor="nvidia",
+                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(device).total,
+                interconnect=_nvidia_interconnect(pynvml, device),
+                driver=driver,
+                uuid=_text(pynvml.nvmlDeviceGetUUID(device)),
+                **cuda_facts(_text(pynvml.nvmlDeviceGetPciInfo(device).busId)),
+            )
+    except pynvml.NVMLError:
+        return
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def amd_accelerators() -> Iterator[Accelerator]:
+    """Yield AMD GPUs by amdsmi; none where it or the driver `amdgpu` is missing."""
+    smi = _library("amdsmi")
+    if smi is None:
+        return
+    try:
+        smi.amdsmi_init()
+    except smi.AmdSmiException:
+        return
+    try:
+        for device in smi.amdsmi_get_processor_handles():
+            facts = smi.amdsmi_get_gpu_asic_info(device)
+            units = facts.get("num_compute_units", facts.get("num_of_compute_units"))
+            memory_bytes = smi.amdsmi_get_gpu_memory_total(device, smi.AmdSmiMemoryType.VRAM)
+            yield Accelerator(
+                name=_said(facts.get("market_name")) or "AMD GPU",
+                vendor="amd",
+                memory_bytes=int(memory_bytes),
+                driver=_said(smi.amdsmi_get_gpu_driver_info(device).get("driver_version")),
+                uuid=_said(smi.amdsmi_get_gpu_device_uuid(device)),
+                multiprocessors=units if isinstance(units, int) else 0,
+            )
+    except smi.AmdSmiException:
+        return
+    finally:
+        smi.amdsmi_shut_down()
+
+
+def intel_accelerators() -> Iterator[Accelerator]:
+    """Yield Intel GPUs by dpctl, through Level Zero; none where either is missing."""
+    dpctl = _library("dpctl")
+    if dpctl is None:
+        return
+    for device in dpctl.get_devices(backend="level_zero", device_type="gpu"):
+        yield Accelerator(
+            name=device.name,
+            vendor="intel",
+            memory_bytes=device.global_mem_size,
+            driver=device.driver_version,
+            multiprocessors=device.max_compute_units,
+        )
+
+
+def apple_accelerators() -> Iterator[Accelerator]:
+    """Yield Apple's GPUs by Metal; none where PyObjC is missing, as on any other system.
+
+    The memory is what the GPU should use at most of the memory that it shares with the processor.
+    """
+    metal = _library("Metal")
+    if metal is None:
+        return
+    for device in metal.MTLCopyAllDevices():
+        yield Accelerator(
+            name=str(device.name()),
+            vendor="apple",
+            memory_bytes=int(device.recommendedMaxWorkingSetSize()),
+            interconnect="unified" if device.hasUnifiedMemory() else "pcie",
+        )
+
+
+MAKERS: tuple[Callable[[], Iterator[Accelerator]], ...] = (
+    nvidia_accelerators,
+    amd_accelerators,
+    intel_accelerators,
+    apple_accelerators,
+)
+
+
+def _library(name: str) -> Any:
+    """Return a maker's library, None where it cannot be loaded, whatever it raises for that."""
+    try:
+        return import_module(name)
+    except Exception:  # noqa: BLE001 (amdsmi raises KeyError and OSError without its own library)
+        return None
+
+
+def _nvidia_interconnect(nvml: Any, device: Any) -> str:
+    """Return nvlink when the GPU's first NVLink is up, else pcie."""
+    try:
+        return "nvlink" if nvml.nvmlDeviceGetNvLinkState(device, 0) else "pcie"
+    except nvml.NVMLError:
+        return "pcie"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _said(value: object) -> str:
+    """Return a text of amdsmi, '' for what it does not know."""
+    return "" if value is None or str(value) in _NOT_SAID else str(value)
