@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 from schemas.agent import Hardware
 
-GPU_NAMES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
+GPU_NAMES = ("gpu", "cuda", "rocm", "xpu", "mps", "tensorrt", "dml", "metal")
 """Names of devices that are GPUs."""
-_VENDORS = {"cuda": "nvidia", "rocm": "amd"}
+_VENDORS = {"cuda": "nvidia", "rocm": "amd", "xpu": "intel", "mps": "apple"}
 """The maker whose GPUs alone a name means."""
 
 
@@ -24,8 +24,8 @@ def gpu_vendors(hardware: Hardware) -> frozenset[str]:
 def is_device(device: str, need: str, vendors: Collection[str] = ()) -> bool:
     """Tell whether a runtime's name of a `device` meets a `need`.
 
-    `gpu` is any GPU; `cuda` is one of NVIDIA and `rocm` one of AMD, where `vendors` are the makers
-    of the machine's GPUs. Other names are met by themselves alone.
+    `gpu` is any GPU; `cuda` is one of NVIDIA, `rocm` of AMD, `xpu` of Intel and `mps` of Apple,
+    where `vendors` are the makers of the machine's GPUs. Other names are met by themselves alone.
     """
     own, lower = device.lower(), need.strip().lower()
     if lower == "gpu":

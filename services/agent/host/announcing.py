@@ -29,7 +29,13 @@ _ONLY_IF_NAMED = frozenset({"remote"})
 _DEEPEST: Mapping[str, Level] = dict.fromkeys(
     ("jax", "onnxruntime", "openvino", "pytorch", "tensorflow"), Level.FRAMEWORK
 )
-_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
+_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt"})
+_TORCH_BUILDS: Mapping[str, Mapping[str, str]] = {
+    "cpu": {},
+    "rocm": {"amd": "rocm"},
+    "xpu": {"intel": "xpu"},
+}
+"""By the beginning of the build in PyTorch's version; others are for CUDA."""
 _DIGITS = 12
 _JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
 
@@ -97,10 +103,11 @@ def installed_runtimes(
     `names` selects some; empty selects all but those that run models on other machines. One whose
     package declares its devices (`mlscope.devices`) is on these and no others.
     """
-    has_gpu = any(own.kind == "gpu" for own in accelerators)
+    makers = {own.vendor or "nvidia" for own in accelerators if own.kind == "gpu"}
     for name, (distribution, version) in _offered(names):
-        has_both = has_gpu and serves_gpu(distribution, version)
-        usual = DeclaredDevices(("cpu", "gpu") if has_both else ("cpu",))
+        served = gpus_served(distribution, version)
+        on_gpus = tuple(device for maker, device in served.items() if maker in makers)
+        usual = DeclaredDevices(("cpu", *on_gpus))
         devices = declared_devices(name) or usual
         yield Runtime(
             framework=name,
@@ -132,11 +139,20 @@ def _offered(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, str]]]:
             yield name, installed
 
 
-def serves_gpu(distribution: str, version: str) -> bool:
-    """Return whether a build has GPU code: PyTorch's builds without it say so in their version."""
+def gpus_served(distribution: str, version: str) -> Mapping[str, str]:
+    """Return the makers whose GPUs a build has code for, each with its name of their devices.
+
+    PyTorch's builds say in their `version` what they are for; on macOS, they are for Apple's too.
+    """
     if distribution == "jax":
-        return any(package_version(plugin) for plugin in _JAX_GPU_PLUGINS)
-    return distribution in _GPU_DISTRIBUTIONS and not version.endswith("+cpu")
+        has_plugin = any(package_version(plugin) for plugin in _JAX_GPU_PLUGINS)
+        return {"nvidia": "gpu"} if has_plugin else {}
+    if distribution == "torch":
+        build = version.partition("+")[2]
+        special = (own for name, own in _TORCH_BUILDS.items() if build.startswith(name))
+        return next(special, {"nvidia": "gpu", "apple": "mps"})
+    is_for_gpus = distribution in _GPU_DISTRIBUTIONS and not version.endswith("+cpu")
+    return {"nvidia": "gpu"} if is_for_gpus else {}
 
 
 def installed_distribution(framework: str) -> tuple[str, str] | None:

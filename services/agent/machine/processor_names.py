@@ -70,7 +70,7 @@ def name_in(text: str) -> str:
     """
     blocks = list(_blocks(text))
     # On ARM first: there, a line `model name` says no more than `ARMv7 Processor rev 4 (v7l)`.
-    designs = Counter(filter(None, map(_arm_design, blocks)))
+    designs = Counter(filter(None, map(arm_design, blocks)))
     if len(designs) == 1:
         return next(iter(designs))
     if designs:
@@ -90,11 +90,11 @@ def features_in(text: str) -> tuple[str, ...]:
 
     Only those that every core has count.
     """
-    by_core = [core for block in _blocks(text) if (core := _features_of(block))]
+    by_core = [core for block in _blocks(text) if (core := features_of_core(block))]
     return tuple(sorted(frozenset.intersection(*by_core))) if by_core else ()
 
 
-def _features_of(block: Mapping[str, str]) -> frozenset[str]:
+def features_of_core(block: Mapping[str, str]) -> frozenset[str]:
     """Return the noted instruction sets of one core."""
     words = " ".join(block.get(key, "") for key in ("flags", "features")).split()
     features = _FEATURES.intersection(words)
@@ -105,7 +105,7 @@ def _features_of(block: Mapping[str, str]) -> frozenset[str]:
     return features | {"v"} if "v" in extensions[4:] else features
 
 
-def _arm_design(block: Mapping[str, str]) -> str:
+def arm_design(block: Mapping[str, str]) -> str:
     """Return the designer and the design of an ARM core, '' for another core."""
     try:
         designer, part = int(block["cpu implementer"], 16), int(block["cpu part"], 16)

@@ -42,7 +42,7 @@ def topology(system: Path = SYSTEM) -> Topology:
             sockets.setdefault(_text(folder / "topology" / "physical_package_id"))
     caches: dict[str, int] = {}
     for folder in cores.values():
-        for name, size_bytes in _caches_of(folder):
+        for name, size_bytes in caches_of(folder):
             caches[name] = max(caches.get(name, 0), size_bytes)
     # GPUs of POWER9 and CXL memory are nodes without cores.
     nodes = [_text(node / "cpulist") for node in (system / "node").glob("node[0-9]*")]
@@ -55,7 +55,7 @@ def topology(system: Path = SYSTEM) -> Topology:
     )
 
 
-def _caches_of(core: Path) -> Iterator[tuple[str, int]]:
+def caches_of(core: Path) -> Iterator[tuple[str, int]]:
     """Yield name and bytes of each cache of a core; some firmware names a cache without a size."""
     for folder in (core / "cache").glob("index*"):
         level, kind = _text(folder / "level"), _text(folder / "type")

@@ -16,10 +16,21 @@ UNVERIFIED_ON_GPU: Mapping[str, str] = MappingProxyType(
 )
 """The unverified part of a predictor, by framework; remove an entry once it ran on a GPU."""
 
+UNVERIFIED_DEVICES: Mapping[str, str] = MappingProxyType(
+    {
+        "rocm": "PyTorch for AMD's GPUs",
+        "xpu": "PyTorch for Intel's GPUs",
+        "mps": "PyTorch for Apple's GPUs",
+    }
+)
+"""The unverified part of a predictor, by the name of a device."""
+
 
 def unverified_caveat(framework: str, device: str) -> str:
-    """Return the caveat of a run on this `device`, cpu or gpu; '' where the code is verified."""
-    part = UNVERIFIED_ON_GPU.get(framework, "") if device == "gpu" else ""
+    """Return the caveat of a `framework`'s run on this `device`; '' where the code is verified."""
+    part = UNVERIFIED_DEVICES.get(device, "")
+    if device == "gpu":
+        part = UNVERIFIED_ON_GPU.get(framework, "")
     return part and (
         f"unverified: {part} was never run on a GPU by the developers; compare its answers with "
         "a CPU's before you trust its figures"

@@ -47,7 +47,7 @@ class PyTorchPredictor:
         self._feeds: dict[int, Feed] = {}
         self._graph: _CapturedGraph | None = None
         self._captures: LayerCaptures | None = None
-        is_on_gpu = self.device.type == "cuda"
+        is_on_gpu, (name, provider) = self.device.type == "cuda", names_of(self.device)
         self._locks = cuda_page_locks() if is_on_gpu else None
         self.opened = Opened(
             framework="pytorch",
@@ -57,12 +57,8 @@ class PyTorchPredictor:
                 for port in request.model.inputs
             ),
             outputs=(),
-            device="gpu" if is_on_gpu else "cpu",
-            provider=(
-                str(torch.cuda.get_device_name(self.device))
-                if is_on_gpu
-                else f"cpu ({torch.backends.cpu.get_cpu_capability()})"
-            ),
+            device=name,
+            provider=provider,
             precision=precision_of(module, options),
             threads=torch.get_num_threads(),
             options=options.by_name(),
@@ -173,6 +169,17 @@ class PyTorchPredictor:
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def names_of(device: torch.device) -> tuple[str, str]:
+    """Return what requests call a `device`, as gpu, rocm or xpu, and what computes there."""
+    if device.type == "cuda":
+        name = "rocm" if torch.version.hip else "gpu"
+        return name, str(torch.cuda.get_device_name(device))
+    if device.type == "cpu":
+        return "cpu", f"cpu ({torch.backends.cpu.get_cpu_capability()})"
+    provider = torch.xpu.get_device_name(device) if device.type == "xpu" else device.type
+    return device.type, str(provider)
 
 
 class _CapturedGraph:

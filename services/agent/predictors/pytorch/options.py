@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mlscope.manifests.device_names import is_gpu
 from services.agent.errors import BadOption
 from services.agent.predictors import decoding
 from services.agent.predictors.normalization import OPTION, PLACES
@@ -51,15 +52,21 @@ class Options:
         return asdict(self)
 
 
+def place_of(device: str) -> str:
+    """Return PyTorch's own name of a `device`: its builds for AMD call their GPUs cuda."""
+    return "cuda" if device in ("gpu", "rocm") else device or "cpu"
+
+
 def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> Options:
     """Return the checked options; `requested` has those of a request by name.
 
-    `device` is cpu, gpu or cuda:N; `has_gpu`: PyTorch sees a GPU here. Raises BadOption.
+    `device` is cpu, gpu, cuda:N, rocm, xpu or mps; `has_gpu`: PyTorch sees a GPU of that kind
+    here. Raises BadOption.
     """
     check_known(requested, OPTION_NAMES)
-    place = "cuda" if device == "gpu" else device or "cpu"
+    place = place_of(device)
     on_gpu = place.startswith("cuda")
-    if on_gpu and not has_gpu:
+    if is_gpu(place) and not has_gpu:
         raise BadOption("device", device, "cpu: this PyTorch sees no GPU")
     options = Options(
         threads=count(requested, "threads", usable_cores()),

@@ -9,14 +9,16 @@ from services.agent.predictors.opening import Opening
 from services.agent.predictors.pytorch.gpu import GpuPredictor
 from services.agent.predictors.pytorch.models import load, prepared
 from services.agent.predictors.pytorch.opened import PyTorchPredictor
-from services.agent.predictors.pytorch.options import options_of
+from services.agent.predictors.pytorch.options import options_of, place_of
 from services.agent.predictors.pytorch.weights import WeightWatch
 from services.agent.predictors.shapes import first_line
 
 
 def open_model(request: OpenRequest) -> "PyTorchPredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
-    options = options_of(request.options, request.device, has_gpu=torch.cuda.is_available())
+    options = options_of(
+        request.options, request.device, has_gpu=sees_gpu(place_of(request.device))
+    )
     # These hold for the process: one worker opens one model.
     torch.set_num_threads(options.threads)
     if torch.get_num_interop_threads() != options.inter_threads:
@@ -38,3 +40,10 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
     else:
         opening.record_costs(predictor)
     return predictor
+
+
+def sees_gpu(place: str) -> bool:
+    """Return whether this PyTorch sees a GPU of the kind that a place is."""
+    if place == "mps":
+        return bool(torch.backends.mps.is_available())
+    return bool((torch.xpu if place.startswith("xpu") else torch.cuda).is_available())

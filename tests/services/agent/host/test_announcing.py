@@ -9,7 +9,7 @@ import pytest
 
 from schemas.agent import Accelerator
 from schemas.level import Level
-from services.agent.host.announcing import announcement, installed_runtimes, serves_gpu
+from services.agent.host.announcing import announcement, gpus_served, installed_runtimes
 from services.agent.link.allowances import Allowances, InlineLimits
 from services.agent.machine.hardware import package_version
 from services.agent.predictors import devices
@@ -56,20 +56,42 @@ def test_a_gpu_needs_a_build_for_it() -> None:
 @pytest.mark.parametrize(
     ("distribution", "version", "expected"),
     [
-        ("torch", "2.9.0", True),
-        ("torch", "2.9.0+cu128", True),
-        ("torch", "2.9.0+cpu", False),
-        ("onnxruntime-gpu", "1.23.0", True),
-        ("onnxruntime", "1.23.0", False),
-        ("openvino", "2025.3.0", False),
+        ("torch", "2.9.0", {"nvidia": "gpu", "apple": "mps"}),
+        ("torch", "2.9.0+cu128", {"nvidia": "gpu", "apple": "mps"}),
+        ("torch", "2.9.0+cpu", {}),
+        ("torch", "2.9.0+rocm6.4", {"amd": "rocm"}),
+        ("torch", "2.9.0+xpu", {"intel": "xpu"}),
+        ("onnxruntime-gpu", "1.23.0", {"nvidia": "gpu"}),
+        ("onnxruntime", "1.23.0", {}),
+        ("openvino", "2025.3.0", {}),
     ],
 )
-def test_a_build_says_by_name_or_version_whether_it_serves_a_gpu(
-    distribution: str,
-    version: str,
-    expected: bool,
+def test_a_build_says_by_name_or_version_whose_gpus_it_serves(
+    distribution: str, version: str, expected: dict[str, str]
 ) -> None:
-    assert serves_gpu(distribution, version) is expected
+    assert gpus_served(distribution, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "maker", "devices"),
+    [
+        ("2.9.0+rocm6.4", "amd", ("cpu", "rocm")),
+        ("2.9.0+rocm6.4", "nvidia", ("cpu",)),
+        ("2.9.0+xpu", "intel", ("cpu", "xpu")),
+        ("2.9.0", "apple", ("cpu", "mps")),
+        ("2.9.0", "amd", ("cpu",)),
+        ("2.9.0", "", ("cpu", "gpu")),
+    ],
+)
+def test_a_build_is_offered_on_the_gpus_of_its_maker(
+    version: str, maker: str, devices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "services.agent.host.announcing.package_version",
+        lambda name: version if name == "torch" else "",
+    )
+    (runtime,) = installed_runtimes(("pytorch",), (Accelerator(name="own", vendor=maker),))
+    assert runtime.devices == devices
 
 
 @pytest.mark.parametrize("plugins", [(), ("jax-cuda12-plugin",), ("jax-cuda13-plugin",)])
@@ -80,7 +102,7 @@ def test_jax_serves_a_gpu_with_a_plugin(
         "services.agent.host.announcing.package_version",
         lambda name: "0.7.0" if name in plugins else "",
     )
-    assert serves_gpu("jax", "0.7.0") is bool(plugins)
+    assert bool(gpus_served("jax", "0.7.0")) is bool(plugins)
 
 
 def test_pytorch_without_cuda_serves_no_gpu() -> None:

@@ -24,6 +24,12 @@ def test_a_path_that_never_ran_on_a_gpu_is_doubted_there_alone(framework: str) -
     assert unverified_caveat(framework, "cpu") == ""
 
 
+@pytest.mark.parametrize(("device", "maker"), [("rocm", "AMD"), ("xpu", "Intel"), ("mps", "Apple")])
+def test_pytorch_on_other_makers_gpus_is_doubted(device: str, maker: str) -> None:
+    caveat = unverified_caveat("pytorch", device)
+    assert caveat.startswith(f"unverified: PyTorch for {maker}'s GPUs was never run")
+
+
 @pytest.mark.parametrize("framework", ["pytorch", "jax"])
 def test_what_ran_on_a_gpu_is_not_doubted(framework: str) -> None:
     assert unverified_caveat(framework, "gpu") == ""

@@ -3,9 +3,10 @@
 import pytest
 
 from schemas.agent import Accelerator, Runtime
+from schemas.manifest import FrameworkNeed
 from services.agent.host.announcing import installed_runtimes
 from services.scheduler.placement.matching import match
-from tests.services.scheduler.samples import a_catalog, a_machine, a_request, an_agent
+from tests.services.scheduler.samples import a_catalog, a_machine, a_model, a_request, an_agent
 
 PACKAGES = {"onnxruntime-gpu": "1.23.0"}
 
@@ -59,3 +60,32 @@ def test_a_board_of_another_kind_is_no_gpu(announced: Runtime) -> None:
     board = Accelerator(name="board", kind="fpga")
     (runtime,) = installed_runtimes(("onnxruntime",), (board,))
     assert runtime.devices == ("cpu",)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "build", "wanted"),
+    [
+        ("amd", "2.9.0+rocm6.4", ("rocm", "gpu")),
+        ("intel", "2.9.0+xpu", ("xpu", "gpu")),
+        ("apple", "2.9.0", ("mps", "gpu")),
+        ("nvidia", "2.9.0+cu128", ("cuda", "gpu")),
+    ],
+)
+def test_pytorch_is_requested_by_the_names_of_makers(
+    vendor: str, build: str, wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "services.agent.host.announcing.package_version",
+        lambda name: build if name == "torch" else "",
+    )
+    machine = a_machine(accelerators=(Accelerator(name="G1", vendor=vendor),))
+    runtimes = tuple(installed_runtimes(("pytorch",), machine.accelerators))
+    catalog = a_catalog(
+        an_agent(hardware=machine, runtimes=runtimes),
+        models=(a_model(framework=FrameworkNeed(name="pytorch")),),
+    )
+    devices = ("cuda", "rocm", "xpu", "mps", "gpu")
+    fitting = [
+        own for own in devices if match(a_request(system={"device": own}), catalog, {}).agents
+    ]
+    assert sorted(fitting) == sorted(wanted)

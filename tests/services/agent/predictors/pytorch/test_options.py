@@ -22,3 +22,23 @@ def test_inputs_may_be_on_a_gpu_before_a_call_and_not_on_a_cpu() -> None:
     for device, given in (("cpu", "device"), ("gpu", "disk")):
         with pytest.raises(BadOption, match="inputs"):
             options_of({"inputs": given}, device, has_gpu=True)
+
+
+@pytest.mark.parametrize(
+    ("device", "place"),
+    [("gpu", "cuda"), ("rocm", "cuda"), ("cuda:1", "cuda:1"), ("xpu", "xpu"), ("mps", "mps")],
+)
+def test_a_device_has_the_name_that_pytorch_gives_it(device: str, place: str) -> None:
+    assert options_of({}, device, has_gpu=True).device == place
+
+
+@pytest.mark.parametrize("device", ["gpu", "rocm", "xpu", "mps"])
+def test_a_gpu_that_pytorch_does_not_see_is_refused(device: str) -> None:
+    with pytest.raises(BadOption, match="this PyTorch sees no GPU"):
+        options_of({}, device, has_gpu=False)
+
+
+@pytest.mark.parametrize("device", ["xpu", "mps"])
+def test_what_only_cuda_has_is_refused_elsewhere(device: str) -> None:
+    with pytest.raises(BadOption, match="graphs"):
+        options_of({"graphs": True}, device, has_gpu=True)
