@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.batch import Batch
 from schemas.evaluation import EvaluationFailed, RunInterrupted
 from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches
@@ -30,6 +31,8 @@ ROWS = (
 EMPTY = "TRUNCATE run, batch, span, span_name, query, output, stored_up_to"
 MARKS = "SELECT durable FROM stored_up_to WHERE sequence > 0 ORDER BY durable"
 NAMES = ("queries", "recorder", "spans")
+GIVEN_UP = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+ENDED = EvaluationFailed(evaluation="e1", cause="no more")
 
 
 class Restored(World):
@@ -49,6 +52,21 @@ class Restored(World):
         """Publish the story of a run, and wait until the database has its row."""
         await self.say(*ALL_OF_A_RUN)
         await self.until("SELECT state FROM run", [("recorded",)])
+
+    async def give_up_a_run(self, *batches: Batch) -> None:
+        """Publish `batches` of a run whose agent is lost, and wait until its row says so."""
+        await self.say(*batches, GIVEN_UP)
+        await self.until("SELECT recorded_at IS NOT NULL FROM run", [(True,)])
+
+    def forget_marks(self) -> None:
+        """Let the database not know up to which messages it has rows."""
+        self.ask("DELETE FROM stored_up_to RETURNING 1")
+
+    async def restore_without_traces(self) -> None:
+        """Restore a backup from before all rows when the run's traces have left the streams."""
+        async with connect(self.server, "collector") as bus:
+            await bus.purge(attempt_batches("trace", "e1", "r0"))
+        self.restore_empty()
 
     def restore_empty(self) -> None:
         """Put a backup from before all rows in the place of the database."""
@@ -96,7 +114,7 @@ async def test_a_database_that_only_started_anew_gets_nothing_twice(
     async with collecting(world.server, Settings(world.address)):
         await world.record_a_run()
         await _all_marked(world)
-        world.ask("DELETE FROM stored_up_to RETURNING 1")
+        world.forget_marks()
         world.starts += 1
         await _all_marked(world)
         assert world.ask(ROWS) == [(4, 3, 1)]
@@ -106,9 +124,7 @@ async def test_a_database_that_only_started_anew_gets_nothing_twice(
 async def test_a_run_whose_batches_left_the_streams_stays_lost(world: Restored) -> None:
     async with collecting(world.server, Settings(world.address)):
         await world.record_a_run()
-        async with connect(world.server, "collector") as bus:
-            await bus.purge(attempt_batches("trace", "e1", "r0"))
-        world.restore_empty()
+        await world.restore_without_traces()
         await world.until("SELECT (SELECT count(*) FROM query)", [(3,)])
         await world.until(ROWS, [(0, 3, 0)])
 
@@ -117,12 +133,10 @@ async def test_a_run_whose_batches_left_the_streams_stays_lost(world: Restored) 
 async def test_an_interrupted_attempt_comes_back_whether_or_not_its_evaluation_goes_on(
     world: Restored, *, has_ended: bool
 ) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
-        await world.say(some_queries(), gone)
-        await world.until("SELECT recorded_at IS NOT NULL FROM run", [(True,)])
+        await world.give_up_a_run(some_queries())
         if has_ended:
-            await world.say(EvaluationFailed(evaluation="e1", cause="no more"))
+            await world.say(ENDED)
         world.restore_empty()
         await world.until(ROWS, [(0, 3, 1)])
 
@@ -130,15 +144,11 @@ async def test_an_interrupted_attempt_comes_back_whether_or_not_its_evaluation_g
 async def test_an_interrupted_attempt_of_an_ended_evaluation_stays_lost_without_its_batches(
     world: Restored,
 ) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
-        await world.say(a_trace(), some_queries(), gone)
-        await world.until("SELECT recorded_at IS NOT NULL FROM run", [(True,)])
-        await world.say(EvaluationFailed(evaluation="e1", cause="no more"))
+        await world.give_up_a_run(a_trace(), some_queries())
+        await world.say(ENDED)
         await _all_marked(world)
-        async with connect(world.server, "collector") as bus:
-            await bus.purge(attempt_batches("trace", "e1", "r0"))
-        world.restore_empty()
+        await world.restore_without_traces()
         await world.until(ROWS, [(0, 3, 0)])
         await _all_marked(world)
         assert world.ask(ROWS) == [(0, 3, 0)]
@@ -179,7 +189,7 @@ async def _all_marked(world: Restored) -> None:
         for _ in range(1000):
             backlogs = [await bus.backlog(name) for name in NAMES]
             sequences = [(name, await bus.acknowledged(name)) for name in NAMES]
-            is_settled = not any(each.waiting + each.unsettled for each in backlogs)
+            is_settled = not any(backlog.waiting + backlog.unsettled for backlog in backlogs)
             if is_settled and world.ask(marks) == sequences:
                 return
             await asyncio.sleep(0.02)
@@ -225,10 +235,9 @@ async def test_a_run_with_a_late_batch_comes_back(world: Restored) -> None:
 
 
 async def test_a_run_that_completed_and_was_given_up_is_marked_so_again(world: Restored) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     marked = "SELECT outcome, interrupted FROM run"
     async with collecting(world.server, Settings(world.address)):
-        await world.say(*ALL_OF_A_RUN, gone)
+        await world.say(*ALL_OF_A_RUN, GIVEN_UP)
         await world.until(marked, [("completed", "agent lost")])
         world.restore_empty()
         await world.until(marked, [("completed", "agent lost")])
@@ -241,7 +250,7 @@ async def test_a_run_that_a_backup_has_as_given_up_gets_what_its_agent_said(
     async with collecting(world.server, Settings(world.address)):
         await world.record_a_run()
         await _all_marked(world)
-        world.ask("DELETE FROM stored_up_to RETURNING 1")
+        world.forget_marks()
         world.ask("UPDATE run SET state = 'interrupted', outcome = 'interrupted' RETURNING 1")
         world.starts += 1
         await world.until("SELECT outcome, state FROM run", [("completed", "recorded")])
