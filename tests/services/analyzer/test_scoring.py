@@ -27,6 +27,16 @@ def _told(answers: list[Prediction], scoring_context: ScoringContext = AIM) -> d
     return {each.outcome.name: each for each in judge(answers, scoring_context)}
 
 
+def _outcome(name: str, *answers: Prediction, context: ScoringContext = AIM) -> Outcome:
+    """Return the metric `name` of `answers`."""
+    return _told([*answers], context)[name].outcome
+
+
+def _stepped(*steps: Any) -> ScoringContext:
+    """Return the context of a model whose pictures go through `steps`."""
+    return ScoringContext(geometry_steps=_steps(*steps))
+
+
 def _box(corners: list[float], label: str = "cat", score: float = 0.9) -> dict[str, Any]:
     sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True))
     return {"type": "boundingbox", "index": 7, "label": label, "probability": score, **sides}
@@ -66,18 +76,16 @@ def test_boxes_as_shares_of_a_picture_become_its_pixels() -> None:
 
 
 def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
-    scoring_context = ScoringContext(geometry_steps=_steps({"resize": {"dimensions": [300, 400]}}))
-    told = _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)], scoring_context)
-    assert told["mAP"].outcome.value == pytest.approx(1.0)
-    assert _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)])[
-        "mAP"
-    ].outcome.value == pytest.approx(0.0)
+    answer = _answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)
+    resized = _stepped({"resize": {"dimensions": [300, 400]}})
+    assert _outcome("mAP", answer, context=resized).value == pytest.approx(1.0)
+    assert _outcome("mAP", answer).value == pytest.approx(0.0)
 
 
 def _boxed(corners: list[float], *steps: Any, size: Any = (100, 200)) -> Outcome:
     objects = _objects([10.0, 20.0, 40.0, 40.0], size=size)
     answer = _answer([_box(corners)], objects=objects, **CAT)
-    return _told([answer], ScoringContext(geometry_steps=_steps(*steps)))["mAP"].outcome
+    return _outcome("mAP", answer, context=_stepped(*steps))
 
 
 FIT = {"resize": {"dimensions": [100, 100], "keep_aspect_ratio": True, "fit": "inside"}}
@@ -117,9 +125,8 @@ def test_boxes_that_cannot_be_placed_say_why(
     scoring_context: ScoringContext, size: Any, why: str
 ) -> None:
     good = _objects([10.0, 20.0, 40.0, 40.0], size=size)
-    outcome = _told([_answer([_box([1, 2, 3, 4])], 5, objects=good, **CAT)], scoring_context)[
-        "mAP"
-    ].outcome
+    answer = _answer([_box([1, 2, 3, 4])], 5, objects=good, **CAT)
+    outcome = _outcome("mAP", answer, context=scoring_context)
     assert (outcome.value, outcome.excluded) == (None, 1)
     assert "1 sample could not be judged, first: sample 5: " in outcome.caveats[0]
     assert why in outcome.caveats[0]
@@ -155,31 +162,23 @@ UPPER = {"size": [2, 2], "counts": [0, 1, 1, 1, 1]}
 def test_polygons_are_drawn_and_judged_as_masks(outline: Any) -> None:
     whole, half = _true(outline), len(outline) == 2
     found = [0, 1, 3] if half else [0, 1, 1, 1, 1]
-    told = _told([_answer([_mask(found)], objects=whole)])
-    assert told["mAP"].outcome.value == pytest.approx(1.0)
-    other = _told([_answer([_mask([3, 1])], objects=whole)])
-    assert other["mAP"].outcome.value == 0.0
+    for mask, value in ((found, 1.0), ([3, 1], 0.0)):
+        answer = _answer([_mask(mask)], objects=whole)
+        assert _outcome("mAP", answer).value == pytest.approx(value)
 
 
 @pytest.mark.parametrize(("counts", "value"), [(UPPER["counts"], 1.0), ([4], 0.0)])
 def test_boxes_and_masks_of_one_answer_are_each_judged(counts: Any, value: float) -> None:
-    told = _told(
-        [_answer([_box([0, 0, 2, 1]) | {"index": 1}, _mask(counts)], objects=_true(UPPER))]
-    )
+    box = _box([0, 0, 2, 1]) | {"index": 1}
+    told = _told([_answer([box, _mask(counts)], objects=_true(UPPER))])
     assert told["mAP"].outcome.value == pytest.approx(1.0)
     assert told["mask mAP"].outcome.value == pytest.approx(value)
     assert {"mAP", "mask mAP50", "mask AR100"} <= set(told)
 
 
 def test_masks_beside_boxes_are_not_judged_where_none_are_true() -> None:
-    told = _told(
-        [
-            _answer(
-                [_box([0, 0, 2, 1]) | {"index": 1}, _mask([4])],
-                objects={**_true(UPPER), "segmentations": []},
-            )
-        ]
-    )
+    box = _box([0, 0, 2, 1]) | {"index": 1}
+    told = _told([_answer([box, _mask([4])], objects={**_true(UPPER), "segmentations": []})])
     assert not any(name.startswith("mask") for name in told)
     assert told["mAP"].outcome.value == pytest.approx(1.0)
 
@@ -199,12 +198,10 @@ def _fourfold() -> dict[str, Any]:
 
 def test_masks_of_a_resized_picture_become_its_own_pixels() -> None:
     answer = _answer([_mask(UPPER["counts"])], objects=_fourfold())
-    told = _told(
-        [answer], ScoringContext(geometry_steps=_steps({"resize": {"dimensions": [2, 2]}}))
-    )
-    assert told["mAP"].outcome.value == pytest.approx(1.0)
+    resized = _stepped({"resize": {"dimensions": [2, 2]}})
+    assert _outcome("mAP", answer, context=resized).value == pytest.approx(1.0)
     for unknown in (ScoringContext(geometry_steps=None), ScoringContext(is_coded=True)):
-        assert _told([answer], unknown)["mAP"].outcome.value is None
+        assert _outcome("mAP", answer, context=unknown).value is None
 
 
 def test_masks_know_nothing_of_what_was_cut_off() -> None:
@@ -213,18 +210,16 @@ def test_masks_know_nothing_of_what_was_cut_off() -> None:
     corner["boxes"], corner["areas"] = [[0.0, 0.0, 2.0, 2.0]], [4.0]
     crop = {"crop": {"dimensions": [2, 2], "method": "top_left"}}
     answer = _answer([{**_mask([]), "mask": mask}], objects=corner)
-    told = _told([answer], ScoringContext(geometry_steps=_steps(crop)))["mAP"].outcome
-    assert told.value == pytest.approx(1.0)
+    assert _outcome("mAP", answer, context=_stepped(crop)).value == pytest.approx(1.0)
 
 
 def test_masks_of_a_padded_picture_lose_its_border() -> None:
     # The picture's upper half is the second of the input's four rows: columns of 0100.
     mask = {"size": [4, 4], "counts": [1, 1, 3, 1, 3, 1, 3, 1, 2]}
-    feature = {**_mask([]), "mask": mask}
     wide = _true({"size": [2, 4], "counts": [0, *[1] * 8]}, size=(2, 4))
-    scoring_context = ScoringContext(geometry_steps=_steps({"pad": {"dimensions": [4, 4]}}))
-    told = _told([_answer([feature], objects=wide)], scoring_context)["mAP"].outcome
-    assert told.value == pytest.approx(1.0)
+    answer = _answer([{**_mask([]), "mask": mask}], objects=wide)
+    padded = _stepped({"pad": {"dimensions": [4, 4]}})
+    assert _outcome("mAP", answer, context=padded).value == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +262,7 @@ def test_maps_that_were_stretched_are_said() -> None:
         _answer(feature, 0, {"pixels": counts}),
         _answer(feature, 1, {"pixels": {**counts, "resized": [2, 2]}}),
     ]
-    told, plain = _told(both)["mIoU"].outcome, _told(both[:1])["mIoU"].outcome
+    told, plain = _outcome("mIoU", *both), _outcome("mIoU", *both[:1])
     assert told.method.endswith("maps stretched to the label's size")
     assert "stretched" not in plain.method
     assert any(each.startswith("1 map resized to the size of the label") for each in told.caveats)
@@ -276,7 +271,7 @@ def test_maps_that_were_stretched_are_said() -> None:
 def test_what_was_cut_off_a_picture_is_said() -> None:
     feature = [{"type": "semanticsegment"}]
     pixels = {"counts": [[0, 0, 3]], "ignored": 0, "unseen": 1}
-    told = _told([_answer(feature, 0, {"pixels": pixels})])["mIoU"].outcome
+    told = _outcome("mIoU", _answer(feature, 0, {"pixels": pixels}))
     assert told.value == 1.0
     assert any("a part of 1 picture: 25.0% of all" in each for each in told.caveats)
 
@@ -354,7 +349,7 @@ def test_a_map_of_classes_that_cannot_be_is_left_out_alone(counts: Any) -> None:
     told = _told([odd, good])["mIoU"]
     assert (told.outcome.value, told.judged) == (1.0, 1)
     assert "a class of a map" in told.outcome.caveats[-1]
-    assert _told([odd])["mIoU"].outcome.value is None
+    assert _outcome("mIoU", odd).value is None
 
 
 def test_an_odd_box_is_one_picture_not_judged() -> None:

@@ -23,6 +23,18 @@ def _sampled(name: str, *values: tuple[str, float], **more: Any) -> Source:
     return source(name, batch(1, MS, device="gpu"), deep | more)
 
 
+def _pair(before: Any, after: Any) -> list[Source]:
+    """Return two evaluations of one run each, which have the conditions `before` and `after`."""
+    conditions = {"1.0": before, "2.0": after}
+    return [source(name, batch(1, MS, conditions=own)) for name, own in conditions.items()]
+
+
+def _unlike(*sources: Source) -> str:
+    """Return the condition by which the only pair of runs is unlike; '' for none."""
+    (row,) = rows(COMPARISON, *sources)
+    return str(row["unlike"])
+
+
 @pytest.mark.parametrize(
     ("before", "after", "named"),
     [
@@ -33,8 +45,7 @@ def _sampled(name: str, *values: tuple[str, float], **more: Any) -> Source:
     ],
 )
 def test_another_machine_refuses(before: Any, after: Any, named: str) -> None:
-    (row,) = rows(COMPARISON, _on("1.0", **before), _on("2.0", **after))
-    assert row["unlike"] == named
+    assert _unlike(_on("1.0", **before), _on("2.0", **after)) == named
 
 
 @pytest.mark.parametrize(
@@ -48,12 +59,7 @@ def test_another_machine_refuses(before: Any, after: Any, named: str) -> None:
     ],
 )
 def test_another_processor_or_gpu_refuses(before: Any, after: Any, named: str) -> None:
-    old, new = (
-        source(name, batch(1, MS, conditions=told))
-        for name, told in zip(("1.0", "2.0"), (before, after), strict=True)
-    )
-    (row,) = rows(COMPARISON, old, new)
-    assert row["unlike"] == named
+    assert _unlike(*_pair(before, after)) == named
 
 
 def test_another_clock_of_the_processor_is_told_and_refuses_nothing() -> None:
@@ -84,7 +90,7 @@ def test_another_clock_of_the_gpu_refuses_all_runs_of_its_load(
 def test_a_replays_clock_is_no_condition_of_timed_runs() -> None:
     clocks = [("nvml.clock_sm", value) for value in (1980.0, 1500.0)]
     sides = [_sampled(str(n), clock, variant="counters") for n, clock in enumerate(clocks)]
-    assert [row["unlike"] for row in rows(COMPARISON, *sides)] == [""]
+    assert _unlike(*sides) == ""
 
 
 @pytest.mark.parametrize(
@@ -97,20 +103,14 @@ def test_a_replays_clock_is_no_condition_of_timed_runs() -> None:
     ],
 )
 def test_samples_prepared_at_another_time_refuse(before: str, after: str, named: str) -> None:
-    old, new = (
-        source(name, batch(1, MS, conditions={"samples": mode, "mlscope_version": "0.1.0"}))
-        for name, mode in (("1.0", before), ("2.0", after))
-    )
-    (row,) = rows(COMPARISON, old, new)
-    assert row["unlike"] == named
+    sides = ({"samples": mode, "mlscope_version": "0.1.0"} for mode in (before, after))
+    assert _unlike(*_pair(*sides)) == named
 
 
 @pytest.mark.parametrize("mode", ["ahead", "streamed"])
 def test_an_imported_recording_is_compared_with_a_caveat(mode: str) -> None:
-    old = source("1.0", batch(1, MS))
-    new = source("2.0", batch(1, MS, conditions={"samples": mode, "mlscope_version": "0.2.0"}))
-    (row,) = rows(COMPARISON, old, new)
-    assert row["unlike"] == ""
+    old, new = _pair({}, {"samples": mode, "mlscope_version": "0.2.0"})
+    assert _unlike(old, new) == ""
     note = f"b1, b1: one has samples {mode}; when the other's were prepared is unknown"
     assert note in table_of(COMPARISON, [old, new]).caveats
     assert not any("unknown" in caveat for caveat in table_of(COMPARISON, [old, old]).caveats)
@@ -121,7 +121,7 @@ def test_a_cold_start_of_an_old_release_is_like_one_of_this_release() -> None:
         source(name, batch(1, MS, scenario="cold", conditions={"mlscope_version": name}))
         for name in ("0.1.0", "0.2.0")
     )
-    assert [row["unlike"] for row in rows(COMPARISON, old, new)] == [""]
+    assert _unlike(old, new) == ""
     assert not any("unknown" in caveat for caveat in table_of(COMPARISON, [old, new]).caveats)
 
 
@@ -136,12 +136,7 @@ def test_a_cold_start_of_an_old_release_is_like_one_of_this_release() -> None:
     ],
 )
 def test_calls_that_overlap_or_copy_otherwise_refuse(before: Any, after: Any, named: str) -> None:
-    old, new = (
-        source(name, batch(1, MS, conditions=conditions))
-        for name, conditions in (("1.0", before), ("2.0", after))
-    )
-    (row,) = rows(COMPARISON, old, new)
-    assert row["unlike"] == named
+    assert _unlike(*_pair(before, after)) == named
 
 
 def test_a_request_may_name_what_another_one_has_by_default() -> None:
@@ -149,8 +144,7 @@ def test_a_request_may_name_what_another_one_has_by_default() -> None:
         source(name, batch(1, MS, conditions={"samples": "ahead"}, parameters=parameters))
         for name, parameters in (("1.0", {}), ("2.0", {"samples": "ahead"}))
     )
-    (row,) = rows(COMPARISON, old, new)
-    assert row["unlike"] == ""
+    assert _unlike(old, new) == ""
 
 
 @pytest.mark.parametrize(("khz", "is_told"), [(1_099_000, False), (1_101_000, True), (0, False)])

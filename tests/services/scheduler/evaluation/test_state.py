@@ -54,11 +54,16 @@ def started(now_ns: int = 0) -> Story:
     return story
 
 
+def say(story: Story, *facts: Fact) -> None:
+    """Add facts to a story."""
+    for fact in facts:
+        story.say(fact)
+
+
 def after(*facts: Fact) -> Run:
     """Return the run after facts that follow its start."""
     story = started()
-    for fact in facts:
-        story.say(fact)
+    say(story, *facts)
     return story.state.runs[RUN]
 
 
@@ -175,8 +180,7 @@ def test_nothing_is_started_once_all_is_measured() -> None:
 
 def test_facts_before_the_request_change_nothing() -> None:
     story = Story(random.Random(1))
-    for fact in (EvaluationCancelled(evaluation=E), READY, LOST):
-        story.say(fact)
+    say(story, EvaluationCancelled(evaluation=E), READY, LOST)
     assert story.state == EvaluationState()
 
 
@@ -184,8 +188,8 @@ def test_a_second_request_and_a_second_plan_change_nothing() -> None:
     story = started()
     [planned] = [r.fact for r in story.log if isinstance(r.fact, EvaluationPlanned)]
     before = (story.state.request, story.state.plan, story.state.runs)
-    story.say(EvaluationRequested(evaluation=E, request=a_request(warmup=9), requested_ns=9))
-    story.say(planned)
+    other = EvaluationRequested(evaluation=E, request=a_request(warmup=9), requested_ns=9)
+    say(story, other, planned)
     assert (story.state.request, story.state.plan, story.state.runs) == before
 
 
@@ -206,8 +210,7 @@ def test_refusals_are_those_told_last() -> None:
 def test_a_story_goes_on_from_where_it_was_folded() -> None:
     story = started()
     begun = fold(story.log)
-    story.say(READY)
-    story.say(COMPLETED)
+    say(story, READY, COMPLETED)
     assert fold(story.log[-2:], begun) == fold(story.log) == story.state
     assert fold(story.log, begun) == story.state, "facts that were folded change nothing"
     assert fold(story.log[:1], story.state) is story.state
@@ -217,15 +220,13 @@ def test_of_an_ended_evaluation_nobody_is_ready_and_nothing_is_issued() -> None:
     story = started()
     story.cancel()
     before = story.state
-    for fact in (READY, ISSUED, AnalysisFailed(evaluation=E, cause="x")):
-        story.say(fact)
+    say(story, READY, ISSUED, AnalysisFailed(evaluation=E, cause="x"))
     assert story.state is before
 
 
 def test_a_later_plan_leaves_the_runs_that_are_known() -> None:
     story = started(now_ns=5)
-    for fact in (READY, ISSUED, LOST, AGAIN):
-        story.say(fact)
+    say(story, READY, ISSUED, LOST, AGAIN)
     run, plan = story.state.runs[RUN], story.state.plan
     assert plan is not None
     (session,) = plan.sessions
@@ -241,8 +242,8 @@ def test_a_later_plan_leaves_the_runs_that_are_known() -> None:
 
 def test_what_the_analyzer_reported_is_kept_for_the_decision() -> None:
     story = started()
-    story.say(EvaluationMeasured(evaluation=E, runs=()))
-    story.say(AnalysisFailed(evaluation=E, cause="no rows"))
+    failed = AnalysisFailed(evaluation=E, cause="no rows")
+    say(story, EvaluationMeasured(evaluation=E, runs=()), failed)
     assert (story.state.state, story.state.analysis_failed) == ("measured", "no rows")
     story.say(AnalysisCompleted(evaluation=E, tables=("latency",)))
     assert story.state.analyzed == ("latency",)
