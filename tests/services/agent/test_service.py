@@ -123,6 +123,12 @@ class Scheduler:
         entry = await self.bus.get("leases", "agent-a1")
         return None if entry is None or not entry.value else decode_body(Lease, entry.value)
 
+    async def held_lease(self) -> Lease:
+        """Return the agent's lease, which there must be."""
+        lease = await self.lease()
+        assert lease is not None
+        return lease
+
     async def busy_with(self, count: int) -> set[str]:
         """Wait until the lease names so many runs; return them."""
         async with asyncio.timeout(60):
@@ -181,8 +187,7 @@ async def test_an_agent_says_what_it_is_and_holds_a_lease(scheduler: Scheduler) 
     said = fact.announcement
     assert (said.agent, said.image, said.labels) == ("a1", "mlscope:1", {"rack": "7"})
     assert [runtime.framework for runtime in said.runtimes] == ["onnxruntime"]
-    lease = await scheduler.lease()
-    assert lease is not None
+    lease = await scheduler.held_lease()
     assert (lease.holder, lease.incarnation) == ("a1", said.incarnation)
 
 
@@ -244,8 +249,7 @@ async def test_the_lease_names_what_keeps_it_busy(scheduler: Scheduler) -> None:
     order = an_order(a_sleepy_subject(predict_ms=30), (a_run(queries=50),))
     await scheduler.command("start", order)
     await scheduler.facts(QueriesAnswered)
-    lease = await scheduler.lease()
-    assert lease is not None
+    lease = await scheduler.held_lease()
     assert lease.busy == ("e1/r0/1",)
 
 
@@ -544,8 +548,7 @@ async def test_an_agent_that_lost_its_lease_announces_itself_again(scheduler: Sc
     await scheduler.bus.delete("leases", "agent-a1")
     first, again = await scheduler.facts(AgentAnnounced, 2)
     assert first.announcement == again.announcement
-    lease = await scheduler.lease()
-    assert lease is not None
+    lease = await scheduler.held_lease()
     assert lease.incarnation == first.announcement.incarnation
 
 

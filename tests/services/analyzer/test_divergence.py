@@ -52,6 +52,11 @@ def _measured(first: Side, second: Side) -> dict[str, Any]:
     return {name: row["value"] for name, row in _rows(compared(first, second)[0]).items()}
 
 
+def _with_itself(*answers: Any) -> dict[str, Any]:
+    """Return the measures of two sides with the same answers."""
+    return _measured(_side("a", *answers), _side("b", *answers))
+
+
 def _raw_feature(
     values: Sequence[float], shape: Sequence[int] | None = None
 ) -> list[dict[str, Any]]:
@@ -151,11 +156,10 @@ def _box(label: str, *corners: float) -> dict[str, Any]:
 
 def test_boxes_texts_and_maps_have_measures_of_their_own() -> None:
     box = {0: [_box("cat", 0, 0, 9, 9)], 1: []}
-    assert _measured(_side("a", box), _side("b", box))["matched shapes"] == 1.0
-    text = {0: [{"type": "text", "text": "hello"}]}
-    assert _measured(_side("a", text), _side("b", text))["equal texts"] == 1.0
-    maps = {0: [{"type": "semanticsegment", "size": [1, 2], "runs": [[0, 1], [3, 1]]}]}
-    assert _measured(_side("a", maps), _side("b", maps))["mIoU"] == 1.0
+    assert _with_itself(box)["matched shapes"] == 1.0
+    assert _with_itself({0: [{"type": "text", "text": "hello"}]})["equal texts"] == 1.0
+    segments = {"type": "semanticsegment", "size": [1, 2], "runs": [[0, 1], [3, 1]]}
+    assert _with_itself({0: [segments]})["mIoU"] == 1.0
 
 
 def test_a_mask_is_compared_by_the_box_around_it() -> None:
@@ -164,8 +168,7 @@ def test_a_mask_is_compared_by_the_box_around_it() -> None:
     assert box_of({"mask": mask}) == (1.0, 1.0, 2.0, 3.0)
     assert box_of({"mask": {"size": [4, 4], "counts": [16]}}) == (0.0, 0.0, 0.0, 0.0)
     shape = {"type": "instancesegment", "index": 1, "probability": 0.5, "mask": mask}
-    told = _measured(_side("a", {0: [shape]}), _side("b", {0: [shape]}))
-    assert told["overlap of matched"] == 1.0
+    assert _with_itself({0: [shape]})["overlap of matched"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -331,5 +334,5 @@ def test_distributions_are_compared_only_where_every_sample_has_one() -> None:
     rows = _rows(compared(_side("a", LISTS, LOGITS), _side("b", LISTS, odd))[0])
     assert "KL" not in rows
     assert rows["max difference"]["value"] == pytest.approx(9.1)
-    whole = _measured(_side("a", LISTS, LOGITS), _side("b", LISTS, LOGITS))
+    whole = _with_itself(LISTS, LOGITS)
     assert (whole["KL"], whole["max difference before the steps"]) == (0.0, 0.0)

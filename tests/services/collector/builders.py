@@ -4,13 +4,14 @@ from typing import Any
 
 from mlscope.tracing.batches import Attempt, linked_batch, output_batch, query_batch, trace_batch
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.evaluation import EvaluationPlanned, EvaluationRequested, RunStarted
+from schemas.evaluation import EvaluationPlanned, EvaluationRequested, RunInterrupted, RunStarted
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
 from schemas.request import Evaluate
 from schemas.run import ClockOrigin, Conditions, RunCompleted, Tally
 
 REQUESTED_NS = 1_795_226_400_123_456_789
+GIVEN_UP = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
 
 
 def an_attempt(run: str = "r0", attempt: int = 1) -> Attempt:

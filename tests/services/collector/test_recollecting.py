@@ -9,12 +9,13 @@ import pytest
 
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.batch import Batch
-from schemas.evaluation import EvaluationFailed, RunInterrupted
+from schemas.evaluation import EvaluationFailed
 from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches
 from services.collector.recollecting import Recollector
 from services.collector.store import Store, migrate
 from tests.services.collector.builders import (
+    GIVEN_UP,
     a_completion,
     a_plan,
     a_request,
@@ -31,7 +32,6 @@ ROWS = (
 EMPTY = "TRUNCATE run, batch, span, span_name, query, output, stored_up_to"
 MARKS = "SELECT durable FROM stored_up_to WHERE sequence > 0 ORDER BY durable"
 NAMES = ("queries", "recorder", "spans")
-GIVEN_UP = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
 ENDED = EvaluationFailed(evaluation="e1", cause="no more")
 
 

@@ -12,13 +12,14 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import Recorded
 from mlscope.testing.memory_bus import MemoryServer, connect
-from schemas.evaluation import EvaluationMeasured, RunInterrupted
+from schemas.evaluation import EvaluationMeasured
 from schemas.message import Fact, derived_id
 from schemas.run import RunIncomplete, RunRecorded
 from schemas.subjects import attempt_batches, subject_of
 from services.collector.service import serve
 from services.collector.store import migrate
 from tests.services.collector.builders import (
+    GIVEN_UP,
     a_completion,
     a_plan,
     a_request,
@@ -136,10 +137,9 @@ async def test_past_the_deadline_a_run_is_incomplete(world: World) -> None:
 
 
 async def test_an_interrupted_run_whose_agent_is_silent_counts_with_its_rows(world: World) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     counted = "SELECT recorded_at IS NOT NULL, state, settled_batches FROM run"
     async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
-        await world.say(a_trace(), some_queries(status=bytes([0, 1, 0])), gone)
+        await world.say(a_trace(), some_queries(status=bytes([0, 1, 0])), GIVEN_UP)
         await world.until(counted, [(True, "interrupted", 2)])
         (fact,) = await world.said(RunIncomplete)
         assert isinstance(fact, RunIncomplete)
@@ -253,10 +253,9 @@ async def test_messages_leave_once_they_are_rows_while_the_run_goes_on(world: Wo
 
 
 async def test_a_run_given_up_is_purged_when_the_evaluation_ends(world: World) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     settings = Settings(world.address, batch_deadline_s=0.1, purge_after_s=0.1)
     async with collecting(world.server, settings):
-        await world.say(a_trace(), gone)
+        await world.say(a_trace(), GIVEN_UP)
         await world.until("SELECT state FROM run", [("interrupted",)])
         await asyncio.sleep(0.3)
         assert world.ask("SELECT purged_at FROM run") == [(None,)]

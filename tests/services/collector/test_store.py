@@ -10,7 +10,6 @@ import psycopg
 import pytest
 
 from mlscope.database.statements import read_statements
-from schemas.evaluation import RunInterrupted
 from schemas.run import RunFailed, Tally
 from schemas.values.identity import run_key
 from services.collector import store as module
@@ -20,6 +19,7 @@ from services.collector.runs import RunEnded, run_row
 from services.collector.saving import prepared_of
 from services.collector.store import Prepared, Store, migrate
 from tests.services.collector.builders import (
+    GIVEN_UP,
     REQUESTED_NS,
     a_completion,
     a_plan,
@@ -117,8 +117,7 @@ def test_an_end_repeated_does_not_reopen_a_run(store: Store) -> None:
 def test_an_interrupted_attempt_is_kept_and_may_yet_complete(
     store: Store, database_url: str
 ) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
-    store.end_run(_ended(gone))
+    store.end_run(_ended(GIVEN_UP))
     store.end_run(_ended(a_completion(), "c1"))
     assert [(each.cause, each.is_interrupted) for each in store.waiting()] == [("c1", False)]
     query = "SELECT outcome, interrupted, spans FROM run"
@@ -128,8 +127,7 @@ def test_an_interrupted_attempt_is_kept_and_may_yet_complete(
 def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
     store: Store,
 ) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
-    store.end_run(_ended(gone))
+    store.end_run(_ended(GIVEN_UP))
     store.save(_prepared(a_trace(), some_queries(status=bytes([0, 1, 1]))))
     (waiting,) = store.waiting()
     assert (waiting.is_interrupted, waiting.is_complete) == (True, False)
@@ -148,8 +146,7 @@ def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
 def test_what_was_said_of_an_interrupted_attempt_does_not_settle_its_agents_word(
     store: Store,
 ) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
-    store.end_run(_ended(gone))
+    store.end_run(_ended(GIVEN_UP))
     store.end_run(_ended(a_completion(), "c1"))
     store.settle(KEY, "interrupted", 0)
     assert [each.cause for each in store.waiting()] == ["c1"]
@@ -175,11 +172,10 @@ def test_messages_are_dropped_once(store: Store) -> None:
 
 
 def test_an_attempt_given_up_may_not_be_the_last(store: Store) -> None:
-    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     store.end_run(_ended(a_completion()))
     store.settle(KEY, "recorded", 0)
     assert [each.is_only_attempt for each in store.purgeable()] == [True]
-    store.end_run(_ended(gone, "c1"))
+    store.end_run(_ended(GIVEN_UP, "c1"))
     assert [each.is_only_attempt for each in store.purgeable()] == [False]
 
 

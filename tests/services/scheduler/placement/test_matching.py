@@ -317,6 +317,8 @@ ON_TWO = a_model(
     name="both",
     frameworks=({"name": "pytorch", "version": ">=2.0", "options": {"compile": "default"}},),
 )
+TORCH = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
+BOTH = a_catalog(TORCH, an_agent("o"), models=(ON_TWO,))
 
 
 def test_samples_without_a_shape_are_made_for_the_model() -> None:
@@ -325,27 +327,22 @@ def test_samples_without_a_shape_are_made_for_the_model() -> None:
 
 
 def test_a_model_of_several_frameworks_runs_on_the_first_that_somebody_has() -> None:
-    torch = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
-    found = match(a_request(model="both"), a_catalog(torch, models=(ON_TWO,)), {})
+    found = match(a_request(model="both"), a_catalog(TORCH, models=(ON_TWO,)), {})
     assert (found.model.framework.name, found.agents[0].framework) == ("pytorch", "pytorch")
     assert (found.model.frameworks, found.model.options) == ((), {"compile": "default"})
-    both = a_catalog(torch, an_agent("o"), models=(ON_TWO,))
-    assert match(a_request(model="both"), both, {}).agents[0].agent == "o"
+    assert match(a_request(model="both"), BOTH, {}).agents[0].agent == "o"
 
 
 def test_the_digest_is_of_the_manifest_whatever_the_variant() -> None:
-    torch = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
     first = match(a_request(model="both"), a_catalog(an_agent("o"), models=(ON_TWO,)), {})
-    second = match(a_request(model="both"), a_catalog(torch, models=(ON_TWO,)), {})
+    second = match(a_request(model="both"), a_catalog(TORCH, models=(ON_TWO,)), {})
     assert first.digest == second.digest == digest_of(ON_TWO)
 
 
 def test_a_framework_the_request_names_is_the_one() -> None:
-    torch = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
-    known = a_catalog(torch, an_agent("o"), models=(ON_TWO,))
     asked = a_request(model="both", framework={"name": "PyTorch"})
-    assert match(asked, known, {}).agents[0].agent == "t"
-    told = refusal(known, model="both", framework={"name": "jax"})
+    assert match(asked, BOTH, {}).agents[0].agent == "t"
+    told = refusal(BOTH, model="both", framework={"name": "jax"})
     assert (told.field, told.allowed) == ("framework.name", "onnxruntime, pytorch, as both needs")
 
 
