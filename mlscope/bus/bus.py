@@ -108,9 +108,12 @@ class Bus(Protocol):
         """Send a message that is not stored."""
         ...
 
-    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
+    async def ask(
+        self, subject: str, body: bytes, *, timeout_s: float = 5.0, traceparent: str = ""
+    ) -> bytes:
         """Send the command `body` to `subject` and return the answer.
 
+        `traceparent`, the W3C trace context of what causes it, goes along as a header.
         Raises NoAnswer after `timeout_s`, Unreachable without a connection.
         """
         ...

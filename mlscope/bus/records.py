@@ -41,11 +41,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedCommand:
-    """A command as received: its subject, its body, and whether the sender expects an answer."""
+    """A command as received: its subject, its body, and whether the sender expects an answer.
+
+    `traceparent` is the W3C trace context that its sender gave, unchecked.
+    """
 
     subject: str
     body: bytes
     wants_answer: bool
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

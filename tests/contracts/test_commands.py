@@ -30,6 +30,15 @@ async def test_a_command_is_answered(bus: Bus) -> None:
     assert await bus.ask(SUBJECT, b"{}") == SUBJECT.encode() + b" {}"
 
 
+async def test_a_command_carries_the_context_of_its_cause(bus: Bus) -> None:
+    async def context(asked: ReceivedCommand) -> bytes:
+        return asked.traceparent.encode()
+
+    await bus.answer(SUBJECT, context, queue="registry")
+    assert await bus.ask(SUBJECT, b"", traceparent="00-1-2-01") == b"00-1-2-01"
+    assert await bus.ask(SUBJECT, b"") == b""
+
+
 async def test_nobody_there_is_told_at_once(bus: Bus) -> None:
     with pytest.raises(NoAnswer) as raised:
         await bus.ask(SUBJECT, b"", timeout_s=60.0)

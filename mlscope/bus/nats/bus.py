@@ -21,7 +21,7 @@ from mlscope.bus.errors import BusError, Conflict, NotProvisioned, ServerRefused
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.buckets import Buckets
-from mlscope.bus.nats.commands import Commands
+from mlscope.bus.nats.commands import TRACEPARENT, Commands
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.deliveries import DeliveryMetadata, Puller
 from mlscope.bus.nats.log import StoredMessage, epoch_ns, read_on, tail
@@ -112,6 +112,8 @@ class NatsBus:
         Raises Conflict, StreamFull, Unreachable.
         """
         headers = {MESSAGE_ID: message_id(self._connection.settings.nats_seed(), id)}
+        if traceparent:
+            headers[TRACEPARENT] = traceparent
         if expected is not None:
             headers |= {EXPECTED_ON: expected[0], EXPECTED: str(expected[1])}
         subject = subject_of(fact)
@@ -135,12 +137,14 @@ class NatsBus:
         """Send a message that is not stored."""
         await self._connection.send(subject, body)
 
-    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
+    async def ask(
+        self, subject: str, body: bytes, *, timeout_s: float = 5.0, traceparent: str = ""
+    ) -> bytes:
         """Send `body` to `subject`; return the answer within `timeout_s`.
 
-        Raises NoAnswer, Unreachable.
+        `traceparent` is sent as a header. Raises NoAnswer, Unreachable.
         """
-        return await self._commands.ask(subject, body, timeout_s)
+        return await self._commands.ask(subject, body, timeout_s, traceparent)
 
     async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
         """Return the answers of everybody on `subject` that come in time. Raises Unreachable."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from mlscope.bus.bus import MOST_ANSWERS, Answerer
 from mlscope.bus.command_queue import Bury, CommandQueue
@@ -10,6 +11,9 @@ from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
 from mlscope.bus.records import CommandCounts, ReceivedCommand
+
+TRACEPARENT = "traceparent"
+"""The header with the W3C trace context of what causes a message."""
 
 _CONFIGURED_WITHIN_S = 0.2
 """How long a broker takes to read a changed configuration."""
@@ -26,20 +30,28 @@ class Commands:
         self._subscriptions: list[Subscription] = []
         self._live: set[LiveMessages] = set()
 
-    async def ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
+    async def ask(
+        self, subject: str, body: bytes, timeout_s: float, traceparent: str = ""
+    ) -> bytes:
         """Send `body` to `subject` and return the answer within `timeout_s`.
+
+        `traceparent` is sent as a header, where it is not ''.
 
         A question that nobody gets is sent once more after a moment: while the broker reads a
         changed configuration, nothing crosses from account to account. Raises NoAnswer,
         Unreachable.
         """
+        headers = {TRACEPARENT: traceparent} if traceparent else None
+        ask_once = partial(
+            self._connection.request, subject, body, headers=headers, timeout_s=timeout_s
+        )
         try:
             async with asyncio.timeout(timeout_s):
                 try:
-                    message = await self._connection.request(subject, body, timeout_s=timeout_s)
+                    message = await ask_once()
                 except NoAnswer:
                     await asyncio.sleep(_CONFIGURED_WITHIN_S)
-                    message = await self._connection.request(subject, body, timeout_s=timeout_s)
+                    message = await ask_once()
         except (NoReply, TimeoutError) as error:
             raise NoAnswer(subject) from error
         return bytes(message.data)
@@ -89,7 +101,10 @@ class Commands:
 
         def received(message: Msg) -> Awaitable[None] | None:
             is_waited_for = is_inbox(message.reply)
-            command = ReceivedCommand(message.subject, bytes(message.data), is_waited_for)
+            traceparent = (message.headers or {}).get(TRACEPARENT, "")
+            command = ReceivedCommand(
+                message.subject, bytes(message.data), is_waited_for, traceparent
+            )
 
             async def respond(answer: bytes) -> None:
                 await self._connection.send(message.reply, answer)

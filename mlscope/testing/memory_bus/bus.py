@@ -107,14 +107,16 @@ class MemoryBus:
         await self._reachable()
         self._server.send(subject, body)
 
-    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
-        """Send `body` to `subject`; return the answer within `timeout_s`.
+    async def ask(
+        self, subject: str, body: bytes, *, timeout_s: float = 5.0, traceparent: str = ""
+    ) -> bytes:
+        """Send `body` to `subject`, with a `traceparent`; return the answer within `timeout_s`.
 
         Raises NoAnswer, Unreachable.
         """
         if self._is_closed or self._server.is_away:
             raise Unreachable("the server is away")
-        return await ask(self._server, self.name, subject, body, timeout_s)
+        return await ask(self._server, self.name, subject, body, timeout_s, traceparent)
 
     async def ask_all(self, subject: str, *, within_s: float = 1.0) -> list[bytes]:
         """Return the answers of everybody on `subject` that come in time. Raises Unreachable."""
@@ -149,7 +151,9 @@ class MemoryBus:
             async def respond(answer: bytes) -> None:
                 self._server.send(reply, answer)
 
-            intake.take(ReceivedCommand(subject, body, bool(reply)), respond if reply else None)
+            context = self._server.traceparents.get(reply, "")
+            command = ReceivedCommand(subject, body, bool(reply), context)
+            intake.take(command, respond if reply else None)
 
         self._listeners.append(self._server.listen(subject, received, queue or ""))
 

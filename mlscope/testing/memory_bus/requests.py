@@ -7,11 +7,16 @@ from mlscope.testing.memory_bus.server import MemoryServer
 
 
 async def ask(
-    server: MemoryServer, name: str, subject: str, body: bytes, timeout_s: float
+    server: MemoryServer,
+    name: str,
+    subject: str,
+    body: bytes,
+    timeout_s: float,
+    traceparent: str = "",
 ) -> bytes:
     """Send `body` to `subject` of `server` as the service `name`; return the answer.
 
-    Raises NoAnswer where nobody listens, and after `timeout_s`.
+    `traceparent` goes along. Raises NoAnswer where nobody listens, and after `timeout_s`.
     """
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     reply = server.new_inbox(name)
@@ -21,6 +26,7 @@ async def ask(
             answer.set_result(body)
 
     listener = server.listen(reply, replied)
+    server.traceparents[reply] = traceparent
     try:
         if not server.send(subject, body, reply):
             raise NoAnswer(subject)
@@ -29,6 +35,7 @@ async def ask(
     except TimeoutError as error:
         raise NoAnswer(subject) from error
     finally:
+        del server.traceparents[reply]
         server.leave(listener)
 
 

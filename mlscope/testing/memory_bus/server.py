@@ -64,6 +64,8 @@ class MemoryServer:
         self.buckets = {bucket.name: BucketState(bucket, clock) for bucket in buckets}
         self.stores = {store.name: ObjectState(store) for store in stores}
         self.is_away = False
+        #: the trace contexts of the commands that wait for an answer, by reply subject
+        self.traceparents: dict[str, str] = {}
         self._literal: dict[str, list[Listener]] = {}
         self._wild: list[Listener] = []
         self._turn = itertools.count()
