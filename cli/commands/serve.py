@@ -5,9 +5,12 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, cast
 
 from cli import exits
@@ -64,8 +67,8 @@ async def serve_until_stopped(name: str, settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     inbox = agent_inbox(settings.agent_id) if name == "agent" else ""
-    async with connect(settings, name, inbox=inbox) as bus:
-        announcing = _AnnouncingBus(bus, settings)
+    async with connect(settings, name, inbox=inbox) as bus, _traced(bus, settings) as traced:
+        announcing = _AnnouncingBus(traced, settings)
         closed = asyncio.create_task(bus.wait_closed())
         # A service without a connection hears nothing more: it ends, and is started again.
         closed.add_done_callback(lambda _: stop.set())
@@ -76,6 +79,28 @@ async def serve_until_stopped(name: str, settings: Settings) -> None:
         finally:
             closed.cancel()
             announcing.close_port()
+
+
+@asynccontextmanager
+async def _traced(bus: Bus, settings: Settings) -> AsyncIterator[Bus]:
+    """Lend a bus that records spans of what passes on `bus`, where the `settings` want them."""
+    if not settings.telemetry_url:
+        yield bus
+        return
+    if find_spec("opentelemetry.exporter") is None or find_spec("opentelemetry.sdk") is None:
+        needed = "the extra `telemetry`: pip install 'mlscope[telemetry]'"
+        raise InvalidSetting("MLSCOPE_TELEMETRY_URL", settings.telemetry_url, needed)
+    from mlscope.telemetry.bus import TracedBus
+    from mlscope.telemetry.tracer import Tracer
+
+    attributes = {"service.instance.id": f"{socket.gethostname()}-{os.getpid()}"}
+    if bus.name == "agent":
+        attributes["mlscope.agent"] = settings.agent_id
+    tracer = Tracer(bus.name, settings.telemetry_url, attributes)
+    try:
+        yield cast("Bus", TracedBus(bus, tracer))
+    finally:
+        await asyncio.to_thread(tracer.close)
 
 
 class _AnnouncingBus:

@@ -142,6 +142,13 @@ class Settings(Limits):
         "text",
         "format of log lines: text (key=value), or json (one object per line)",
     )
+    telemetry_url: str = setting(
+        "TELEMETRY_URL",
+        url_of("http", "https"),
+        "",
+        "OTLP/HTTP receiver of mlscope's own OpenTelemetry spans, `http://127.0.0.1:4318` say; "
+        "needs the extra `telemetry`; default: none are recorded",
+    )
     metrics_port: int = setting(
         "METRICS_PORT",
         integer(0, 65535),
