@@ -36,7 +36,7 @@ def _migrate(port: int) -> None:
     assert migrate_analyzer(_url(port)) == "timescaledb"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def timescale_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a migrated TimescaleDB; its one backend is shared, so tests take runs of their own."""
     _install()

@@ -1,0 +1,1 @@
+"""Tests on a real TimescaleDB: their fixture ends with the last test of this folder."""
