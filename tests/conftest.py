@@ -18,6 +18,8 @@ from tests.places import lent_folder
 
 # Every load is one block, unless the request says otherwise: tests measure no speed.
 os.environ["MLSCOPE_DEFAULT_BUDGET_S"] = "0"
+# pydantic looks for plugins of its own in every installed package, in every process that starts.
+os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
