@@ -16,7 +16,15 @@ from xdist.workermanage import WorkerController
 TOGETHER = {
     "a cluster with the usual settings": tuple(
         f"tests/flow/test_{name}.py"
-        for name in ("bad_assets", "foreign", "offline", "predictions", "requests", "texts")
+        for name in (
+            "bad_assets",
+            "foreign",
+            "offline",
+            "pages_token",
+            "predictions",
+            "requests",
+            "texts",
+        )
     ),
     "a cluster under pressure": ("tests/flow/test_many_requests.py", "tests/flow/test_fuzzed.py"),
     "a cluster with predictors of other packages": tuple(

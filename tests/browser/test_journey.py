@@ -15,7 +15,7 @@ from tests.flow.clusters import Cluster, running
 
 MODEL = "tiny-cnn"
 WITHIN_MS = 90_000
-QUERIES = 160
+QUERIES = 120
 """Of each run, 20 a second: long enough to look at its trace while it goes on."""
 SHOWN = "globalThis.__timeline?.stats().spans"
 REFERENCES = """() => {
@@ -76,33 +76,43 @@ async def travel(hands: Hands, place: Place) -> None:
     """Go the whole way with these `hands`, at this `place`."""
     page = hands.page
     await page.goto(place.cluster.pages_url())
-    await arrived(page, "/")
+    await arrived(hands, "/")
     await hands.press(page.get_by_role("link", name="New", exact=True))
-    await arrived(page, "/new")
+    await arrived(hands, "/new")
     await start(hands)
-    evaluation = await begun(page)
+    evaluation = await begun(hands)
     await hands.press(page.locator("main").get_by_role("link", name="Trace", exact=True))
-    await arrived(page, f"/evaluations/{evaluation}/trace")
+    await arrived(hands, f"/evaluations/{evaluation}/trace")
     await follow_to_the_record(page)
     layer = await slowest_layer(hands)
     await hands.press(page.get_by_role("link", name="this layer in A2"))
-    await arrived(page, f"/evaluations/{evaluation}/analyses/A2")
+    await arrived(hands, f"/evaluations/{evaluation}/analyses/A2")
     await expect(page.locator("#table tbody")).to_contain_text(layer)
     await hands.press(page.locator(f".trail a[href='/evaluations/{evaluation}']"))
-    await arrived(page, f"/evaluations/{evaluation}")
+    await arrived(hands, f"/evaluations/{evaluation}")
     await expect(page.locator("#evaluation")).to_have_attribute("data-live", "no")
     await compare(hands, evaluation, place.before)
     await hands.press(page.locator(f".rivals a[href='/evaluations/{evaluation}']"))
-    await arrived(page, f"/evaluations/{evaluation}")
+    await arrived(hands, f"/evaluations/{evaluation}")
     await report(hands, evaluation)
 
 
-async def arrived(page: Page, path: str) -> None:
-    """Check that `page` shows `path`, whole, accessible and no wider than its window."""
+async def check(hands: Hands) -> None:
+    """Ask axe-core about the page, on the journeys of `make test-all`: those without a mouse.
+
+    `make test` asks it about each page in the tests of that page.
+    """
+    if not isinstance(hands, Mouse):
+        await assert_accessible(hands.page, both_schemes=False)
+
+
+async def arrived(hands: Hands, path: str) -> None:
+    """Check that the page shows `path`, whole, accessible and no wider than its window."""
+    page = hands.page
     await page.wait_for_url(re.compile(rf"^http://[^/]+{re.escape(path)}(\?.*)?(#.*)?$"))
     await page.wait_for_load_state("load")
     await expect(page.locator("h1")).to_be_visible()
-    await assert_accessible(page, both_schemes=False)
+    await check(hands)
     width = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1], f"{page.url} is {width[0]} px wide in a window of {width[1]}"
 
@@ -123,11 +133,12 @@ async def start(hands: Hands) -> None:
     await hands.press(page.get_by_role("button", name="Start", exact=True))
 
 
-async def begun(page: Page) -> str:
+async def begun(hands: Hands) -> str:
     """Wait on its own page until the evaluation runs; return its id."""
+    page = hands.page
     await page.wait_for_url(re.compile(r"/evaluations/[0-9a-f]{16}$"))
     await expect(page.locator("#state")).to_have_text("running", timeout=WITHIN_MS)
-    await assert_accessible(page, both_schemes=False)
+    await check(hands)
     return str(page.url.rpartition("/")[2])
 
 
@@ -167,7 +178,7 @@ async def slowest_layer(hands: Hands) -> str:
         if await link.count():
             break
         await hands.press(_longest_inside(details))
-    await assert_accessible(page, both_schemes=False)
+    await check(hands)
     return str(await details.locator("h3").inner_text())
 
 
@@ -179,17 +190,17 @@ async def compare(hands: Hands, evaluation: str, before: str) -> None:
     """Compare an `evaluation` with the one `before` it."""
     page = hands.page
     await hands.press(page.get_by_role("link", name="Compare with …"))
-    await arrived(page, "/compare")
+    await arrived(hands, "/compare")
     await hands.press(page.locator(f"#run-{before}"))
     await hands.press(page.get_by_role("button", name="Compare", exact=True))
     await expect(page.locator("#ratios")).to_contain_text("fixed_rate")
     for compared in (evaluation, before):
         assert compared in await page.locator(".rivals").inner_text()
-    await arrived(page, "/compare")
+    await arrived(hands, "/compare")
 
 
 async def report(hands: Hands, evaluation: str) -> None:
     """Open the report of an `evaluation`, and see that it stands alone."""
     await hands.press(hands.page.get_by_role("link", name="Report", exact=True))
-    await arrived(hands.page, f"/evaluations/{evaluation}/report")
+    await arrived(hands, f"/evaluations/{evaluation}/report")
     assert await hands.page.evaluate(REFERENCES) == []

@@ -156,7 +156,14 @@ async def test_a_page_with_a_fragment_shows_the_record_when_all_has_ended(
     await expect(page.locator("#timeline")).to_have_attribute("data-live", "no", timeout=SOON_MS)
 
 
-@pytest.mark.parametrize("how", ["it ends", "all is cancelled", "the shown one starts"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "it ends",
+        pytest.param("all is cancelled", marks=pytest.mark.long),
+        pytest.param("the shown one starts", marks=pytest.mark.long),
+    ],
+)
 async def test_a_run_is_said_to_be_measured_only_while_it_is(
     page: Page, running: Running, standing: StandIns, how: str
 ) -> None:

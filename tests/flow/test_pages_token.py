@@ -3,24 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from stat import S_IMODE
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
 
 from cli import exits
 from cli.cluster.state import read_state
-from tests.flow.clusters import Cluster, running
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Lend a cluster."""
-    with running() as lent:
-        yield lent
+from tests.flow.clusters import Cluster
 
 
 def test_another_user_of_the_machine_is_refused(cluster: Cluster) -> None:

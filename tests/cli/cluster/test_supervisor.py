@@ -126,7 +126,9 @@ def test_nothing_outlives_a_supervisor_that_is_killed(cluster: StartCluster) -> 
     again.until("mlscope running")
 
 
-@pytest.mark.parametrize("victim", ["nats", "postgres", "collector"])
+@pytest.mark.parametrize(
+    "victim", ["nats", pytest.param("postgres", marks=pytest.mark.long), "collector"]
+)
 def test_what_dies_is_started_again(cluster: StartCluster, victim: str) -> None:
     one = cluster()
     one.until("mlscope running")

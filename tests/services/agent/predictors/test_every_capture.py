@@ -1,7 +1,7 @@
 """One network's layers in every framework: what holds of each capture.
 
-EfficientNet-Lite0 in six forms, each framework in a process of its own. Its conversion to
-TensorFlow takes long, so `make test-all` traces what opens that.
+EfficientNet-Lite0 in six forms, each form's frameworks in a process of their own. `make test`
+traces what opens ONNX, `make test-all` also what opens the other forms, which take long to make.
 """
 
 import json
@@ -29,9 +29,11 @@ PROCESSES = (
 
 
 def marked(frameworks: Iterable[str]) -> list[Any]:
-    """Return frameworks as parameters of tests, those that open TensorFlow's forms as long."""
-    slow = PROCESSES[-1][1]
-    return [pytest.param(name, marks=[pytest.mark.long] * (name in slow)) for name in frameworks]
+    """Return frameworks as parameters of tests, all but those that open ONNX as long."""
+    quick = ("onnxruntime", "openvino")
+    return [
+        pytest.param(name, marks=[pytest.mark.long] * (name not in quick)) for name in frameworks
+    ]
 
 
 EVERY = marked(FILES)
