@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nats.aio.client import Client
@@ -26,6 +27,8 @@ FUZZED = tuple(name for name in KEYS if name != "provisioner")
 CHUNK = 1000
 _AGENT_WITHIN_S = 60.0
 _INVITED_S = 86_400.0
+_FLUSHES = 12
+_FLUSH_S = 10
 
 
 async def send_made(cluster: Cluster, seed: int, first: int, count: int) -> int:
@@ -41,9 +44,22 @@ async def send_made(cluster: Cluster, seed: int, first: int, count: int) -> int:
                 message.subject, message.body, reply=message.reply, headers=message.headers
             )
             sent += 1
-        await client.flush(60)
+        await _flush(client)
         await client.close()
     return sent
+
+
+async def _flush(client: Client) -> None:
+    """Return once the broker has read all that a client sent. Raises TimeoutError.
+
+    The broker ends a connection for some messages: its answer is lost with it, so we ask again on
+    the next one.
+    """
+    for _ in range(_FLUSHES - 1):
+        with suppress(TimeoutError):
+            await client.flush(_FLUSH_S)
+            return
+    await client.flush(_FLUSH_S)
 
 
 def admit_everyone(cluster: Cluster) -> None:

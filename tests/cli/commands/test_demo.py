@@ -1,4 +1,7 @@
-"""The demo as a user runs it: right labels, a result, and nothing left running."""
+"""The demo as a user runs it: right labels, a result, and nothing left running.
+
+`make test` runs it with one block of each load and two batch sizes, `make test-all` as it is.
+"""
 
 import json
 import os
@@ -16,13 +19,33 @@ import pytest
 from cli.cluster.processes import Identity, is_alive
 
 RECORDED = ("resnet50", "bert-base", "detector")
+BRIEF = """
+import sys
+from cli.commands import demo
+from cli.main import main
+from schemas.request import Blocks
+
+brief = {"blocks": Blocks(), "batch_sizes": (1, 2)}
+request = demo.demo_request().model_copy(update=brief)
+demo.demo_request = lambda: request
+sys.exit(main())
+"""
 LABEL = re.compile(r" *[* ] +[\d.]+%  (?P<label>.+)")
 
 
 @pytest.mark.timeout(400)
-def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(("-c", BRIEF), id="brief"),
+        pytest.param(("-m", "cli.main"), id="as it is", marks=pytest.mark.long),
+    ],
+)
+def test_the_demo_recognises_its_photos_and_leaves_nothing(
+    data_folder: Path, program: tuple[str, ...]
+) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith("MLSCOPE_")}
-    command = [sys.executable, "-m", "cli.main", "demo", "--stay", "--data", str(data_folder)]
+    command = [sys.executable, *program, "demo", "--stay", "--data", str(data_folder)]
     path = data_folder / "progress"
     with (
         path.open("w") as stderr,

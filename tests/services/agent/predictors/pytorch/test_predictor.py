@@ -118,6 +118,29 @@ def test_torchscript_and_exported_programs_answer_alike() -> None:
         assert np.allclose(predictor.predict(batch())["scores"], plain(batch()), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_captured_model_answers_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of `torch.compile` but its compiler, which takes half a minute."""
+    graphs, modes, real = [], [], torch.compile
+
+    def keep(graph: Any, _: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    def captured(module: Any, mode: str | None) -> Any:
+        modes.append(mode)
+        return real(module, backend=keep)
+
+    monkeypatch.setattr(torch, "compile", captured)
+    predictor = open_model(request(options={"compile": "reduce-overhead"}))
+    assert np.allclose(predictor.predict(batch())["scores"], plain(batch()), atol=1e-6)
+    assert predictor.opened.options["compile"] == "reduce-overhead"
+    assert modes == ["reduce-overhead"]
+    assert graphs, "nothing was captured"
+    predictor.close()
+
+
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor compiles C++")
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
