@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from sklearn.datasets import load_digits  # type: ignore[import-untyped,unused-ignore]
 
 from mlscope.datasets.opening import open_dataset
 from mlscope.manifests.reading import read_manifest_text
 from schemas.manifest import DatasetManifest, ModelManifest
+from tests.importing_later import imported_later
+
+sklearn_datasets = imported_later("sklearn.datasets")
 
 ROOT = Path(__file__).parents[2] / "manifests"
 MODEL = ROOT / "models" / "digits"
@@ -39,7 +41,7 @@ def answers(pixels: Any) -> Any:
 def test_the_shipped_digits_are_scikit_learns(
     script: dict[str, Any], shipped: dict[str, Any]
 ) -> None:
-    again = script["split"](*load_digits(return_X_y=True))
+    again = script["split"](*sklearn_datasets.load_digits(return_X_y=True))
     assert again.keys() == shipped.keys()
     for name, array in again.items():
         assert np.array_equal(array, shipped[name])
@@ -50,7 +52,7 @@ def test_no_digit_is_on_both_sides(shipped: dict[str, Any]) -> None:
     assert np.bincount(shipped["held_out_labels"]).tolist() == [45] * 10
     assert len(shipped["train"]) == 1797 - 450
     whole = np.concatenate([shipped["train"], shipped["held_out"]])
-    every = {digit.tobytes() for digit in load_digits().data.astype(np.float32)}
+    every = {digit.tobytes() for digit in sklearn_datasets.load_digits().data.astype(np.float32)}
     assert {digit.tobytes() for digit in whole} == every
 
 

@@ -1,15 +1,12 @@
 """PSNR and SSIM are scikit-image's, on its own photographs and on noise."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from skimage import data as photographs
-from skimage import metrics
 
 from mlscope.accuracy import (
     NotANumber,
@@ -22,9 +19,10 @@ from mlscope.accuracy import (
     ssim,
 )
 from mlscope.accuracy.images import Window
+from tests.importing_later import imported_later
 
-data: Any = photographs
-reference: Any = metrics
+data = imported_later("skimage.data")
+reference = imported_later("skimage.metrics")
 PAPER: dict[str, object] = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
 OPTIONS: list[tuple[Window, dict[str, object]]] = [("gaussian", PAPER), ("uniform", {})]
 

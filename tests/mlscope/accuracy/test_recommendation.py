@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
-from sklearn.metrics import roc_auc_score
 
 from mlscope.accuracy import NotANumber, ShapesDiffer, UnknownLabel, auc
+from tests.importing_later import imported_later
+
+sklearn_metrics = imported_later("sklearn.metrics")
 
 SCORES = [0.1, 0.4, 0.35, 0.8, 0.4]
 LABELS = [0, 0, 1, 1, 1]
@@ -29,7 +31,9 @@ def test_agrees_with_scikit_learn(decimals: int) -> None:
     random = np.random.default_rng(2)
     labels = random.integers(0, 2, 300)
     scores = np.round(random.normal(labels * 0.7), decimals)
-    assert auc(scores, labels.tolist()).value == pytest.approx(roc_auc_score(labels, scores))
+    assert auc(scores, labels.tolist()).value == pytest.approx(
+        sklearn_metrics.roc_auc_score(labels, scores)
+    )
 
 
 def test_counts_pairs_with_ties_as_half() -> None:

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap
 
 from mlscope.accuracy.resampling import image_interval
+from tests.importing_later import imported_later
+
+scipy_stats = imported_later("scipy.stats")
 
 VALUES = np.random.default_rng(2).normal(5.0, 2.0, 40)
 
@@ -17,7 +19,7 @@ def _mean(times: NDArray[np.int64]) -> list[float]:
 
 def test_it_is_the_percentile_bootstrap() -> None:
     (found,) = image_interval(_mean, VALUES.size, 4000) or []
-    wanted = bootstrap((VALUES,), np.mean, method="percentile", n_resamples=4000, rng=3)
+    wanted = scipy_stats.bootstrap((VALUES,), np.mean, method="percentile", n_resamples=4000, rng=3)
     assert found.low is not None
     assert found.high is not None
     assert abs(found.low - wanted.confidence_interval.low) < 0.05

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import jaccard_score
 
 from mlscope.accuracy import (
     PixelCounts,
@@ -17,6 +16,9 @@ from mlscope.accuracy import (
     mean_iou_of_images,
     pixel_accuracy,
 )
+from tests.importing_later import imported_later
+
+sklearn_metrics = imported_later("sklearn.metrics")
 
 
 def test_agrees_with_scikit_learn_over_all_images() -> None:
@@ -25,7 +27,7 @@ def test_agrees_with_scikit_learn_over_all_images() -> None:
     pixels = PixelCounts.none(5)
     for one, other in zip(predicted, labels, strict=True):
         pixels += count_pixels(one, other, 5)
-    wanted = jaccard_score(labels.ravel(), predicted.ravel(), average=None)
+    wanted = sklearn_metrics.jaccard_score(labels.ravel(), predicted.ravel(), average=None)
     assert class_ious(pixels) == pytest.approx(wanted.tolist())
     assert mean_iou(pixels).value == pytest.approx(wanted.mean())
     assert pixel_accuracy(pixels).value == pytest.approx((labels == predicted).mean())

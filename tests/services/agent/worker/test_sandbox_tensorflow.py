@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-tf = pytest.importorskip("tensorflow")
+from schemas.manifest import Assets, FrameworkNeed
+from schemas.plan import WorkOrder
+from schemas.run import RunFailed
+from services.agent.machine.landlock import landlock_version
+from tests.importing_later import imported_later
+from tests.services.agent.builders import a_run, a_subject, an_order, carried_out
 
-from schemas.manifest import Assets, FrameworkNeed  # noqa: E402
-from schemas.plan import WorkOrder  # noqa: E402
-from schemas.run import RunFailed  # noqa: E402
-from services.agent.machine.landlock import landlock_version  # noqa: E402
-from tests.services.agent.builders import a_run, a_subject, an_order, carried_out  # noqa: E402
-
+tf = imported_later("tensorflow")
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 
 

@@ -7,10 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
-
-import tensorflow as tf
-
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import LayerSource
 from services.agent.predictors.tensorflow.layers import (
@@ -18,6 +14,7 @@ from services.agent.predictors.tensorflow.layers import (
     TracedCapture,
 )
 from services.agent.predictors.tensorflow.work import bytes_read, flops_of, readable_name
+from tests.importing_later import imported_later
 from tests.pools import tensorflow_pool
 from tests.services.agent.predictors.tensorflow.test_predictor import (
     bare,
@@ -28,6 +25,8 @@ from tests.services.agent.predictors.tensorflow.test_predictor import (
     opened,
     pytestmark,
 )
+
+tf = imported_later("tensorflow")
 
 __all__ = ["folder", "pytestmark", "tensorflow_pool"]
 

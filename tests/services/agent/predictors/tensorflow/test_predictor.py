@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
-
-import tensorflow as tf
-
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
@@ -19,9 +15,12 @@ from services.agent.predictors.page_locking import PAGEABLE
 from services.agent.predictors.tensorflow.models import Loaded
 from services.agent.predictors.tensorflow.options import options_of
 from services.agent.predictors.tensorflow.predictor import TensorFlowPredictor, open_model
+from tests.importing_later import imported_later
 from tests.pools import tensorflow_pool
 
 __all__ = ["tensorflow_pool"]
+
+tf = imported_later("tensorflow")
 
 # Keras, saving and seeding by NumPy, has yet to learn `copy` of NumPy 2.
 pytestmark = [
