@@ -187,3 +187,19 @@ async def test_the_choices_to_compare_fit_a_laptop_whatever_their_models_are_cal
     table = "document.querySelector('.choose .wide')"
     assert await page.evaluate(f"{table}.innerText.includes('{name}')")
     assert await page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+
+
+async def test_a_table_shows_at_which_side_more_of_it_is(
+    browser: Browsing, running: Running, standing: StandIns
+) -> None:
+    standing.held = [latency()]
+    await standing.tell(*whole_story())
+    page = await _open(browser, f"{running.url}/evaluations/{E}/analyses/latency", 390)
+    style = "getComputedStyle(document.querySelector('.wide'))"
+    sides = f"['--before', '--after'].map((side) => {style}.getPropertyValue(side)).join()"
+    await until(page, f"{sides} === '0px,-14.4px'")
+    await page.evaluate("document.querySelector('.wide').scrollLeft = 1e6")
+    await until(page, f"{sides} === '14.4px,0px'")
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await page.goto(f"{running.url}/status")
+    await until(page, f"{sides} === '0px,0px'")
