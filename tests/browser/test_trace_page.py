@@ -103,6 +103,19 @@ async def test_a_stored_run_is_shown_whole(
     await photographs.take(page, "trace-whole")
 
 
+async def test_a_trace_that_did_not_load_is_loaded_again(
+    browser: Browsing, page: Page, running: Running, standing: StandIns
+) -> None:
+    browser.tolerate("503")
+    await standing.tell(*whole_story())
+    await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0")
+    await expect(page.locator("[data-part=state]")).to_contain_text("could not be loaded")
+    await assert_accessible(page)
+    await serve(page, inference())
+    await page.get_by_role("button", name="Try again").press("Enter")
+    await expect(page.locator("[data-part=count]")).to_contain_text("4 022 of 4 022 spans")
+
+
 async def test_a_long_run_is_prepared_then_tiles_then_spans(
     page: Page, running: Running, standing: StandIns
 ) -> None:

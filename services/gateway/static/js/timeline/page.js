@@ -240,6 +240,13 @@ function listenPicker(run) {
   else picker.querySelector("button").setAttribute("hidden", "");
 }
 
+/** Let a reader load the page again: what was chosen is in its address. */
+function offerAgain() {
+  const button = root.querySelector("[data-part=again]");
+  button.hidden = false;
+  button.addEventListener("click", () => location.reload());
+}
+
 async function open() {
   listenMenu();
   const { api, run, live, ongoing } = root.dataset;
@@ -253,6 +260,7 @@ async function open() {
     await (live === "yes" ? openLive : openStored)(source, timeline);
   } catch (error) {
     show("failed", `The spans could not be loaded: ${error.message}`);
+    offerAgain();
   }
 }
 
