@@ -41,6 +41,8 @@ def unit_of(column: Column) -> str:
 
 
 _UNITS_SHOWN: Mapping[str, str] = MappingProxyType({"FLOP/By": "FLOP/B", "1/s": "/s", "1": ""})
+_MONEY: Mapping[str, str] = MappingProxyType({"USD": "", "USD/h": "/h"})
+"""Units whose sign stands before the number, and what follows it."""
 _IN_NAMES: Mapping[str, str] = MappingProxyType({"ns": "_ns", "By": "_bytes"})
 
 
@@ -72,6 +74,8 @@ def shown(value: Any, unit: str = "") -> str:
     if unit in _SCALES:
         factor, scaled_unit = _scale_of(value, _SCALES[unit])
         return f"{number(value / factor)} {scaled_unit}"
+    if unit in _MONEY:
+        return f"${number(value)}{_MONEY[unit]}"
     return f"{number(value)} {_UNITS_SHOWN.get(unit, unit)}".rstrip()
 
 
@@ -103,6 +107,8 @@ def estimate_text(
     decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if math.isfinite(end)])
     low_text, high_text = (f"{end:z.{decimals}f}" if math.isfinite(end) else "" for end in ends)
     amount = f"{scaled:z.{decimals}f}{name}".rstrip()
+    if unit in _MONEY:
+        amount = f"${scaled:z.{decimals}f}{_MONEY[unit]}"
     return EstimateText(amount, interval_text(low_text, high_text))
 
 

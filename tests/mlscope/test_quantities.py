@@ -24,6 +24,8 @@ from schemas.analysis import Column
         (53_908_557_533.0, "FLOP/s", "53.91 GFLOP/s"),
         (12.0, "FLOP", "12 FLOP"),
         (9.802, "FLOP/By", "9.802 FLOP/B"),
+        (3.06, "USD/h", "$3.06/h"),
+        (0.5, "USD", "$0.5"),
         (True, "", "yes"),
         (42, "", "42"),
         ("conv1", "", "conv1"),
@@ -33,6 +35,10 @@ from schemas.analysis import Column
 )
 def test_a_cell_reads_well(value: Any, unit: str, text: str) -> None:
     assert shown(value, unit) == text
+
+
+def test_the_sign_of_money_stands_before_it() -> None:
+    assert estimated(6.01, 5.95, 6.07, "USD") == "$6.01 (5.95 … 6.07)"
 
 
 @pytest.mark.parametrize(
