@@ -173,7 +173,7 @@ def made_in(cluster: Cluster) -> Subjects:
     ]
     while len(own) < 2:
         ran = cluster.mlscope("run", MODEL, *LOAD, "--detach").strip()
-        cluster.mlscope("watch", ran)
+        cluster.mlscope("watch", ran, timeout=600)
         own.insert(0, ran)
     imported = [one.evaluation for one in every if one.model.startswith("resnet50")]
     if not imported:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -63,12 +64,19 @@ class Running:
 
 
 @asynccontextmanager
-async def serving_gateway(bus: Bus, sent_files: SentFiles | None = None) -> AsyncIterator[Running]:
+async def serving_gateway(
+    bus: Bus, sent_files: SentFiles | None = None, *, gateway_token_file: Path | None = None
+) -> AsyncIterator[Running]:
     """Run a gateway's server on a free port until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     stop = asyncio.Event()
-    settings = Settings(gateway_port=port, max_live_clients=4, max_request_bytes=100_000)
+    settings = Settings(
+        gateway_port=port,
+        gateway_token_file=gateway_token_file,
+        max_live_clients=4,
+        max_request_bytes=100_000,
+    )
     serving = asyncio.create_task(serve(bus, settings, stop, sent_files))
     running = Running(port, stop, serving)
     async with httpx.AsyncClient(base_url=running.url) as web:
