@@ -153,7 +153,7 @@ def _chart(x: Axis) -> Chart:
             "title": "Published size",
             "test": "datum.size_bytes > 0",
             "legend": None,
-            "scale": {"range": [30, 700]},
+            "scale": {"range": [30, 400]},
         },
         "value": 40,
     }
@@ -198,7 +198,7 @@ def _chart(x: Axis) -> Chart:
             },
             {
                 **on_front,
-                "mark": {"type": "text", "style": "note", "dy": -14},
+                "mark": {"type": "text", "style": "note", "dy": -20},
                 "encoding": {**place, "text": {"field": "model", "type": "nominal"}},
             },
         ],

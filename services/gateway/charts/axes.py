@@ -1,9 +1,10 @@
 """Fits the axes of a plot to its rows: labels, ranges, and the room that they take. Pure."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 Spec = dict[str, Any]
@@ -20,6 +21,11 @@ _TIME_FORMATS = (
     (0, "%H:%M:%S"),
 )
 """How times are labelled on an axis that spans at least so many seconds, with about five marks."""
+
+
+_AT = "_at"
+_PLACES_ALONG = 120
+"""Marks of a time that stand side by side are this part of the axis apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,30 @@ def date_times(plot: Spec, rows: Sequence[Row]) -> None:
             extent_s = (max(times) - min(times)).total_seconds()
             format_ = next(text for least_s, text in _TIME_FORMATS if extent_s >= least_s)
             along["axis"] = {**along["axis"], "format": format_}
+
+
+def apart(plot: Spec, rows: Sequence[Row], facet: str) -> list[Row]:
+    """Return rows with the column `_at`, where marks of a `plot` of one time stand side by side.
+
+    Loads of one evaluation have one time: their intervals would hide each other. `facet` is the
+    column by which the plot is split. The axes of times are of `_at` from then on.
+    """
+    axes = [encoding["x"] for encoding in encodings_of(plot) if "x" in encoding]
+    along = [axis for axis in axes if axis.get("type") == "temporal" and axis["field"] != _AT]
+    if not along:
+        return list(rows)
+    field = along[0]["field"]
+    for axis in along:
+        axis["field"] = _AT
+    times = [datetime.fromisoformat(str(row[field])) for row in rows]
+    step = max((max(times) - min(times)) / _PLACES_ALONG, timedelta(milliseconds=100))
+    before: Counter[tuple[Any, Any]] = Counter()
+    placed: list[Row] = []
+    for row, time in zip(rows, times, strict=True):
+        key = (row.get(facet), row[field])
+        placed.append({**row, _AT: (time + before[key] * step).isoformat()})
+        before[key] += 1
+    return placed
 
 
 def widen_one_value(plot: Spec, rows: Sequence[Row]) -> None:

@@ -17,6 +17,7 @@ from services.gateway.charts.axes import (
     Row,
     Size,
     Spec,
+    apart,
     date_times,
     encodings_of,
     few_places_px,
@@ -44,7 +45,7 @@ _VEGA_TEST = re.compile(
 )
 
 
-WIDE, NARROW = Size(900), Size(360)
+WIDE, HALF, NARROW = Size(900), Size(580), Size(360)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def fitted(
     if len(drawn) > MOST_ROWS:
         notes.append(f"The chart shows the first {MOST_ROWS} of {many(len(drawn), 'row')}.")
         drawn = drawn[:MOST_ROWS]
+    drawn = apart(plots[0], drawn, _facet_of(plots[0]))
     plots = [_sized(coloured(plot, every, drawn), drawn, size) for plot in plots]
     spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
     values = {"data": {"values": [dict(row) for row in drawn]}}

@@ -10,6 +10,7 @@ from mlscope.client.brief import caveat_lines
 from mlscope.client.errors import ClientError
 from services.gateway.bus_requests import explored
 from services.gateway.charts.figures import figure_of
+from services.gateway.charts.fitting import HALF
 from services.gateway.pages.comparing.exploring import (
     SORTING,
     ExplorationView,
@@ -65,7 +66,7 @@ async def _part(request: Request, terms: Terms, part: Part) -> str:
     table = answer.table
     if table is None:
         return ""
-    figure = await figure_of(request.app.state.pictures, table)
+    figure = await figure_of(request.app.state.pictures, table, broad=HALF)
     return (
         environment()
         .get_template("parts/exploration.html")
