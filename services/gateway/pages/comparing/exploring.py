@@ -314,11 +314,12 @@ def exploration_view(
         page=max(1, int(number)) if is_number else 1,
     )
     matching = selected(table, selection)
-    # What is equal in every row stands in the constraints, or says nothing.
+    # What is equal in every row stands in the constraints, or says nothing; a note is for charts.
     columns = [
         column
         for column in without_bounds(table.columns)
-        if len(table.rows) < 2 or differs(table, column) or column.name in ("model", "subject")
+        if column.name != "note"
+        and (len(table.rows) < 2 or differs(table, column) or column.name in ("model", "subject"))
     ]
     heads = [
         SortableHead(text, column.description, *_head(table, terms, selection, column.name, kind))

@@ -18,6 +18,8 @@ from services.gateway.pages.results.tiles import load_text
 
 MOST_HISTOGRAMS = 6
 _TICKS = 3
+_END_SHARE = 0.26
+"""What a label at an end and half of one in the middle take of the axis, at the least width."""
 _LEAST_HEIGHT = 2.0
 """Percent: a single query of many is still seen."""
 
@@ -82,12 +84,13 @@ class Histogram:
 
     @property
     def ticks(self) -> list[Tick]:
-        """Where buckets begin, about three of them, and where the last ends."""
+        """Where the first bucket begins and the last ends, and others between with room."""
         step = max(1, -(-self.places // _TICKS))
-        inner = [place for place in range(0, self.places, step) if self.places - place > step / 2]
+        least, most = _END_SHARE * self.places, (1 - _END_SHARE) * self.places
+        inner = [place for place in range(0, self.places, step) if least <= place <= most]
         return [
             Tick(round(100 * place / self.places, 2), shown(bounds_ns(self.first + place)[0], "ns"))
-            for place in [*inner, self.places]
+            for place in [0, *inner, self.places]
         ]
 
 
