@@ -33,6 +33,9 @@ MEASURED = {"MLSCOPE_DEFAULT_BUDGET_S": "10"}
 #: The pictures that README and docs show.
 BEST = ("home", "new-chosen", "evaluation", "trace-recorded", "analysis-layers", "compare")
 
+_PATIENCE_MS = 120_000
+"""What a picture may wait for: a model to open, a query to end."""
+
 Action = Callable[[Page], Awaitable[object]]
 
 
@@ -85,6 +88,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("analysis-empty", f"{own}/analyses/A8"),
         Shot("compare-choose", f"/compare?runs={subjects.after}"),
         Shot("compare", f"/compare?runs={quote(both, safe=',')}"),
+        Shot("compare-mirrored", f"/compare?runs={quote(both, safe=',')}", _mirrored),
         Shot("report", f"{own}/report"),
         Shot("new", "/new"),
         Shot("new-chosen", chosen),
@@ -100,6 +104,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("missing", "/evaluations/0000000000000000"),
         Shot("login", "/login"),
         Shot("try", f"/try?model={MODEL}"),
+        Shot("try-answered", f"/try?model={MODEL}", _answered),
     ]
 
 
@@ -107,14 +112,31 @@ def live_shots_of(subjects: Subjects) -> list[Shot]:
     """Return the pictures of what runs."""
     live = f"/evaluations/{subjects.live}"
     return [
-        Shot("home-running", "/", _second),
-        Shot("evaluation-live", live, _second),
+        Shot("evaluation-live", live, _measured),
         Shot("trace-live", f"{live}/trace", _second, is_whole=False),
+        Shot("home-running", "/", _second),
     ]
 
 
 async def _second(page: Page) -> None:
     await page.wait_for_timeout(2500)
+
+
+async def _measured(page: Page) -> None:
+    """Wait until strips are drawn: a model is opened before its first query."""
+    await page.wait_for_selector("canvas", timeout=_PATIENCE_MS)
+    await _second(page)
+
+
+async def _answered(page: Page) -> None:
+    await page.locator("select[name=sample]").select_option(index=[0, 1])
+    await page.get_by_role("button", name="Predict").click()
+    await page.wait_for_selector("#answers li", timeout=_PATIENCE_MS)
+
+
+async def _mirrored(page: Page) -> None:
+    await page.locator("#mirrored button").click()
+    await page.wait_for_selector("#mirrored rect", timeout=_PATIENCE_MS)
 
 
 async def _drawn(page: Page) -> None:
