@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 # Tests start thousands of interpreters: without compiled files each compiles the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo pictures up test test-all check format docs coverage bench test-faults test-fuzz test-fleet test-compose test-gpu module-graph rights schemas clean
+.PHONY: help demo pictures up test test-all check format docs coverage bench soak test-faults test-fuzz test-fleet test-compose test-gpu module-graph rights schemas clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ coverage: $(READY)  ## which lines of the product the tests run; writes the shar
 bench: $(READY)  ## every performance claim beside its budget and its peer; a table at the end (~40 minutes)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks $(if $(SMALL),--small,--long) $(if $(RESUME),--resume)
+
+soak: $(READY)  ## two hours of load (HOURS=): memory of each service within 5 %, disk bounded
+	$(BIN)/python -m benchmarks.soak --hours $(or $(HOURS),2) --figures build/soak.jsonl
 
 test-fuzz: $(READY)  ## a million made-up messages from every key; an interrupted run goes on
 	$(BIN)/python -m tests.faults.fuzzing --messages $(or $(MESSAGES),1000000)

@@ -42,6 +42,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "observing": ("", "--turns 1"),
         "ingest": ("", "--spans 100000 --repeats 1"),
         "connections": ("", "--spans 100000 --repeats 1"),
+        "sandboxed": ("", "--rounds 1"),
         "artifacts": ("", "--megabytes 32 --repeats 1"),
         "startup": ("", ""),
         "catalog": ("", ""),
