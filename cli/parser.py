@@ -60,13 +60,13 @@ class Parser(argparse.ArgumentParser):
         finally:
             self._is_intermixing = False
 
-    def completions(self, words: Sequence[str]) -> tuple[list[str], str]:
-        """Return what the last of `words` may become, and the metavar of the argument it is.
+    def completions(self, typed: Sequence[str]) -> tuple[list[str], str]:
+        """Return what the last word `typed` may become, and the metavar of the argument it is.
 
         The words that fit are commands, options or choices; for a value without choices there are
         none, and the metavar says what it is. A shell may part `--option=value` at the sign.
         """
-        *before, current = words or [""]
+        *before, current = typed or [""]
         options, action, arguments = self.awaited_after(before)
         current = "" if current == "=" else current
         if action is None and current.startswith("-"):

@@ -60,16 +60,16 @@ async def completion(arguments: argparse.Namespace) -> int:
     typed = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     parser = build_parser()
     assert isinstance(parser, Parser)
-    words, metavar = parser.completions(typed)
+    candidates, metavar = parser.completions(typed)
     kinds = ("agents",) if is_agent(typed) else _KINDS.get(metavar, ())
-    if kinds and not words:
+    if kinds and not candidates:
         current = "" if typed[-1] == "=" else typed[-1]
         # Without a cluster there are no names, and a shell is no place for the reason.
         with contextlib.suppress(ClientError, BusError, InvalidSetting, TimeoutError):
             async with asyncio.timeout(_NAMES_WITHIN_S), client_of(arguments) as client:
                 names = await cluster_names(client, kinds)
-                words = [name for name in names if name.startswith(current)]
-    print(*dict.fromkeys(words), sep="\n")
+                candidates = [name for name in names if name.startswith(current)]
+    print(*dict.fromkeys(candidates), sep="\n")
     return exits.OK
 
 

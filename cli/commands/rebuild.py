@@ -21,22 +21,22 @@ from schemas.values.identity import run_key
 
 _MOST_NAMED = 5
 _ROWS = ("batch", "span", "span_name", "query", "output", "run")
-"""The tables of a backup whose rows are taken; what is computed of them is computed anew."""
+"""The tables of a backup whose rows are taken; what follows from them is computed again."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was computed anew, and what was not, by run key or evaluation.
+    """What was rebuilt, and what was not, by run key or evaluation.
 
-    `rebuilt`, `kept` and `lost` name the evaluation of each attempt; of `kept` ones the database
-    has more rows than the log had, `lost` ones are nowhere. `digests` says of each evaluation that
-    was analyzed whether its tables are those that the log names; `failed` is the reason of each
-    that was not.
+    `rebuilt_runs`, `kept_runs` and `lost_runs` name the evaluation of each attempt. The database
+    has more rows of a kept run than the log had; rows of a lost run are nowhere. `digests` says of
+    each evaluation that was analyzed whether its tables are those that the log names; `failed` is
+    the reason of each that was not.
     """
 
-    rebuilt: Mapping[int, str] = field(default_factory=dict)
-    kept: Mapping[int, str] = field(default_factory=dict)
-    lost: Mapping[int, str] = field(default_factory=dict)
+    rebuilt_runs: Mapping[int, str] = field(default_factory=dict)
+    kept_runs: Mapping[int, str] = field(default_factory=dict)
+    lost_runs: Mapping[int, str] = field(default_factory=dict)
     digests: dict[str, bool] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -45,18 +45,20 @@ class Outcome:
 
         The tables of their evaluations were not replaced, either.
         """
-        self.kept = {**self.kept, **grown}
-        self.rebuilt = {key: name for key, name in self.rebuilt.items() if key not in grown}
+        self.kept_runs = {**self.kept_runs, **grown}
+        self.rebuilt_runs = {
+            key: name for key, name in self.rebuilt_runs.items() if key not in grown
+        }
         for evaluation in grown.values():
             self.digests.pop(evaluation, None)
 
     def lines(self) -> Iterator[str]:
         """Yield the outcome in sentences."""
-        yield f"rebuilt: {_runs(self.rebuilt)}"
-        if self.kept:
-            yield f"kept as they are: {_runs(self.kept)}; the log had fewer of their rows"
-        if self.lost:
-            yield f"lost: {_runs(self.lost)}; neither log nor database has their rows"
+        yield f"rebuilt: {_runs(self.rebuilt_runs)}"
+        if self.kept_runs:
+            yield f"kept as they are: {_runs(self.kept_runs)}; the log had fewer of their rows"
+        if self.lost_runs:
+            yield f"lost: {_runs(self.lost_runs)}; neither log nor database has their rows"
         differing = [evaluation for evaluation, is_equal in self.digests.items() if not is_equal]
         equal = len(self.digests) - len(differing)
         yield f"tables of {many(len(self.digests), 'evaluation')}, {equal} with the log's digest"
@@ -104,14 +106,14 @@ async def rebuilt(
             await asyncio.to_thread(check_database, staging.address, backup)
             await asyncio.to_thread(load_database, staging.address, backup, _ROWS)
         counted = await rebuild_rows(bus, staging.address)
-        complete = await asyncio.to_thread(staging.keep_whole)
+        complete = await asyncio.to_thread(staging.keep_complete)
         evaluations = {key: fact.evaluation for key, fact in counted.items()} | complete
         incomplete = evaluations.keys() - complete.keys()
         in_database = await asyncio.to_thread(staging.at_home, incomplete)
         outcome = Outcome(
-            rebuilt=complete,
-            kept={key: evaluations[key] for key in in_database},
-            lost={key: evaluations[key] for key in incomplete - in_database},
+            rebuilt_runs=complete,
+            kept_runs={key: evaluations[key] for key in in_database},
+            lost_runs={key: evaluations[key] for key in incomplete - in_database},
         )
         await _analyze(bus, settings, staging.address, {*complete.values()}, outcome, staging)
         if not is_trial:
@@ -127,7 +129,9 @@ async def _analyze_kept(bus: Bus, settings: Settings, outcome: Outcome) -> None:
     from services.analyzer.store import Store
 
     address = settings.database_conninfo()
-    unanalyzed = sorted({*outcome.kept.values()} - outcome.digests.keys() - outcome.failed.keys())
+    unanalyzed = sorted(
+        {*outcome.kept_runs.values()} - outcome.digests.keys() - outcome.failed.keys()
+    )
     with closing(Store(address)) as store:
         lacking = await asyncio.to_thread(store.without_tables, unanalyzed)
     await _analyze(bus, settings, address, lacking, outcome)

@@ -53,7 +53,7 @@ class Staging:
     columns: dict[str, list[str]]
     schema: str = _SCHEMA
 
-    def keep_whole(self) -> dict[int, str]:
+    def keep_complete(self) -> dict[int, str]:
         """Delete attempts that are not settled, or lack batches here that are at home.
 
         Beside those that stay, the other attempts of their evaluations are copied from home, since
@@ -63,10 +63,10 @@ class Staging:
             for keys in (self._keys(session, _NOT_SETTLED), [*self._evaluations(session, _GROWN)]):
                 self._delete(session, _SCHEMA, _RUN_TABLES, keys)
             query = "SELECT run_key, evaluation FROM {place}.run ORDER BY run_key"
-            whole = self._evaluations(session, query)
+            complete = self._evaluations(session, query)
             siblings = self._keys(session, _SIBLINGS)
             self._copy(session, (self.home, _SCHEMA), _RUN_TABLES, siblings)
-        return whole
+        return complete
 
     def at_home(self, run_keys: Collection[int]) -> set[int]:
         """Return those of `run_keys` that are settled at home."""

@@ -191,9 +191,9 @@ class Store:
         return self._sessions.read(read)
 
     def loads(
-        self, request: Explore, *, is_history: bool, most: int, hidden: Collection[str] = ()
+        self, request: Explore, *, is_history: bool, limit: int, hidden: Collection[str] = ()
     ) -> tuple[list[Cells], int]:
-        """Return the `most` newest headlines that a request allows, and how many there are.
+        """Return the `limit` newest headlines that a request allows, and how many there are.
 
         Those of the evaluations `hidden` are left out. With `is_history` these are all
         measurements of each load, else the newest alone.
@@ -203,7 +203,7 @@ class Store:
             **request.model_dump(include=set(_CONSTRAINTS)),
             "model": model,
             "version": version,
-            "most": most,
+            "most": limit,
             "hidden": list(hidden),
         }
         name = "headlines" if is_history else "newest_headlines"

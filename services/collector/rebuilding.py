@@ -75,6 +75,6 @@ async def _counted(bus: Bus) -> dict[int, Counted]:
                     newest[key] = max(
                         newest.get(key, (0, fact)),
                         (recorded.sequence, fact),
-                        key=lambda seen: seen[0],
+                        key=lambda numbered: numbered[0],
                     )
     return {key: fact for key, (_, fact) in newest.items()}

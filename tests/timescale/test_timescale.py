@@ -147,7 +147,7 @@ def test_a_rebuild_replaces_compressed_rows_however_many(
             session.execute(f"{copy} WHERE run_key = {row['run_key']}".encode())
         session.execute(f"UPDATE {staging.schema}.span SET duration_ns = 1".encode())
         with _limited(session, "timescaledb.max_tuples_decompressed_per_dml_transaction", 3):
-            assert staging.replace([*staging.keep_whole()], []) == {}
+            assert staging.replace([*staging.keep_complete()], []) == {}
     query = f"SELECT count(*), sum(duration_ns)::int8 FROM span WHERE run_key = {row['run_key']}"
     assert session.execute(query.encode()).fetchall() == [(4, 4)]
 

@@ -77,7 +77,7 @@ def _cover(folder: Path, shown: Iterable[Path]) -> None:
 def _make_read_only(writable: Path) -> None:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         escaped, options = line.split(" ")[4:6]
-        place = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), escaped))
+        place = Path(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), escaped))
         if place == writable:
             continue
         flags = sum(_KEPT_FLAGS.get(option, 0) for option in options.split(","))

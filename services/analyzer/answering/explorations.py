@@ -56,12 +56,12 @@ class Explorations:
     def _explored(self, request: Explore, hidden: Collection[str]) -> Explored:
         names = tuple((exploration.name, exploration.title) for exploration in EXPLORATIONS)
         if not request.table:
-            _, total = self._store.loads(request, is_history=False, most=1, hidden=hidden)
+            _, total = self._store.loads(request, is_history=False, limit=1, hidden=hidden)
             choices = self._store.choices(hidden)
             return Explored(tables=names, choices=choices, total_loads=total)
         exploration = _BY_NAME[request.table]
         loads, total = self._store.loads(
-            request, is_history=exploration.is_history, most=MOST_LOADS, hidden=hidden
+            request, is_history=exploration.is_history, limit=MOST_LOADS, hidden=hidden
         )
         table = exploration.compute(loads, request.prices)
         if total > len(loads):

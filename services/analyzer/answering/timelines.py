@@ -204,7 +204,7 @@ class Timelines:
             if stored is not None and stored.is_whole:
                 return stored
             try:
-                trace = await asyncio.to_thread(self._bulk.whole, traced)
+                trace = await asyncio.to_thread(self._bulk.whole_trace, traced)
                 is_new = trace is None
                 if trace is None:
                     trace = await asyncio.to_thread(self._trace_of_spans, traced)

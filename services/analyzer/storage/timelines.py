@@ -38,7 +38,7 @@ class KeptTimelines:
         file = self._file(traced, OUTLINE)
         return outline_of(*file) if file else None
 
-    def whole(self, traced: TracedRun) -> Prepared | None:
+    def whole_trace(self, traced: TracedRun) -> Prepared | None:
         """Return the trace of a run, None where it is not kept."""
         file = self._file(traced, SPANS)
         return whole_of(*file) if file else None

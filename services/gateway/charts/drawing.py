@@ -70,7 +70,7 @@ class Pictures:
             return stored
         pen = self._idle.pop()
         try:
-            picture = await pen.asked(text)
+            picture = await pen.draw(text)
         finally:
             self._idle.append(pen)
         if path is not None:
@@ -116,7 +116,7 @@ class _Pen:
     def __init__(self) -> None:
         self.process: asyncio.subprocess.Process | None = None
 
-    async def asked(self, text: bytes) -> bytes:
+    async def draw(self, text: bytes) -> bytes:
         """Return the process' answer; a process that takes too long or died is replaced."""
         try:
             async with asyncio.timeout(_LIMIT_S):

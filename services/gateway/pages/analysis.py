@@ -227,7 +227,7 @@ def analysis_view(
     shown_columns = [column for column in columns if column not in constant] or columns
     address = f"/evaluations/{status.evaluation}/analyses/{table.id or table.name}"
     choices = [
-        Choice(name, _LABELS.get(name, name.capitalize()), selection.wanted[name], values)
+        Choice(name, _LABELS.get(name, name.capitalize()), selection.chosen_values[name], values)
         for name, values in choices_of(table).items()
     ]
     layer_fields = [] if selection.layer is None else [("layer", str(selection.layer))]

@@ -31,4 +31,4 @@ class SearchForm:
     texts: Sequence[Field]
     choices: Sequence[Choice] = ()
     #: parameters that the form sends as they are
-    kept: Sequence[tuple[str, str]] = ()
+    hidden_fields: Sequence[tuple[str, str]] = ()

@@ -14,9 +14,9 @@ FILTERS = ("run", "batch_size", "level", "agent")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The values wanted of some columns, the column to sort by, and the page, from 1."""
+    """The values chosen of some columns, the column to sort by, and the page, from 1."""
 
-    wanted: Mapping[str, str]
+    chosen_values: Mapping[str, str]
     sort: str = ""
     is_descending: bool = False
     page: int = 1
@@ -30,7 +30,7 @@ class Selection:
     def query(self, **changes: Any) -> str:
         """Return the query of an address for this selection with `changes` of its fields."""
         changed = replace(self, **changes)
-        pairs = {name: value for name, value in changed.wanted.items() if value}
+        pairs = {name: value for name, value in changed.chosen_values.items() if value}
         if changed.sort:
             pairs["sort"] = changed.sort
             pairs |= {"order": "descending"} if changed.is_descending else {}
@@ -51,7 +51,7 @@ def selection_of(query: Mapping[str, str], table: Table) -> Selection:
     )
     sort = query.get("sort", "")
     return Selection(
-        wanted={name: query.get(name, "") for name in FILTERS if name in names},
+        chosen_values={name: query.get(name, "") for name in FILTERS if name in names},
         sort=sort if sort in names else "",
         is_descending=query.get("order", "") == "descending",
         page=max(1, page or 1),
@@ -93,7 +93,8 @@ def selected(table: Table, selection: Selection) -> Table:
         row
         for row in table.rows
         if all(
-            not text or str(row[places[name]]) == text for name, text in selection.wanted.items()
+            not text or str(row[places[name]]) == text
+            for name, text in selection.chosen_values.items()
         )
     ]
     if selection.sort:

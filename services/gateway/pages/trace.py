@@ -47,7 +47,7 @@ class TraceView:
 
     status: EvaluationStatus
     run: RunStatus | None
-    asked: str
+    asked_run: str
     #: the longest spans where they are shown in place of the timeline
     levels: Sequence[LevelSpans] | None = None
     trouble: str = ""
@@ -80,8 +80,8 @@ class TraceView:
         """What is wrong with what was asked for, '' if nothing."""
         if self.trouble:
             return self.trouble
-        if self.asked and (self.run is None or self.run.run != self.asked):
-            return f"This evaluation has no run {self.asked}; choose one of the list."
+        if self.asked_run and (self.run is None or self.run.run != self.asked_run):
+            return f"This evaluation has no run {self.asked_run}; choose one of the list."
         return ""
 
     def with_levels(self, levels: Sequence[LevelSpans], trouble: str = "") -> "TraceView":
@@ -113,15 +113,15 @@ def longest_by_level(
     ]
 
 
-def trace_view(status: EvaluationStatus, asked: str) -> TraceView:
-    """Return the view of the run `asked` for, else of a measured one, else of most spans.
+def trace_view(status: EvaluationStatus, asked_run: str) -> TraceView:
+    """Return the view of the run `asked_run`, else of a measured one, else of most spans.
 
     `status` is the evaluation's; a run that does not exist is said so beside the list of runs.
     """
-    named = [run for run in status.runs if run.run == asked]
+    named = [run for run in status.runs if run.run == asked_run]
     measured = [run for run in status.runs if run.state == "started"]
     deepest = sorted(status.runs, key=lambda run: (run.spans, run.level), reverse=True)
     is_first = status.state not in ENDED and not any(run.spans for run in status.runs)
     unasked = measured or (list(status.runs) if is_first else deepest)
-    shown = named or ([] if asked else unasked)
-    return TraceView(status, shown[0] if shown else None, asked)
+    shown = named or ([] if asked_run else unasked)
+    return TraceView(status, shown[0] if shown else None, asked_run)

@@ -43,7 +43,7 @@ async def document_of(status: EvaluationStatus, tables: Tables, pictures: Pictur
         charts,
         styles=styles,
         version=version("mlscope"),
-        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        made_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
     return html_of(view)
 

@@ -46,7 +46,7 @@ async def analysis(request: Request) -> Response:
     document = await asyncio.to_thread(
         html_of, view, request.app.state.page_paths, request.url.path
     )
-    drawn = selection_of({**selection.wanted}, table)
+    drawn = selection_of({**selection.chosen_values}, table)
     shown = await asyncio.to_thread(selected, table, drawn)
     choosing = choosing_of(selection)
 

@@ -90,8 +90,8 @@ async def test_dropped_rows_and_tables_are_as_before(world: World) -> None:
     change(world, EMPTY)
     outcome = await rebuild(world)
     assert digests(world, ROWS + ANALYZED) == before
-    assert [*outcome.rebuilt.values()] == ["e1"]
-    assert (outcome.kept, outcome.lost, outcome.failed) == ({}, {}, {})
+    assert [*outcome.rebuilt_runs.values()] == ["e1"]
+    assert (outcome.kept_runs, outcome.lost_runs, outcome.failed) == ({}, {}, {})
 
 
 async def test_rows_that_were_changed_are_replaced(world: World) -> None:
@@ -104,7 +104,7 @@ async def test_rows_that_were_changed_are_replaced(world: World) -> None:
 async def test_a_trial_replaces_nothing(world: World) -> None:
     change(world, EMPTY)
     outcome = await rebuild(world, is_trial=True)
-    assert [*outcome.rebuilt.values()] == ["e1"]
+    assert [*outcome.rebuilt_runs.values()] == ["e1"]
     assert world.ask("SELECT count(*) FROM run") == [(0,)]
 
 
@@ -113,7 +113,11 @@ async def test_rows_that_have_left_the_log_stay_as_they_are(world: World) -> Non
     before = digests(world)
     outcome = await rebuild(world)
     assert digests(world) == before
-    assert (outcome.rebuilt, [*outcome.kept.values()], outcome.lost) == ({}, ["e1"], {})
+    assert (outcome.rebuilt_runs, [*outcome.kept_runs.values()], outcome.lost_runs) == (
+        {},
+        ["e1"],
+        {},
+    )
     assert world.ask("SELECT count(DISTINCT evaluation) FROM analysis") == [(1,)]
 
 
@@ -121,7 +125,11 @@ async def test_rows_that_are_nowhere_are_lost_and_named(world: World) -> None:
     await drop_spans_from_the_log(world)
     change(world, EMPTY)
     outcome = await rebuild(world)
-    assert (outcome.rebuilt, outcome.kept, [*outcome.lost.values()]) == ({}, {}, ["e1"])
+    assert (outcome.rebuilt_runs, outcome.kept_runs, [*outcome.lost_runs.values()]) == (
+        {},
+        {},
+        ["e1"],
+    )
     assert "lost: 1 run of 1 evaluation (e1); neither log nor database has their rows" in [
         *outcome.lines()
     ]
@@ -135,7 +143,7 @@ async def test_a_backup_has_what_has_left_the_log(world: World, tmp_path: Path) 
     change(world, EMPTY)
     with reading(tmp_path / "b") as backup:
         outcome = await rebuild(world, backup)
-    assert [*outcome.rebuilt.values()] == ["e1"]
+    assert [*outcome.rebuilt_runs.values()] == ["e1"]
     assert digests(world) == before
 
 
@@ -158,7 +166,7 @@ async def test_a_run_that_gets_a_batch_meanwhile_is_left_alone(world: World) -> 
     with staged(world.address) as staging:
         change(world, f"INSERT INTO {staging.schema}.run SELECT * FROM run")
         change(world, f"INSERT INTO {staging.schema}.batch SELECT * FROM batch")
-        (key,) = staging.keep_whole()
+        (key,) = staging.keep_complete()
         change(world, f"INSERT INTO batch (run_key, kind, sequence, count) VALUES ({key}, 0, 7, 1)")
         assert staging.replace([key], []) == {key: "e1"}
     assert world.ask("SELECT count(*) FROM span") == [(4,)]
@@ -173,7 +181,11 @@ async def test_a_run_that_grew_meanwhile_is_kept_with_the_tables_of_its_evaluati
     change_once_staged(world, monkeypatch, late)
     outcome = await rebuild(world)
     assert world.ask("SELECT DISTINCT verdict FROM analysis") == [("as it was",)]
-    assert (outcome.rebuilt, [*outcome.kept.values()], outcome.digests) == ({}, ["e1"], {})
+    assert (outcome.rebuilt_runs, [*outcome.kept_runs.values()], outcome.digests) == (
+        {},
+        ["e1"],
+        {},
+    )
 
 
 async def test_the_tables_of_a_run_that_settled_meanwhile_are_left_to_the_analyzer(
@@ -187,7 +199,7 @@ async def test_the_tables_of_a_run_that_settled_meanwhile_are_left_to_the_analyz
     change_once_staged(collected, monkeypatch, ends)
     outcome = await rebuild(collected)
     assert (outcome.failed, outcome.digests) == ({}, {})
-    assert [*outcome.rebuilt.values()] == ["e1"]
+    assert [*outcome.rebuilt_runs.values()] == ["e1"]
 
 
 async def test_timelines_of_replaced_rows_are_dropped(world: World) -> None:
@@ -211,7 +223,7 @@ async def test_a_run_that_is_not_settled_is_left_to_the_collector(world: World) 
     spoken = (batch.model_copy(update={"attempt": 2}) for batch in ALL_OF_A_RUN)
     await world.say(a_start(attempt=2), *spoken)
     outcome = await rebuild(world)
-    assert len(outcome.rebuilt) == 1
+    assert len(outcome.rebuilt_runs) == 1
     assert world.ask("SELECT attempt FROM run") == [(1,)]
 
 

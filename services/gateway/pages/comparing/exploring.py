@@ -308,7 +308,7 @@ def exploration_view(
     number = query.get("page", "")
     is_number = number.isascii() and number.isdigit() and len(number) < 6
     selection = Selection(
-        wanted={},
+        chosen_values={},
         sort=sort if (sort := query.get("sort", "")) in names else "",
         is_descending=query.get("order", "") == "descending",
         page=max(1, int(number)) if is_number else 1,

@@ -61,7 +61,7 @@ class ReportView:
     request: Equivalents | None
     styles: str
     version: str
-    made: str
+    made_at: str
     template: ClassVar[str] = "report.html"
     few_rows: ClassVar[int] = FEW_ROWS
 

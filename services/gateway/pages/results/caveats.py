@@ -14,8 +14,8 @@ _MOST_LETTERS = 110
 
 _CAUSES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
-        name: re.compile(words)
-        for name, words in {
+        name: re.compile(pattern)
+        for name, pattern in {
             "Noise on the machine": r"noisy|throttl|issued late|issued at least",
             "Too few measurements": (
                 r"too few|known to within|precise to|values? only|only \d|has an interval"

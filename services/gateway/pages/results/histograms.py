@@ -61,7 +61,7 @@ class Bar:
 class Histogram:
     """The latencies of one load; `first` is the number of its first bucket.
 
-    `places` is how many buckets there are, also empty ones; `most` the queries of the fullest.
+    `places` is how many buckets there are, also empty ones; `fullest` the queries of the fullest.
     """
 
     run: str
@@ -70,7 +70,7 @@ class Histogram:
     bars: Sequence[Bar]
     first: int
     places: int
-    most: int
+    fullest: int
 
     @property
     def curve(self) -> str:

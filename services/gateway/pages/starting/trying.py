@@ -16,7 +16,7 @@ class TryView:
     model: str
     task: str
     kind: str
-    others: Sequence[str]
+    other_models: Sequence[str]
     most_files: int
     samples: Sequence[SampleChoice]
     agents: Sequence[str]
@@ -45,7 +45,7 @@ def try_view(catalog: Catalog, name: str, most_files: int) -> TryView | None:
     chosen = next((model for model in models if model.name == bare), None)
     if chosen is None:
         return None
-    others = {
+    other_models = {
         model.name
         for model in models
         if model.task == chosen.task
@@ -65,7 +65,7 @@ def try_view(catalog: Catalog, name: str, most_files: int) -> TryView | None:
         model=name,
         task=chosen.task,
         kind=kind,
-        others=sorted(others),
+        other_models=sorted(other_models),
         most_files=most_files,
         samples=sample_choices(catalog.datasets, kind),
         agents=sorted(hosts),

@@ -188,7 +188,7 @@ def test_a_choice_stays_in_every_address_and_says_where_it_has_no_row() -> None:
     table, index = of_layers(3, column="layer"), index_of("e1", (), {})
     view = analysis_view(STATUS, table, index, selection_of({"layer": "7"}, table))
     assert view.chosen == "Layer 7 has no row here"
-    assert view.form.kept == [("layer", "7")]
+    assert view.form.hidden_fields == [("layer", "7")]
     assert all("layer=7" in head.address for head in view.heads)
     assert (view.layers[-1], view.layer_address(3)) == (None, "")
 

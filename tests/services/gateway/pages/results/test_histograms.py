@@ -42,7 +42,7 @@ def test_bars_stand_in_their_buckets_and_lead_to_their_slowest_query(figure: His
     assert figure.bars[1].text == (
         "1.143 ms to 1.247 ms: 3 queries; 90.0% are as fast; the slowest is query 8, 1.247 ms"
     )
-    assert (figure.bars[-1].slowest, figure.most) == ("query 5, 2.72 ms", 6)
+    assert (figure.bars[-1].slowest, figure.fullest) == ("query 5, 2.72 ms", 6)
 
 
 def test_the_curve_rises_only_where_queries_are_and_ends_at_all(figure: Histogram) -> None:
