@@ -328,7 +328,7 @@ async def test_the_keys_are_listed(
     await photographs.take(page, "trace-keys", is_whole=False)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 390])
 async def test_the_trace_is_accessible_and_as_wide_as_its_window(
     browser: Browsing, running: Running, standing: StandIns, width: int
 ) -> None:

@@ -289,7 +289,7 @@ async def test_a_worker_lost_is_said_and_the_agent_goes_on(scheduler: Scheduler)
     assert outcome.attempt == 2
 
 
-@pytest.mark.parametrize("how", ["lost_from", "raises_at"])
+@pytest.mark.parametrize("how", ["lost_from", pytest.param("raises_at", marks=pytest.mark.long)])
 async def test_a_gpu_lost_in_mid_run_has_its_worker_replaced(
     scheduler: Scheduler, how: str
 ) -> None:

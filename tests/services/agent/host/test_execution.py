@@ -143,7 +143,12 @@ async def test_a_level_too_deep_is_run_as_deep_as_can_be(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "scenario", [pytest.param("poisson", marks=pytest.mark.long), "fixed_rate", "batched"]
+    "scenario",
+    [
+        pytest.param("poisson", marks=pytest.mark.long),
+        pytest.param("fixed_rate", marks=pytest.mark.long),
+        "batched",
+    ],
 )
 async def test_every_scenario_of_a_picture_model_streams(tmp_path: Path, scenario: str) -> None:
     subject = a_subject("efficientnet_lite0", "photos", options={"threads": 2})
@@ -272,7 +277,11 @@ async def test_only_failed_calls_fail_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "how"),
-    [("exits_at", "exited with 3"), ("dies_at", "killed by SIGKILL"), ("raises_at", "a bug")],
+    [
+        pytest.param("exits_at", "exited with 3", marks=pytest.mark.long),
+        ("dies_at", "killed by SIGKILL"),
+        ("raises_at", "a bug"),
+    ],
 )
 async def test_a_worker_that_dies_is_said_with_what_it_handed_over(
     tmp_path: Path, option: str, how: str

@@ -92,7 +92,9 @@ def test_groups_are_done_one_after_the_other() -> None:
     assert {run.pacing for order in orders for run in order.session.runs} == {"local"}
 
 
-@pytest.mark.parametrize("framework", ["onnxruntime", "sleepy"])
+@pytest.mark.parametrize(
+    "framework", ["onnxruntime", pytest.param("sleepy", marks=pytest.mark.long)]
+)
 def test_it_runs_without_broker_and_database(tmp_path: Path, framework: str) -> None:
     (tmp_path / "plan.json").write_text(a_plan(framework).model_dump_json())
     (tmp_path / "sitecustomize.py").write_text(BLOCKER)

@@ -119,7 +119,9 @@ def pictures(tmp_path: Path) -> Iterator[Session]:
     session.close()
 
 
-@pytest.mark.parametrize("kinds", [(Changed, Slow), (Raising, RaisingSlow)])
+@pytest.mark.parametrize(
+    "kinds", [(Changed, Slow), pytest.param((Raising, RaisingSlow), marks=pytest.mark.long)]
+)
 def test_streamed_calls_overlap_and_leave_what_calls_one_by_one_leave(
     pictures: Session, kinds: tuple[type[Changed], type[Slow]]
 ) -> None:
