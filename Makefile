@@ -7,7 +7,8 @@ DEMO_READY = $(VENV)/.ready
 LINT_READY = $(VENV)/.ready-lint
 # One worker more than cores: tests of clusters wait more than they compute.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
-PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
+# Half of hypothesis' examples: `make test-all` runs its tests again with all of them.
+PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large" --hypothesis-profile=brief
 
 # Tests start thousands of interpreters: without compiled files each compiles the project anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,8 +34,8 @@ test: $(READY)  ## at least one test of every behaviour, on all cores
 	  echo "== FLAKY or broken: the tests above, once more, alone"; \
 	  $(PYTEST) --last-failed --last-failed-no-failures none; }
 
-test-all: test  ## and what takes long: whole-catalog sweeps, surveys, large models (8 GiB of memory)
-	$(BIN)/python -m pytest -m "large or long"
+test-all: test  ## and what takes long: whole-catalog sweeps, more examples, large models (8 GiB of memory)
+	$(BIN)/python -m pytest -m "large or long or hypothesis"
 
 check: $(LINT_READY)  ## format, lint, types, import contracts; needs no framework
 	$(BIN)/ruff format --check .

@@ -37,6 +37,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("mlscope")
+hypothesis.settings.register_profile("brief", max_examples=50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
