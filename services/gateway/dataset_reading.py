@@ -55,9 +55,11 @@ def looked_into(file: Path, ending: str, scratch: Path, limits: UnpackLimits) ->
         samples, classes = len(dataset), dataset.classes[:_MOST_CLASSES]
     except PackageNeeded:
         pass  # The agents may have it.
+    endings = _endings_below(root) if reader == "files" else set[str]()
+    modality = _MODALITY_OF_READER.get(reader, _MODALITIES.get(next(iter(endings), ".jpg"), "raw"))
     path = root.relative_to(folder).as_posix() if is_archive and root != folder else ""
     return {
-        "modality": _modality(reader, root),
+        "modality": modality,
         "archive": is_archive,
         "path": path,
         "reader": reader,
@@ -74,15 +76,12 @@ def dataset_root(folder: Path) -> Path:
     adds, do not count.
     """
     while folder.is_dir():
-        inside = [path for path in folder.iterdir() if not _is_hidden(path.name)]
+        names = (path.name for path in folder.iterdir() if not path.name.startswith("."))
+        inside = [folder / name for name in names if name != "__MACOSX"]
         if len(inside) != 1 or inside[0].is_symlink():
             break
         folder = inside[0]
     return folder
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"
 
 
 def _reader_of(root: Path) -> tuple[str, Mapping[str, Any]]:
@@ -93,12 +92,6 @@ def _reader_of(root: Path) -> tuple[str, Mapping[str, Any]]:
         if len(_endings_below(root) & {".wav", ".txt"}) == len(_endings_below(root)) == 1:
             return "files", {}
         raise
-
-
-def _modality(reader: str, root: Path) -> str:
-    if reader != "files":
-        return _MODALITY_OF_READER.get(reader, "image")
-    return _MODALITIES.get(next(iter(_endings_below(root)), ""), "raw")
 
 
 def _endings_below(root: Path) -> set[str]:

@@ -49,8 +49,8 @@ async def recognised(chunks: AsyncIterator[bytes], name: str) -> tuple[str, Asyn
         head += chunk
     ending = ending_of(head, name)
     if not ending:
-        found = f"a file that begins with {head[:8]!r}" if head else "0 bytes"
-        raise refused(found, f"send {ALLOWED}")
+        fault = f"a file that begins with {head[:8]!r}" if head else "0 bytes"
+        raise refused(fault, f"send {ALLOWED}")
 
     async def every() -> AsyncIterator[bytes]:
         yield head
@@ -89,10 +89,10 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
     return facts
 
 
-def manifest_of(name: str, kept: Artifact, facts: Mapping[str, Any]) -> dict[str, Any]:
+def manifest_of(name: str, artifact: Artifact, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a sent dataset, to be put into a request.
 
-    `name` is what its sender calls it, `kept` where its file is; `facts` are what `looked_into`
+    `name` is what its sender calls it, `artifact` where its file is; `facts` are what `looked_into`
     returned. The manifest's name has the digest of the content: other content has another name.
     """
     stem = re.sub(r"(\.tar)?\.[A-Za-z0-9]{1,5}\Z", "", name)
@@ -104,10 +104,10 @@ def manifest_of(name: str, kept: Artifact, facts: Mapping[str, Any]) -> dict[str
         about += f" in {many(len(classes), 'class')}: {first}"
         about += ", …" if len(classes) > _FEW_CLASSES else ""
     source = {key: facts[key] for key in ("archive", "path", "reader", "options", "samples")}
-    address = {"address": f"artifact://{kept.name}", "checksum": f"sha256:{kept.sha256}"}
+    address = {"address": f"artifact://{artifact.name}", "checksum": f"sha256:{artifact.sha256}"}
     return {
         "kind": "dataset",
-        "name": f"{spoken}-{kept.sha256[:12]}",
+        "name": f"{spoken}-{artifact.sha256[:12]}",
         "version": "1.0.0",
         "description": f"{about}.",
         "modality": facts["modality"],
@@ -115,9 +115,9 @@ def manifest_of(name: str, kept: Artifact, facts: Mapping[str, Any]) -> dict[str
     }
 
 
-def refused(found: str, fix: str) -> CommandRefused:
-    """Return the refusal of a body: what was `found`, and the `fix`."""
-    message = f"body: {found}; {fix}" if fix else f"body: {found}"
+def refused(fault: str, fix: str) -> CommandRefused:
+    """Return the refusal of a body: its `fault`, and the `fix`."""
+    message = f"body: {fault}; {fix}" if fix else f"body: {fault}"
     return CommandRefused(
-        Refused(error="invalid", message=message, field="body", found=found, allowed=ALLOWED)
+        Refused(error="invalid", message=message, field="body", found=fault, allowed=ALLOWED)
     )

@@ -20,8 +20,8 @@ async def send(request: Request) -> Response:
     ending, chunks = await recognised(aiter(request.stream()), name)
     async with sent_files.received(chunks) as file:
         facts = await looked_into(file.path, ending, file.size_bytes, sent_files.most_bytes)
-        kept = await sent_files.keep(file, ending)
-    manifest = manifest_of(name, kept, facts)
+        artifact = await sent_files.keep(file, ending)
+    manifest = manifest_of(name, artifact, facts)
     body = {
         "name": manifest["name"],
         "manifest": manifest,
@@ -29,6 +29,6 @@ async def send(request: Request) -> Response:
         "reader": facts["reader"],
         "samples": facts["samples"],
         "classes": facts["classes"],
-        "size_bytes": kept.size_bytes,
+        "size_bytes": artifact.size_bytes,
     }
     return as_json(body, 201)
