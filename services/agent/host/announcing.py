@@ -16,7 +16,7 @@ from services.agent.predictors.devices import DeclaredDevices, declared_devices
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "jax": ("jax",),
     "litert": ("ai-edge-litert",),
-    "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
+    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
     "openvino": ("openvino",),
     "pytorch": ("torch",),
     "remote": (),

@@ -49,7 +49,7 @@ def test_only_wanted_predictors_are_offered() -> None:
 def test_a_gpu_needs_a_build_for_it() -> None:
     gpu = Accelerator(name="H200")
     (runtime,) = installed_runtimes(("onnxruntime",), (gpu,))
-    has_cuda = package_version("onnxruntime-gpu") != "" and not package_version("onnxruntime")
+    has_cuda = package_version("onnxruntime-gpu") != ""
     assert ("gpu" in runtime.devices) == has_cuda
 
 
@@ -92,6 +92,18 @@ def test_a_build_is_offered_on_the_gpus_of_its_maker(
     )
     (runtime,) = installed_runtimes(("pytorch",), (Accelerator(name="own", vendor=maker),))
     assert runtime.devices == devices
+
+
+def test_onnxruntime_for_gpus_counts_beside_the_one_for_cpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A package that requires the one for CPUs brings it along; their files are at one place."""
+    versions = {"onnxruntime": "1.30.0", "onnxruntime-gpu": "1.31.1"}
+    monkeypatch.setattr(
+        "services.agent.host.announcing.package_version", lambda name: versions.get(name, "")
+    )
+    (runtime,) = installed_runtimes(("onnxruntime",), (Accelerator(name="H200"),))
+    assert (runtime.version, runtime.devices) == ("1.31.1", ("cpu", "gpu"))
 
 
 @pytest.mark.parametrize("plugins", [(), ("jax-cuda12-plugin",), ("jax-cuda13-plugin",)])
