@@ -42,7 +42,8 @@ def bare_onnxruntime(request: OpenRequest) -> Call:
 
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = 1
-    session = ort.InferenceSession(request.graph, settings, providers=["CPUExecutionProvider"])
+    provider = "CUDAExecutionProvider" if request.device == "gpu" else "CPUExecutionProvider"
+    session = ort.InferenceSession(request.graph, settings, providers=[provider])
     name = session.get_inputs()[0].name
     return lambda array: session.run(None, {name: array})
 

@@ -1,10 +1,11 @@
 """What a predictor adds to its framework: `predict` beside the framework called bare.
 
-`python -m benchmarks.predict [--device cpu|gpu] [--calls 300] [--rounds 15] [FRAMEWORK …]`
+`python -m benchmarks.predict [--device cpu|gpu] [--batch-size 1] [--rounds 15] [FRAMEWORK …]`
 `python -m benchmarks.predict --attribute [--device gpu]` (PyTorch: where a difference comes from)
 
-Identity and a ResNet-50 (random weights), batch 1, from an array of the host to arrays of the
-host. Bare is what the framework's own documentation would write. Wanted: 10 us or less over bare.
+Identity and a ResNet-50 (random weights), from an array of the host to arrays of the host. The
+predictor's array is on pages of its own, as those of sessions are. Bare is what the framework's own
+documentation would write. Wanted: 10 us or less over bare.
 
 Short calls alternate in blocks, long ones one by one in a random order; a case's figure is the
 median of the paired differences, with its interval at 95 % (order statistics). It holds where the
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -36,6 +37,7 @@ from mlscope.statistics import percentile_interval
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import AgentError
 from services.agent.predictors import OpenRequest, predictor_named
+from services.agent.predictors.page_locking import page_aligned
 
 MODELS = Path(__file__).parents[1] / "manifests" / "models"
 WANTED_US = 10.0
@@ -45,7 +47,7 @@ SHAPE, KERAS_SHAPE = (3, 224, 224), (224, 224, 3)
 BUILDERS = ("torch.nn", "torchvision.models", "keras.applications", "benchmarks")
 FRAMEWORKS = {
     "cpu": ("onnxruntime", "openvino", "pytorch", "jax", "tensorflow", "litert"),
-    "gpu": ("pytorch", "jax"),
+    "gpu": ("pytorch", "jax", "onnxruntime"),
 }
 IDENTITY, RESNET, SHELL = "identity", "resnet50", "resnet50's tensors"
 
@@ -85,11 +87,15 @@ def built(
 
 
 def filed(
-    framework: str, suffix: str, graph: Callable[[], bytes], shape: tuple[int, ...]
+    framework: str,
+    suffix: str,
+    graph: Callable[[], bytes],
+    shape: tuple[int, ...],
+    device: str = "cpu",
 ) -> OpenRequest:
     """Return a request for a model file."""
-    path = Path(f"model{suffix}")
-    return OpenRequest(manifest(framework, shape), path, graph(), 1, options={"threads": 1})
+    model, path = manifest(framework, shape), Path(f"model{suffix}")
+    return OpenRequest(model, path, graph(), 1, device, {"threads": 1})
 
 
 def cases(framework: str, device: str) -> Iterator[Case]:
@@ -124,9 +130,9 @@ def cases(framework: str, device: str) -> Iterator[Case]:
     }
     shipped = (MODELS / IDENTITY / "model.onnx").read_bytes
     of_onnx = {
-        IDENTITY: partial(filed, framework, ".onnx", shipped, (4,)),
-        RESNET: partial(filed, framework, ".onnx", resnets.onnx_graph, SHAPE),
-        SHELL: partial(filed, framework, ".onnx", shells.onnx_graph, SHAPE),
+        IDENTITY: partial(filed, framework, ".onnx", shipped, (4,), device),
+        RESNET: partial(filed, framework, ".onnx", resnets.onnx_graph, SHAPE, device),
+        SHELL: partial(filed, framework, ".onnx", shells.onnx_graph, SHAPE, device),
     }
     for name, request in requests.get(framework, lambda: of_onnx)().items():
         yield Case(framework, name, request, bare.CALLS[framework])
@@ -200,12 +206,15 @@ class Over:
         return f"{self.median_us:9.2f} ({self.low_us:.2f} .. {self.high_us:.2f})"
 
 
-def measure(case: Case, count: int, rounds: int) -> bool:
+def measure(case: Case, count: int, rounds: int, batch_size: int = 1) -> bool:
     """Print one case; return whether the claim was missed."""
-    request = case.request()
+    request = replace(case.request(), batch_size=batch_size)
     predictor = predictor_named(case.framework)(request)
-    array = sample(predictor.opened.inputs[0])
-    inputs = {predictor.opened.inputs[0].name: array}
+    array = sample(predictor.opened.inputs[0], batch_size)
+    # As a session's are: on pages of its own.
+    own = page_aligned(array.shape, str(array.dtype))
+    own[...] = array
+    inputs = {predictor.opened.inputs[0].name: own}
     first, second = case.bare(request), case.bare(request)
     theirs, again, ours = timed(
         [lambda: first(array), lambda: second(array), lambda: predictor.predict(inputs)],
@@ -227,9 +236,9 @@ def measure(case: Case, count: int, rounds: int) -> bool:
     return verdict == "MISSED"
 
 
-def sample(place: Any) -> Any:
+def sample(place: Any, batch_size: int = 1) -> Any:
     """Return random values for one batch."""
-    shape = (1, *(max(size, 1) for size in place.shape[1:]))
+    shape = (batch_size, *(max(size, 1) for size in place.shape[1:]))
     return np.random.default_rng(1).standard_normal(shape, np.float32)
 
 
@@ -279,6 +288,7 @@ def by_framework(options: argparse.Namespace) -> int:
     for framework in options.frameworks or FRAMEWORKS[options.device]:
         arguments = ["--calls", str(options.calls), "--rounds", str(options.rounds), "--here"]
         arguments += ["--model", options.model] if options.model else []
+        arguments += ["--batch-size", str(options.batch_size)]
         command = [sys.executable, "-m", "benchmarks.predict", framework, *arguments]
         missed += subprocess.run([*command, "--device", options.device]).returncode
     return missed
@@ -291,6 +301,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--batch-size", type=int, default=1)
     parser.add_argument("--model", choices=(IDENTITY, RESNET, SHELL), help="that alone")
     parser.add_argument("--attribute", action="store_true", help="PyTorch: part by part")
     parser.add_argument("--here", action="store_true", help="one framework, in this process")
@@ -301,7 +312,8 @@ def main() -> int:
     if not options.here:
         load = os.getloadavg()[0]
         print(
-            f"batch 1 on {options.device}, medians [us]; wanted: over <= {WANTED_US:g}; load {load}"
+            f"batch {options.batch_size} on {options.device}, medians [us]; "
+            f"wanted: over <= {WANTED_US:g}; load {load}"
         )
         names = f"{'bare':>11}{'bare again':>11}{'predictor':>11} {'over (interval)':>32}"
         print(f"{'':31}{names}", flush=True)
@@ -311,7 +323,7 @@ def main() -> int:
         if options.model not in (case.name, None):
             continue
         try:
-            missed += measure(case, options.calls, options.rounds)
+            missed += measure(case, options.calls, options.rounds, options.batch_size)
         except (AgentError, ImportError) as error:
             print(f"{case.framework:12} {case.name:9} left out: {error}", flush=True)
     return missed
