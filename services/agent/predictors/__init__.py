@@ -8,6 +8,7 @@ also has a method `layers`, see `LayerSource`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
@@ -170,6 +171,11 @@ class Predictor(Protocol):
 COPY_IN, COMPUTE, COPY_OUT = "copy_in", "compute", "copy_out"
 """The parts of a predict call on a device with memory of its own."""
 
+LAUNCH_NOTE = (
+    "on a GPU a layer's time is that of its kernel launches; kernel times are at level system"
+)
+"""A note on layers of frameworks that do not wait for a GPU's kernels."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallPart:
@@ -178,6 +184,16 @@ class CallPart:
     name: str
     start_ns: int
     duration_ns: int
+
+
+def call_parts(ends_ns: Sequence[int]) -> list[CallPart]:
+    """Return the parts of a call that were waited for one by one.
+
+    `ends_ns`: when it began, then when each part ended (CLOCK_MONOTONIC).
+    """
+    names = COPY_IN, COMPUTE, COPY_OUT
+    spells = zip(names, pairwise(ends_ns), strict=True)
+    return [CallPart(name, start, end - start) for name, (start, end) in spells]
 
 
 @runtime_checkable

@@ -1,5 +1,6 @@
-"""Page locks by CUDA's runtime, for frameworks that do not offer them; needs cuda-python."""
+"""Page locks and copies by CUDA's runtime, for frameworks without them; needs cuda-python."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -26,3 +27,23 @@ def cuda_page_locks() -> PageLocks | None:
             raise RuntimeError(f"CUDA: {error.name}")
 
     return PageLocks(lock, runtime.cudaHostUnregister)
+
+
+def cuda_copy_out() -> Callable[[int, int, int], None] | None:
+    """Return a copy from a GPU's memory to the host's, `(to, from, bytes)`; or None.
+
+    None without cuda-python. The copy returns when the bytes are there. It
+    raises RuntimeError where CUDA cannot copy.
+    """
+    try:
+        runtime: Any = import_module("cuda.bindings.runtime")
+    except ImportError:
+        return None
+    kind = runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
+
+    def copy_out(target: int, source: int, size_bytes: int) -> None:
+        (error,) = runtime.cudaMemcpy(target, source, size_bytes, kind)
+        if error != runtime.cudaError_t.cudaSuccess:
+            raise RuntimeError(f"CUDA: {error.name}")
+
+    return copy_out

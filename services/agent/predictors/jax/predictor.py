@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,6 @@ from services.agent.errors import (
     PredictFailed,
 )
 from services.agent.predictors import (
-    COMPUTE,
-    COPY_IN,
-    COPY_OUT,
     MAX_BOUND,
     CallPart,
     LayerCapture,
@@ -36,6 +32,7 @@ from services.agent.predictors import (
     OpenRequest,
     TensorPlace,
     Tensors,
+    call_parts,
 )
 from services.agent.predictors.boundary import PREDICTING, opening_model
 from services.agent.predictors.cuda_runtime import NO_LOCKS, cuda_page_locks
@@ -286,9 +283,7 @@ class GpuPredictor(JaxPredictor):
                 ends_ns.append(now_ns())
             outputs = self._outputs_of(answer)
             ends_ns.append(now_ns())
-        names = COPY_IN, COMPUTE, COPY_OUT
-        parts = zip(names, pairwise(ends_ns), strict=True)
-        return outputs, [CallPart(name, start, end - start) for name, (start, end) in parts]
+        return outputs, call_parts(ends_ns)
 
 
 def _set_up_device(options: Options) -> Any:

@@ -15,7 +15,7 @@ ahead.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,8 @@ from services.agent.predictors.onnxruntime.work import NodeWork, ProfiledNode, W
 _KERNEL = "_kernel_time"
 _RUN = "model_run"
 _LAYOUT_SUFFIX = "_nchwc"
+_MAX_LISTED = 5
+"""Nodes that a note names at most."""
 
 
 def readable_name(name: str) -> str:
@@ -54,6 +56,22 @@ def runs_of(lines: Iterable[str]) -> Iterator[list[Event]]:
         elif name == _RUN:
             yield layers_among(events)[0]
             events = []
+
+
+def fallback_note(events: Sequence[Event], provider: str) -> str:
+    """Return a note of the nodes that ran elsewhere than on a session's own provider; '' for none.
+
+    `events` are those of one run; `provider` is ORT's name of the session's own.
+    """
+    providers = {event["name"]: event.get("args", {}).get("provider", provider) for event in events}
+    elsewhere = [readable_name(name) for name, own in providers.items() if own != provider]
+    if not elsewhere:
+        return ""
+    others = ", ".join(sorted({own for own in providers.values() if own != provider}))
+    listed = ", ".join(elsewhere[:_MAX_LISTED])
+    suffix = f" and {len(elsewhere) - _MAX_LISTED} more" if elsewhere[_MAX_LISTED:] else ""
+    count = f"{len(elsewhere)} of {len(providers)} nodes"
+    return f"{count} ran on {others}, not on {provider}: {listed}{suffix}"
 
 
 class LayerNames:

@@ -1,4 +1,4 @@
-"""ONNX Runtime: any of its providers, with inputs and outputs bound once.
+"""ONNX Runtime: any of its providers, with inputs and outputs bound once (`binding`).
 
 The measured session is never profiled, as profiling costs about 6 us a node. A capture of layers
 opens a twin session with ORT's profiler on, for one block, and reads the profile afterwards.
@@ -6,35 +6,36 @@ opens a twin session with ORT's profiler on, for one block, and reads the profil
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import onnxruntime as ort
 
 from mlscope.importing.onnxruntime.events import bodies_note
 from mlscope.tracing.clock import epoch_offset_ns
 from schemas.level import Level
-from services.agent.errors import BatchSizeUnsupported
+from services.agent.errors import BatchSizeUnsupported, OpenFailed
 from services.agent.machine.cores import kept_on
 from services.agent.machine.noise import usable_core_numbers
 from services.agent.predictors import (
-    MAX_BOUND,
+    LAUNCH_NOTE,
+    CallPart,
     Layer,
     LayerCapture,
     Opened,
     OpenRequest,
-    TensorPlace,
     Tensors,
 )
-from services.agent.predictors.boundary import PREDICTING, opening_model
-from services.agent.predictors.cuda_runtime import NO_LOCKS, cuda_page_locks
+from services.agent.predictors.boundary import opening_model
+from services.agent.predictors.cuda_runtime import NO_LOCKS, cuda_copy_out, cuda_page_locks
+from services.agent.predictors.onnxruntime.binding import BoundSession, Device, tensor_place
 from services.agent.predictors.onnxruntime.graph import graph_of
-from services.agent.predictors.onnxruntime.layers import LayerNames, runs_of
+from services.agent.predictors.onnxruntime.layers import LayerNames, fallback_note, runs_of
+from services.agent.predictors.onnxruntime.libraries import load_libraries, needs_libraries
 from services.agent.predictors.onnxruntime.options import Options, options_of
 from services.agent.predictors.opening import Opening
-from services.agent.predictors.page_locking import PAGEABLE, PageLocks, page_aligned
+from services.agent.predictors.page_locking import PAGEABLE
 from services.agent.predictors.shapes import is_batched
 
 _ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their sums are slightly low"
@@ -43,46 +44,22 @@ _FULL_NOTE = (
 )
 _MAX_EVENTS = 500_000
 """Events of one profile: they are held in memory, and ORT stops recording at 1,000,000."""
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """The arrays of one batch, bound to a session."""
-
-    inputs: Tensors
-    #: ORT's own
-    binding: Any
-    #: the output arrays; None where ORT allocates them
-    outputs: dict[str, npt.NDArray[Any]] | None
-    #: copies of the inputs in the device's memory, by name; empty on a CPU
-    on_device: Mapping[str, Any]
-
-
-_ELEMENT_TYPES: Mapping[str, str] = {
-    "tensor(float)": "float32",
-    "tensor(float16)": "float16",
-    "tensor(double)": "float64",
-    "tensor(uint8)": "uint8",
-    "tensor(int8)": "int8",
-    "tensor(uint16)": "uint16",
-    "tensor(int16)": "int16",
-    "tensor(int32)": "int32",
-    "tensor(int64)": "int64",
-    "tensor(bool)": "bool",
-}
 _OPTIMIZATIONS: Mapping[str, Any] = {
     "disable": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
-_DEVICES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
-"""ORT's names of the memory of providers that do not compute in the host's."""
+_ON_CUDA = frozenset({"CUDAExecutionProvider", "TensorrtExecutionProvider"})
+"""The providers that compute in a GPU's memory."""
 _QUANTIZED = (b"QLinearConv", b"QLinearMatMul", b"DequantizeLinear", b"MatMulInteger")
 
 
 def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    # ORT may name the provider only once its libraries are loaded.
+    if needs_libraries(request.options, request.device):
+        load_libraries()
     options = options_of(request.options, request.device, ort.get_available_providers())
     opening = Opening(request)
     session = _session(request, options, _session_options(options))
@@ -92,7 +69,9 @@ def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
         is_fixed = isinstance(size, int) and size not in (-1, request.batch_size)
         if is_fixed and is_batched(place.name, request.model.inputs):
             raise BatchSizeUnsupported(request.batch_size, place.name, place.shape)
-    predictor = OnnxRuntimePredictor(request, options, _bound(session))
+    bound = _bound(session)
+    kind = OnnxRuntimePredictor if bound.device is None else GpuPredictor
+    predictor = kind(request, options, bound)
     opening.run_first(predictor)
     predictor.forget_arrays()
     return predictor
@@ -101,7 +80,7 @@ def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
 class OnnxRuntimePredictor:
     """An opened ONNX model."""
 
-    def __init__(self, request: OpenRequest, options: Options, bound: "BoundSession") -> None:
+    def __init__(self, request: OpenRequest, options: Options, bound: BoundSession) -> None:
         """Take the `bound` session that was opened for a `request` with these `options`."""
         self._request = request
         self._options = options
@@ -110,7 +89,7 @@ class OnnxRuntimePredictor:
         session = bound.session
         inputs = tuple(tensor_place(place) for place in session.get_inputs())
         provider = session.get_providers()[0]
-        is_on_gpu = bool(bound.device)
+        is_on_gpu = bound.device is not None
         types = [place.element_type for place in inputs]
         precision = next((name for name in types if name.startswith("float")), "float32")
         if any(name in request.graph for name in _QUANTIZED):
@@ -130,24 +109,7 @@ class OnnxRuntimePredictor:
             deepest_level=Level.FRAMEWORK,
         )
         #: returns the outputs for one batch; see `Predictor.predict`
-        self.predict = self._predict_on_device if is_on_gpu else bound.predict
-
-    def _predict_on_device(self, inputs: Tensors) -> Tensors:
-        """Predict, and note the kinds of the host's memory once they are known."""
-        outputs = self._bound.predict(inputs)
-        if not self.opened.host_memory:
-            locks = self._bound.locks
-            memory, reason = (
-                (PAGEABLE, NO_LOCKS) if locks is None else (locks.host_memory, locks.refusal)
-            )
-            self.opened = replace(
-                self.opened,
-                host_memory=memory,
-                # Outputs of free shapes return into new arrays.
-                output_memory=memory if self._bound.keeps_outputs else PAGEABLE,
-                memory_reason=reason,
-            )
-        return outputs
+        self.predict = bound.predict
 
     def forget_arrays(self) -> None:
         """Release the arrays of earlier predict calls."""
@@ -174,96 +136,35 @@ class OnnxRuntimePredictor:
         del self._bound, self.predict
 
 
-class BoundSession:
-    """A session whose input arrays are bound the first time they are seen.
+class GpuPredictor(OnnxRuntimePredictor):
+    """An opened ONNX model on a GPU."""
 
-    ORT reads inputs on a CPU in place. It copies those of another device only when they are bound
-    (onnxruntime issue #5857): there each call copies them anew, into memory bound once. Outputs of
-    known shape are bound to arrays of their own; they are overwritten by the next call with the
-    same inputs.
-    """
+    def __init__(self, request: OpenRequest, options: Options, bound: BoundSession) -> None:
+        """Take the `bound` session that was opened for a `request` with these `options`."""
+        super().__init__(request, options, bound)
+        self.predict = self._predict_on_device
 
-    def __init__(
-        self, session: ort.InferenceSession, device: str = "", locks: PageLocks | None = None
-    ) -> None:
-        """Bind arrays to a `session`; `device` is ORT's name of its memory, '' for the host's.
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs for one batch, and when the call's parts ran. Raises PredictFailed."""
+        return self._bound.predict_parts(inputs)
 
-        Arrays of a device are page-locked with its `locks`, where there are any.
-        """
-        self.session = session
-        self.locks = locks
-        self.device = device
-        #: whether outputs return into arrays that are kept; known once a call was made
-        self.keeps_outputs = False
-        self._run = session.run_with_iobinding
-        self._bindings: dict[int, Binding] = {}
-        #: the inputs on the device by name, shape and type, which every call copies anew
-        self._device_values: dict[tuple[str, tuple[int, ...], str], Any] = {}
-
-    def predict(self, inputs: Tensors) -> Tensors:
-        """Return the outputs for one batch. Raises PredictFailed."""
-        with PREDICTING:
-            bound = self._bindings.get(id(inputs)) or self._bind(inputs)
-            for name, value in bound.on_device.items():
-                value.update_inplace(inputs[name])
-            self._run(bound.binding)
-        if bound.outputs is not None:
-            return bound.outputs
-        names = [place.name for place in self.session.get_outputs()]
-        return dict(zip(names, bound.binding.copy_outputs_to_cpu(), strict=True))
-
-    def forget(self) -> None:
-        """Forget every binding, and unlock its pages."""
-        self._bindings.clear()
-        self._device_values.clear()
-        if self.locks is not None:
-            self.locks.release()
-
-    def drop(self) -> None:
-        """Forget every binding and the session."""
-        self.forget()
-        del self._run, self.session
-
-    def _bind(self, inputs: Tensors) -> Binding:
-        if len(self._bindings) >= MAX_BOUND:
-            self._bindings.pop(next(iter(self._bindings)))
-        binding = self.session.io_binding()
-        on_device = {}
-        for name, array in inputs.items():
-            if not self.device:
-                binding.bind_cpu_input(name, array)
-                continue
-            layout = name, array.shape, str(array.dtype)
-            if layout not in self._device_values:
-                value = ort.OrtValue.ortvalue_from_numpy(array, self.device)
-                self._device_values[layout] = value
-            on_device[name] = self._device_values[layout]
-            binding.bind_ortvalue_input(name, on_device[name])
-        places = [tensor_place(place) for place in self.session.get_outputs()]
-        batch = len(next(iter(inputs.values())))
-        # A state that the model returns has a fixed first size of its own.
-        shapes = [
-            (batch if place.shape[:1] in ((), (-1,), (1,)) else place.shape[0], *place.shape[1:])
-            for place in places
-        ]
-        outputs: dict[str, npt.NDArray[Any]] | None = None
-        if any(-1 in shape or not place.shape for place, shape in zip(places, shapes, strict=True)):
-            for place in places:
-                binding.bind_output(place.name, "cpu")
-        else:
-            outputs = {}
-            for place, shape in zip(places, shapes, strict=True):
-                array = outputs[place.name] = page_aligned(shape, place.element_type)
-                address = array.__array_interface__["data"][0]
-                binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
-        self.keeps_outputs = outputs is not None
-        # A binding has only the addresses of arrays, so they must be stored with it.
-        if self.locks is not None:
-            for array in (*inputs.values(), *(outputs or {}).values()):
-                self.locks.lock(array)
-        bound = Binding(inputs, binding, outputs, on_device)
-        self._bindings[id(inputs)] = bound
-        return bound
+    def _predict_on_device(self, inputs: Tensors) -> Tensors:
+        """Predict, and note the kinds of the host's memory once they are known."""
+        outputs = self._bound.predict(inputs)
+        if not self.opened.host_memory:
+            device = self._bound.device
+            locks = device.locks if device is not None else None
+            memory, reason = (
+                (PAGEABLE, NO_LOCKS) if locks is None else (locks.host_memory, locks.refusal)
+            )
+            self.opened = replace(
+                self.opened,
+                host_memory=memory,
+                # Outputs of free shapes return into new arrays.
+                output_memory=memory if self._bound.keeps_outputs else PAGEABLE,
+                memory_reason=reason,
+            )
+        return outputs
 
 
 class LayerTwin:
@@ -294,6 +195,8 @@ class LayerTwin:
             self.notes.append(bodies_note(names.repeating))
         self._remaining_runs = 0
         self._open()
+        if self._bound.device is not None:
+            self.notes.append(LAUNCH_NOTE)
         if not names.is_counted:
             self._end_profile()
             with self._profiles.pop()[0].open() as lines:
@@ -322,6 +225,9 @@ class LayerTwin:
             # A node that runs at the same time as others is charged for their memory too.
             if runs and self._options.mode != "parallel":
                 self._names.measure(runs[0])
+            note = fallback_note(runs[0], self._options.provider) if runs else ""
+            if note and note not in self.notes:
+                self.notes.append(note)
             calls += [
                 [self._names.layer(event, began_ns) for event in events]
                 for events in runs[len(self._warmed_with) :]
@@ -345,16 +251,11 @@ class LayerTwin:
         self._bound.drop()
 
 
-def tensor_place(place: Any) -> TensorPlace:
-    """Describe one of ORT's NodeArgs; free dimensions are -1."""
-    shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in place.shape)
-    return TensorPlace(place.name, shape, _ELEMENT_TYPES.get(place.type, "float32"))
-
-
 def _bound(session: ort.InferenceSession) -> BoundSession:
     """Return a session to bind arrays to, in the memory of its first provider."""
-    device = _DEVICES.get(session.get_providers()[0], "")
-    return BoundSession(session, device, cuda_page_locks() if device == "cuda" else None)
+    if session.get_providers()[0] not in _ON_CUDA:
+        return BoundSession(session)
+    return BoundSession(session, Device("cuda", cuda_page_locks(), cuda_copy_out()))
 
 
 def _session_options(options: Options) -> ort.SessionOptions:
@@ -381,4 +282,9 @@ def _session(
     """
     source = str(request.graph_path) if request.weights_path else request.graph
     with opening_model(request.model.name):
-        return ort.InferenceSession(source, settings, providers=[options.provider])
+        session = ort.InferenceSession(source, settings, providers=[options.provider])
+    if options.provider not in session.get_providers():
+        # ORT would compute on the CPU instead, and say so on the error output alone.
+        reason = load_libraries() or "its libraries are missing, or of another version"
+        raise OpenFailed(request.model.name, f"{options.provider} cannot be used: {reason}")
+    return session

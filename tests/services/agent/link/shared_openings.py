@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from services.agent.link.ring import Handover
-from services.agent.predictors.onnxruntime.predictor import BoundSession
+from services.agent.predictors.onnxruntime.binding import BoundSession, Device
 from services.agent.predictors.page_locking import PageLocks
 from services.agent.worker.preparation.arena import Arena
 from services.agent.worker.preparation.layout import ArenaLayout, ArrayShape
@@ -40,7 +40,7 @@ def one_round(folder: Path) -> Any:
     """Open, predict and close; return the outputs."""
     handover = Handover.create(1 << 16, 1 << 16, folder)
     arena, descriptor = Arena.create(LAYOUT)
-    bound = BoundSession(plain_session(), "cpu", locks())
+    bound = BoundSession(plain_session(), Device("cpu", locks()))
     batches = [{"images": slot.arrays[0]} for slot in arena.slots]
     outputs = [bound.predict(batch) for batch in batches]
     handover.push(outputs[-1]["scores"].tobytes())

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from mlscope.tracing.clock import now_ns
-from services.agent.predictors import Layer, Tensors
+from services.agent.predictors import LAUNCH_NOTE, Layer, Tensors
 from services.agent.predictors.pytorch.tracing.plan import ROOT, LayerPlan, Span
 from services.agent.predictors.pytorch.tracing.probe import wrap
 
@@ -88,10 +88,7 @@ class EagerCapture:
             suffix = f" and {len(unlisted)} more" if unlisted else ""
             notes.append(f"modules that ran in no call of a block: {', '.join(listed)}{suffix}")
         if self._on_gpu:
-            notes.append(
-                "on a GPU a layer's time is that of its kernel launches; kernel times are at level "
-                "system"
-            )
+            notes.append(LAUNCH_NOTE)
         if self._is_full:
             notes.append(f"a block's layers end after {MAX_SPANS} spans; its later calls have none")
         return tuple(notes)

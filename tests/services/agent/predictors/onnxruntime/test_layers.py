@@ -10,7 +10,12 @@ import pytest
 
 from mlscope.importing.onnxruntime.events import bodies_note, layers_among
 from services.agent.predictors.onnxruntime.graph import Graph, Node
-from services.agent.predictors.onnxruntime.layers import LayerNames, readable_name, runs_of
+from services.agent.predictors.onnxruntime.layers import (
+    LayerNames,
+    fallback_note,
+    readable_name,
+    runs_of,
+)
 from tests.services.agent.predictors.onnx_nets import branched, captured, looped, opened
 
 X = {"x": np.ones((1, 64), np.float32)}
@@ -47,6 +52,23 @@ def test_events_belong_to_the_run_that_ends_after_them() -> None:
     ]
     names = [[each["name"] for each in events] for events in runs_of(lines)]
     assert names == [["a_kernel_time", "b_kernel_time"], ["a_kernel_time"]]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "note"),
+    [
+        (0, ""),
+        (1, "1 of 8 nodes ran on CPU, not on CUDA: n0"),
+        (7, "7 of 8 nodes ran on CPU, not on CUDA: n0, n1, n2, n3, n4 and 2 more"),
+    ],
+)
+def test_nodes_that_another_provider_ran_are_named(elsewhere: int, note: str) -> None:
+    providers = ["CPU"] * elsewhere + ["CUDA"] * (8 - elsewhere)
+    events = [
+        {"name": f"n{number}_kernel_time", "args": {"provider": provider}}
+        for number, provider in enumerate(providers)
+    ]
+    assert fallback_note(events, "CUDA") == note
 
 
 def test_nodes_in_the_body_of_another_are_no_layers_beside_it() -> None:

@@ -1,8 +1,10 @@
 """ONNX Runtime on real models."""
 
+import ctypes
 import json
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +22,18 @@ from services.agent.errors import (
     PredictFailed,
 )
 from services.agent.predictors import (
+    COMPUTE,
+    COPY_IN,
+    COPY_OUT,
     LayerSource,
     OpenRequest,
     Predictor,
     predictor_named,
     predictor_names,
 )
+from services.agent.predictors.onnxruntime.binding import BoundSession, Device, tensor_place
 from services.agent.predictors.onnxruntime.options import options_of
-from services.agent.predictors.onnxruntime.predictor import (
-    BoundSession,
-    OnnxRuntimePredictor,
-    open_model,
-    tensor_place,
-)
+from services.agent.predictors.onnxruntime.predictor import GpuPredictor, open_model
 from services.agent.predictors.page_locking import LOCKED, PAGEABLE, PageLocks, page_aligned
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from tests.services.agent.builders import MANIFESTS, model_named
@@ -89,7 +90,7 @@ def test_a_device_s_arrays_are_page_locked_while_they_are_bound() -> None:
     locked: dict[int, int] = {}
     locks = PageLocks(locked.__setitem__, locked.__delitem__)
     plain = plain_session()
-    bound = BoundSession(plain, "cpu", locks)
+    bound = BoundSession(plain, Device("cpu", locks))
     array = page_aligned((1, 3, 32, 32), "float32")
     outputs = bound.predict({"images": array})
     assert locked.keys() == {array.ctypes.data, outputs["scores"].ctypes.data}
@@ -101,12 +102,39 @@ def test_a_device_s_arrays_are_page_locked_while_they_are_bound() -> None:
 def test_a_provider_that_copies_inputs_gets_every_batch_of_a_slot() -> None:
     """ORT copies bound inputs to another device once: each later batch must be copied anew."""
     plain = plain_session()
-    copying = BoundSession(plain, "cpu")
+    copying = BoundSession(plain, Device("cpu"))
     inputs = images()
     for seed in range(3):
         inputs["images"][:] = images(seed=seed)["images"]
         answer = copying.predict(inputs)["scores"]
         assert np.allclose(answer, plain.run(None, inputs)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("copy_out", [None, ctypes.memmove])
+def test_a_device_s_call_is_divided_into_its_copies_and_its_computing(copy_out: Any) -> None:
+    plain = plain_session()
+    bound = BoundSession(plain, Device("cpu", copy_out=copy_out))
+    inputs = images()
+    for seed in range(2):
+        inputs["images"][:] = images(seed=seed)["images"]
+        began_ns = now_ns()
+        outputs, parts = bound.predict_parts(inputs)
+        assert np.allclose(outputs["scores"], plain.run(None, inputs)[0], atol=1e-5)
+        assert [part.name for part in parts] == [COPY_IN, COMPUTE, COPY_OUT]
+        assert parts[0].start_ns >= began_ns
+        for part, next_part in pairwise(parts):
+            assert part.start_ns + part.duration_ns == next_part.start_ns
+
+
+def test_a_provider_that_does_not_load_is_no_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ORT would compute on the CPU in its place."""
+    names = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: names)
+    with (
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+        pytest.raises(OpenFailed, match="CUDAExecutionProvider cannot be used"),
+    ):
+        open_model(request(device="gpu"))
 
 
 def test_arrays_are_bound_and_not_handed_over(
@@ -307,7 +335,8 @@ def test_a_gpu_s_memory_is_declared_once_a_call_was_made(*, can_lock: bool) -> N
     locks = PageLocks(locked.__setitem__, locked.__delitem__) if can_lock else None
     session: Any = OnCuda(plain_session())
     options = options_of({"threads": 1}, "cpu", ort.get_available_providers())
-    predictor = OnnxRuntimePredictor(request(), options, BoundSession(session, "cpu", locks))
+    bound = BoundSession(session, Device("cpu", locks))
+    predictor = GpuPredictor(request(), options, bound)
     predictor.predict({"images": page_aligned((1, 3, 32, 32), "float32")})
     kind = LOCKED if can_lock else PAGEABLE
     opened = predictor.opened

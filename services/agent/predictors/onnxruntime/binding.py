@@ -1,0 +1,195 @@
+"""Arrays that are bound to a session of ONNX Runtime once, on a GPU in page-locked memory."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import onnxruntime as ort
+
+from mlscope.tracing.clock import now_ns
+from services.agent.predictors import MAX_BOUND, CallPart, TensorPlace, Tensors, call_parts
+from services.agent.predictors.boundary import PREDICTING
+from services.agent.predictors.page_locking import PageLocks, page_aligned
+
+_ELEMENT_TYPES: Mapping[str, str] = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
+    "tensor(uint16)": "uint16",
+    "tensor(int16)": "int16",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The memory that a session computes in, other than the host's."""
+
+    #: ORT's name of it
+    name: str
+    #: locks the pages of arrays that are bound; None: they stay pageable
+    locks: PageLocks | None = None
+    #: copies from an address of the device's memory: `(to, from, bytes)`; None: ORT copies into
+    #: new arrays
+    copy_out: Callable[[int, int, int], object] | None = None
+
+
+@dataclass(slots=True)
+class Binding:
+    """The arrays of one batch, bound to a session."""
+
+    inputs: Tensors
+    #: ORT's own
+    binding: Any
+    #: the output arrays; None where ORT allocates them
+    outputs: dict[str, npt.NDArray[Any]] | None
+    #: copies of the inputs in the device's memory, by name; empty on a CPU
+    on_device: Mapping[str, Any]
+    #: ORT's own, whose outputs stay in the device's memory; None until a call is divided
+    divided: Any = None
+
+
+class BoundSession:
+    """A session whose input arrays are bound the first time they are seen.
+
+    ORT reads inputs on a CPU in place. It copies those of another device only when they are bound
+    (onnxruntime issue #5857): there each call copies them anew, into memory bound once. Outputs of
+    known shape are bound to arrays of their own; they are overwritten by the next call with the
+    same inputs.
+    """
+
+    def __init__(self, session: ort.InferenceSession, device: Device | None = None) -> None:
+        """Bind arrays to a `session` that computes on a `device`; None is the host's CPU."""
+        self.session = session
+        self.device = device
+        #: whether outputs return into arrays that are kept; known once a call was made
+        self.keeps_outputs = False
+        self._run = session.run_with_iobinding
+        self._bindings: dict[int, Binding] = {}
+        #: the inputs on the device by name, shape and type, which every call copies anew
+        self._device_values: dict[tuple[str, tuple[int, ...], str], Any] = {}
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        with PREDICTING:
+            bound = self._bindings.get(id(inputs)) or self._bind(inputs)
+            for name, value in bound.on_device.items():
+                value.update_inplace(inputs[name])
+            self._run(bound.binding)
+        if bound.outputs is not None:
+            return bound.outputs
+        names = [place.name for place in self.session.get_outputs()]
+        return dict(zip(names, bound.binding.copy_outputs_to_cpu(), strict=True))
+
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs for one batch, and when the call's parts ran. Raises PredictFailed.
+
+        Each part is waited for before the next one begins, by the host's clock. Only for a session
+        with a device.
+        """
+        assert self.device is not None
+        with PREDICTING:
+            bound = self._bindings.get(id(inputs)) or self._bind(inputs)
+            if bound.divided is None:
+                bound.divided = self._divided(bound, self.device.name)
+            ends_ns = [now_ns()]
+            for name, value in bound.on_device.items():
+                value.update_inplace(inputs[name])
+            bound.divided.synchronize_inputs()
+            ends_ns.append(now_ns())
+            self._run(bound.divided)
+            bound.divided.synchronize_outputs()
+            ends_ns.append(now_ns())
+            outputs = self._fetched(bound, self.device.copy_out)
+            ends_ns.append(now_ns())
+        return outputs, call_parts(ends_ns)
+
+    def forget(self) -> None:
+        """Forget every binding, and unlock its pages."""
+        self._bindings.clear()
+        self._device_values.clear()
+        if self.device is not None and self.device.locks is not None:
+            self.device.locks.release()
+
+    def drop(self) -> None:
+        """Forget every binding and the session."""
+        self.forget()
+        del self._run, self.session
+
+    def _bind(self, inputs: Tensors) -> Binding:
+        if len(self._bindings) >= MAX_BOUND:
+            self._bindings.pop(next(iter(self._bindings)))
+        binding = self.session.io_binding()
+        on_device = self._bind_inputs(binding, inputs)
+        places = [tensor_place(place) for place in self.session.get_outputs()]
+        batch = len(next(iter(inputs.values())))
+        # A state that the model returns has a fixed first size of its own.
+        shapes = [
+            (batch if place.shape[:1] in ((), (-1,), (1,)) else place.shape[0], *place.shape[1:])
+            for place in places
+        ]
+        outputs: dict[str, npt.NDArray[Any]] | None = None
+        if any(-1 in shape or not place.shape for place, shape in zip(places, shapes, strict=True)):
+            for place in places:
+                binding.bind_output(place.name, "cpu")
+        else:
+            outputs = {}
+            for place, shape in zip(places, shapes, strict=True):
+                array = outputs[place.name] = page_aligned(shape, place.element_type)
+                address = array.__array_interface__["data"][0]
+                binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
+        self.keeps_outputs = outputs is not None
+        # A binding has only the addresses of arrays, so they must be stored with it.
+        if self.device is not None and self.device.locks is not None:
+            for array in (*inputs.values(), *(outputs or {}).values()):
+                self.device.locks.lock(array)
+        bound = Binding(inputs, binding, outputs, on_device)
+        self._bindings[id(inputs)] = bound
+        return bound
+
+    def _bind_inputs(self, binding: Any, inputs: Tensors) -> dict[str, Any]:
+        """Bind inputs, and return their copies in the device's memory by name; none on a CPU."""
+        on_device: dict[str, Any] = {}
+        for name, array in inputs.items():
+            if self.device is None:
+                binding.bind_cpu_input(name, array)
+                continue
+            layout = name, array.shape, str(array.dtype)
+            if layout not in self._device_values:
+                value = ort.OrtValue.ortvalue_from_numpy(array, self.device.name)
+                self._device_values[layout] = value
+            on_device[name] = self._device_values[layout]
+            binding.bind_ortvalue_input(name, on_device[name])
+        return on_device
+
+    def _divided(self, bound: Binding, device_name: str) -> Any:
+        """Bind a batch's inputs once more, to outputs that stay in the device's memory."""
+        divided = self.session.io_binding()
+        for name, value in bound.on_device.items():
+            divided.bind_ortvalue_input(name, value)
+        for place in self.session.get_outputs():
+            divided.bind_output(place.name, device_name)
+        return divided
+
+    def _fetched(
+        self, bound: Binding, copy_out: Callable[[int, int, int], object] | None
+    ) -> Tensors:
+        """Return the outputs of a divided call in the host's memory, by name."""
+        names = [place.name for place in self.session.get_outputs()]
+        values = dict(zip(names, bound.divided.get_outputs(), strict=True))
+        if bound.outputs is None or copy_out is None:
+            return {name: value.numpy() for name, value in values.items()}
+        for name, array in bound.outputs.items():
+            copy_out(array.ctypes.data, values[name].data_ptr(), array.nbytes)
+        return bound.outputs
+
+
+def tensor_place(place: Any) -> TensorPlace:
+    """Describe one of ORT's NodeArgs; free dimensions are -1."""
+    shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in place.shape)
+    return TensorPlace(place.name, shape, _ELEMENT_TYPES.get(place.type, "float32"))
