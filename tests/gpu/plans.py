@@ -7,6 +7,7 @@ are called, is `services.scheduler`'s doing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -62,6 +63,9 @@ class Wish:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     collectors: Mapping[str, Any] = field(default_factory=lambda: NO_LIBRARY)
+    #: a file of the shipped models, as `tiny_cnn/model.onnx`, in place of a builder
+    graph: str = ""
+    input: str = "x"
     output: str = "y"
     serialised: bool = False
     device: str = "gpu"
@@ -108,18 +112,23 @@ class Wish:
             "inputs": [
                 {
                     "type": "raw",
-                    "layer_name": "x",
+                    "layer_name": self.input,
                     "element_type": self.element_type,
                     "shape": [-1, *self.shape],
                 }
             ],
             "outputs": [{"type": "raw", "layer_name": self.output}],
-            "model": {
-                "builder": self.builder,
-                "arguments": dict(self.arguments),
-                "weights": "random",
-            },
+            "model": self._assets(),
         }
+
+    def _assets(self) -> Mapping[str, Any]:
+        if not self.graph:
+            arguments = dict(self.arguments)
+            return {"builder": self.builder, "arguments": arguments, "weights": "random"}
+        folder, _, name = self.graph.rpartition("/")
+        digest = sha256((SHIPPED_MANIFESTS / "models" / self.graph).read_bytes()).hexdigest()
+        address = {"base_url": f"file:{folder}/", "graph_path": name}
+        return {**address, "checksum": f"sha256:{digest}"}
 
     def _dataset(self) -> Mapping[str, Any]:
         made: dict[str, Any] = {"samples": 8, "shape": list(self.shape), "seed": 1}
@@ -187,6 +196,18 @@ WISHES: Mapping[str, Wish] = {
         Wish("library", "tests.gpu.nets.tower", Level.SYSTEM, collectors={}),
         Wish("graph", "tests.gpu.nets.tower", options={"graphs": True}),
         Wish("jax", "tests.gpu.nets.scoped", framework="jax", collectors={}),
+        Wish(
+            "onnxruntime",
+            "",
+            Level.FULL,
+            framework="onnxruntime",
+            shape=IMAGENET,
+            graph="efficientnet_lite0/model.onnx",
+            input="images",
+            output="logits",
+            queries=2,
+            collectors={},
+        ),
         Wish(
             "tensorflow",
             "tests.gpu.nets.keras_tower",

@@ -23,7 +23,7 @@ COUNTED = {"A12"}
 NO_MEMORY = COUNTED | {"A4", "A7", "A9", "A14"}
 NO_LAYERS = NO_MEMORY | {"A2", "A3", "A5", "A6", "A13"}
 EMPTY = {
-    **dict.fromkeys(("resnet50-full", "detector", "vit-b-16"), frozenset[str]()),
+    **dict.fromkeys(("resnet50-full", "detector", "vit-b-16", "onnxruntime"), frozenset[str]()),
     "compiled": NO_MEMORY,
     "compiled-graph": NO_MEMORY,
     "graph": NO_LAYERS,

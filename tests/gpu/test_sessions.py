@@ -17,6 +17,7 @@ from cli.offline.bundle import read  # noqa: E402
 from schemas.batch import SpanKind  # noqa: E402
 from schemas.level import Level  # noqa: E402
 from schemas.run import RunCompleted  # noqa: E402
+from services.agent.machine.hardware import package_version  # noqa: E402
 from tests.gpu.contents import copied_within, counts_of, held_within, told_of  # noqa: E402
 from tests.gpu.plans import WISHES, Wish, measure  # noqa: E402
 
@@ -26,7 +27,7 @@ pytestmark = [
 ]
 
 NAMES = os.environ.get("MLSCOPE_GPU_ONLY", ",".join(WISHES)).split(",")
-NEEDS = {"jax": ("jax", "cupti"), "tensorflow": ("tensorflow", "cupti")}
+NEEDS = {"jax": ("jax", "cupti"), "onnxruntime": ("cupti",), "tensorflow": ("tensorflow", "cupti")}
 EAGER = ("resnet50-full", "serialised", "library", "detector", "vit-b-16")
 Measured = tuple[Path, dict[str, RunCompleted]]
 
@@ -37,6 +38,8 @@ def wish(request: pytest.FixtureRequest) -> Wish:
     for module in NEEDS.get(found.name, ()):
         if find_spec(module) is None:
             pytest.skip(f"{module} is not installed on this machine")
+    if found.framework == "onnxruntime" and not package_version("onnxruntime-gpu"):
+        pytest.skip("onnxruntime-gpu is not installed on this machine")
     return found
 
 

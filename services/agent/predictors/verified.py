@@ -1,7 +1,7 @@
 """List the predictors whose GPU code was never run on a GPU, so that reports can say so.
 
-PyTorch and JAX ran on an NVIDIA H200 (`tests/gpu`). The predictors of LiteRT and OpenVINO offer no
-GPU.
+PyTorch, JAX and ONNX Runtime ran on an NVIDIA H200 (`tests/gpu`). The predictors of LiteRT and
+OpenVINO offer no GPU.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 UNVERIFIED_ON_GPU: Mapping[str, str] = MappingProxyType(
     {
-        "onnxruntime": "the CUDA execution provider",
         "tensorflow": "TensorFlow on a GPU",
         "tensorrt": "TensorRT engines",
     }

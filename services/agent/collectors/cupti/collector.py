@@ -45,7 +45,7 @@ _FORCED = 1
 """CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full."""
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "DRIVER")
 FRAMEWORKS = ("jax", "onnxruntime", "tensorflow", "tensorrt")
-_VERIFIED = "verified with JAX on an H200; not with other frameworks"
+_VERIFIED = "verified with JAX and ONNX Runtime on an H200; not with other frameworks"
 _NO_DRIVER = "the CUDA driver (libcuda.so.1) is not found"
 
 

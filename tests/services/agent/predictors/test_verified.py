@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.run import RunCompleted
-from services.agent.predictors import OpenRequest, predictor_named
+from services.agent.predictors import OpenRequest, predictor_named, verified
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU, unverified_caveat
 from services.agent.worker import session as sessions
 from services.agent.worker.control import Control
@@ -30,7 +30,7 @@ def test_pytorch_on_other_makers_gpus_is_doubted(device: str, maker: str) -> Non
     assert caveat.startswith(f"unverified: PyTorch for {maker}'s GPUs was never run")
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+@pytest.mark.parametrize("framework", ["pytorch", "jax", "onnxruntime"])
 def test_what_ran_on_a_gpu_is_not_doubted(framework: str) -> None:
     assert unverified_caveat(framework, "gpu") == ""
 
@@ -48,11 +48,12 @@ def test_a_run_on_an_unverified_path_carries_it_in_its_record(
         return opened
 
     monkeypatch.setattr(sessions, "predictor_named", opening)
+    monkeypatch.setattr(verified, "UNVERIFIED_ON_GPU", {"onnxruntime": "a provider"})
     session = open_session(a_subject(), 1, MANIFESTS, tmp_path)
     order = an_order(a_subject(), (a_run(),))
     (ended,) = Group(session, order, Control(), lambda _: True, lambda _: None).perform()
     session.close()
     assert isinstance(ended, RunCompleted)
     assert ended.conditions.device == device
-    caveats = [each for each in ended.caveats if each.startswith("unverified: the CUDA execution")]
+    caveats = [each for each in ended.caveats if each.startswith("unverified: a provider")]
     assert len(caveats) == (device == "gpu")
