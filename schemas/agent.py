@@ -136,6 +136,8 @@ class Announcement(Message):
     packages: tuple[PackageFacts, ...] | None = None
     #: whether it can fetch from a model hub (`hf://`); None unknown
     has_hub: bool | None = None
+    #: why it can fetch from none, as its address and an error; '' where it can
+    hub_reason: str = ""
     #: other hosts whose model servers it may use
     remote_hosts: tuple[str, ...] = ()
     mlscope_version: str = ""

@@ -20,6 +20,8 @@ from tests.places import lent_folder
 os.environ["MLSCOPE_DEFAULT_BUDGET_S"] = "0"
 # pydantic looks for plugins of its own in every installed package, in every process that starts.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
+# No test asks a server outside this machine.
+os.environ["MLSCOPE_HUB_URL"] = "off"
 
 if TYPE_CHECKING:
     from xdist.remote import Producer

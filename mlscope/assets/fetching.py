@@ -216,6 +216,7 @@ class Assets:
         from mlscope.assets.web import NotModified, Remote, Web
 
         headers: Mapping[str, str] = {}
+        rights = "its access rights"
         allowed_hosts = self._options.allowed_hosts
         if isinstance(source, HttpSource):
             url = source.url
@@ -224,11 +225,14 @@ class Assets:
         else:
             url = source.url(self._options.hub_url)
             allowed_hosts = allowed_hosts.with_host_of(url)
+            rights = "its access rights (MLSCOPE_HUB_TOKEN_FILE)"
             if self._options.hub_token:
                 headers = {"Authorization": f"Bearer {self._options.hub_token}"}
         cached = self._pin_indexed(source.address) if checksum is None else None
         cached_origin = Origin.read(self._cache.indexed(source.address), url) if cached else None
-        remote = Remote(source.address, url, _is_unforgeable(checksum), cached_origin, headers)
+        remote = Remote(
+            source.address, url, _is_unforgeable(checksum), cached_origin, headers, rights
+        )
         was_resumed = partial.is_resumed
         try:
             web = Web(self._options.retries, allowed_hosts)

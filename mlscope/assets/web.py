@@ -37,7 +37,7 @@ class Remote:
     """A file of a web server: its asset address, its URL and the headers to send.
 
     With `is_checked` its checksum is compared afterwards, so the transfer need not be encrypted.
-    `cached` is the origin of a copy in the cache.
+    `cached` is the origin of a copy in the cache, `rights` what to check where it is denied.
     """
 
     address: str
@@ -45,6 +45,7 @@ class Remote:
     is_checked: bool
     cached: Origin | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    rights: str = "its access rights"
 
 
 class NotModified(Exception):
@@ -223,7 +224,7 @@ def _follow(planned: Plan, remote: Remote, partial: Partial, now: Origin) -> Non
         reason = f"the server answers {now.status}"
         if now.status in _PASSING:
             raise _Interrupted(reason, now.retry_after_s)
-        hint = "; check the address and its access rights" if now.status in _ABSENT else ""
+        hint = f"; check the address and {remote.rights}" if now.status in _ABSENT else ""
         raise AssetMissing(remote.address, reason + hint)
     if planned is Plan.RESTART:
         partial.restart()

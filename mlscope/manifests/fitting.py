@@ -88,8 +88,8 @@ def missing_parts(agent: Announcement, needs: Needs) -> Iterator[Lack]:
             yield Lack(name, f"{needed_by} needs {name}: {reason}")
     if needs.hub_file and agent.has_hub is False:
         advice = f"; {RANDOM_ADVICE}" if needs.may_be_random else ""
-        reason = f"no hub is set there for {needs.hub_file} (MLSCOPE_HUB_URL){advice}"
-        yield Lack("a model hub", reason)
+        reason = agent.hub_reason or "MLSCOPE_HUB_URL is not set there"
+        yield Lack("a model hub", f"no model hub for {needs.hub_file}: {reason}{advice}")
 
 
 def disallowed_model(
@@ -161,7 +161,7 @@ def alike(agents: Iterable[AgentStatus]) -> tuple[Alike, ...]:
         own = status.announcement
         if status.state == "live" and not status.is_drained and not own.reserved_for:
             leave = (own.allows_inline_python, own.models, own.builders)
-            key = (own.runtimes, own.packages, own.has_hub, leave)
+            key = (own.runtimes, own.packages, own.has_hub, own.hub_reason, leave)
             groups.setdefault(key, []).append(own)
     return tuple(
         Alike(own[0], tuple(announcement.agent for announcement in own)) for own in groups.values()

@@ -34,6 +34,7 @@ from mlscope.settings.values import (
     secret_in,
     text_as_it_is,
     url_of,
+    url_or_off,
     urls_of,
 )
 
@@ -117,7 +118,11 @@ class Settings(Limits):
         "FETCH_TIMEOUT_S", seconds_of, 3600.0, "time limit of one download, retries included"
     )
     hub_url: str = setting(
-        "HUB_URL", url_of("https", "http"), "", "URL of the model hub of hf:// addresses"
+        "HUB_URL",
+        url_or_off("https", "http"),
+        "https://huggingface.co",
+        "URL of the model hub of hf:// addresses; `off`: none. An agent announces whether the hub "
+        "answers, which it tries at its start and every few minutes",
     )
     hub_token_file: Path | None = setting(
         "HUB_TOKEN_FILE", path_of, None, "file with the access token of the hub, if it needs one"

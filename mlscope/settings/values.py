@@ -159,6 +159,21 @@ def url_of(*schemes: str) -> Parse:
     return parse
 
 
+def url_or_off(*schemes: str) -> Parse:
+    """Return a parser of URLs with one of these schemes, and of `off`, which is ''."""
+    parse_url = url_of(*schemes)
+
+    def parse(text: str) -> str:
+        if text.strip().lower() == "off":
+            return ""
+        try:
+            return str(parse_url(text))
+        except NotParsed as error:
+            raise NotParsed(f"{error}, or off") from error
+
+    return parse
+
+
 def urls_of(*schemes: str) -> Parse:
     """Return a parser of URLs that are separated by commas, with one of these schemes each."""
     parse_one = url_of(*schemes)

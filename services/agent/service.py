@@ -25,6 +25,7 @@ from services.agent.errors import (
     WorkerDied,
 )
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
+from services.agent.fetching.hub_watch import HubWatch
 from services.agent.host.announcing import announcement, limited_to
 from services.agent.host.clock_reading import read_cluster_clock
 from services.agent.host.commands import Commands
@@ -77,6 +78,7 @@ async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:
             agent.keep_lease(),
             agent.do_orders(),
             agent.watch_containers(),
+            agent.watch_hub(),
             before_cancel=lambda: agent.orders.apply(Stopping()),
         )
     finally:
@@ -107,11 +109,14 @@ class Agent:
         self._containers = Containers(settings, self._parent.absolute(), self._allowances)
         self._folder: OwnFolder | None = None
         self._models: frozenset[str] | None = None
+        self._hub = HubWatch(settings.hub_url)
+        self._announcing = asyncio.Lock()
         self._times_announced = 0
         self.orders = OrderQueue(self.id, self.incarnation)
 
     async def open(self) -> None:
         """Clear the folders of former starts, announce this one and begin to answer commands."""
+        self._hub.begin()
         self._folder = await asyncio.to_thread(own_folder, self._parent, self.incarnation)
         await asyncio.to_thread(clear_dead, self._parent)
         if self._containers.are_allowed:
@@ -120,6 +125,7 @@ class Agent:
             own = await asyncio.to_thread(list, read_manifests(self._settings.manifests_folder))
             models = (manifest for manifest in own if isinstance(manifest, ModelManifest))
             self._models = model_digests(models)
+        await self._hub.settle()
         await self._announce()
         subjects = await Commands(self.orders, self._sessions).open(self._bus, self.id)
         version = package_version("mlscope") or "0.0.0"
@@ -141,25 +147,28 @@ class Agent:
         )
 
     async def _announce(self) -> None:
-        """Announce this agent: at its start, with a new roof, or when it holds its lease again."""
+        """Announce this agent: at its start, and anew when its roofs, lease or hub change."""
         settings = self._settings
-        described = await asyncio.to_thread(
-            announcement,
-            self.id,
-            self.incarnation,
-            image=settings.agent_image,
-            labels=settings.agent_labels,
-            predictors=settings.agent_predictors,
-            allowances=self._allowances,
-        )
-        described = described.model_copy(update={"has_hub": bool(settings.hub_url)})
-        described = limited_to(described, self._models)
-        described = await asyncio.to_thread(self._roofs.added_to, described)
-        described = self._containers.added_to(described)
-        fact = AgentAnnounced(agent=self.id, announcement=described)
-        fact_id = derived_id(self.incarnation, "announced", self._times_announced)
-        self._times_announced += 1
-        await self._sink.put(fact, id=fact_id, cause="")
+        async with self._announcing:
+            described = await asyncio.to_thread(
+                announcement,
+                self.id,
+                self.incarnation,
+                image=settings.agent_image,
+                labels=settings.agent_labels,
+                predictors=settings.agent_predictors,
+                allowances=self._allowances,
+            )
+            described = limited_to(described, self._models)
+            described = await asyncio.to_thread(self._roofs.added_to, described)
+            described = self._containers.added_to(described)
+            fault = self._hub.fault
+            described = described.model_copy(update={"has_hub": not fault, "hub_reason": fault})
+            fact = AgentAnnounced(agent=self.id, announcement=described)
+            fact_id = derived_id(self.incarnation, "announced", self._times_announced)
+            self._times_announced += 1
+            await self._sink.put(fact, id=fact_id, cause="")
+            self._hub.is_announced = not fault
 
     async def leave(self) -> None:
         """End the workers, publish that the agent left, and release its lease and folder."""
@@ -207,6 +216,13 @@ class Agent:
                     _log.warning("containers are not announced", extra={"cause": str(error)})
             await asyncio.sleep(_LOOK_S)
         await asyncio.Event().wait()
+
+    async def watch_hub(self) -> None:
+        """Announce anew whenever the model hub is found or lost, for ever."""
+        async for _ in self._hub.changes():
+            # Where this fails, the next try of the hub announces it.
+            with contextlib.suppress(BusError):
+                await self._announce()
 
     async def do_orders(self) -> None:
         """Do one order after the other, for ever; an order that fails ends no other."""

@@ -41,7 +41,7 @@ class CommandLine:
 
     def __init__(self, **environ: str) -> None:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("MLSCOPE_")}
-        self._environ = {**kept, **environ}
+        self._environ = {**kept, "MLSCOPE_HUB_URL": "off", **environ}
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start a command."""

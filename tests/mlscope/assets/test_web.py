@@ -266,6 +266,30 @@ def test_a_hub_file_that_changed_is_refused_until_its_checksum_is_given(
     assets.fetch(source).close()
 
 
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_hub_that_denies_a_file_says_what_to_check(
+    site: Site, assets: Assets, status: int
+) -> None:
+    site.statuses = [status]
+    with pytest.raises(AssetMissing, match=rf"answers {status}; .*MLSCOPE_HUB_TOKEN_FILE"):
+        assets.fetch(HubSource("o/r", "main", "m"))
+
+
+def test_a_busy_hub_is_waited_for_and_then_told(site: Site, assets: Assets) -> None:
+    site.statuses = [429] * 3
+    with pytest.raises(DownloadFailed, match=r"answers 429 .*fetch again to continue"):
+        assets.fetch(HubSource("o/r", "main", "m"))
+    assert site.statuses == []
+
+
+def test_half_a_file_of_a_hub_is_completed(site: Site, assets: Assets) -> None:
+    site.put("/o/r/resolve/main/m", BODY, '"1"')
+    site.cuts = [450_000]
+    with assets.fetch(HubSource("o/r", "main", "m")) as held:
+        assert held.path.read_bytes() == BODY
+    assert [headers.get("Range") for _, headers in site.asked] == [None, "bytes=450000-"]
+
+
 def test_a_commit_of_a_hub_is_asked_for_once(site: Site, assets: Assets) -> None:
     source = HubSource("o/r", "a" * 40, "m")
     site.put(f"/o/r/resolve/{'a' * 40}/m", BODY)

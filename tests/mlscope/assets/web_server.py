@@ -72,6 +72,9 @@ class _Answering(BaseHTTPRequestHandler):
         else:
             self._send(headers)
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def _send(self, headers: dict[str, str]) -> None:
         body = self.site.files[self.path]
         start = _range(self.site, self.path, headers)
@@ -123,11 +126,11 @@ def certificate_in(folder: Path) -> tuple[Path, Path] | None:
 
 
 @contextmanager
-def serving(certificate: tuple[Path, Path] | None = None) -> Iterator[Site]:
-    """Run a server on loopback, with a certificate and its key over TLS."""
+def serving(certificate: tuple[Path, Path] | None = None, port: int = 0) -> Iterator[Site]:
+    """Run a server on loopback, with a certificate and its key over TLS; any `port` by default."""
     site = Site()
     answering = type("Answering", (_Answering,), {"site": site})
-    with _Server(("127.0.0.1", 0), answering) as server:
+    with _Server(("127.0.0.1", port), answering) as server:
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)

@@ -64,9 +64,9 @@ def test_a_missing_package_is_told_with_its_install_line(missing: str, needed_by
 
 
 def test_weights_of_a_hub_need_one_or_none() -> None:
-    agent = a_torch(has_hub=False).announcement
+    agent = a_torch(has_hub=False, hub_reason="https://hub: refused").announcement
     told = lacking(agent, a_timm_model())
-    assert "hf://timm/net@main/model.safetensors (MLSCOPE_HUB_URL)" in told
+    assert "hf://timm/net@main/model.safetensors: https://hub: refused" in told
     assert told.endswith("--option weights=random measures it with random weights")
     assert lacking(agent, a_timm_model(), weights="random") == ""
 

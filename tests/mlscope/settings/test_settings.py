@@ -163,3 +163,16 @@ def test_only_the_host_s_own_name_may_get_a_number() -> None:
 def test_the_manifests_are_by_default_those_that_mlscope_ships() -> None:
     folder = Settings.read({}).manifests_folder
     assert (folder / "models" / "efficientnet_lite0").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [("", "https://huggingface.co"), ("off", ""), (" OFF ", ""), ("http://hub:1", "http://hub:1")],
+)
+def test_the_public_hub_is_the_default_and_can_be_turned_off(text: str, url: str) -> None:
+    assert Settings.read({"MLSCOPE_HUB_URL": text}).hub_url == url
+
+
+def test_what_is_neither_a_hub_nor_off_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="https://… or http://…, or off"):
+        Settings.read({"MLSCOPE_HUB_URL": "none"})

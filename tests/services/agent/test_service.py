@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from services.agent.errors import NameTaken
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.service import serve
+from tests.mlscope.assets import web_server
 from tests.services.agent.builders import (
     MANIFESTS,
     SLEEPY,
@@ -581,3 +583,38 @@ async def test_an_agent_without_its_broker_ends_soon(
     async with asyncio.timeout(30), serving(MemoryServer(), tmp_path):
         pass
     assert "left without a word" in caplog.text
+
+
+async def test_an_agent_that_starts_offline_announces_the_hub_once_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("services.agent.fetching.hub_watch.RETRY_S", 0.05)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    async with serving(MemoryServer(), tmp_path, hub_url=url) as scheduler:
+        (offline,) = await scheduler.facts(AgentAnnounced)
+        assert offline.announcement.has_hub is False
+        assert "refused" in offline.announcement.hub_reason
+        with web_server.serving(port=port):
+            _, online = await scheduler.facts(AgentAnnounced, 2)
+    found = online.announcement
+    assert (found.has_hub, found.hub_reason) == (True, "")
+    assert found.incarnation == offline.announcement.incarnation
+
+
+async def test_a_hub_that_hangs_holds_up_no_start_and_no_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("services.agent.fetching.hub_watch.FIRST_S", 0.05)
+    monkeypatch.setattr("services.agent.fetching.hub_watch.LIMIT_S", 600.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        async with serving(MemoryServer(), tmp_path, hub_url=url) as scheduler:
+            (announced,) = await scheduler.facts(AgentAnnounced)
+            assert announced.announcement.hub_reason == f"{url} did not answer within 0.05 s"
+            await scheduler.command("start", an_order())
+            assert await scheduler.facts(RunCompleted)

@@ -1,0 +1,38 @@
+"""Tells whether a web server answers: one short request, without a token or body (I/O)."""
+
+import http.client
+import urllib.request
+
+from mlscope.assets.dialing import Dialing
+from mlscope.assets.options import AllowedHosts
+from mlscope.redaction import redact
+
+_DOWN = (407, 500, 502, 503, 504)
+"""Statuses of a proxy or server that gives nothing to anybody. Others are about one address."""
+
+
+def web_fault(url: str, limit_s: float) -> str:
+    """Return why the server at `url` cannot be used now, '' where it answers.
+
+    401, 404 and 429 are answers: they are about one file or one caller. Blocks for up to `limit_s`,
+    and for as long as the system takes to resolve the name. Redirects are not followed.
+    """
+    dialing = Dialing(AllowedHosts(()).with_host_of(url))
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        *dialing.handlers(),
+    ):
+        opener.add_handler(handler)
+    opener.addheaders = [("User-Agent", "mlscope")]
+    request = urllib.request.Request(url, method="HEAD")  # noqa: S310
+    try:
+        with dialing.within(limit_s), opener.open(request, timeout=limit_s) as answer:
+            status = answer.status
+    except (http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        return redact(f"{url}: {reason or type(error).__name__}")
+    finally:
+        dialing.close()
+    return redact(f"{url} answers {status}") if status in _DOWN else ""
