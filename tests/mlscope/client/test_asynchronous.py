@@ -49,6 +49,16 @@ async def test_scenarios_are_taken_as_the_command_line_takes_them(client: AsyncC
     assert told == [("poisson", {"rate_hz": 20, "queries": 7}), ("online", {})]
 
 
+async def test_one_scenario_may_be_a_text_alone(client: AsyncClient, standing: StandIns) -> None:
+    evaluation = await client.run("tiny", scenarios="batched:queries=3")
+    await client.match("tiny", scenarios="batched:queries=3")
+    request = (await evaluation.status()).request
+    assert request is not None
+    for one in (request, standing.matched[-1]):
+        (choice,) = one.scenarios
+        assert (choice.name, choice.parameters) == ("batched", {"queries": 3})
+
+
 @pytest.mark.parametrize("text", ["poisson:rate", "poisson:=3", "poisson:rate_hz=[1"])
 async def test_a_text_that_is_no_scenario_is_refused(client: AsyncClient, text: str) -> None:
     with pytest.raises(EvaluationRefused, match="NAME:KEY=VALUE") as refused:
@@ -88,6 +98,16 @@ async def test_an_evaluation_prints_as_a_few_lines(client: AsyncClient, standing
     lines = str(status.model_copy(update={"headlines": (load,)})).splitlines()
     assert lines[0].startswith(f"{E}  ")
     assert lines[1:] == ["  online, batch 1, trimmed mean 3.86 ms, p90 4 ms"]
+
+
+async def test_an_evaluation_that_was_waited_for_prints_in_a_few_lines(
+    client: AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    printed = str(await (await client.evaluation(E)).wait())
+    assert printed.startswith(f"{E}  ")
+    assert len(printed) < 500
+    assert "Subject(" not in printed
 
 
 async def test_a_wait_is_bounded_and_the_evaluation_goes_on(

@@ -12,6 +12,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer
 from mlscope.bus.streams import durable_named
+from mlscope.client import AsyncClient, AsyncEvaluation, CommandRefused
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.evaluation import EvaluationAnalyzed, EvaluationMeasured, MeasuredRun
@@ -178,6 +179,20 @@ async def test_questions_for_no_table_are_refused(
         f"no table is called {ending}" for ending in endings
     ]
     assert {"latency", "layers (A2)"} <= set(missing["allowed"].split(", "))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("x", "allowed: .*latency.*layers"), ("layer", "did you mean layers")]
+)
+async def test_the_client_names_the_tables_where_one_is_unknown(
+    server: MemoryServer, database_url: str, bus: Bus, name: str, told: str
+) -> None:
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await _analyzed(bus)
+        evaluation = AsyncEvaluation(AsyncClient(bus=bus), "e1", "")
+        with pytest.raises(CommandRefused, match=rf"no table is called {name}; {told}"):
+            await evaluation.table(name)
 
 
 async def test_no_rows_fail_with_the_cause(
