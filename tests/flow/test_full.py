@@ -1,4 +1,8 @@
-"""What is full: a stream whose reader stands still, and a disk. Nothing accepted is lost."""
+"""What is full: a stream whose reader stands still, and a disk. Nothing accepted is lost.
+
+Whole clusters are tried by `make test-all`; `make test` has the agent's side of a full stream in
+`test_execution_held_back.py`, and the collector's in `test_retention.py`.
+"""
 
 import asyncio
 import os
@@ -43,10 +47,8 @@ async def stream_bytes(cluster: Cluster, stream: str) -> int:
     return size
 
 
-@pytest.mark.parametrize(
-    ("stream", "queries"),
-    [("TRACES", QUERIES), pytest.param("QUERIES", 4 * QUERIES, marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("stream", "queries"), [("TRACES", QUERIES), ("QUERIES", 4 * QUERIES)])
 async def test_a_full_stream_holds_the_agent_back_and_loses_nothing(
     stream: str, queries: int
 ) -> None:

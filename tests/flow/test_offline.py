@@ -71,6 +71,7 @@ def test_importing_again_makes_no_other(
     assert cluster.mlscope("import", str(bundle)).strip() == imported.evaluation
 
 
+@pytest.mark.long
 def test_variants_keep_their_own_numbers(cluster: Cluster, tmp_path: Path) -> None:
     plan, out = tmp_path / "plan.json", tmp_path / "variants.bundle"
     loads = ("--scenario", "online:queries=3", "--scenario", "cold:queries=1,warm=2")

@@ -16,7 +16,11 @@ from schemas.message import Envelope, Fact
 from schemas.request import Cancel, Evaluate
 from tests.schemas.strategies import messages
 
-_SOME = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+_SOME = settings(
+    max_examples=settings().max_examples // 5,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def _sealed(fact: Fact) -> bytes:

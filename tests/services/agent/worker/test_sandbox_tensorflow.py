@@ -1,4 +1,7 @@
-"""A TensorFlow model that writes a file, in a real worker: the file is not written."""
+"""A TensorFlow model that writes a file, in a real worker: the file is not written.
+
+`make test` has models of PyTorch in `test_sandbox.py`, in the same sandbox.
+"""
 
 import hashlib
 from pathlib import Path
@@ -44,6 +47,7 @@ def run_freely(order: WorkOrder, manifests: Path) -> None:
         session.run("y:0", {"x:0": [[0.0] * 4]})
 
 
+@pytest.mark.long
 @needs_landlock
 async def test_a_model_that_writes_a_file_fails_and_the_file_stays(tmp_path: Path) -> None:
     """The attack as it was found; without the sandbox it succeeds."""
