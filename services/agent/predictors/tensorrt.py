@@ -4,7 +4,7 @@ An engine works only with the GPU and the version that built it; TensorRT refuse
 predict call ends when its outputs are in the host's memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,9 +12,17 @@ import numpy as np
 import tensorrt as trt
 from cuda.bindings import runtime as cuda
 
+from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
-from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import (
+    CallPart,
+    Opened,
+    OpenRequest,
+    TensorPlace,
+    Tensors,
+    call_parts,
+)
 from services.agent.predictors.cuda_runtime import cuda_page_locks
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
@@ -54,6 +62,8 @@ def open_model(request: OpenRequest) -> "TensorRtPredictor":
     predictor = TensorRtPredictor(request, options, engine)
     opening.mark_loaded()
     opening.run_first(predictor)
+    # Its arrays have no pages of their own: they would count as refused.
+    predictor.forget_arrays()
     return predictor
 
 
@@ -101,6 +111,33 @@ class TensorRtPredictor:
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
+        self._copy_in(inputs)
+        outputs = self._outputs_for(inputs)
+        self._start(outputs)
+        self._copy_out(outputs)
+        self._wait()
+        return outputs
+
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs for one batch, and when the call's parts ran. Raises PredictFailed.
+
+        Each part is waited for before the next one begins, by the host's clock.
+        """
+        ends_ns = [now_ns()]
+        self._copy_in(inputs)
+        self._wait()
+        ends_ns.append(now_ns())
+        outputs = self._outputs_for(inputs)
+        self._start(outputs)
+        self._wait()
+        ends_ns.append(now_ns())
+        self._copy_out(outputs)
+        self._wait()
+        ends_ns.append(now_ns())
+        return outputs, call_parts(ends_ns)
+
+    def _copy_in(self, inputs: Tensors) -> None:
+        """Begin to copy a batch to the GPU."""
         for place in self._inputs:
             array = inputs.get(place.name)
             if array is None or array.dtype.name != place.element_type:
@@ -108,15 +145,22 @@ class TensorRtPredictor:
             if not self._context.set_input_shape(place.name, array.shape):
                 raise PredictFailed(f"input {place.name} cannot be {list(array.shape)}")
             self._copy(place.name, np.ascontiguousarray(array), to_device=True)
-        outputs = self._outputs_for(inputs)
+
+    def _start(self, outputs: Mapping[str, Any]) -> None:
+        """Start the engine behind the copies of its inputs."""
         for name, array in outputs.items():
             self._context.set_tensor_address(name, self._buffer(name, array.nbytes))
         if not self._context.execute_async_v3(self._stream):
             raise PredictFailed("TensorRT could not start the engine")
+
+    def _copy_out(self, outputs: Mapping[str, Any]) -> None:
+        """Begin to copy the outputs into their arrays, behind the engine."""
         for name, array in outputs.items():
             self._copy(name, array, to_device=False)
+
+    def _wait(self) -> None:
+        """Wait until the GPU has ended what was begun."""
         _checked(cuda.cudaStreamSynchronize(self._stream))
-        return outputs
 
     def forget_arrays(self) -> None:
         """Release the arrays of earlier predict calls, and unlock their pages."""
