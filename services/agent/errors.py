@@ -388,15 +388,6 @@ AssetError, AssetMissing, AssetUnchecked = FileUnusable, FileMissing, ChecksumMi
 AssetUnverified, AssetUnusable, ChecksumMismatch = FileUnverified, FetchFailed, WrongChecksum
 PathEscapes = PathOutsideManifests
 
-
-SAMPLE_ERRORS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    OSError,
-    MemoryError,
-    CodeRaised,
-    DatasetError,
-)
+_PYTHON_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError)
+SAMPLE_ERRORS = (*_PYTHON_ERRORS, CodeRaised, DatasetError)
 """What an operator raises for a bad sample."""

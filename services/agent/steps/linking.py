@@ -48,12 +48,14 @@ def _passing_pictures(operators: Sequence[Operator]) -> Iterable[Operator]:
     for operator, following in zip_longest(operators, operators[1:]):
         forms = operator.forms
         function: Callable[[Any], Image] | None
-        function = forms.edit_picture if is_passed else forms.open_picture
+        if is_passed:
+            function = forms.edit_picture
+        else:
+            function, is_reversed = forms.open_picture, forms.is_reversed
         takes_over = following is not None and following.forms.edit_picture is not None
         if function is None or not (is_passed or takes_over):
             yield operator
             continue
-        is_reversed = is_reversed if is_passed else forms.is_reversed
         apply = function if takes_over else _ReturnPixels(function, is_reversed)
         yield replace(operator, apply=apply, forms=NO_FORMS)
         is_passed = takes_over

@@ -61,8 +61,7 @@ def _verdict(larger: Sequence[Cells]) -> str:
         f"batch {row['batch_size']} has {estimate_text(row, 'speedup', '')} times the throughput "
         f"of batch {row['base_batch_size']}"
     )
-    highs = [row["speedup_high"] for row in larger]
-    if all(high is not None and high <= 1 for high in highs):
+    if all(row["speedup_high"] is not None and row["speedup_high"] <= 1 for row in larger):
         return f"Larger batches gain nothing: {gain}."
     if not any((row["speedup_low"] or 0.0) > 1 for row in larger):
         return f"No larger batch certainly gains: {gain}."
