@@ -15,7 +15,7 @@ from mlscope.evaluation.status import status_of, unrequested_status
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import Column, Compared, Table, Tables
 from schemas.batch import QueriesAnswered, TraceCaptured
-from schemas.encoding.codec import decode_body, encode_body, pack
+from schemas.encoding.codec import decode_body, encode_body, is_json, pack
 from schemas.encoding.errors import MalformedMessage
 from schemas.evaluation import (
     EvaluationAnalyzed,
@@ -204,6 +204,8 @@ class StandIns:
         self.listed: list[ListEvaluations] = []
         self.models: tuple[ModelManifest, ...] = (a_model(),)
         self.agents: tuple[AgentStatus, ...] = ()
+        #: whether the catalog is answered in the encoding of its question
+        self.answers_json = True
         #: evaluations whose requests were told, in their order
         self.requested: list[str] = []
         #: what the catalog has beside models
@@ -331,8 +333,9 @@ class StandIns:
         matching = tuple(each for each in statuses if command.state in ("", each.state))
         return encode_body(EvaluationList(evaluations=matching[: command.limit]))
 
-    async def _catalog(self, _: ReceivedCommand) -> bytes:
-        return encode_body(Catalog(models=self.models, agents=self.agents, **self.catalog))
+    async def _catalog(self, asked: ReceivedCommand) -> bytes:
+        catalog = Catalog(models=self.models, agents=self.agents, **self.catalog)
+        return encode_body(catalog, json_text=self.answers_json and is_json(asked.body))
 
     async def _price(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(SetPrice, asked.body)

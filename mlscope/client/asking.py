@@ -51,14 +51,19 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
     return answer_in(command, await answer_body(bus, command, timeout_s=timeout_s))
 
 
-async def answer_body(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> bytes:
+async def answer_body(
+    bus: Bus, command: Command, *, timeout_s: float = 10.0, json_text: bool = False
+) -> bytes:
     """Send `command` over `bus` and return the answer as it came, which may be a refusal.
 
-    Waits for up to `timeout_s`. Raises NotAnswering, Denied.
+    Waits for up to `timeout_s`. With `json_text` it is asked, and so answered, in JSON. Raises
+    NotAnswering, Denied.
     """
     try:
         return await bus.ask(
-            command_subject(type(command)), encode_body(command), timeout_s=timeout_s
+            command_subject(type(command)),
+            encode_body(command, json_text=json_text),
+            timeout_s=timeout_s,
         )
     except NotPermitted as error:
         raise Denied(command.verb, str(error)) from error

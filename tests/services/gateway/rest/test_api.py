@@ -7,7 +7,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
-from schemas.request import Accepted
+from schemas.request import Accepted, Refused
 from schemas.subjects import REQUEST
 from tests.services.gateway.conftest import web_over
 from tests.stories import E, StandIns, whole_story
@@ -89,3 +89,24 @@ async def test_a_table_nobody_knows_lists_those_there_are(web: httpx.AsyncClient
 async def test_an_evaluation_is_a_token(web: httpx.AsyncClient, text: str) -> None:
     response = await web.get(f"/api/evaluations/{text}/tables")
     assert (response.status_code, response.json()["field"]) == (400, "evaluation")
+
+
+async def test_the_catalog_is_the_same_in_either_encoding(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    passed_on = await web.get("/api/catalog")
+    standing.answers_json = False
+    read = await web.get("/api/catalog")
+    assert passed_on.json() == read.json()
+    assert passed_on.headers["content-type"] == read.headers["content-type"]
+
+
+async def test_a_refused_catalog_has_its_status_code(server: MemoryServer, bus: Bus) -> None:
+    async def refused(_: ReceivedCommand) -> bytes:
+        refusal = Refused(error="invalid", message="no constraint", field="version")
+        return encode_body(refusal, json_text=True)
+
+    async with connect(server, "registry") as registry, web_over(bus) as web:
+        await registry.answer(f"{REQUEST}.catalog", refused, queue="registry")
+        response = await web.get("/api/catalog?version=x")
+    assert (response.status_code, response.json()["field"]) == (400, "version")
