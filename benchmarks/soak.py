@@ -40,7 +40,8 @@ class Look:
     """What a cluster used at one time, `at_s` after its beginning.
 
     `memory` has (process id, resident bytes) by process. `batches_bytes`, `log_bytes`,
-    `database_bytes` and `agents_bytes` are sizes on disk.
+    `database_bytes` (without its write-ahead log, which PostgreSQL reuses) and `agents_bytes` are
+    sizes on disk.
     """
 
     at_s: float
@@ -74,7 +75,7 @@ def look(folder: Path, at_s: float, evaluations: int) -> Look:
         resident(folder),
         batches,
         sum(sizes.values()) - batches,
-        size_bytes(folder / "postgres"),
+        size_bytes(folder / "postgres") - size_bytes(folder / "postgres" / "data" / "pg_wal"),
         size_bytes(folder / "agents"),
     )
 
