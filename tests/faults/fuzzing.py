@@ -44,12 +44,12 @@ async def send_made(cluster: Cluster, seed: int, first: int, count: int) -> int:
                 message.subject, message.body, reply=message.reply, headers=message.headers
             )
             sent += 1
-        await _flush(client)
+        await flush(client)
         await client.close()
     return sent
 
 
-async def _flush(client: Client) -> None:
+async def flush(client: Client) -> None:
     """Return once the broker has read all that a client sent. Raises TimeoutError.
 
     The broker ends a connection for some messages: its answer is lost with it, so we ask again on
