@@ -318,13 +318,18 @@ def test_labels_of_files_are_their_texts() -> None:
     assert told["character error rate"].outcome.value == pytest.approx(1 / 5)
 
 
+QUESTIONS = ScoringContext(task="question answering")
+
+
 def test_answers_to_questions_are_judged_as_such() -> None:
-    scoring_context = ScoringContext(task="question answering")
-    told = _told([_text("The cat", "cat", "dog"), _text("", sample=1)], scoring_context)
+    told = _told([_text("The cat", "cat", "dog"), _text("", sample=1)], QUESTIONS)
     assert told["exact match"].outcome.value == 1.0
     assert told["F1"].outcome.value == 1.0
-    wrong = _told([_text("something", sample=1)], scoring_context)
-    assert (wrong["exact match"].outcome.value, wrong["F1"].outcome.value) == (0.0, 0.0)
+
+
+def test_an_answer_to_a_question_without_one_is_wrong() -> None:
+    told = _told([_text("something", sample=1)], QUESTIONS)
+    assert (told["exact match"].outcome.value, told["F1"].outcome.value) == (0.0, 0.0)
 
 
 def test_one_number_against_yes_or_no_is_an_area() -> None:

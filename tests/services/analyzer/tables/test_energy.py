@@ -51,13 +51,18 @@ def test_the_devices_that_kernels_ran_on_are_a_runs_own() -> None:
     assert row["device"] == 1
 
 
-def test_few_values_are_called_few_and_none_has_no_row() -> None:
-    run = {"run": "r", "device": "gpu", "queries": [_query(0, 0, 0, 1)]}
-    assert "No run has energy counters" in table_of(ANALYSIS, run).verdict
-    table = table_of(ANALYSIS, run | {"series": [_power(0.5, 100)]})
+ONE_QUERY = {"run": "r", "device": "gpu", "queries": [_query(0, 0, 0, 1)]}
+
+
+def test_few_values_are_called_few() -> None:
+    table = table_of(ANALYSIS, ONE_QUERY | {"series": [_power(0.5, 100)]})
     assert any("mean of only 1 value" in caveat for caveat in table.caveats)
-    other = ["nvml.clock_sm", 0, 0, 0, 1980.0, "MHz"]
-    assert table_of(ANALYSIS, run | {"series": [other]}).rows == ()
+
+
+def test_a_run_without_energy_has_no_row() -> None:
+    clock = ["nvml.clock_sm", 0, 0, 0, 1980.0, "MHz"]
+    assert table_of(ANALYSIS, ONE_QUERY | {"series": [clock]}).rows == ()
+    assert "No run has energy counters" in table_of(ANALYSIS, ONE_QUERY).verdict
 
 
 def test_power_rises_in_a_straight_line_between_values() -> None:

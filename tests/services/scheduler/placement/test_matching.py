@@ -204,14 +204,19 @@ def test_both_constraints_hold(version: str, asked: str, found: str) -> None:
     assert reason(agent, framework={"name": "ONNXRuntime", "version": asked}) == found
 
 
+BUILT_BY_TIMM = a_model(model=Assets(builder="timm.create_model", weights="random"))
+
+
 def test_a_package_that_a_model_s_builder_needs_is_named() -> None:
     fact = PackageFacts(name="timm", reason="not installed: pip install 'mlscope[vision]'")
-    model = a_model(model=Assets(builder="timm.create_model", weights="random"))
-    found = match(a_request(model=model), a_catalog(an_agent(packages=(fact,))), {})
+    found = match(a_request(model=BUILT_BY_TIMM), a_catalog(an_agent(packages=(fact,))), {})
     (refused,) = found.reasons
     assert refused.reason == f"builder timm.create_model needs timm: {fact.reason}"
-    usable = PackageFacts(name="timm", version="1.0")
-    assert match(a_request(model=model), a_catalog(an_agent(packages=(usable,))), {}).agents
+
+
+def test_an_agent_with_the_package_of_a_builder_runs_its_model() -> None:
+    catalog = a_catalog(an_agent(packages=(PackageFacts(name="timm", version="1.0"),)))
+    assert match(a_request(model=BUILT_BY_TIMM), catalog, {}).agents
 
 
 def test_another_framework_is_named() -> None:
