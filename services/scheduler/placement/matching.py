@@ -313,7 +313,7 @@ def _fitting(agent: Announcement, constraints: _Constraints) -> Candidate | str:
     reasons = [
         *machine_mismatches(agent, constraints.system),
         *constraints.once(
-            ("lacks", *owners, id(agent.packages), agent.has_hub),
+            ("lacks", *owners, id(agent.packages), agent.has_hub, agent.hub_reason),
             lambda: (
                 *disallowed_model(agent, constraints.model, constraints.options),
                 *(lack.text for lack in missing_parts(agent, constraints.needs)),
