@@ -96,7 +96,12 @@ class BoundSession:
         with PREDICTING:
             bound = self._bindings.get(id(inputs)) or self._bind(inputs)
             if bound.divided is None:
-                bound.divided = self._divided(bound, self.device.name)
+                # Its outputs stay in the device's memory.
+                bound.divided = self.session.io_binding()
+                for name, value in bound.on_device.items():
+                    bound.divided.bind_ortvalue_input(name, value)
+                for place in self.session.get_outputs():
+                    bound.divided.bind_output(place.name, self.device.name)
             ends_ns = [now_ns()]
             for name, value in bound.on_device.items():
                 value.update_inplace(inputs[name])
@@ -125,7 +130,17 @@ class BoundSession:
         if len(self._bindings) >= MAX_BOUND:
             self._bindings.pop(next(iter(self._bindings)))
         binding = self.session.io_binding()
-        on_device = self._bind_inputs(binding, inputs)
+        on_device: dict[str, Any] = {}
+        for name, array in inputs.items():
+            if self.device is None:
+                binding.bind_cpu_input(name, array)
+                continue
+            layout = name, array.shape, str(array.dtype)
+            if layout not in self._device_values:
+                value = ort.OrtValue.ortvalue_from_numpy(array, self.device.name)
+                self._device_values[layout] = value
+            on_device[name] = self._device_values[layout]
+            binding.bind_ortvalue_input(name, on_device[name])
         places = [tensor_place(place) for place in self.session.get_outputs()]
         batch = len(next(iter(inputs.values())))
         # A state that the model returns has a fixed first size of its own.
@@ -151,30 +166,6 @@ class BoundSession:
         bound = Binding(inputs, binding, outputs, on_device)
         self._bindings[id(inputs)] = bound
         return bound
-
-    def _bind_inputs(self, binding: Any, inputs: Tensors) -> dict[str, Any]:
-        """Bind inputs, and return their copies in the device's memory by name; none on a CPU."""
-        on_device: dict[str, Any] = {}
-        for name, array in inputs.items():
-            if self.device is None:
-                binding.bind_cpu_input(name, array)
-                continue
-            layout = name, array.shape, str(array.dtype)
-            if layout not in self._device_values:
-                value = ort.OrtValue.ortvalue_from_numpy(array, self.device.name)
-                self._device_values[layout] = value
-            on_device[name] = self._device_values[layout]
-            binding.bind_ortvalue_input(name, on_device[name])
-        return on_device
-
-    def _divided(self, bound: Binding, device_name: str) -> Any:
-        """Bind a batch's inputs once more, to outputs that stay in the device's memory."""
-        divided = self.session.io_binding()
-        for name, value in bound.on_device.items():
-            divided.bind_ortvalue_input(name, value)
-        for place in self.session.get_outputs():
-            divided.bind_output(place.name, device_name)
-        return divided
 
     def _fetched(
         self, bound: Binding, copy_out: Callable[[int, int, int], object] | None
