@@ -14,6 +14,8 @@ from cli.cluster.ports import free_port
 from cli.cluster.servers.nats_server import find_program
 
 ROOT = Path(__file__).parents[2]
+PROJECT = f"mlscope-test-{os.getpid()}"
+"""The name of this run's containers and volumes: another run on the engine has its own."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Compose:
     def __call__(self, *arguments: str, timeout_s: float = 300.0) -> str:
         """Run compose and return what it prints. Raises AssertionError with its words."""
         done = subprocess.run(
-            [*self.command, "-p", "mlscope-test", *arguments],
+            [*self.command, "-p", PROJECT, *arguments],
             cwd=ROOT,
             env=self.environ,
             text=True,

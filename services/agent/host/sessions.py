@@ -52,8 +52,9 @@ class Sessions:
         environment: Mapping[str, str] = NO_VARIABLES,
         container: SessionContainer | None = None,
     ) -> WorkerProcess:
-        """Return a session's worker; without one, start it with `environment`, in a `container`.
+        """Return the worker of the session `key`; start it in `container` if there is none yet.
 
+        It starts with the variables of `environment`, without a container as a plain process.
         Raises OpenFailed, ContainerRefused.
         """
         worker = self._workers.get(key)

@@ -1,4 +1,4 @@
-"""Tells whether a host and a worker of other builds understand each other. Pure."""
+"""Tells whether a host and a worker of other builds understand each other."""
 
 import hashlib
 import json

@@ -45,7 +45,7 @@ class Containers:
     """What an agent knows of its engine and images, and the containers of its sessions."""
 
     def __init__(self, settings: ContainerSettings, owner: Path, allowances: Allowances) -> None:
-        """Take the `settings`, the agent's own folder `owner`, and what models may use."""
+        """Take the `settings`, the agent's own folder `owner`, and the `allowances` of models."""
         self._settings, self._owner, self._allowances = settings, owner, allowances
         self._engine: Engine | None = None
         self._engine_text = settings.containers

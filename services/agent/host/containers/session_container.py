@@ -69,7 +69,7 @@ class SessionContainer:
     ) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start the container; return the engine's process, and the host's end of the channel.
 
-        The worker gets the `descriptors` of ring and spool, the bound of the spool in bytes, the
+        The worker gets the `descriptors` of ring and spool, the spool's bound `spool_bytes`, the
         variables of `environment`, and may write into `scratch`. Raises ContainerRefused, OSError.
         """
         with _listening(scratch) as listener, (scratch / "stderr").open("wb") as stderr:
