@@ -119,8 +119,6 @@ class Agent:
         self._hub.begin()
         self._folder = await asyncio.to_thread(own_folder, self._parent, self.incarnation)
         await asyncio.to_thread(clear_dead, self._parent)
-        if self._containers.are_allowed:
-            await asyncio.to_thread(self._containers.remove_leftovers)
         if not self._settings.opens_any_model:
             own = await asyncio.to_thread(list, read_manifests(self._settings.manifests_folder))
             models = (manifest for manifest in own if isinstance(manifest, ModelManifest))
@@ -206,10 +204,10 @@ class Agent:
     async def watch_containers(self) -> None:
         """Announce what the engine and its images have, and every change of it, for ever.
 
-        It looks only while no order is under way, which it would disturb.
+        It looks only while no order is under way, which it would disturb; an order ends a look.
         """
         while self._containers.are_allowed:
-            if not self.orders.busy and await asyncio.to_thread(self._containers.look):
+            if not self.orders.busy and await self._containers.look():
                 try:
                     await self._announce()
                 except BusError as error:
@@ -233,11 +231,13 @@ class Agent:
             except TimeoutError:
                 await self._sessions.close_idle()
                 continue
-            try:
-                await self._do_order(order)
-            except Exception:  # noqa: BLE001  # one order must not end the agent
-                _log.exception("an order broke", extra=_place_of(order))
-                await self._fail_order(order, WorkerDied("could not be used; see the agent's log"))
+            async with self._containers.undisturbed():
+                try:
+                    await self._do_order(order)
+                except Exception:  # noqa: BLE001  # one order must not end the agent
+                    _log.exception("an order broke", extra=_place_of(order))
+                    failure = WorkerDied("could not be used; see the agent's log")
+                    await self._fail_order(order, failure)
             await self._sessions.end_order()
             self.orders.apply(Ended(order))
 

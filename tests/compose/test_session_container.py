@@ -20,10 +20,9 @@ from schemas.agent import AgentAnnounced, ContainerFacts
 from schemas.batch import OutputsPredicted
 from schemas.run import RunCompleted
 from schemas.subjects import facts_of
-from services.agent.host.containers.engine import Engine
+from services.agent.host.containers.engine import LABEL, Engine
 from services.agent.host.containers.images import engine_architecture
 from services.agent.host.containers.keeping import Containers
-from services.agent.host.containers.session_container import LABEL
 from services.agent.link.allowances import DEFAULT_ALLOWANCES
 from tests.compose.conftest import ROOT
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
@@ -46,7 +45,7 @@ from tests.services.agent.test_service import Small
 async def main(folder, manifests):
     settings = Small(folder, manifests_folder=manifests, containers="docker")
     containers = Containers(settings, folder, DEFAULT_ALLOWANCES)
-    containers.look()
+    await containers.look()
     container = containers.of_session(a_subject(container=IMAGE), ())
     limits = WorkerLimits(folder / "w", 1 << 20, 1 << 20)
     worker = await WorkerProcess.start("w", limits, {}, container)
@@ -162,5 +161,5 @@ def test_a_container_that_hangs_is_removed_at_the_agent_s_next_start(
     agent.wait()
     assert containers_of(tmp_path) == [container]
     settings = Small(tmp_path, manifests_folder=manifests, containers="docker")
-    Containers(settings, tmp_path, DEFAULT_ALLOWANCES).remove_leftovers()
+    Containers(settings, tmp_path, DEFAULT_ALLOWANCES).remove_leftovers(engine)
     assert containers_of(tmp_path) == []

@@ -12,6 +12,7 @@ from tests.services.agent.builders import a_run, a_subject, an_order
 from tests.services.agent.host.containers.engines import (
     DIGEST,
     IMAGE,
+    READY,
     FakeEngine,
     engine_on_the_path,
 )
@@ -74,7 +75,8 @@ async def test_what_a_former_start_left_behind_is_removed(
     tmp_path: Path, engine: FakeEngine
 ) -> None:
     engine.has(left=["c7", "c8"])
-    async with serving(MemoryServer(), tmp_path / "data", containers="docker"):
+    async with serving(MemoryServer(), tmp_path / "data", containers="docker") as scheduler:
+        await looked(scheduler)
         folder = tmp_path / "data" / "agents" / "a1"
         (asked,) = engine.commands("ps")
         assert asked[-1] == f"label=mlscope.agent={folder}"
@@ -101,3 +103,25 @@ async def test_an_agent_without_leave_starts_no_container(
         (failed,) = await scheduler.facts(RunFailed)
     assert "its owner allows them with MLSCOPE_CONTAINERS" in failed.message
     assert engine.commands("run") == []
+
+
+async def test_an_order_does_not_wait_for_an_image_and_is_not_disturbed_by_it(
+    tmp_path: Path, engine: FakeEngine
+) -> None:
+    engine.has(images={IMAGE: {**READY, "hangs": True}})
+    async with serving(MemoryServer(), tmp_path / "data", containers="docker") as scheduler:
+        await engine.hanging()
+        await scheduler.command("start", an_order(a_subject()))
+        await scheduler.facts(RunCompleted)
+        assert [len(engine.commands(verb)) for verb in ("run", "rm")] == [1, 1]
+
+
+@pytest.mark.parametrize("verb", ["version", "ps"])
+async def test_an_engine_that_hangs_keeps_no_agent_from_work_or_from_its_end(
+    tmp_path: Path, engine: FakeEngine, verb: str
+) -> None:
+    engine.has(hangs=[verb])
+    async with serving(MemoryServer(), tmp_path / "data", containers="docker") as scheduler:
+        await engine.hanging()
+        assert await scheduler.held_lease()
+    await engine.nothing_hangs()

@@ -1,21 +1,32 @@
 """The command line of a container engine: docker or podman (I/O)."""
 
+import contextlib
 import csv
 import io
+import logging
 import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from services.agent.errors import EngineFailed
+from services.agent.errors import EngineFailed, GivenUp
 
 ENGINES = ("docker", "podman")
+LABEL = "mlscope.agent"
+"""Names the agent, by its folder, that started a container."""
 _ANSWER_S = 60.0
+_REMOVE_S = 10.0
+_POLL_S = 0.1
+_TMP = "/tmp:size=1g"  # noqa: S108
+_IS_GONE = ("no such container", "already in progress")
 _SCRIPT_BYTES = 4096
 _PODMAN_SCRIPT = re.compile(rb"^exec \S*podman\b", re.MULTILINE)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,8 @@ class Engine:
 
     program: str
     is_podman: bool
+    #: tells whether to give up waiting for an answer; `bool()` never does
+    is_given_up: Callable[[], bool] = field(default=bool, compare=False)
 
     @classmethod
     def named(cls, name: str, search_path: str | None = None) -> Self:
@@ -49,39 +62,70 @@ class Engine:
     def image_digest(self, image: str) -> str:
         """Return the id of an image, by which a container of it starts; '' where it is missing.
 
-        Raises EngineFailed.
+        Without a tag it is the image tagged `latest`: engines list those of all tags. Raises
+        EngineFailed.
         """
-        return self.answer("image", "ls", "--quiet", "--no-trunc", image).strip().partition("\n")[0]
+        has_tag = not {":", "@"}.isdisjoint(image.rpartition("/")[2])
+        tagged = image if has_tag else f"{image}:latest"
+        ids = self.answer("image", "ls", "--quiet", "--no-trunc", tagged).split()
+        return ids[0] if ids else ""
 
-    def answer(self, *arguments: str) -> str:
-        """Return what a command of the engine prints. Raises EngineFailed."""
+    def answer(self, *arguments: str, within_s: float | None = None) -> str:
+        """Return what a command of the engine prints within so many seconds, by default 60.
+
+        Raises EngineFailed, and GivenUp once `is_given_up` says so.
+        """
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [self.program, *arguments],
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                timeout=_ANSWER_S,
-                check=False,
             )
-        except subprocess.TimeoutExpired as error:
-            raise EngineFailed(self.name, f"no answer within {_ANSWER_S:g} s") from error
         except OSError as error:
             raise EngineFailed(self.name, error.strerror or str(error)) from error
-        if done.returncode:
-            raise EngineFailed(self.name, _last_line(done.stderr, done.returncode))
-        return done.stdout
+        limit_s = _ANSWER_S if within_s is None else within_s
+        deadline_s = time.monotonic() + limit_s
+        with process:
+            try:
+                while True:
+                    if self.is_given_up():
+                        raise GivenUp(self.name)
+                    if time.monotonic() > deadline_s:
+                        raise EngineFailed(self.name, f"no answer within {limit_s:g} s")
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        output, errors = process.communicate(timeout=_POLL_S)
+                        break
+            finally:
+                process.kill()
+        if process.returncode:
+            raise EngineFailed(self.name, _last_line(errors, process.returncode))
+        return output
+
+    def remove(self, *containers: str) -> None:
+        """Remove containers by name or id, running or not.
+
+        A failure is logged only: what is left is removed at the agent's next start.
+        """
+        try:
+            patient = replace(self, is_given_up=bool)
+            patient.answer("rm", "--force", *containers, within_s=_REMOVE_S)
+        except EngineFailed as error:
+            if not any(text in error.reason.lower() for text in _IS_GONE):
+                _log.warning("containers are not removed", extra={"cause": str(error)})
 
     def confinement(self, device: str) -> list[str]:
         """Return the options of a container that confines a model, with a `device`: cpu or gpu.
 
-        It has no network and no capability, and writes nowhere but to its own `/tmp`. Its user is
-        the agent's, so that it reads the agent's files; SELinux labels would deny it these. Without
-        root, podman maps the user to root inside unless told otherwise.
+        It has no network and no capability, and writes nowhere but to its own `/tmp`, at most
+        1 GiB, and to what is mounted for that. Its user is the agent's, so that it reads the
+        agent's files; SELinux labels would deny it these. Without root, podman maps the user to
+        root inside unless told otherwise.
         """
         options = ["--rm", "--init", "--pull", "never", "--network", "none", "--read-only"]
-        options += ["--tmpfs", "/tmp", "--user", f"{os.getuid()}:{os.getgid()}"]  # noqa: S108
+        options += ["--tmpfs", _TMP, "--user", f"{os.getuid()}:{os.getgid()}"]
         options += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
         options += ["--security-opt", "label=disable", "--pids-limit", "4096"]
         options += ["--shm-size", "256m", "--log-driver", "none"]
@@ -100,8 +144,12 @@ class Engine:
 
 
 def is_podman(program: Path) -> bool:
-    """Tell whether a program is podman, also where it is called docker by a link or a script."""
-    with program.open("rb") as file:
+    """Tell whether a program is podman, also where it is called docker by a link or a script.
+
+    A script that can't be read counts as none.
+    """
+    script = b""
+    with contextlib.suppress(OSError), program.open("rb") as file:
         script = file.read(_SCRIPT_BYTES)
     is_wrapper = script.startswith(b"#!") and _PODMAN_SCRIPT.search(script)
     return "podman" in (program.name, program.resolve().name) or bool(is_wrapper)

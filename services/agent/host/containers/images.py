@@ -2,6 +2,7 @@
 
 import json
 import platform
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,40 +13,65 @@ from mlscope.manifests.folders import read_manifests
 from schemas.agent import Announcement, ContainerFacts
 from schemas.manifest import FrameworkManifest
 from schemas.values.framework_names import predictors_name
-from services.agent.errors import EngineFailed
-from services.agent.host.containers.engine import Engine
+from services.agent.errors import EngineFailed, GivenUp
+from services.agent.host.containers.engine import LABEL, Engine
 from services.agent.link.fingerprint import link_fingerprint
 from services.agent.machine.hardware import package_version
 
 _WITHIN = "services.agent.host.containers.within"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _BUILD = "build it from mlscope's Dockerfile"
+_NO_MODULE = "No module named"
+_NEED_NETWORK = frozenset({"remote"})
+"""Frameworks that no container can serve: it has no network."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedImage:
-    """An image that a framework manifest of the agent's own gives for this machine."""
+    """An image that framework manifests of the agent's own give for this machine."""
 
     image: str
-    framework: str
-    #: cpu or gpu
-    device: str
+    frameworks: tuple[str, ...]
+    #: gpu, cpu or both; in this order
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The agent that asks its images."""
+
+    #: its folder, which containers are labelled with
+    owner: Path
+    #: what its owner limits builders and frameworks to
+    builders: Sequence[str] = ()
+    predictors: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImageAnswer:
+    """What an image has in it, or why it can't be used."""
+
+    facts: ContainerFacts
+    #: a container of it could not be started this time; the same image may answer otherwise later
+    may_change: bool = False
 
 
 def allowed_images(manifests_folder: Path, *, has_gpu: bool) -> Iterator[AllowedImage]:
     """Yield the images of the framework manifests in `manifests_folder`, for this architecture.
 
-    Each comes once; those for GPUs only where the machine `has_gpu`.
+    Each comes once, for all its frameworks and devices; GPUs only where the machine `has_gpu`.
     """
-    devices = ("cpu", "gpu") if has_gpu else ("cpu",)
     images: dict[str, AllowedImage] = {}
     for manifest in read_manifests(manifests_folder):
         if not isinstance(manifest, FrameworkManifest):
             continue
         by_device = manifest.containers.get(engine_architecture()) or {}
-        for device in devices:
+        for device in ("gpu", "cpu") if has_gpu else ("cpu",):
             if image := by_device.get(device):
-                images.setdefault(image, AllowedImage(image, manifest.name, device))
+                former = images.get(image, AllowedImage(image, (), ()))
+                frameworks = dict.fromkeys((*former.frameworks, manifest.name))
+                devices = sorted({*former.devices, device}, reverse=True)
+                images[image] = AllowedImage(image, tuple(frameworks), tuple(devices))
     yield from images.values()
 
 
@@ -55,70 +81,76 @@ def engine_architecture() -> str:
     return _ARCHITECTURES.get(machine, machine)
 
 
-def container_facts(
-    engine: Engine, allowed: AllowedImage, builders: Sequence[str], predictors: Sequence[str]
-) -> ContainerFacts:
-    """Return what an `allowed` image has in it, or why it can't be used.
+def image_answer(engine: Engine, allowed: AllowedImage, asker: Asker) -> ImageAnswer:
+    """Return what an `allowed` image says to its `asker`, or why it can't be used.
 
-    `builders` and `predictors` are what the agent's owner limits builders and frameworks to.
-    Raises EngineFailed where the `engine` can't be reached.
+    One for both devices is asked with a GPU, and where that does not start, without. Raises
+    EngineFailed where the `engine` can't be reached, GivenUp.
     """
     image = allowed.image
     digest = engine.image_digest(image)
     if not digest:
         advice = f"`{engine.name} pull {image}`, or {_BUILD}"
-        return ContainerFacts(image=image, reason=f"is not on this machine: {advice}")
+        return ImageAnswer(ContainerFacts(image=image, reason=f"is not on this machine: {advice}"))
     facts = ContainerFacts(image=image, digest=digest)
     architecture = engine.answer("image", "inspect", "--format", "{{.Architecture}}", digest)
     if architecture.strip() != engine_architecture():
         reason = f"is for {architecture.strip()}, this machine is {engine_architecture()}: {_BUILD}"
-        return facts.model_copy(update={"reason": f"{reason} here"})
-    asked = json.dumps({"builders": builders, "predictors": predictors})
-    command = ["run", *engine.confinement(allowed.device), "--env", "HOME=/tmp"]
-    command += ["--entrypoint", "python", digest, "-P", "-m", _WITHIN, asked]
+        return ImageAnswer(facts.model_copy(update={"reason": f"{reason} here"}))
+    failure = ""
+    for device in allowed.devices:
+        try:
+            text = _asked(engine, digest, device, asker)
+        except EngineFailed as error:
+            failure = failure or error.reason
+        else:
+            facts = facts.model_copy(update=_facts_in(text, allowed))
+            return ImageAnswer(facts, may_change=bool(failure))
+    lacks_mlscope = _NO_MODULE in failure
+    old = f"has no mlscope, or one too old to be started by this agent: {_BUILD} of this release"
+    reason = old if lacks_mlscope else f"can't be started: {failure}"
+    return ImageAnswer(facts.model_copy(update={"reason": reason}), may_change=not lacks_mlscope)
+
+
+def _asked(engine: Engine, digest: str, device: str, asker: Asker) -> str:
+    """Return what a container of an image prints of itself; it is removed, whatever happens."""
+    name = f"mlscope-ask-{secrets.token_hex(6)}"
+    limits = json.dumps({"builders": asker.builders, "predictors": asker.predictors})
+    command = ["run", *engine.confinement(device), "--name", name]
+    command += ["--label", f"{LABEL}={asker.owner}", "--env", "HOME=/tmp"]
+    command += ["--entrypoint", "python", digest, "-P", "-m", _WITHIN, limits]
     try:
-        answer = json.loads(engine.answer(*command))
+        return engine.answer(*command)
+    except (EngineFailed, GivenUp):
+        engine.remove(name)
+        raise
+
+
+def _facts_in(text: str, allowed: AllowedImage) -> dict[str, object]:
+    """Return the facts in the answer of an image, with the reason why it is unfit, or ''."""
+    try:
+        answer = json.loads(text)
         described = Announcement.model_validate(answer["announcement"])
         speaks_alike = answer["link"] == link_fingerprint()
-    except EngineFailed as error:
-        return facts.model_copy(update={"reason": _why_silent(error)})
     except (ValueError, KeyError, TypeError, ValidationError):
-        reason = f"has an mlscope whose answer can't be read: {_BUILD} of this release"
-        return facts.model_copy(update={"reason": reason})
-    return facts.model_copy(
-        update={
-            "runtimes": described.runtimes,
-            "collectors": described.collectors,
-            "packages": described.packages,
-            "mlscope_version": described.mlscope_version,
-            "python_version": described.python_version,
-            "reason": _why_unfit(described, allowed.framework)
-            if speaks_alike
-            else _too_old(described),
-        }
-    )
-
-
-def _why_silent(error: EngineFailed) -> str:
-    """Return why a container did not say what it has."""
-    if "No module named" in error.reason:
-        return (
-            f"has no mlscope, or one too old to be started by this agent: {_BUILD} of this release"
+        return {"reason": f"has an mlscope whose answer can't be read: {_BUILD} of this release"}
+    runtimes = [own for own in described.runtimes if own.framework not in _NEED_NETWORK]
+    names = [runtime.framework for runtime in runtimes]
+    reason = ""
+    if not speaks_alike:
+        reason = (
+            f"has mlscope {described.mlscope_version or 'unknown'} and the agent is "
+            f"{package_version('mlscope') or 'unknown'}; their messages differ: {_BUILD} of this "
+            "release"
         )
-    return f"can't be started: {error.reason}"
-
-
-def _too_old(described: Announcement) -> str:
-    own = package_version("mlscope") or "unknown"
-    return (
-        f"has mlscope {described.mlscope_version or 'unknown'} and the agent is {own}; their "
-        f"messages differ: {_BUILD} of this release"
-    )
-
-
-def _why_unfit(described: Announcement, framework: str) -> str:
-    """Return why an image can't serve its manifest's `framework`, or ''."""
-    names = [runtime.framework for runtime in described.runtimes]
-    if predictors_name(framework) in names:
-        return ""
-    return f"is without {framework} (it has {', '.join(names) or 'no framework'}): {_BUILD}"
+    elif not {predictors_name(framework) for framework in allowed.frameworks}.intersection(names):
+        needed = " and ".join(allowed.frameworks)
+        reason = f"is without {needed} (it has {', '.join(names) or 'no framework'}): {_BUILD}"
+    return {
+        "runtimes": tuple(runtimes),
+        "collectors": described.collectors,
+        "packages": described.packages,
+        "mlscope_version": described.mlscope_version,
+        "python_version": described.python_version,
+        "reason": reason,
+    }

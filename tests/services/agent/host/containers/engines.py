@@ -1,19 +1,24 @@
 """A stand-in for a container engine: its containers are processes of this machine, not confined."""
 
+import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from services.agent.host.containers.images import engine_architecture
 
 ROOT = Path(__file__).resolve().parents[5]
 IMAGE, DIGEST = "mlscope:0.1.0", "sha256:0123"
-READY: dict[str, Any] = {"digest": DIGEST, "architecture": "amd64"}
+READY: dict[str, Any] = {"digest": DIGEST, "architecture": engine_architecture()}
 
 PROGRAM = """#!{python}
-import json, os, sys
+import json, os, subprocess, sys, time
 from pathlib import Path
 
 state = json.loads(Path({state!r}).read_text())
@@ -24,7 +29,14 @@ def fail(text):
     print(text, file=sys.stderr)
     sys.exit(1)
 
+def hang():
+    with open({hanging!r}, "a") as pids:
+        pids.write(str(os.getpid()) + "\\n")
+    time.sleep(600)
+
 verb, rest = sys.argv[1], sys.argv[2:]
+if verb in state.get("hangs", []):
+    hang()
 if state.get("unreachable"):
     fail("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.")
 images = state["images"]
@@ -32,7 +44,9 @@ by_digest = {{image["digest"]: image for image in images.values()}}
 if verb == "version":
     print("28.2.2")
 elif verb == "image" and rest[0] == "ls":
-    print(images.get(rest[-1], {{}}).get("digest", ""))
+    for name, image in images.items():
+        if rest[-1] in (name, name.rpartition(":")[0]):
+            print(image["digest"])
 elif verb == "image":
     print(by_digest[rest[-1]]["architecture"])
 elif verb == "ps":
@@ -45,11 +59,16 @@ elif verb == "run":
             variables[name] = value
         place += 1 if rest[place] in ("--rm", "--init", "--read-only") else 2
     image = by_digest.get(rest[place]) or fail("No such image: " + rest[place])
-    if "fails" in image:
+    if image.get("hangs"):
+        hang()
+    if "fails" in image and not ("starts_on_cpu" in image and "--gpus" not in rest):
         fail(image["fails"])
     if "says" in image:
         print(image["says"])
         sys.exit(0)
+    if "ends_with" in image:
+        subprocess.run([{python!r}, *rest[place + 1 :]], env=variables)
+        sys.exit(image["ends_with"])
     os.execve({python!r}, [{python!r}, *rest[place + 1 :]], variables)
 """
 
@@ -59,8 +78,10 @@ class FakeEngine:
 
     def __init__(self, folder: Path, **images: dict[str, Any]) -> None:
         self._state, self._log = folder / "state.json", folder / "log"
+        self._hanging = folder / "hanging"
         self.program = folder / "docker"
         texts = {"state": str(self._state), "log": str(self._log), "root": str(ROOT)}
+        texts["hanging"] = str(self._hanging)
         self.program.write_text(PROGRAM.format(python=sys.executable, **texts))
         self.program.chmod(0o755)
         self.has(images=images)
@@ -75,6 +96,22 @@ class FakeEngine:
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         return [command for command in map(json.loads, lines) if command[0] == verb]
 
+    async def hanging(self) -> int:
+        """Wait until a command of it hangs; return its process id."""
+        await _until(lambda: self._hanging.exists() and self._hanging.read_text()[-1:] == "\n")
+        return int(self._hanging.read_text().split()[-1])
+
+    async def nothing_hangs(self) -> None:
+        """Wait until the last command of it that hung is killed."""
+        process = Path("/proc", str(await self.hanging()))
+        await _until(lambda: not process.exists())
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
 
 def engine_on_the_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """Return an engine called docker that has one image, of this very mlscope."""
@@ -83,3 +120,12 @@ def engine_on_the_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEng
     engine.has(images={IMAGE: READY})
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return engine
+
+
+def a_framework(folder: Path, name: str, **images: str) -> None:
+    """Write the manifest of a framework with `images` by device into a manifests folder."""
+    containers = {engine_architecture(): images}
+    manifest = {"kind": "framework", "name": name, "version": "1.0", "containers": containers}
+    path = folder / "frameworks" / f"{name}.yml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(manifest))
