@@ -8,6 +8,7 @@ memory but the ring, and no network.
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -17,14 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.agent.errors import ContainerRefused
-from services.agent.host.containers.engine import Engine, mount_options
+from services.agent.host.containers.engine import LABEL, Engine, mount_options
+from services.agent.host.containers.mounted_files import mounted_files
 from services.agent.link.channel import SOCKET
 
-LABEL = "mlscope.agent"
-"""Names the agent, by its folder, that started a container."""
 _WORKER = "services.agent.worker.contained"
 _START_S = 120.0
-_MOST_FILES = 200
+_NOT_LINKED = (
+    "its files are too many to be mounted one by one, and can't be linked: have them in the file "
+    "system of the agent's data folder"
+)
 _CREDENTIALS = struct.Struct("3i")
 _ENDED_BY_SIGNAL = 128
 
@@ -50,6 +53,10 @@ class SessionContainer:
     memory_bytes: int = 0
     #: the worker's process id on this host; 0 before its start, and where it is hidden from here
     pid: int = field(default=0, init=False)
+    #: names the worker even where its process id is another's by now; -1 is none
+    _handle: int = field(default=-1, init=False)
+    #: the folder for links to its files, which is removed with it
+    _links: Path | None = field(default=None, init=False)
 
     @property
     def conditions(self) -> dict[str, str]:
@@ -72,9 +79,24 @@ class SessionContainer:
         The worker gets the `descriptors` of ring and spool, the spool's bound `spool_bytes`, the
         variables of `environment`, and may write into `scratch`. Raises ContainerRefused, OSError.
         """
-        with _listening(scratch) as listener, (scratch / "stderr").open("wb") as stderr:
+        try:
+            command = await asyncio.to_thread(self._command, scratch, spool_bytes, environment)
+            return await self._started(command, scratch, descriptors)
+        except BaseException:
+            await asyncio.shield(self.remove())
+            raise
+
+    async def _started(
+        self, command: Sequence[str], scratch: Path, descriptors: Sequence[int]
+    ) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """Start the engine by its `command`, and hand the `descriptors` to the worker."""
+        with (
+            _listening(scratch) as listener,
+            (scratch / "stderr").open("wb") as stderr,
+            contextlib.ExitStack() as undo,
+        ):
             process = await asyncio.create_subprocess_exec(
-                *self._command(scratch, spool_bytes, environment),
+                *command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
@@ -82,40 +104,45 @@ class SessionContainer:
             )
             try:
                 end = await self._connection(listener, process, scratch / "stderr")
+                undo.callback(end.close)
+                credentials = end.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+                )
+                self.pid = _CREDENTIALS.unpack(credentials)[0]
+                with contextlib.suppress(OSError):
+                    self._handle = os.pidfd_open(self.pid)
+                end.setblocking(True)
+                socket.send_fds(end, [b"\0"], descriptors)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
-                await asyncio.shield(self.remove())
                 raise
-        credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        self.pid = _CREDENTIALS.unpack(credentials)[0]
-        end.setblocking(True)
-        socket.send_fds(end, [b"\0"], descriptors)
+            undo.pop_all()
         return process, end
 
     @staticmethod
     def status_of(code: int) -> int:
-        """Return how the worker ended, by the engine's exit `code`: a negative one is a signal."""
-        return _ENDED_BY_SIGNAL - code if code > _ENDED_BY_SIGNAL else code
+        """Return how the worker ended, by the engine's exit `code`: a negative one is a signal.
+
+        A code above 128 that is no signal's is the worker's own, such as 255 of `exit(-1)`.
+        """
+        number = code - _ENDED_BY_SIGNAL
+        return -number if number in set(signal.Signals) else code
 
     def kill(self) -> None:
-        """Kill the worker; the container ends with it."""
-        if self.pid > 0:
+        """Kill the worker; the container ends with it. Does nothing once the worker has ended."""
+        if self._handle >= 0:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(self.pid, signal.SIGKILL)
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     async def remove(self) -> None:
         """Remove the container, running or not; does nothing where it is gone."""
-        removing = await asyncio.create_subprocess_exec(
-            self.engine.program,
-            "rm",
-            "--force",
-            self.name,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        await removing.wait()
+        await asyncio.to_thread(self.engine.remove, self.name)
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        if self._links is not None:
+            await asyncio.to_thread(shutil.rmtree, self._links, ignore_errors=True)
 
     async def _connection(
         self, listener: socket.socket, process: asyncio.subprocess.Process, stderr: Path
@@ -148,8 +175,13 @@ class SessionContainer:
         for name, value in environment.items():
             command += ["--env", f"{name}={value}"]
         command += mount_options(scratch, str(scratch), is_writable=True)
-        for path in _mounted(self.readable):
-            command += mount_options(path, str(path))
+        self._links = scratch.with_name(f"{self.name}-files")
+        try:
+            mounts = mounted_files(self.readable, scratch, self._links)
+        except OSError as error:
+            raise ContainerRefused(self.image, f"{_NOT_LINKED}: {error}") from error
+        for path, target in mounts:
+            command += mount_options(path, str(target))
         command += ["--entrypoint", "python", self.digest, "-P", "-m", _WORKER]
         return [*command, str(spool_bytes), str(scratch)]
 
@@ -167,14 +199,3 @@ def _listening(folder: Path) -> Iterator[socket.socket]:
     finally:
         (folder / SOCKET).unlink(missing_ok=True)
         os.close(handle)
-
-
-def _mounted(paths: Sequence[Path]) -> list[Path]:
-    """Return what to mount so that `paths` can be read: these, or their folders if they are many.
-
-    A command line has room for some hundred mounts.
-    """
-    present = {path for path in paths if path.exists()}
-    if len(present) > _MOST_FILES:
-        present = {path if path.is_dir() else path.parent for path in present}
-    return sorted(path for path in present if not present.intersection(path.parents))

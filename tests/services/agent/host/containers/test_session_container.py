@@ -1,7 +1,10 @@
 """A worker in a container: its link, its end, and what it is given; the engine is a stand-in."""
 
+import asyncio
+import errno
 import os
 import signal
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +12,8 @@ import pytest
 
 from schemas.batch import OutputsPredicted
 from services.agent.errors import ContainerRefused
+from services.agent.host.containers import engine as engine_module
+from services.agent.host.containers import session_container
 from services.agent.host.containers.engine import Engine
 from services.agent.host.containers.session_container import SessionContainer
 from services.agent.host.execution import Execution
@@ -100,15 +105,45 @@ async def test_a_container_reads_its_session_s_files_and_reaches_no_network(
     assert "MLSCOPE" not in text
 
 
-async def test_many_files_are_mounted_by_their_folders(tmp_path: Path, fake: FakeEngine) -> None:
-    files = [tmp_path / "cache" / f"{number}" for number in range(300)]
-    files[0].parent.mkdir()
+def files_in(folder: Path) -> set[Path]:
+    """Return the files below a folder."""
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_of_many_files_nothing_beside_them_is_mounted(
+    tmp_path: Path, fake: FakeEngine
+) -> None:
+    home = tmp_path / "home"
+    files = [home / f"class-{number}" / "x.npy" for number in range(300)]
+    for file in (*files, home / "key"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(file.name)
+    container = a_container(fake, *files)
+    worker = await WorkerProcess.start("w", limits(home / "data"), {}, container)
+    (command,) = fake.commands("run")
+    assert not any(f"source={home}," in part or str(home / "key") in part for part in command)
+    (mount,) = [part for part in command if part.endswith(f"target={home},readonly")]
+    links = Path(mount.split(",")[1].removeprefix("source="))
+    assert files_in(links) == {links / file.relative_to(home) for file in files}
+    assert (links / "data" / "w").is_dir()
+    await worker.close()
+    assert files_in(links) == set()
+    assert {*files, home / "key"} <= files_in(home)
+
+
+async def test_many_files_that_can_t_be_linked_are_refused(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    files = [tmp_path / f"{number}.npy" for number in range(300)]
     for file in files:
         file.touch()
-    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake, *files))
-    await worker.close()
-    (command,) = fake.commands("run")
-    assert sum(str(tmp_path / "cache") in part for part in command) == 1
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(ContainerRefused, match=r"can't be linked: .*Invalid cross-device link"):
+        await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake, *files))
+    assert fake.commands("run") == []
 
 
 async def test_a_folder_with_a_long_path_has_a_socket_all_the_same(
@@ -135,6 +170,75 @@ async def test_a_killed_worker_ends_its_container(tmp_path: Path, fake: FakeEngi
     os.kill(worker.pid, signal.SIGSTOP)
     worker.kill()
     assert str(await worker.death()) == "worker was killed by SIGKILL (out of memory?)"
+    await worker.close()
+
+
+async def test_a_removal_that_hangs_ends(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_REMOVE_S", 0.3)
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    fake.has(hangs=["rm"])
+    await worker.close()
+    await fake.nothing_hangs()
+
+
+async def test_an_engine_that_was_uninstalled_ends_a_session_all_the_same(
+    tmp_path: Path, fake: FakeEngine
+) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    fake.program.unlink()
+    await worker.close()
+    assert not worker.is_alive
+
+
+async def test_a_worker_that_does_not_connect_is_refused_and_removed(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_container, "_START_S", 0.3)
+    fake.has(images={IMAGE: {**READY, "hangs": True}})
+    with pytest.raises(ContainerRefused, match=r"its worker did not start in 0\.3 s"):
+        await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    assert fake.commands("rm") == [["rm", "--force", "c1"]]
+
+
+async def test_a_worker_that_dies_before_it_has_its_link_is_removed(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(socket, "send_fds", broken)
+    open_before = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    with pytest.raises(BrokenPipeError):
+        await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    assert fake.commands("rm") == [["rm", "--force", "c1"]]
+    assert len(os.listdir("/dev/fd")) == open_before  # noqa: PTH208
+
+
+async def test_a_process_that_took_the_worker_s_id_is_not_killed(
+    tmp_path: Path, fake: FakeEngine
+) -> None:
+    container = a_container(fake)
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, container)
+    worker.kill()
+    await worker.death()
+    neighbour = await asyncio.create_subprocess_exec("sleep", "600")
+    # As if the kernel had given it the id.
+    container.pid = neighbour.pid
+    await worker.close()
+    neighbour.terminate()
+    assert await neighbour.wait() == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("code", "ending"), [(255, "exited with 255"), (168, "exited with 168")])
+async def test_an_exit_code_that_is_no_signal_s_is_the_worker_s_own(
+    tmp_path: Path, fake: FakeEngine, code: int, ending: str
+) -> None:
+    fake.has(images={IMAGE: {**READY, "ends_with": code}})
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    os.kill(worker.pid, signal.SIGKILL)
+    assert str(await worker.death()) == f"worker {ending}"
     await worker.close()
 
 
