@@ -148,6 +148,23 @@ WHERE recorded_at IS NOT NULL
 -- Up to which message of each stream a backup has the batches.
 SELECT stream, sequence FROM saved_up_to;
 
+-- note_left_up_to --
+-- Note up to which message of a stream those left that no backup has.
+INSERT INTO left_up_to (stream, sequence) VALUES (%(stream)s::text, %(sequence)s::int8)
+ON CONFLICT (stream) DO UPDATE SET sequence = excluded.sequence;
+
+-- forget_stream --
+-- Forget what was noted of the messages of a stream that was made anew.
+WITH forgotten AS (DELETE FROM left_up_to WHERE stream = %(stream)s)
+DELETE FROM saved_up_to WHERE stream = %(stream)s;
+
+-- has_left_unsaved --
+-- Whether messages left a stream that, as rows, no backup has since.
+SELECT EXISTS (
+    SELECT FROM left_up_to LEFT JOIN saved_up_to USING (stream)
+    WHERE left_up_to.sequence > coalesce(saved_up_to.sequence, 0)
+) AS has_left;
+
 -- unknown_runs --
 -- Those of some attempts that have no row. Where agents say how they ended, a row that only says
 -- that the attempt was given up is none.

@@ -2,8 +2,8 @@
 
 Spans and queries that are rows stay in their streams until a backup has them, so that the rows of a
 lost database can be stored anew from the log. They stay within a bound; beyond it the oldest leave.
-Publishers never wait for room that is kept: once a stream or the store of large batches is half
-full, all leave that are rows.
+Once a stream or the store of large batches is half full, all leave that have been rows for a while,
+so that publishers do not wait for room that is kept.
 """
 
 import asyncio
@@ -84,33 +84,45 @@ class Retention:
                 looks.append((time.monotonic(), stored))
                 while len(looks) > 1 and looks[1][0] <= time.monotonic() - after_s:
                     looks.popleft()
-                if looks[0][0] <= time.monotonic() - after_s:
-                    await self._let_go(looks[0][1])
+                is_due = looks[0][0] <= time.monotonic() - after_s
+                await self._let_go(looks[0][1] if is_due else {})
             except (BusError, CollectorServiceError) as error:
                 _log.warning("messages stay for now: %s", error)
             await asyncio.sleep(min(max(after_s / 4, _MIN_POLL_S), _MOST_POLL_S))
 
     async def _let_go(self, stored: Mapping[str, int]) -> None:
-        """Purge what may leave of the messages that are `stored`, up to a sequence by durable."""
+        """Purge what may leave of the messages that are `stored`, up to a sequence by durable.
+
+        The database notes first up to where messages leave that no backup has.
+        """
+        async with self._turn:
+            saved = await patiently((), self._store.saved_up_to)
         durables = [durable_named(name) for name in _STORED_BY]
         held = {durable.stream: await self._bus.held(durable.stream) for durable in durables}
         everything = [*held.values(), await self._bus.held(_OBJECTS)]
         self.held_bytes = sum(each.size_bytes for each in everything)
         share = leaving_share(everything, self._keep_bytes)
-        async with self._turn:
-            saved = await patiently((), self._store.saved_up_to)
         for durable in durables:
-            stream = held[durable.stream]
-            leaving = last_to_leave(stream, share, saved.get(durable.stream, 0))
-            up_to = min(leaving, stored[durable.name])
-            for filter_subject in durable.filters if up_to >= stream.first else ():
+            stream, saved_up_to = held[durable.stream], saved.get(durable.stream, 0)
+            if saved_up_to > stream.last:
+                # The stream was made anew: no backup has its messages, whatever their number.
+                async with self._turn:
+                    await patiently((), self._store.forget_stream, durable.stream)
+            up_to = min(last_to_leave(stream, share, saved_up_to), stored.get(durable.name, 0))
+            # An empty stream may begin at 0, and up to 0 means all.
+            if not 0 < stream.first <= up_to:
+                continue
+            if not up_to <= saved_up_to <= stream.last:
+                async with self._turn:
+                    await patiently((), self._store.note_left_up_to, durable.stream, up_to)
+            for filter_subject in durable.filters:
                 await self._bus.purge(filter_subject, up_to=up_to)
 
     async def purge(self, after_s: float) -> None:
         """Purge the messages of attempts that have been announced for `after_s`, without end.
 
-        They stay while no backup has the attempt and the log has all of it. The time is our own:
-        the database's clock may be set.
+        They stay while no backup has the attempt, and the log and backups have all of it. The time
+        is our own: the database's clock may be set.
         """
         since_s: dict[int, float] = {}
         while True:
@@ -131,17 +143,17 @@ class Retention:
                 _log.warning("messages stay for now: %s", error)
 
     async def _unneeded(self, settled: Sequence[Purgeable]) -> list[Purgeable]:
-        """Purge attempts that a backup has, or the log no longer has whole; return them.
+        """Purge attempts that a backup has, or of which batches are in the database alone.
 
-        The oldest messages leave first: of the attempts that are not saved, those after the first
-        whole one are not looked at.
+        Returns them. What a backup has of an attempt may leave before its other batches: only where
+        messages left that no backup has, the log must have all of it.
         """
+        async with self._turn:
+            is_lacking = await patiently((), self._store.has_left_unsaved)
         gone = []
-        is_whole = False
         for attempt in settled:
-            if not attempt.is_saved:
-                is_whole = is_whole or await self._is_whole(attempt)
-            if (attempt.is_saved or not is_whole) and await self._purge(attempt):
+            is_unneeded = attempt.is_saved or (is_lacking and not await self._is_whole(attempt))
+            if is_unneeded and await self._purge(attempt):
                 gone.append(attempt)
         return gone
 

@@ -135,6 +135,21 @@ class Store:
         """Return the sequences up to which a backup has all batches, by stream."""
         return {row["stream"]: row["sequence"] for row in self._rows("saved_up_to", {})}
 
+    def note_left_up_to(self, stream: str, sequence: int) -> None:
+        """Note that messages leave `stream` up to `sequence` that no backup has."""
+        with self._transaction() as session:
+            values = {"stream": stream, "sequence": sequence}
+            session.execute(self._sql("note_left_up_to"), values)
+
+    def forget_stream(self, stream: str) -> None:
+        """Forget what was noted of the messages of `stream`, which was made anew."""
+        with self._transaction() as session:
+            session.execute(self._sql("forget_stream"), {"stream": stream})
+
+    def has_left_unsaved(self) -> bool:
+        """Tell whether messages left a stream that, as rows, no backup has since."""
+        return bool(self._rows("has_left_unsaved", {})[0]["has_left"])
+
     def unknown_runs(self, run_keys: Sequence[int], *, are_interruptions: bool) -> list[int]:
         """Return those of `run_keys` that have no row.
 

@@ -27,14 +27,16 @@ async def bus() -> AsyncIterator[Bus]:
         yield bus
 
 
-def store_run(database_url: str, evaluation: str, *, is_settled: bool = True) -> None:
-    """Store the run of an evaluation; settled, all of its batches are there."""
+def store_run(
+    database_url: str, evaluation: str, *, is_settled: bool = True, batches: int = 0
+) -> None:
+    """Store the run of an evaluation; settled, all of its `batches` are there."""
     with closing(Store(database_url)) as store:
         ended = a_completion(evaluation=evaluation)
         row = run_row(ended, a_plan().plan, REQUESTED_NS, f"c {evaluation}")
         store.end_run(row)
         if is_settled:
-            store.settle(row["run_key"], "recorded", 0)
+            store.settle(row["run_key"], "recorded", batches)
 
 
 async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(

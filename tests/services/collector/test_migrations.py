@@ -18,6 +18,7 @@ _COMMON = (
     "0007_stored_up_to",
     "0008_saved_runs",
     "0009_saved_up_to",
+    "0010_left_up_to",
 )
 _OWN = {
     "postgresql": ("0001_trends", "0002_trend"),

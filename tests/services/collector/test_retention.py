@@ -1,6 +1,7 @@
 """Batches stay in their streams until a backup has them, unless they need room."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, closing
 from dataclasses import replace
@@ -16,11 +17,21 @@ from mlscope.bus.records import Held
 from mlscope.bus.streams import STREAMS
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
+from schemas.run import Tally
 from schemas.subjects import attempt_batches
 from services.collector.evaluations import Evaluations
 from services.collector.retention import Retention, last_to_leave, leaving_share
 from services.collector.store import Store, migrate
-from tests.services.collector.builders import a_completion, a_plan, a_request, a_start, a_trace
+from tests.services.collector.builders import (
+    a_completion,
+    a_plan,
+    a_request,
+    a_start,
+    a_trace,
+    some_outputs,
+    some_queries,
+)
+from tests.services.collector.test_holdings import store_run
 from tests.services.collector.test_recollecting import EMPTY, ROWS
 from tests.services.collector.test_recording import running
 from tests.services.collector.test_service import ALL_OF_A_RUN, Settings, World, collecting
@@ -28,18 +39,21 @@ from tests.services.collector.test_service import ALL_OF_A_RUN, Settings, World,
 TRACES = attempt_batches("trace", "e1", "r0")
 RECORDED = [("recorded",)]
 PURGED = "SELECT purged_at IS NOT NULL FROM run"
+OF_FOUR_BATCHES = Tally(
+    trace_batches=4, query_batches=1, output_batches=1, spans=16, queries=3, outputs=2
+)
 
 
 class Looking(World):
-    """A world that counts how often the collector looked at what may leave."""
+    """A world that counts how often each loop of the collector looked at what may leave."""
 
-    looks = 0
+    looks: Counter[str]
 
     async def looked(self, count: int = 3) -> None:
-        """Wait until the collector has looked, and decided, some times more."""
-        seen = self.looks + count
+        """Wait until both loops have looked, and decided, some times more."""
+        before = dict(self.looks)
         async with asyncio.timeout(60):
-            while self.looks < seen:  # noqa: ASYNC110
+            while any(self.looks[name] < before[name] + count for name in before):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
     async def messages(self) -> int:
@@ -59,13 +73,17 @@ async def world(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     server = MemoryServer(streams=streams)
     async with connect(server, "agent") as bus:
         world = Looking(server, bus, database_url)
-        purgeable = Store.purgeable
+        world.looks = Counter(purgeable=0, saved_up_to=0)
 
-        def counted(store: Store) -> object:
-            world.looks += 1
-            return purgeable(store)
+        def counted(name: str, look: Callable[[Store], object]) -> Callable[[Store], object]:
+            def looking(store: Store) -> object:
+                world.looks[name] += 1
+                return look(store)
 
-        monkeypatch.setattr(Store, "purgeable", counted)
+            return looking
+
+        for name in dict(world.looks):
+            monkeypatch.setattr(Store, name, counted(name, getattr(Store, name)))
         await world.say(a_request(), a_plan(), a_start())
         yield world
 
@@ -94,8 +112,13 @@ async def test_batches_of_a_run_under_way_leave_once_a_backup_has_them(world: Lo
         last = [recorded.sequence for recorded in await world.bus.read(TRACES)]
         world.saved(TRACES=last[1])
         await until(world.messages, 2)
-        await world.looked(4)
-    assert [recorded.sequence for recorded in await world.bus.read(TRACES)] == last[2:]
+        await world.say(some_outputs(), some_queries(), a_completion(tally=OF_FOUR_BATCHES))
+        await world.until("SELECT state FROM run", RECORDED)
+        await world.looked(8)
+        assert [recorded.sequence for recorded in await world.bus.read(TRACES)] == last[2:]
+        world.saved()
+        await world.until(PURGED, [(True,)])
+    assert await world.messages() == 0
 
 
 async def until(count: Callable[[], Awaitable[int]], expected: int) -> None:
@@ -189,6 +212,60 @@ async def test_a_bus_that_is_away_delays_what_makes_room_and_what_is_purged(
     assert len(failures) == 2
 
 
+async def test_what_is_held_is_said_before_anything_may_leave(
+    bus: Bus, retention: Retention
+) -> None:
+    await bus.publish(a_trace(), id="t")
+    async with running(retention.make_room(3600)):
+        while not retention.held_bytes:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_nothing_leaves_a_stream_that_never_had_a_message(
+    retention: Retention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may arrive between look and purge, and a purge up to 0 is one of all."""
+    purges = list[str]()
+
+    async def empty(*_: object) -> Held:
+        return Held(first=0, last=0, size_bytes=0, max_bytes=1000)
+
+    async def purge(_: MemoryBus, subject: str, **__: Any) -> None:
+        purges.append(subject)
+
+    monkeypatch.setattr(MemoryBus, "held", empty)
+    monkeypatch.setattr(MemoryBus, "purge", purge)
+    await retention._let_go({"spans": 0, "queries": 0})
+    assert purges == []
+
+
+async def test_a_stream_made_anew_holds_what_no_backup_has(
+    bus: Bus, retention: Retention, database_url: str
+) -> None:
+    """Its messages up to the number that was saved of the stream before would leave."""
+    note_saved(database_url, [], {"TRACES": 500, "QUERIES": 0})
+    await bus.publish(a_trace(), id="t")
+    with closing(Store(database_url)) as store:
+        async with running(retention.make_room(0.01)):
+            while store.saved_up_to() != {"QUERIES": 0}:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+async def test_each_run_that_the_log_lacks_a_batch_of_leaves(
+    bus: Bus, retention: Retention, database_url: str
+) -> None:
+    """Also one that ended after a run of which the log has all."""
+    for evaluation, batches in (("e1", 1), ("e2", 2)):
+        store_run(database_url, evaluation, batches=batches)
+        await bus.publish(a_trace(evaluation=evaluation), id=evaluation)
+    with closing(Store(database_url)) as store:
+        store.note_left_up_to("TRACES", 1)
+        async with running(retention.purge(0.01)):
+            while [attempt.evaluation for attempt in store.purgeable()] != ["e1"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert [stored.fact.evaluation for stored in await bus.read("mlscope.v1.trace.>")] == ["e1"]
+
+
 @pytest.mark.parametrize(
     ("sizes", "keep_bytes", "share"),
     [
@@ -206,8 +283,9 @@ def test_the_share_that_leaves(sizes: tuple[int, int], keep_bytes: int, share: f
 
 @pytest.mark.parametrize(
     ("share", "saved", "last"),
-    [(0.0, 0, 0), (0.0, 12, 12), (0.5, 12, 15), (0.5, 18, 18), (1.0, 0, 20), (0.0, 21, 0)],
+    [(0.0, 0, 10), (0.0, 12, 12), (0.5, 12, 15), (0.5, 18, 18), (1.0, 0, 20), (0.0, 21, 10)],
 )
 def test_the_last_message_that_leaves(share: float, saved: int, last: int) -> None:
+    """The first is 11: up to 10 means none."""
     held = Held(first=11, last=20, size_bytes=100, max_bytes=1000)
-    assert max(last_to_leave(held, share, saved) - 10, 0) == max(last - 10, 0)
+    assert last_to_leave(held, share, saved) == last

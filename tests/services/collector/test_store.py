@@ -221,6 +221,7 @@ VERSIONS = [
     "0007_stored_up_to",
     "0008_saved_runs",
     "0009_saved_up_to",
+    "0010_left_up_to",
     "postgresql/0001_trends",
     "postgresql/0002_trend",
 ]
