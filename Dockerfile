@@ -10,7 +10,7 @@ ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code
 WORKDIR /opt/mlscope
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 RUN mkdir -p schemas mlscope services cli manifests \
-    && pip install --constraint constraints.txt ".[datasets,images,otlp,services,tls]" \
+    && pip install --constraint constraints.txt ".[datasets,images,otlp,services,telemetry,tls]" \
     && pip uninstall --yes mlscope \
     && useradd --uid 10001 --create-home mlscope
 WORKDIR /home/mlscope

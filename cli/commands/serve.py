@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, cast
 
 from cli import exits
@@ -87,12 +86,12 @@ async def _traced(bus: Bus, settings: Settings) -> AsyncIterator[Bus]:
     if not settings.telemetry_url:
         yield bus
         return
-    if find_spec("opentelemetry.exporter") is None or find_spec("opentelemetry.sdk") is None:
+    try:
+        from mlscope.telemetry.bus import TracedBus
+        from mlscope.telemetry.tracer import Tracer
+    except ImportError as error:
         needed = "the extra `telemetry`: pip install 'mlscope[telemetry]'"
-        raise InvalidSetting("MLSCOPE_TELEMETRY_URL", settings.telemetry_url, needed)
-    from mlscope.telemetry.bus import TracedBus
-    from mlscope.telemetry.tracer import Tracer
-
+        raise InvalidSetting("MLSCOPE_TELEMETRY_URL", settings.telemetry_url, needed) from error
     attributes = {"service.instance.id": f"{socket.gethostname()}-{os.getpid()}"}
     if bus.name == "agent":
         attributes["mlscope.agent"] = settings.agent_id

@@ -29,9 +29,9 @@ from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import REQUEST, decisions_of
 
 EVALUATION, RUN, ATTEMPT = "mlscope.evaluation", "mlscope.run", "mlscope.attempt"
-"""The attributes of spans: every one has the id of its evaluation."""
+"""The attributes of spans: those of an evaluation have its id, those of a run all three."""
 
-_START = "start"
+_START, _KNOWN = "start", "known"
 _COMMANDS = (_START, "stop", "close")
 _BATCHES = ("trace", "query", "output")
 _NAMES = {"scheduler": "decide", "recorder": "collect", "analyzer": "analyze"}
@@ -49,6 +49,8 @@ class _Session:
 
     span: Span
     open_runs: set[str] = field(default_factory=set)
+    #: the contexts of its runs before it, '' for none
+    contexts_before: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 class TracedBus:
@@ -191,9 +193,14 @@ class TracedBus:
                     decode_body(WorkOrder, command.body), command.traceparent
                 )
             answer = await answerer(command)
-            if session is not None and not _is_accepted(answer):
-                for key in [key for key, known in self._sessions.items() if known is session]:
+            if session is not None and not _is_begun(answer):
+                for key in [key for key, open_ in self._sessions.items() if open_ is session]:
                     del self._sessions[key]
+                for run, context in session.contexts_before.items():
+                    if context:
+                        self._keep(run, context)
+                    else:
+                        self._contexts.pop(run, None)
             return answer
 
         return start
@@ -208,6 +215,7 @@ class TracedBus:
         session = _Session(span, set(order.runs))
         for key in keys:
             self._sessions[key] = session
+            session.contexts_before[key[:2]] = self._contexts.get(key[:2], "")
             self._keep(key[:2], traceparent_of(span))
         return session
 
@@ -299,8 +307,10 @@ class _TracedDelivery:
         await self._delivery.bury(reason)
 
 
-def _is_accepted(answer: bytes | None) -> bool:
+def _is_begun(answer: bytes | None) -> bool:
+    """Tell whether an agent begins the order that it answers; one that it knows is repeated."""
     try:
-        return answer is not None and decode_body(WorkAnswer, answer).accepted
+        work_answer = decode_body(WorkAnswer, answer) if answer is not None else None
     except SchemaError:
         return False
+    return work_answer is not None and work_answer.accepted and work_answer.message != _KNOWN

@@ -58,6 +58,11 @@ def test_no_image_runs_as_root() -> None:
         assert "\nUSER mlscope\n" in STAGES[target]
 
 
+def test_every_service_can_be_traced() -> None:
+    (extras,) = re.findall(r'"\.\[([\w,]+)\]"', STAGES["base"])
+    assert {"services", "telemetry"} <= set(extras.split(","))
+
+
 def test_the_gpu_is_reserved() -> None:
     (device,) = OWN["agent-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])

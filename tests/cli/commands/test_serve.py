@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
 import signal
+import sys
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -11,7 +14,11 @@ import pytest
 from cli import exits
 from cli.cluster.ports import free_port
 from cli.cluster.servers.nats_server import NatsServer
+from cli.commands.serve import _traced
+from mlscope.bus.bus import Bus
 from mlscope.health import Announced
+from mlscope.settings import InvalidSetting, Settings
+from mlscope.testing.memory_bus import MemoryServer, connect
 from tests.cli.conftest import CommandLine, ended
 from tests.stories import StandIns
 
@@ -70,3 +77,27 @@ async def _made_anew(path: Path) -> None:
 
 def _is_new(path: Path) -> bool:
     return Announced.read(path) is not None
+
+
+async def test_without_the_setting_for_telemetry_a_service_has_its_own_bus() -> None:
+    bus: Any = object()
+    async with _traced(cast("Bus", bus), Settings.read(os.environ)) as own:
+        assert own is bus
+
+
+@pytest.mark.parametrize(
+    "missing", ["opentelemetry", "opentelemetry.exporter.otlp.proto.http.trace_exporter"]
+)
+async def test_telemetry_without_its_packages_is_refused_with_advice(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of OpenTelemetry is missing, or this exporter while another one is there."""
+    hidden = [name for name in sys.modules if f"{name}.".startswith(f"{missing}.")]
+    for name in {missing, *hidden}:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("mlscope.telemetry.bus", "mlscope.telemetry.tracer"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    settings = Settings.read({"MLSCOPE_TELEMETRY_URL": "http://127.0.0.1:4318"})
+    async with connect(MemoryServer(), "agent") as bus:
+        with pytest.raises(InvalidSetting, match=r"pip install 'mlscope\[telemetry\]'"):
+            await _traced(bus, settings).__aenter__()

@@ -1,20 +1,18 @@
 """A bus that records spans of what passes, over a bus in memory and a real receiver."""
 
-import os
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any, cast
 
 import pytest
 
-from cli.commands import serve
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer
 from mlscope.bus.records import ReceivedCommand
-from mlscope.settings import InvalidSetting, Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import encode_body
 from schemas.run import RunRecorded
 from schemas.subjects import agent_command, facts_of
+from tests.services.agent.builders import an_order
 from tests.services.collector.builders import a_completion, a_request, a_trace
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra `telemetry`")
@@ -46,6 +44,7 @@ async def accepted(_: ReceivedCommand) -> bytes:
     ("given", "trace", "parent"),
     [
         (ABOVE, "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"),
+        (f"{ABOVE[:-2]}00", "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"),
         ("00-zz", None, ""),
         ("x" * 5000, None, ""),
     ],
@@ -60,6 +59,25 @@ async def test_a_request_is_a_child_of_its_requesters_span_if_it_names_one(
     (span,) = receiver.spans
     assert (span.service, span.name, span.parent) == ("scheduler", "accept", parent)
     assert trace is None or span.trace == trace
+
+
+async def test_an_order_repeated_after_its_runs_ended_begins_no_session() -> None:
+    """Nor does it change what its runs come from."""
+    answers = [b'{"accepted": true}', b'{"accepted": true, "message": "known"}']
+
+    async def answering(_: ReceivedCommand) -> bytes:
+        return answers.pop(0)
+
+    subject = agent_command("a1", "start")
+    async with connect(MemoryServer(), "agent") as bus:
+        with tracing(bus) as (traced, receiver):
+            await traced.answer(subject, answering, queue=None)
+            for _ in range(2):
+                await bus.ask(subject, encode_body(an_order()), traceparent=ABOVE)
+                await traced.publish(a_completion(), id="c")
+            assert traced._sessions == {}
+    session, *runs = sorted(receiver.of("e1"), key=lambda span: span.name, reverse=True)
+    assert [(run.name, run.parent) for run in runs] == 2 * [("run", session.span)]
 
 
 async def test_a_command_without_an_answer_is_a_failed_span() -> None:
@@ -106,19 +124,3 @@ async def test_no_receiver_holds_a_service_up() -> None:
         tracer = Tracer("agent", "http://127.0.0.1:1", {})
         await TracedBus(bus, tracer).publish(a_completion(), id="c")
         tracer.close()
-
-
-async def test_without_the_setting_a_service_has_its_own_bus() -> None:
-    bus: Any = object()
-    async with serve._traced(cast("Bus", bus), Settings.read(os.environ)) as own:
-        assert own is bus
-
-
-async def test_without_opentelemetry_the_setting_is_refused_with_advice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(serve, "find_spec", lambda _: None)
-    settings = Settings.read({"MLSCOPE_TELEMETRY_URL": "http://127.0.0.1:4318"})
-    async with connect(MemoryServer(), "agent") as bus:
-        with pytest.raises(InvalidSetting, match=r"pip install 'mlscope\[telemetry\]'"):
-            await serve._traced(bus, settings).__aenter__()
