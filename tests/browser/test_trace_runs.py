@@ -160,7 +160,7 @@ async def test_a_page_with_a_fragment_shows_the_record_when_all_has_ended(
     "how",
     [
         "it ends",
-        pytest.param("all is cancelled", marks=pytest.mark.long),
+        "all is cancelled",
         pytest.param("the shown one starts", marks=pytest.mark.long),
     ],
 )
