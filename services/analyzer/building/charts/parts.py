@@ -51,16 +51,15 @@ class Axis(NamedTuple):
 def label_of(value: str, unit: str, digits: str = "~g") -> str:
     """Return a Vega expression: the expression `value`, in `unit`, as text with a fit prefix.
 
-    `digits` is a d3 format of the scaled number, and of one below 10,000 without a prefix.
+    `digits` is a d3 format of the scaled number, and of one below 10,000 without a prefix: there,
+    whole numbers, such as counts, have all their digits.
     """
     if unit == "share":
         return f"format({value}, '.0%')"
     if unit not in _SCALES:
         suffix = f" + ' {unit}'" if unit else ""
-        plain = ".4~r" if digits == "~g" else digits
-        return (
-            f"(abs({value}) < 1e4 ? format({value}, '{plain}') : format({value}, '.3~s')){suffix}"
-        )
+        plain = "'.4~r'" if digits == "~g" else f"{value} % 1 ? '{digits}' : 'd'"
+        return f"(abs({value}) < 1e4 ? format({value}, {plain}) : format({value}, '.3~s')){suffix}"
     *larger, (_, smallest) = _SCALES[unit]
     choices = " : ".join(
         f"abs({value}) >= {factor} ? format({value} / {factor}, '{digits}') + '{name}'"

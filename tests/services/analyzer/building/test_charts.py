@@ -74,6 +74,17 @@ def test_what_no_layer_did_is_drawn_behind_the_layers(name: str) -> None:
     assert axis in ("3 values: 0, 2, null", "3 values: 0, 1, null")
 
 
+def test_a_count_is_written_with_all_its_digits() -> None:
+    pen = pytest.importorskip("vl_convert")
+    chart = bars(("reason", "Reason"), Axis("queries", "Queries"), has_interval=False)
+    counts = (1234, 7, 12_345, 1234.56)
+    rows = [{"run": "a", "reason": f"for {count}", "queries": count} for count in counts]
+    spec = {**chart, "data": {"values": rows}}
+    picture = pen.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    figures = [text for text in ("1234", "7", "12.3k", "1230") if f">{text}</text>" in picture]
+    assert figures == ["1234", "7", "12.3k", "1230"], "three digits of what is no count"
+
+
 def test_every_golden_chart_is_of_an_analysis() -> None:
     assert {path.stem for path in CHARTS.iterdir()} == {each.name for each in CHARTED}
 
