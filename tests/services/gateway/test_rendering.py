@@ -1,12 +1,15 @@
 """Templates: texts stay texts, the frame of every page, and the values that they show."""
 
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.request import Refused
+from services.gateway import rendering
 from services.gateway.pages.login_and_error import ErrorView, LoginView
 from services.gateway.rendering import environment, html_of, label_of
 
@@ -96,3 +99,12 @@ def test_quantities_are_shown_with_units_and_intervals() -> None:
 )
 def test_a_parameter_is_labelled_with_its_unit(name: str, label: str) -> None:
     assert label_of(name) == label
+
+
+def test_a_tooltip_is_plain_text() -> None:
+    templates = Path(rendering.__file__).with_name("templates").rglob("*.html")
+    titles = {
+        title for path in templates for title in re.findall(r' title="(.*?)"', path.read_text())
+    }
+    assert len(titles) > 10
+    assert [title for title in titles if "`" in title] == []
