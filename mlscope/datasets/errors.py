@@ -58,6 +58,15 @@ class LayoutUnsupported(DatasetError):
         super().__init__(f"{place}: {form} is not supported; {remedy}")
 
 
+class ScratchFull(DatasetError):
+    """The files of a dataset unpack to more than is allowed."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Give the most bytes that they may unpack to."""
+        self.most_bytes = most_bytes
+        super().__init__(f"its files unpack to more than {most_bytes} bytes")
+
+
 class PackageNeeded(DatasetError):
     """A reader needs a Python package that is not installed here."""
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from mlscope.datasets.dataset import Dataset
 from mlscope.datasets.errors import LayoutMissing, UnknownReader
 from mlscope.datasets.options import Options
-from mlscope.datasets.reader_input import Reader, ReaderInput
+from mlscope.datasets.reader_input import BoundedFolder, Reader, ReaderInput
 
 GROUP = "mlscope.datasets"
 
@@ -61,15 +61,15 @@ def open_dataset(
     options: Mapping[str, Any] | None = None,
     *,
     most_samples: int = 0,
-    scratch: Path | None = None,
+    scratch: Path | BoundedFolder | None = None,
     fetched: Mapping[str, Path | str] = MappingProxyType({}),
 ) -> Dataset:
     """Return the dataset at `path`: finds its samples, which are read when they are asked for.
 
     `reader` and its `options` say how; `most_samples` keeps the first ones alone, 0 all. `scratch`
-    is a folder to unpack files into, by default the system's folder for temporary files. `fetched`
-    has, for each address that the dataset names, the fetched file or why it could not be fetched.
-    Raises DatasetError.
+    is a folder to unpack files into, by default the system's folder for temporary files; a
+    BoundedFolder limits their bytes. `fetched` has, for each address that the dataset names, the
+    fetched file or why it could not be fetched. Raises DatasetError.
     """
     read = reader_named(reader)
     if not path.exists():

@@ -1,13 +1,41 @@
 """What a reader gets: a file or folder, the reader's options, and room to unpack files."""
 
+import io
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from mlscope.datasets.dataset import Dataset, shown
+from mlscope.datasets.errors import ScratchFull
 from mlscope.datasets.options import Options
+
+
+@dataclass(slots=True)
+class BoundedFolder:
+    """A folder whose files may have `most_bytes` together; `used_bytes` have been written."""
+
+    path: Path
+    most_bytes: int
+    used_bytes: int = 0
+
+
+class _BoundedFile(io.BufferedRandom):
+    """A scratch file that counts what is written, and raises ScratchFull beyond its bound."""
+
+    def __init__(self, folder: BoundedFolder) -> None:
+        # On POSIX a file without a buffer is a raw one.
+        raw: Any = tempfile.TemporaryFile(dir=folder.path, buffering=0)  # noqa: SIM115
+        super().__init__(raw)
+        self._folder = folder
+
+    def write(self, data: Any) -> int:
+        """Write the bytes `data`. Raises ScratchFull."""
+        self._folder.used_bytes += len(data)
+        if self._folder.used_bytes > self._folder.most_bytes:
+            raise ScratchFull(self._folder.most_bytes)
+        return super().write(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +45,7 @@ class ReaderInput:
     path: Path
     options: Options
     #: a folder to unpack files into; None is the system's folder for temporary files
-    scratch: Path | None = None
+    scratch: Path | BoundedFolder | None = None
     #: by address: the fetched file, or why it could not be fetched
     fetched: Mapping[str, Path | str] = field(default_factory=dict)
 
@@ -31,7 +59,12 @@ class ReaderInput:
         return shown(path, self.path)
 
     def scratch_file(self) -> IO[bytes]:
-        """Return a file to unpack into. The system deletes it once it is closed and unmapped."""
+        """Return a file to unpack into. The system deletes it once it is closed and unmapped.
+
+        Writing to it raises ScratchFull beyond the bound of a BoundedFolder.
+        """
+        if isinstance(self.scratch, BoundedFolder):
+            return _BoundedFile(self.scratch)
         return tempfile.TemporaryFile(dir=self.scratch)
 
     # Names of release 0.1, for readers in other packages. Release 0.3 drops them.

@@ -1,5 +1,9 @@
 """Errors of the gateway."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class GatewayError(Exception):
     """The gateway cannot serve a request."""
@@ -59,3 +63,32 @@ class WrongContentType(GatewayError):
         """Name the media type of the request, and the one that is `allowed`."""
         self.media_type, self.allowed = media_type, allowed
         super().__init__(f"send {allowed}")
+
+
+class NoRoom(GatewayError):
+    """The gateway's disk has no room for what is sent."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the gateway's disk is full; send the file later, or give it by an address on the web"
+        )
+
+
+def lacks_room(error: BaseException | None) -> bool:
+    """Tell whether an `error`, or a cause of it, is that of a full disk."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__
+    return False
+
+
+@contextmanager
+def needing_room() -> Iterator[None]:
+    """Raise NoRoom in place of the error of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if lacks_room(error):
+            raise NoRoom from error
+        raise

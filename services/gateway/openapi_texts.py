@@ -83,14 +83,26 @@ RUNNING: Mapping[str, Any] = {
 """The part `running` of an answer with models: where each of them runs."""
 DATASET: Mapping[str, Any] = {
     "type": "object",
-    "required": ["name", "manifest", "text", "reader", "samples", "classes", "size_bytes"],
+    "required": [
+        "name",
+        "manifest",
+        "text",
+        "reader",
+        "samples",
+        "classes",
+        "class_count",
+        "note",
+        "size_bytes",
+    ],
     "properties": {
         "name": {**_TEXT, "description": "the name of its file and the digest of its content"},
         "manifest": {"type": "object", "description": "for the field `dataset` of a request"},
         "text": {**_TEXT, "description": "the manifest as YAML"},
         "reader": _TEXT,
         "samples": {"type": "integer", "description": "0 where only an agent can tell"},
-        "classes": {"type": "array", "items": _TEXT},
+        "classes": {"type": "array", "items": _TEXT, "description": "the first 1000"},
+        "class_count": {"type": "integer", "description": "all classes"},
+        "note": {**_TEXT, "description": "what is not a class though it may seem so; mostly empty"},
         "size_bytes": {"type": "integer"},
     },
 }

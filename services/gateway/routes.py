@@ -24,6 +24,7 @@ from services.gateway.errors import (
     BodyTooLarge,
     CannotDraw,
     FileTooSlow,
+    NoRoom,
     TooManyViewers,
     WrongContentType,
 )
@@ -94,6 +95,7 @@ def build_app(
             MalformedMessage: _explain,
             Exception: _fail,
             CannotDraw: _explain_gateway_error,
+            NoRoom: _explain_gateway_error,
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
             FileTooSlow: _explain_gateway_error,
@@ -187,7 +189,7 @@ async def _explain_gateway_error(_: Request, error: Exception) -> Response:
                 allowed=f"{LEAST_BYTES_PER_S} bytes a second",
             )
             return refusal(refused, 408)
-        case CannotDraw():
+        case CannotDraw() | NoRoom():
             return refusal(Refused(error="unavailable", message=str(error)))
         case WrongContentType():
             refused = Refused(

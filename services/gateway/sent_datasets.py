@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import re
 import sys
 import tempfile
@@ -14,15 +15,20 @@ from mlscope.assets.artifacts import Artifact
 from mlscope.client.errors import CommandRefused
 from mlscope.counts import many
 from schemas.request import Refused
+from services.gateway import sent_files
+from services.gateway.errors import FileTooSlow, NoRoom
 
 ALLOWED = "a .zip, a .tar (also .tar.gz, .tar.bz2, .tar.xz), a .npy or a .npz"
 _HEAD_BYTES = 512
-_TIMES_UNPACKED = 4
+TIMES_UNPACKED = 4
 """What an archive may unpack to, over what may be sent."""
 _LIMIT_S = 60.0
 _BYTES_PER_S = 20e6
 """What a file is given more than `_LIMIT_S` for."""
 _FEW_CLASSES = 10
+_PASSED_ON = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
+"""Variables that the process which looks into datasets inherits: no settings, no keys."""
+_NO_ANSWER = {"fault": "it cannot be read", "fix": "send less, or correct the file"}
 
 
 def ending_of(head: bytes, name: str) -> str:
@@ -42,11 +48,15 @@ async def recognised(chunks: AsyncIterator[bytes], name: str) -> tuple[str, Asyn
     """Return the ending of the dataset that comes in `chunks`, and all of its chunks.
 
     `name` is what its sender calls it. Raises CommandRefused once its first bytes are those of
-    none: the rest is not read.
+    none: the rest is not read. Raises FileTooSlow where they do not come within `GRACE_S`.
     """
     head = b""
-    while len(head) < _HEAD_BYTES and (chunk := await anext(chunks, None)) is not None:
-        head += chunk
+    try:
+        async with asyncio.timeout(sent_files.GRACE_S):
+            while len(head) < _HEAD_BYTES and (chunk := await anext(chunks, None)) is not None:
+                head += chunk
+    except TimeoutError:
+        raise FileTooSlow(len(head), sent_files.GRACE_S) from None
     ending = ending_of(head, name)
     if not ending:
         fault = f"a file that begins with {head[:8]!r}" if head else "0 bytes"
@@ -64,15 +74,19 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
     """Return what the file at `path` is as a dataset: its reader, options, samples, classes.
 
     `ending` is what `recognised` returned, `size_bytes` the file's size, `most_bytes` that of the
-    largest file that is taken. Raises CommandRefused.
+    largest file that is taken. Raises CommandRefused, NoRoom, OSError.
     """
     limit_s = _LIMIT_S + size_bytes / _BYTES_PER_S
-    with tempfile.TemporaryDirectory(prefix="mlscope-sent-") as scratch:
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    scratch = tempfile.TemporaryDirectory(prefix="mlscope-sent-")
+    try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "services.gateway.dataset_reading"),
-            *(str(path), ending, scratch, str(_TIMES_UNPACKED * most_bytes)),
+            *(str(path), ending, scratch.name, str(TIMES_UNPACKED * most_bytes)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
+            # Each thread of OpenBLAS counts towards the limit of its memory.
+            env={**passed_on, "OPENBLAS_NUM_THREADS": "1"},
         )
         try:
             async with asyncio.timeout(limit_s):
@@ -83,7 +97,12 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    facts: dict[str, Any] = json.loads(answer or b'{"fault": "it cannot be read", "fix": ""}')
+    finally:
+        # In a thread: others are answered while up to 200,000 files are removed.
+        await asyncio.to_thread(scratch.cleanup)
+    facts: dict[str, Any] = json.loads(answer) if answer else _NO_ANSWER
+    if "lacks_room" in facts:
+        raise NoRoom
     if "fault" in facts:
         raise refused(facts["fault"], facts["fix"])
     return facts
@@ -101,8 +120,8 @@ def manifest_of(name: str, artifact: Artifact, facts: Mapping[str, Any]) -> dict
     about = many(count, "sample") if count else "samples"
     if classes:
         first = ", ".join(classes[:_FEW_CLASSES])
-        about += f" in {many(len(classes), 'class')}: {first}"
-        about += ", …" if len(classes) > _FEW_CLASSES else ""
+        about += f" in {many(facts['class_count'], 'class')}: {first}"
+        about += ", …" if facts["class_count"] > _FEW_CLASSES else ""
     source = {key: facts[key] for key in ("archive", "path", "reader", "options", "samples")}
     address = {"address": f"artifact://{artifact.name}", "checksum": f"sha256:{artifact.sha256}"}
     return {

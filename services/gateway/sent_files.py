@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mlscope.assets.artifacts import UPLOADED, Artifact
-from services.gateway.errors import FileTooLarge, FileTooSlow
+from services.gateway.errors import FileTooLarge, FileTooSlow, needing_room
 
 MOST_AT_ONCE = 2
 """Files that are received at a time; each takes its size on the gateway's disk until it is kept."""
@@ -49,7 +49,7 @@ class SentFiles:
     async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> Artifact:
         """Keep a file and return where: under its digest and the ending of its `name`.
 
-        `chunks` are its bytes. Raises FileTooLarge, FileTooSlow, BusError, OSError.
+        `chunks` are its bytes. Raises FileTooLarge, FileTooSlow, NoRoom, BusError, OSError.
         """
         async with self.received(chunks) as file:
             return await self.keep(file, name)
@@ -58,11 +58,11 @@ class SentFiles:
     async def received(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[ReceivedFile]:
         """Lend the file whose bytes are `chunks`, and the turn of its sender.
 
-        Raises FileTooLarge, FileTooSlow, OSError.
+        Raises FileTooLarge, FileTooSlow, NoRoom, OSError.
         """
         async with self._turns:
             began_s = time.monotonic()
-            with tempfile.NamedTemporaryFile(prefix="mlscope-sent-") as file:
+            with needing_room(), tempfile.NamedTemporaryFile(prefix="mlscope-sent-") as file:
                 digest, size_bytes = hashlib.sha256(), 0
                 async for chunk in chunks:
                     size_bytes += len(chunk)

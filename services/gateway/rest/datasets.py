@@ -14,7 +14,8 @@ async def send(request: Request) -> Response:
 
     The body is a .zip or .tar of a folder, a .npy or a .npz; `name` is its file's name. The answer
     has the `manifest`, for the field `dataset` of a request, and as YAML (`text`), the `reader`,
-    the numbers of `samples` (0 where only an agent can tell) and the names of `classes`.
+    the numbers of `samples` (0 where only an agent can tell), the names of `classes` (the first
+    1000), their number (`class_count`), and a `note` where subfolders are not classes.
     """
     sent_files, name = checked_sending(request)
     ending, chunks = await recognised(aiter(request.stream()), name)
@@ -29,6 +30,8 @@ async def send(request: Request) -> Response:
         "reader": facts["reader"],
         "samples": facts["samples"],
         "classes": facts["classes"],
+        "class_count": facts["class_count"],
+        "note": facts["note"],
         "size_bytes": artifact.size_bytes,
     }
     return as_json(body, 201)

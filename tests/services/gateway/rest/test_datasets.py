@@ -1,8 +1,14 @@
 """Datasets over HTTP: recognised, checked, described, kept under their digest; else refused."""
 
+import asyncio
+import errno
+import gzip
 import hashlib
 import io
+import shutil
+import sys
 import tarfile
+import threading
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -12,17 +18,19 @@ import httpx
 import numpy as np
 import pytest
 
-from mlscope.assets.errors import FetchError
+from mlscope.assets.artifacts import Artifact
+from mlscope.assets.errors import CacheUnusable
 from mlscope.assets.options import UnpackLimits
 from mlscope.bus.bus import Bus
-from mlscope.datasets.errors import DatasetError
+from mlscope.datasets.errors import FileBroken
 from schemas.encoding.codec import parse
 from schemas.manifest import DatasetManifest
 from schemas.request import Evaluate
-from services.gateway.dataset_reading import fault_of, looked_into
+from services.gateway import dataset_reading, sent_files
+from services.gateway.dataset_reading import answer_about
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
-from services.gateway.sent_datasets import ending_of
+from services.gateway.sent_datasets import ending_of, manifest_of
 from tests.services.gateway.rest.test_files import OCTETS, names_in
 from tests.services.gateway.sent_files import kept_in
 
@@ -59,10 +67,20 @@ def tar_of(members: Mapping[str, bytes], mode: Any = "w") -> bytes:
     return body.getvalue()
 
 
-def arrays_of(**arrays: Any) -> bytes:
-    """Return a .npz with arrays by their names."""
+def linked(name: str, target: str) -> bytes:
+    """Return a tar archive of a symbolic link."""
     body = io.BytesIO()
-    np.savez(body, **arrays)
+    with tarfile.open(fileobj=body, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = tarfile.SYMTYPE, target
+        archive.addfile(member)
+    return body.getvalue()
+
+
+def arrays_of(**arrays: Any) -> bytes:
+    """Return a compressed .npz with arrays by their names."""
+    body = io.BytesIO()
+    np.savez_compressed(body, **arrays)
     return body.getvalue()
 
 
@@ -106,10 +124,7 @@ def described(folder: Path, name: str, body: bytes, **limits: int) -> dict[str, 
     (folder / name).write_bytes(body)
     (folder / "scratch").mkdir()
     ending, allowed = ending_of(body[:512], name), UnpackLimits(**limits)
-    try:
-        return looked_into(folder / name, ending, folder / "scratch", allowed)
-    except (FetchError, DatasetError) as error:
-        return dict(fault_of(error))
+    return answer_about(folder / name, ending, folder / "scratch", allowed)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +150,11 @@ def test_what_a_reader_knows_is_recognised(
     assert facts["archive"] is (ending_of(body[:512], name) in (".zip", ".tar"))
 
 
+ZEROS = arrays_of(x=np.zeros(5000, np.uint8))
+IDX = bytes((0, 0, 8, 3, 0, 0, 0, 10, 0, 0, 0, 28, 0, 0, 0, 28)) + bytes(7840)
+MNIST = {"t10k-images-idx3-ubyte.gz": gzip.compress(IDX), "t10k-labels-idx1-ubyte.gz": b""}
+
+
 @pytest.mark.parametrize(
     ("name", "body", "fault", "fix"),
     [
@@ -144,8 +164,21 @@ def test_what_a_reader_knows_is_recognised(
         ("a.zip", zip_of({"a.csv": b"x"}), "ending", "describe it in a manifest"),
         ("a.npy", array_of(np.array([{}], object)), "not a .npy file", "correct the file"),
         ("a.npz", arrays_of(u=IMAGES, v=IMAGES), "option samples must be", "correct the file"),
+        ("a.npz", ZEROS, "more than 4000 bytes", "send fewer"),
+        ("a.zip", zip_of({"x.npz": ZEROS}), "more than 4000 bytes", "send fewer"),
+        ("a.zip", zip_of({"x.npy": ZEROS}), "more than 4000 bytes", "send fewer"),
+        ("a.zip", zip_of(MNIST), "more than 4000 bytes", "send fewer"),
+        (
+            "a.zip",
+            zip_of({f"{'x' * 300}.jpg": b""}),
+            "it cannot be unpacked: File name",
+            "pack the",
+        ),
     ],
-    ids=["cut", "bytes", "files", "unknown layout", "pickled", "unknown array"],
+    ids=[
+        *("cut", "bytes", "files", "unknown layout", "pickled", "unknown array", "arrays"),
+        *("arrays in it", "arrays called one", "packed pictures", "long name"),
+    ],
 )
 def test_what_no_reader_knows_has_a_remedy(
     tmp_path: Path, name: str, body: bytes, fault: str, fix: str
@@ -161,8 +194,15 @@ def test_what_no_reader_knows_has_a_remedy(
         ("a.csv", b"file,label\n1.jpg,0\n", "begins with b'file,lab'; send a .zip"),
         ("a.zip", zip_of({"../out.jpg": b"a"}), "'../out.jpg' leads outside its folder; pack"),
         ("a.zip", zip_of({"a.jpg": bytes(500_000)}), "more than 400000 bytes; send fewer"),
+        ("a.npz", arrays_of(x=np.zeros(500_000, "u1")), "more than 400000 bytes; send fewer"),
+        (
+            "a.tar",
+            tar_of({"a/c\udcff/1.jpg": b"a"}),
+            "'c\\udcff' has a name that is not UTF-8: rename",
+        ),
+        ("a.tar", linked("a.jpg", "../c\udcff"), "a link to ../c?, outside its folder; pack"),
     ],
-    ids=["csv", "outside", "bomb"],
+    ids=["csv", "outside", "bomb", "bomb of arrays", "not UTF-8", "link that is not UTF-8"],
 )
 async def test_what_is_no_dataset_is_refused_with_a_remedy(
     web: httpx.AsyncClient, tmp_path: Path, name: str, body: bytes, said: str
@@ -200,3 +240,120 @@ async def test_a_dataset_has_the_limits_of_a_file(web: httpx.AsyncClient) -> Non
     refused = await send(web, tar_of({"a.jpg": bytes(100_001)}), "a.tar")
     assert refused.status_code == 413
     assert "MLSCOPE_MAX_UPLOAD_BYTES" in refused.json()["message"]
+
+
+def test_all_classes_are_counted_though_only_some_are_named(tmp_path: Path) -> None:
+    facts = described(tmp_path, "a.zip", zip_of({f"{n:04}/1.jpg": b"" for n in range(1001)}))
+    assert (len(facts["classes"]), facts["class_count"]) == (1000, 1001)
+    about = manifest_of("a.zip", Artifact("a", "0" * 64, 1, 1, "id"), facts)["description"]
+    assert about.startswith("1001 samples in 1001 classes: 0000, 0001")
+    assert about.endswith(", 0009, ….")
+
+
+@pytest.mark.parametrize(
+    ("names", "note"),
+    [
+        (("cat/1.wav", "dog/2.wav"), "subfolders are classes only if they hold pictures"),
+        (("1.jpg", "dog/2.jpg"), "no picture lies outside them"),
+        (("1.txt", "2.txt"), ""),
+        (("cat/1.jpg", "dog/2.jpg"), ""),
+    ],
+    ids=["sounds", "pictures beside folders", "flat", "classes"],
+)
+def test_subfolders_that_are_no_classes_are_noted(
+    tmp_path: Path, names: tuple[str, ...], note: str
+) -> None:
+    facts = described(tmp_path, "a.zip", zip_of(dict.fromkeys(names, b"a")))
+    assert note in facts["note"]
+    assert bool(facts["note"]) is bool(note)
+
+
+@pytest.mark.parametrize("wrapped", [None, CacheUnusable("/x", "full"), FileBroken("x", "full")])
+def test_a_full_disk_is_no_fault_of_the_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: Exception | None
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            if wrapped is None:
+                raise
+            raise wrapped from error
+
+    monkeypatch.setattr(dataset_reading, "open_dataset", full)
+    assert described(tmp_path, "a.zip", zip_of(PETS)) == {"lacks_room": True}
+
+
+def test_an_error_that_nobody_expects_has_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(dataset_reading, "open_dataset", broken)
+    told = described(tmp_path, "a.zip", zip_of(PETS))
+    assert told["fault"] == "it cannot be read (RecursionError)"
+    assert "describe it in a manifest" in told["fix"]
+
+
+@pytest.fixture
+def reader(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Replace the process that looks into datasets by one on a full disk; return its variables."""
+    folder = tmp_path_factory.mktemp("reader")
+    program = folder / "python"
+    program.write_text(f"#!/bin/sh\nenv > {folder}/env\necho '{{\"lacks_room\": true}}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    return folder / "env"
+
+
+def variables_in(file: Path) -> set[str]:
+    """Return the names of the variables that the process wrote."""
+    return {line.partition("=")[0] for line in file.read_text().splitlines()}
+
+
+async def test_a_full_disk_is_the_gateways_own_trouble(
+    web: httpx.AsyncClient, tmp_path: Path, reader: Path
+) -> None:
+    answer = await send(web, zip_of(PETS), "pets.zip")
+    assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
+    assert "the gateway's disk is full; send the file later" in answer.json()["message"]
+    assert names_in(tmp_path) == []
+
+
+async def test_the_process_that_looks_into_datasets_has_no_settings(
+    web: httpx.AsyncClient, reader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLSCOPE_GATEWAY_TOKEN_FILE", "/run/keys/token")
+    await send(web, zip_of(PETS), "pets.zip")
+    variables = variables_in(reader)
+    assert "PATH" in variables
+    assert not [name for name in variables if name.startswith("MLSCOPE_")]
+
+
+async def test_what_was_unpacked_is_removed_in_a_thread(
+    web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove, threads = shutil.rmtree, []
+
+    def removing(*arguments: Any, **options: Any) -> None:
+        threads.append(threading.current_thread())
+        remove(*arguments, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    assert (await send(web, zip_of(PETS), "pets.zip")).status_code == 201
+    assert threads
+    assert threading.main_thread() not in threads, "others would wait for it"
+
+
+async def test_a_dataset_whose_first_bytes_trickle_is_refused(
+    web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_files, "GRACE_S", 0.05)
+
+    async def silent() -> AsyncIterator[bytes]:
+        yield b"PK"
+        await asyncio.Event().wait()
+
+    refused = await send(web, silent(), "pets.zip")
+    assert (refused.status_code, refused.json()["found"]) == (408, "2 bytes within 0 s")

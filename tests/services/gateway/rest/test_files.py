@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,17 @@ async def test_a_file_that_trickles_is_refused(
 
     refused = await send(web, trickle())
     assert (refused.status_code, refused.json()["field"]) == (408, "body")
+    assert names_in(tmp_path) == []
+
+
+async def test_a_full_disk_is_the_gateways_own_trouble(
+    web: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Path("/dev/full")
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", lambda **_: full.open("wb"))
+    answer = await send(web, b"graph")
+    assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
+    assert "the gateway's disk is full" in answer.json()["message"]
     assert names_in(tmp_path) == []
 
 
