@@ -16,7 +16,11 @@ import yaml
 from cli.commands.keys import keys
 from mlscope.manifests.folders import read_manifests
 from mlscope.settings import Settings
+from mlscope.settings.values import bytes_of
 from schemas.manifest import FrameworkManifest
+from services.gateway.dataset_reading import MEMORY_BYTES
+from services.gateway.sent_datasets import TIMES_UNPACKED
+from services.gateway.sent_files import MOST_AT_ONCE
 
 FOLDER = Path(__file__).parents[2] / "kubernetes"
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway")
@@ -109,6 +113,15 @@ def test_the_settings_are_good() -> None:
     settings = Settings.read(dict(literals) | {"MLSCOPE_AGENT_ID": "node-7.rack.example"})
     assert settings.agent_id == "node-7-rack-example"
     assert settings.nats_url.count("tls://") == OBJECTS["StatefulSet", "nats"]["spec"]["replicas"]
+
+
+def test_the_gateway_has_room_for_the_datasets_that_it_takes_at_a_time() -> None:
+    spec = PODS["gateway"]["spec"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    disk = bytes_of(volumes["tmp"]["emptyDir"]["sizeLimit"] + "B")
+    memory = bytes_of(spec["containers"][0]["resources"]["limits"]["memory"] + "B")
+    assert disk >= MOST_AT_ONCE * (1 + TIMES_UNPACKED) * Settings().max_upload_bytes
+    assert memory >= MOST_AT_ONCE * MEMORY_BYTES + (1 << 30), "1 GiB is for the gateway itself"
 
 
 def test_the_documented_command_makes_every_file_that_is_read(tmp_path: Path) -> None:
