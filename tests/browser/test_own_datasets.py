@@ -1,11 +1,13 @@
 """A person's own dataset in a real browser: a folder or a file, in the form and in the catalog."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from mlscope.bus.bus import Bus
 from tests.browser.accessibility import assert_accessible
@@ -22,6 +24,8 @@ from tests.stories import StandIns
 MANIFEST = "#field-dataset_manifest"
 STATUS = "document.querySelector('{}').querySelector('[role=status]').textContent"
 IN_FORM, IN_CATALOG = STATUS.format("[data-keep=dataset]"), STATUS.format("#own")
+START = "button[value=start]"
+FILES = "[data-samples][multiple]"
 
 
 @shared_loop
@@ -96,3 +100,107 @@ async def test_the_catalog_takes_one_and_leads_to_the_form(
     assert "name: pets-" in await page.input_value(MANIFEST)
     assert await page.is_visible(MANIFEST), "what is filled is not folded away"
     await photographs.take(page, "new-own-dataset")
+
+
+@dataclass
+class Held:
+    """Holds datasets that a page sends, by the names of their files, until they are let go."""
+
+    going: dict[str, asyncio.Event] = field(default_factory=dict)
+    came: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+
+    async def hold(self, route: Route) -> None:
+        """Hold one dataset."""
+        name = route.request.url.partition("name=")[2]
+        self.going[name] = asyncio.Event()
+        self.came.put_nowait(name)
+        await self.going[name].wait()
+        await route.continue_()
+
+
+async def in_the_form(page: Page, keeping: Running) -> Held:
+    """Open the form; what it sends is held."""
+    held = Held()
+    await page.route("**/api/datasets?**", held.hold)
+    await page.goto(f"{keeping.url}/new?model=tiny")
+    await page.click("details[data-keep=dataset] summary")
+    return held
+
+
+def packed(folder: Path, name: str) -> Path:
+    """Write a packed dataset."""
+    (folder / name).write_bytes(zip_of(PETS))
+    return folder / name
+
+
+async def test_nothing_starts_while_a_dataset_is_sent(
+    page: Page, keeping: Running, tmp_path: Path
+) -> None:
+    held = await in_the_form(page, keeping)
+    assert await page.is_enabled(START)
+    await page.set_input_files(FILES, packed(tmp_path, "a.zip"))
+    await held.came.get()
+    assert await page.is_disabled(START)
+    held.going["a.zip"].set()
+    await until(page, f"{IN_FORM}.endsWith('in 2 classes, kept for a day')")
+    assert await page.is_enabled(START)
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")], ids="-".join)
+async def test_only_the_newest_choice_is_written(
+    page: Page, keeping: Running, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    held = await in_the_form(page, keeping)
+    for name in ("old.zip", "new.zip"):
+        await page.set_input_files(FILES, packed(tmp_path, name))
+        await held.came.get()
+    for name in order:
+        async with page.expect_response(f"**/api/datasets?name={name}.zip"):
+            held.going[f"{name}.zip"].set()
+        await page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+    await until(page, f"{IN_FORM}.startsWith('new-')")
+    assert await page.is_enabled(START)
+    assert "name: new-" in await page.input_value(MANIFEST)
+
+
+async def test_a_manifest_that_is_typed_meanwhile_stays(
+    page: Page, keeping: Running, tmp_path: Path
+) -> None:
+    held = await in_the_form(page, keeping)
+    await page.set_input_files(FILES, packed(tmp_path, "a.zip"))
+    await held.came.get()
+    await page.fill(MANIFEST, "name: typed")
+    held.going["a.zip"].set()
+    await until(page, f"{IN_FORM}.endsWith('the manifest that you typed stays')")
+    assert await page.input_value(MANIFEST) == "name: typed"
+
+
+async def test_the_catalog_shows_the_newest_choice(
+    page: Page, keeping: Running, tmp_path: Path
+) -> None:
+    held = Held()
+    await page.route("**/api/datasets?**", held.hold)
+    await page.goto(f"{keeping.url}/datasets")
+    for name in ("slow.zip", "new.zip"):
+        await page.set_input_files("#own input:not([webkitdirectory])", packed(tmp_path, name))
+        await held.came.get()
+    held.going["new.zip"].set()
+    await until(page, f"{IN_CATALOG}.startsWith('new-')")
+    async with page.expect_response("**/api/datasets?name=slow.zip"):
+        held.going["slow.zip"].set()
+    await page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+    assert (await page.evaluate(IN_CATALOG)).startswith("new-")
+
+
+async def test_an_answer_without_a_message_ends_the_sending(
+    browser: Browsing, page: Page, keeping: Running, tmp_path: Path
+) -> None:
+    browser.tolerate("502 (Bad Gateway)")
+
+    async def broken(route: Route) -> None:
+        await route.fulfill(status=502, json={})
+
+    await page.route("**/api/datasets?**", broken)
+    await page.goto(f"{keeping.url}/datasets")
+    await page.set_input_files("#own input:not([webkitdirectory])", packed(tmp_path, "a.zip"))
+    await until(page, f"{IN_CATALOG} === 'The gateway answered 502.'")

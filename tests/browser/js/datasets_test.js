@@ -1,3 +1,4 @@
+import { noteOf } from "/static/js/datasets/sending.js";
 import { tarOf } from "/static/js/datasets/tar.js";
 import { equal } from "/js/check.js";
 
@@ -27,4 +28,10 @@ export async function test_a_long_or_foreign_name_has_a_record_of_its_own_length
   equal([text(bytes, 156, 157), text(bytes, 1024, 1124)], ["x", "long"]);
   const size = parseInt(text(bytes, 124, 136), 8);
   equal(new TextDecoder().decode(bytes.slice(512, 512 + size)), `${size} path=${name}\n`);
+}
+
+export function test_a_note_counts_all_classes_and_says_what_is_none() {
+  const answer = { name: "a", samples: 1, classes: ["x"], class_count: 1001, note: "" };
+  equal(noteOf(answer), "a: 1 sample in 1001 classes, kept for a day");
+  equal(noteOf({ ...answer, class_count: 0, note: "no classes" }), "a: 1 sample, kept for a day; no classes");
 }

@@ -10,6 +10,8 @@ import { sendFiles } from "./sent_files.js";
 const PAUSE_MS = 250;
 const form = /** @type {HTMLFormElement} */ (document.getElementById("new"));
 let asking = new AbortController();
+/** Readings of files that have not ended: a request without what they read is another one. */
+const readings = new Map();
 
 /** Ask the server for the page of what is typed, and show its answer. */
 async function check() {
@@ -74,6 +76,7 @@ function enhance() {
   showCopyButtons(form);
   form.querySelector(".check").hidden = true;
   for (const element of form.querySelectorAll(".file")) element.hidden = false;
+  for (const button of form.querySelectorAll("button[value=start]")) button.disabled = readings.size > 0;
   const boxes = [...form.querySelectorAll(".models-list input")];
   const first = boxes.find((box) => box.checked) ?? boxes[0];
   for (const box of boxes) box.tabIndex = box === first ? 0 : -1;
@@ -93,33 +96,45 @@ function moveInList(event) {
   next.focus();
 }
 
-/** Read chosen files into a text field. */
+/** Read chosen files into a text field; of several datasets the newest is written. Nothing starts meanwhile. */
 async function readFiles(input) {
   const { into: text, samples, send } = input.dataset;
   const files = [...input.files];
   const into = document.getElementById(text ?? samples ?? send);
   const status = input.closest("p")?.querySelector("[role=status]");
-  const say = (doing) => { if (status) status.textContent = doing; };
+  const reading = Symbol(into.id);
+  const place = samples ? into : reading;
+  const isNewest = () => readings.get(place) === reading;
+  const say = (note) => { if (status && isNewest()) status.textContent = note; };
+  readings.set(place, reading);
+  enhance();
   try {
     if (text) into.value = await files[0].text();
-    say(send ? await sendFiles(into, files, say) : samples ? await readDataset(into, files, say) : `${files.length} read`);
+    say(send ? await sendFiles(into, files, say) : samples ? await readDataset(into, files, say, isNewest) : `${files.length} read`);
     checkSoon();
   } catch (error) {
-    if (status) status.textContent = error.message;
+    say(error.message);
   }
+  if (isNewest()) readings.delete(place);
+  enhance();
   // The same files can be chosen again once what was wrong is mended.
   input.value = "";
 }
 
-/** Put the manifest of a dataset into a field, and return a note of it: a few small files travel in the request. */
-async function readDataset(into, files, say) {
-  if (!isPacked(files) && !files[0]?.webkitRelativePath && isSmall(files)) {
-    into.value = await datasetOf(files);
-    return `${files.length} read`;
-  }
-  const answer = await sendDataset(files, say);
+/**
+ * Put the manifest of a dataset into a field, and return a note of it: a few small files travel in the request.
+ *
+ * What is typed there meanwhile stays, and so does what was chosen later (`isNewest`).
+ */
+async function readDataset(into, files, say, isNewest) {
+  const isSent = isPacked(files) || files[0]?.webkitRelativePath || !isSmall(files);
+  const typed = into.value;
+  const answer = isSent ? await sendDataset(files, say) : { text: await datasetOf(files) };
+  if (!isNewest()) return "";
+  const note = isSent ? noteOf(answer) : `${files.length} read`;
+  if (into.value !== typed) return `${note}; the manifest that you typed stays`;
   into.value = answer.text;
-  return noteOf(answer);
+  return note;
 }
 
 const checkSoon = debounced(check, PAUSE_MS);

@@ -13,7 +13,7 @@ export function isPacked(files) {
  * Send files as one dataset; return the gateway's answer, which has its manifest.
  * @param {File[]} files one packed file, or the files of a folder
  * @param {(note: string) => void} say what is being done
- * @returns {Promise<{name: string, text: string, samples: number, classes: string[]}>}
+ * @returns {Promise<{name: string, text: string, samples: number, class_count: number, note: string}>}
  * @throws {Error} when there are none, or they are refused
  */
 export async function sendDataset(files, say) {
@@ -25,10 +25,10 @@ export async function sendDataset(files, say) {
 }
 
 /** What a person calls a dataset that was sent. */
-export function noteOf({ name, samples, classes }) {
+export function noteOf({ name, samples, class_count: classes, note }) {
   const count = samples ? `${samples} ${samples === 1 ? "sample" : "samples"}` : "samples";
-  const kinds = classes.length ? ` in ${classes.length} ${classes.length === 1 ? "class" : "classes"}` : "";
-  return `${name}: ${count}${kinds}, kept for a day`;
+  const kinds = classes ? ` in ${classes} ${classes === 1 ? "class" : "classes"}` : "";
+  return `${name}: ${count}${kinds}, kept for a day${note ? `; ${note}` : ""}`;
 }
 
 function packed(files) {
@@ -54,7 +54,7 @@ function post(address, body, progress) {
     request.onerror = () => reject(new Error("The gateway does not answer, or a file changed meanwhile; choose it again."));
     request.onload = () => {
       if (request.status === 201) resolve(request.response);
-      else reject(new Error(request.response?.message.replace(/^body: /, "") ?? `The gateway answered ${request.status}.`));
+      else reject(new Error(request.response?.message?.replace(/^body: /, "") ?? `The gateway answered ${request.status}.`));
     };
     request.send(body);
   });
