@@ -14,8 +14,8 @@ from cli.inputs.manifests import checked_manifest
 from mlscope.settings import Settings
 from schemas.manifest import FrameworkManifest
 from services.agent.host.containers.engine import ENGINES, Engine, is_podman, mount_options
+from services.agent.machine.hardware import architecture
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOUNTS_FOLDER = "/run/mlscope"
 _CONTAINER_FOLDER = "/tmp/mlscope"  # noqa: S108  # the container's own /tmp
 _NOT_PASSED = frozenset(
@@ -111,13 +111,12 @@ def _passed_settings(
 
 def image_of(manifest: FrameworkManifest, device: str) -> str:
     """Return the image for this machine's architecture and `device`. Raises Misused."""
-    machine = platform.machine()
-    architecture = _ARCHITECTURES.get(machine, machine)
-    images = manifest.containers.get(architecture) or manifest.containers.get(machine) or {}
+    own = architecture()
+    images = manifest.containers.get(own) or manifest.containers.get(platform.machine()) or {}
     if device in images:
         return images[device]
     available = [f"{name} {kind}" for name, kinds in manifest.containers.items() for kind in kinds]
     raise Misused(
-        f"{manifest.name} {manifest.version} has no container for {architecture} {device}; "
+        f"{manifest.name} {manifest.version} has no container for {own} {device}; "
         f"it has {', '.join(available) or 'none'}"
     )

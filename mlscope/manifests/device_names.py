@@ -21,6 +21,23 @@ def gpu_vendors(hardware: Hardware) -> frozenset[str]:
     return frozenset(gpu.vendor or "nvidia" for gpu in gpus)
 
 
+def makers_of(device: str, vendors: Collection[str]) -> frozenset[str]:
+    """Return the makers whose GPUs a runtime's name of a `device` means.
+
+    `vendors` are the makers of the machine's GPUs. `gpu` means NVIDIA's where the machine has one:
+    a build for the GPUs of another maker has a name of its own for them. Otherwise it means the
+    only maker's, and no maker's where two are left.
+    """
+    name = device.strip().lower().partition(":")[0]
+    if name in _VENDORS:
+        return frozenset({_VENDORS[name]})
+    if name not in GPU_NAMES:
+        return frozenset()
+    if name in ("gpu", "tensorrt") and "nvidia" in vendors:
+        return frozenset({"nvidia"})
+    return frozenset(vendors) if len(frozenset(vendors)) == 1 else frozenset()
+
+
 def is_device(device: str, need: str, vendors: Collection[str] = ()) -> bool:
     """Tell whether a runtime's name of a `device` meets a `need`.
 
@@ -30,4 +47,4 @@ def is_device(device: str, need: str, vendors: Collection[str] = ()) -> bool:
     own, lower = device.lower(), need.strip().lower()
     if lower == "gpu":
         return own in GPU_NAMES
-    return own == lower or (own == "gpu" and _VENDORS.get(lower) in vendors)
+    return own == lower or (own == "gpu" and _VENDORS.get(lower) in makers_of(own, vendors))

@@ -7,7 +7,7 @@ import socket
 from dataclasses import asdict
 from pathlib import Path
 
-from mlscope.manifests.device_names import is_gpu
+from mlscope.manifests.device_names import is_gpu, makers_of
 from schemas.agent import Hardware
 from services.agent.machine.accelerators import accelerators
 from services.agent.machine.processor_names import features_in, name_in
@@ -23,9 +23,7 @@ def this_machine() -> Hardware:
     devices, built = accelerators(), topology()
     return Hardware(
         hostname=socket.gethostname(),
-        architecture={"x86_64": "amd64", "aarch64": "arm64"}.get(
-            platform.machine(), platform.machine()
-        ),
+        architecture=architecture(),
         cpu_model=processor_name(),
         cores=usable_cores(),
         memory_bytes=usable_memory_bytes(host_bytes),
@@ -38,6 +36,12 @@ def this_machine() -> Hardware:
     )
 
 
+def architecture() -> str:
+    """Return this machine's architecture as images of containers name it: amd64, arm64."""
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
 def package_version(distribution: str) -> str:
     """Return an installed distribution's version, '' where it is not installed."""
     try:
@@ -47,10 +51,16 @@ def package_version(distribution: str) -> str:
 
 
 def accelerator_names(device: str) -> str:
-    """Return the names of this machine's GPUs, each once, for runs on a GPU; else ''."""
+    """Return the names of this machine's GPUs that a `device` means, each once; '' for none.
+
+    They are of one maker, as far as the device's name tells which.
+    """
     if not is_gpu(device):
         return ""
-    return ", ".join(sorted({gpu.name for gpu in accelerators() if gpu.kind == "gpu"}))
+    makers_gpus = [(own.vendor or "nvidia", own) for own in accelerators() if own.kind == "gpu"]
+    vendors = {maker for maker, _ in makers_gpus}
+    makers = makers_of(device, vendors) or vendors
+    return ", ".join(sorted({gpu.name for maker, gpu in makers_gpus if maker in makers}))
 
 
 def processor_name() -> str:

@@ -4,7 +4,13 @@ import os
 
 import pytest
 
-from services.agent.machine.hardware import this_machine
+from schemas.agent import Accelerator
+from services.agent.machine.hardware import accelerator_names, this_machine
+
+NVIDIA = Accelerator(name="RTX 4090", vendor="nvidia")
+INTEL = Accelerator(name="UHD Graphics", vendor="intel")
+AMD = Accelerator(name="MI300X", vendor="amd")
+BOARD = Accelerator(name="board", kind="fpga")
 
 
 def test_a_machine_has_cores_and_memory() -> None:
@@ -29,3 +35,21 @@ def test_a_machine_says_how_it_is_built() -> None:
     # A sandbox may hide how its host is built.
     assert hardware.sockets <= hardware.physical_cores <= hardware.host_cores
     assert bool(hardware.threads_per_core) == bool(hardware.physical_cores)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "device", "names"),
+    [
+        ((INTEL, NVIDIA), "gpu", "RTX 4090"),
+        ((INTEL, NVIDIA), "cuda:0", "RTX 4090"),
+        ((NVIDIA, INTEL), "xpu", "UHD Graphics"),
+        ((AMD, AMD, BOARD), "gpu", "MI300X"),
+        ((AMD, INTEL), "gpu", "MI300X, UHD Graphics"),
+        ((NVIDIA,), "cpu", ""),
+    ],
+)
+def test_a_run_s_gpus_are_those_of_the_maker_that_its_device_means(
+    gpus: tuple[Accelerator, ...], device: str, names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.agent.machine.hardware.accelerators", lambda: gpus)
+    assert accelerator_names(device) == names
