@@ -201,6 +201,8 @@ def frameworks() -> Iterator[Finding]:
     """Check which frameworks this machine has, and which levels each trace collector supports."""
     from services.agent.host.announcing import installed_runtimes, known_collectors
     from services.agent.machine.accelerators import accelerators
+    from services.agent.machine.hardware import package_version
+    from services.agent.machine.packages import onnxruntime_build
 
     runtimes = list(installed_runtimes((), accelerators()))
     for runtime in runtimes:
@@ -210,6 +212,11 @@ def frameworks() -> Iterator[Finding]:
         yield Finding(f"framework {runtime.framework}", "ok", observation)
     if not runtimes:
         yield Finding("framework", "missing", "none", "pip install 'mlscope[onnxruntime]'")
+    both = "onnxruntime", "onnxruntime-gpu"
+    if (build := onnxruntime_build()) and all(map(package_version, both)):
+        observation = f"both are installed, and the files are of {build[0]}"
+        advice = "for GPUs: pip install --force-reinstall --no-deps onnxruntime-gpu"
+        yield Finding(" and ".join(both), "note", observation, advice)
     for collector in known_collectors():
         levels = ", ".join(level.name.lower() for level in collector.levels)
         yield Finding(

@@ -9,7 +9,7 @@ from schemas.values.framework_names import predictors_name
 from services.agent.collectors import availability_of, collector_names
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.machine.hardware import package_version, this_machine
-from services.agent.machine.packages import package_facts
+from services.agent.machine.packages import onnxruntime_build, package_facts
 from services.agent.predictors import SHIPPED, predictor_names
 from services.agent.predictors.devices import DeclaredDevices, declared_devices
 
@@ -159,8 +159,11 @@ def installed_distribution(framework: str) -> tuple[str, str] | None:
     """Return the distribution that contains a framework, and its version; None if not installed.
 
     A predictor of another package needs no distribution: without one called like its framework it
-    counts as installed with mlscope's version. A shipped one not listed above never does.
+    counts as installed with mlscope's version. A shipped one not listed above never does. Of ONNX
+    Runtime's distributions, which share their files, it is the one that was installed last.
     """
+    if framework == "onnxruntime" and (build := onnxruntime_build()):
+        return build
     is_shipped = framework in SHIPPED
     distributions = _DISTRIBUTIONS.get(framework, () if is_shipped else (framework,))
     for distribution in distributions:

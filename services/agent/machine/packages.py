@@ -7,6 +7,7 @@ libraries that torchvision was built for. The worker that opens a model imports 
 
 import importlib.metadata
 import mmap
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
@@ -29,6 +30,9 @@ _EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
 _COUPLED = frozenset({"h5py", "jax", "numpy", "pillow", "tensorflow", "torch", "torchvision"})
 """Requirements without which, or with other versions of which, a package cannot be imported."""
 _CUDA_LIBRARY = "libtorch_cuda.so"
+_ORT_BUILD = Path("capi", "build_and_package_info.py")
+_ASSIGNED = re.compile(r"""^(?P<name>\w+)\s*=\s*['"](?P<text>[^'"]*)['"]""", re.MULTILINE)
+"""An assignment of a text in a module of Python."""
 _WHEELS = "https://download.pytorch.org/whl"
 
 
@@ -63,6 +67,24 @@ def package_fact(name: str) -> PackageFacts:
     if name == "timm":  # it imports torchvision
         return PackageFacts(name=name, version=version, reason=package_fact("torchvision").reason)
     return PackageFacts(name=name, version=version)
+
+
+def onnxruntime_build() -> tuple[str, str] | None:
+    """Return the distribution whose files are ONNX Runtime's, and its version; None where unknown.
+
+    `onnxruntime` and `onnxruntime-gpu` have the same files: where both count as installed, the last
+    one replaced those of the first, and only the build itself says which one it is.
+    """
+    spec = _spec_of("onnxruntime")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        text = (Path(spec.origin).parent / _ORT_BUILD).read_text("utf-8", "replace")
+    except OSError:
+        return None
+    facts = {match["name"]: match["text"] for match in _ASSIGNED.finditer(text)}
+    name, version = facts.get("package_name"), facts.get("__version__")
+    return (name, version) if name and version else None
 
 
 def requirement_faults(distribution: str, counted: Collection[str]) -> Iterator[str]:

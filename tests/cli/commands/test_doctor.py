@@ -39,7 +39,7 @@ def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
     assert found["nats-server"].state == found["postgres"].state == "ok"
 
 
-@pytest.mark.parametrize("framework", ["onnxruntime", "tensorflow", "tensorrt"])
+@pytest.mark.parametrize("framework", ["tensorflow", "tensorrt"])
 def test_gpu_paths_nobody_ran_are_unverified(framework: str) -> None:
     finding = findings()[f"gpu {framework}"]
     assert finding.state == "unverified"
@@ -153,6 +153,18 @@ def test_a_torchvision_of_another_build_is_said_with_how_to_mend_it(
     assert (torchvision.state, torchvision.advice) == ("note", "pip install torchvision")
     assert torchvision.observation == "torchvision 9.8 is built for CUDA, and torch 9.9+cpu is not"
     assert pillow.state == "ok"
+
+
+def test_of_two_onnxruntimes_the_one_whose_files_are_there_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = ("onnxruntime", "1.30.0")
+    monkeypatch.setattr("services.agent.machine.packages.onnxruntime_build", lambda: build)
+    monkeypatch.setattr("services.agent.machine.hardware.package_version", lambda _: "1.31.1")
+    (both,) = [own for own in machine_checks.frameworks() if own.check.startswith("onnxruntime")]
+    assert (both.state, both.check) == ("note", "onnxruntime and onnxruntime-gpu")
+    assert both.observation == "both are installed, and the files are of onnxruntime"
+    assert both.advice.endswith("pip install --force-reinstall --no-deps onnxruntime-gpu")
 
 
 def test_a_builder_s_package_that_no_extra_installs_is_not_said_to_be_found(

@@ -12,6 +12,7 @@ from schemas.level import Level
 from services.agent.host.announcing import announcement, gpus_served, installed_runtimes
 from services.agent.link.allowances import Allowances, InlineLimits
 from services.agent.machine.hardware import package_version
+from services.agent.machine.packages import onnxruntime_build
 from services.agent.predictors import devices
 from tests.services.agent.builders import MANIFESTS
 
@@ -49,8 +50,9 @@ def test_only_wanted_predictors_are_offered() -> None:
 def test_a_gpu_needs_a_build_for_it() -> None:
     gpu = Accelerator(name="H200")
     (runtime,) = installed_runtimes(("onnxruntime",), (gpu,))
-    has_cuda = package_version("onnxruntime-gpu") != ""
-    assert ("gpu" in runtime.devices) == has_cuda
+    build = onnxruntime_build()
+    assert build is not None
+    assert ("gpu" in runtime.devices) == (build[0] == "onnxruntime-gpu")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,18 @@ def test_a_build_is_offered_on_the_gpus_of_its_maker(
     assert runtime.devices == devices
 
 
-def test_onnxruntime_for_gpus_counts_beside_the_one_for_cpus(
+@pytest.mark.parametrize(
+    ("build", "version", "devices"),
+    [
+        (("onnxruntime-gpu", "1.31.1"), "1.31.1", ("cpu", "gpu")),
+        (("onnxruntime", "1.30.0"), "1.30.0", ("cpu",)),
+        (None, "1.31.1", ("cpu", "gpu")),
+    ],
+)
+def test_of_two_onnxruntimes_the_one_whose_files_are_there_is_offered(
+    build: tuple[str, str] | None,
+    version: str,
+    devices: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A package that requires the one for CPUs brings it along; their files are at one place."""
@@ -102,8 +115,9 @@ def test_onnxruntime_for_gpus_counts_beside_the_one_for_cpus(
     monkeypatch.setattr(
         "services.agent.host.announcing.package_version", lambda name: versions.get(name, "")
     )
+    monkeypatch.setattr("services.agent.host.announcing.onnxruntime_build", lambda: build)
     (runtime,) = installed_runtimes(("onnxruntime",), (Accelerator(name="H200"),))
-    assert (runtime.version, runtime.devices) == ("1.31.1", ("cpu", "gpu"))
+    assert (runtime.version, runtime.devices) == (version, devices)
 
 
 @pytest.mark.parametrize("plugins", [(), ("jax-cuda12-plugin",), ("jax-cuda13-plugin",)])

@@ -9,7 +9,12 @@ import pytest
 
 from services.agent.default_builders import BUILDERS
 from services.agent.machine import packages
-from services.agent.machine.packages import package_fact, package_facts, torchvision_fault
+from services.agent.machine.packages import (
+    onnxruntime_build,
+    package_fact,
+    package_facts,
+    torchvision_fault,
+)
 
 
 def installed(folder: Path, name: str, *requirements: str, version: str = "1.0") -> None:
@@ -94,3 +99,26 @@ def test_builders_are_among_the_packages() -> None:
     names = [fact.name for fact in package_facts((*BUILDERS, "mine.models"))]
     assert {"torchvision", "timm", "keras", "PIL", "safetensors", "mine"} <= set(names)
     assert "services" not in names
+
+
+@pytest.mark.parametrize(
+    ("text", "build"),
+    [
+        (
+            "package_name = 'onnxruntime-gpu'\n__version__ = '1.31.1'\ncuda_version = '13.0'\n",
+            ("onnxruntime-gpu", "1.31.1"),
+        ),
+        ("cuda_version = '13.0'\n", None),
+        ("", None),
+    ],
+)
+def test_the_files_of_onnxruntime_say_whose_they_are(
+    text: str, build: tuple[str, str] | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    installed(folder, "onnxruntime")
+    if text:
+        (folder / "onnxruntime" / "capi").mkdir()
+        (folder / "onnxruntime" / "capi" / "build_and_package_info.py").write_text(text)
+    assert onnxruntime_build() == build
+    assert "onnxruntime" not in sys.modules

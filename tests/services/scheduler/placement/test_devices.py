@@ -8,15 +8,13 @@ from services.agent.host.announcing import installed_runtimes
 from services.scheduler.placement.matching import match
 from tests.services.scheduler.samples import a_catalog, a_machine, a_model, a_request, an_agent
 
-PACKAGES = {"onnxruntime-gpu": "1.23.0"}
+BUILD = ("onnxruntime-gpu", "1.23.0")
 
 
 @pytest.fixture
 def announced(monkeypatch: pytest.MonkeyPatch) -> Runtime:
     """Return what an agent announces of a build for GPUs on a machine that has one."""
-    monkeypatch.setattr(
-        "services.agent.host.announcing.package_version", lambda name: PACKAGES.get(name, "")
-    )
+    monkeypatch.setattr("services.agent.host.announcing.onnxruntime_build", lambda: BUILD)
     (runtime,) = installed_runtimes(("onnxruntime",), (Accelerator(name="any"),))
     return runtime
 
@@ -40,6 +38,26 @@ def test_a_gpu_is_found_by_its_makers_name(
 ) -> None:
     machine = a_machine(accelerators=(Accelerator(name="G1", vendor=vendor),))
     agent = an_agent(hardware=machine, runtimes=(announced,))
+    matched = match(a_request(system={"device": device}), a_catalog(agent), {})
+    assert [candidate.device for candidate in matched.agents] == (["gpu"] if fits else [])
+
+
+@pytest.mark.parametrize(
+    ("vendors", "device", "fits"),
+    [
+        (("nvidia", "intel"), "xpu", False),
+        (("amd", "nvidia"), "rocm", False),
+        (("intel", "nvidia"), "cuda", True),
+        (("intel", "nvidia"), "gpu", True),
+        (("intel", "intel"), "xpu", True),
+        (("intel", "amd"), "xpu", False),
+    ],
+)
+def test_beside_another_makers_gpu_a_name_means_its_own_maker_alone(
+    announced: Runtime, vendors: tuple[str, str], device: str, fits: bool
+) -> None:
+    gpus = tuple(Accelerator(name=vendor, vendor=vendor) for vendor in vendors)
+    agent = an_agent(hardware=a_machine(accelerators=gpus), runtimes=(announced,))
     matched = match(a_request(system={"device": device}), a_catalog(agent), {})
     assert [candidate.device for candidate in matched.agents] == (["gpu"] if fits else [])
 
