@@ -1,27 +1,37 @@
 """The accelerators of this machine, as the libraries of their makers tell, where these are here.
 
 Each maker has one function that yields its accelerators: none where its library, its driver or its
-devices are missing. Those of NVIDIA are verified on hardware; the others follow the documentation
-of their libraries, and no machine of these makers has run them yet:
+devices are missing. What it raises is logged once, and the search goes on with the next maker. The
+function for NVIDIA is verified on hardware; the others follow the documentation of their libraries,
+and no machine of these makers has run them yet:
 
 - AMD: amdsmi, https://rocm.docs.amd.com/projects/amdsmi/en/latest/reference/amdsmi-py-api.html
 - Intel: dpctl, https://intelpython.github.io/dpctl/latest/api_reference/dpctl/index.html
 - Apple: Metal by PyObjC, https://developer.apple.com/documentation/metal/mtldevice
 """
 
+import logging
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from schemas.agent import Accelerator
 from services.agent.machine.cuda_facts import cuda_facts
 
-_NOT_SAID = ("", "N/A")
+_UNKNOWN = ("", "N/A")
+_log = logging.getLogger(__name__)
 
 
 def accelerators() -> tuple[Accelerator, ...]:
     """Return the accelerators of all makers, those of NVIDIA first."""
-    return tuple(own for find in MAKERS for own in find())
+    found: list[Accelerator] = []
+    for find in MAKERS:
+        try:
+            found.extend(find())
+        except Exception as error:  # noqa: BLE001 (whatever a maker's library raises)
+            _warn_once(find.__name__, f"{type(error).__name__}: {error}")
+    return tuple(found)
 
 
 def nvidia_accelerators() -> Iterator[Accelerator]:
@@ -72,11 +82,11 @@ def amd_accelerators() -> Iterator[Accelerator]:
             units = facts.get("num_compute_units", facts.get("num_of_compute_units"))
             memory_bytes = smi.amdsmi_get_gpu_memory_total(device, smi.AmdSmiMemoryType.VRAM)
             yield Accelerator(
-                name=_said(facts.get("market_name")) or "AMD GPU",
+                name=_known_text(facts.get("market_name")) or "AMD GPU",
                 vendor="amd",
                 memory_bytes=int(memory_bytes),
-                driver=_said(smi.amdsmi_get_gpu_driver_info(device).get("driver_version")),
-                uuid=_said(smi.amdsmi_get_gpu_device_uuid(device)),
+                driver=_known_text(smi.amdsmi_get_gpu_driver_info(device).get("driver_version")),
+                uuid=_known_text(smi.amdsmi_get_gpu_device_uuid(device)),
                 multiprocessors=units if isinstance(units, int) else 0,
             )
     except smi.AmdSmiException:
@@ -125,6 +135,12 @@ MAKERS: tuple[Callable[[], Iterator[Accelerator]], ...] = (
 )
 
 
+@cache
+def _warn_once(search: str, cause: str) -> None:
+    """Log that a `search` of this process ended by a `cause`."""
+    _log.warning("a search for accelerators failed", extra={"search": search, "cause": cause})
+
+
 def _library(name: str) -> Any:
     """Return a maker's library, None where it cannot be loaded, whatever it raises for that."""
     try:
@@ -145,6 +161,6 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _said(value: object) -> str:
+def _known_text(value: object) -> str:
     """Return a text of amdsmi, '' for what it does not know."""
-    return "" if value is None or str(value) in _NOT_SAID else str(value)
+    return "" if value is None or str(value) in _UNKNOWN else str(value)

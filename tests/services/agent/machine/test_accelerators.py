@@ -1,7 +1,7 @@
 """Accelerators of each maker, by stand-ins for the documented interfaces of their libraries."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -97,17 +97,17 @@ def test_intels_are_announced_by_dpctl(monkeypatch: pytest.MonkeyPatch) -> None:
         global_mem_size=64 * GIB,
         max_compute_units=512,
     )
-    asked: list[Mapping[str, str]] = []
+    selections: list[Mapping[str, str]] = []
 
-    def get_devices(**wanted: str) -> list[Any]:
-        asked.append(wanted)
+    def get_devices(**selection: str) -> list[Any]:
+        selections.append(selection)
         return [device]
 
     install(monkeypatch, "dpctl", get_devices=get_devices)
     (found,) = intel_accelerators()
     assert (found.vendor, found.name, found.memory_bytes) == ("intel", device.name, 64 * GIB)
     assert (found.driver, found.multiprocessors) == ("1.6.33578", 512)
-    assert asked == [{"backend": "level_zero", "device_type": "gpu"}]
+    assert selections == [{"backend": "level_zero", "device_type": "gpu"}]
 
 
 def test_apples_are_announced_by_metal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,3 +135,36 @@ def test_a_library_that_cannot_be_loaded_is_none(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(module, "import_module", broken)
     assert list(amd_accelerators()) == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError, OSError])
+@pytest.mark.parametrize("place", range(4))
+def test_a_maker_s_library_that_fails_hides_no_other_maker_s_gpu(
+    place: int,
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> Iterator[Accelerator]:
+        yield Accelerator(name="first")
+        raise error("Level Zero")
+
+    makers = [lambda: iter((Accelerator(name="own"),))] * 4
+    makers[place] = broken
+    monkeypatch.setattr(module, "MAKERS", makers)
+    module._warn_once.cache_clear()
+    names = [[gpu.name for gpu in accelerators()] for _ in range(2)]
+    assert names[0] == names[1] == ["own"] * place + ["first"] + ["own"] * (3 - place)
+    assert [record.message for record in caplog.records] == ["a search for accelerators failed"]
+
+
+def test_an_intel_driver_that_fails_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def get_devices(**_: str) -> Any:
+        raise RuntimeError("level_zero: no such backend")
+
+    install(monkeypatch, "dpctl", get_devices=get_devices)
+    module._warn_once.cache_clear()
+    assert accelerators() == ()
+    assert "level_zero" in vars(caplog.records[0])["cause"]
