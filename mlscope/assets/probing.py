@@ -2,6 +2,7 @@
 
 import http.client
 import urllib.request
+from contextlib import closing
 
 from mlscope.assets.dialing import Dialing
 from mlscope.assets.options import AllowedHosts
@@ -17,22 +18,25 @@ def web_fault(url: str, limit_s: float) -> str:
     401, 404 and 429 are answers: they are about one file or one caller. Blocks for up to `limit_s`,
     and for as long as the system takes to resolve the name. Redirects are not followed.
     """
-    dialing = Dialing(AllowedHosts(()).with_host_of(url))
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        *dialing.handlers(),
-    ):
-        opener.add_handler(handler)
-    opener.addheaders = [("User-Agent", "mlscope")]
-    request = urllib.request.Request(url, method="HEAD")  # noqa: S310
     try:
-        with dialing.within(limit_s), opener.open(request, timeout=limit_s) as answer:
+        dialing = Dialing(AllowedHosts(()).with_host_of(url))
+        request = urllib.request.Request(url, method="HEAD")  # noqa: S310
+        opener = urllib.request.OpenerDirector()
+        opener.addheaders = [("User-Agent", "mlscope")]
+        for handler in (
+            urllib.request.ProxyHandler(),
+            urllib.request.UnknownHandler(),
+            *dialing.handlers(),
+        ):
+            opener.add_handler(handler)
+        with (
+            closing(dialing),
+            dialing.within(limit_s),
+            opener.open(request, timeout=limit_s) as answer,
+        ):
             status = answer.status
-    except (http.client.HTTPException, OSError) as error:
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        # A host that no name can be raises UnicodeError, which is a ValueError.
         reason = getattr(error, "reason", None) or error
         return redact(f"{url}: {reason or type(error).__name__}")
-    finally:
-        dialing.close()
     return redact(f"{url} answers {status}") if status in _DOWN else ""

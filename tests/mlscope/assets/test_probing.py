@@ -49,3 +49,20 @@ def test_a_refused_connection_is_told() -> None:
 
 def test_a_server_that_hangs_is_given_up(silent: str) -> None:
     assert "timed out" in web_fault(silent, 0.2) or "within 0.2 s" in web_fault(silent, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://a..b/", "label empty"),
+        (f"http://{'a' * 70}/", "too long"),
+        ("http://[::1", "Invalid IPv6 URL"),
+        ("http://a:port/", "nonnumeric port: 'port'"),
+        ("a.b", "unknown url type: 'a.b'"),
+    ],
+    ids=["empty label", "long label", "bracket", "port", "no scheme"],
+)
+def test_what_is_no_url_is_a_fault(url: str, reason: str) -> None:
+    fault = web_fault(url, 5.0)
+    assert fault.startswith(f"{url}: ")
+    assert reason in fault
