@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { cpus, hostname, totalmem } from "node:os";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { decode, encode } from "@msgpack/msgpack";
 import { connect, headers, nkeyAuthenticator } from "@nats-io/transport-node";
 
@@ -37,29 +38,38 @@ async function publish(entity, happened, data) {
   await store(subject, encode(envelope, { useBigInt64: true }), id);
 }
 
+// The runs that were accepted and have not ended, and why some of them are to be stopped.
+const accepted = new Set(), busy = new Set(), stops = new Map();
+const nameOf = ({ evaluation, attempt }, run) => `${evaluation}/${run}/${attempt}`;
+
 // A closed loop: the next query begins when the one before has ended. The model is the mean.
-function measured(run, size, { model, blocks }) {
+async function measured(run, size, { model, blocks }, name) {
   const length = model.inputs[0].shape.slice(1).reduce((a, b) => a * b, 1);
   const sample = () => Float32Array.from({ length }, Math.random);
   const batch = Array.from({ length: size }, sample);
   const predict = () => batch.map((numbers) => numbers.reduce((a, b) => a + b) / length);
   for (let warm = 0; warm < 3; warm++) predict();
-  return Array.from({ length: run.queries * blocks.least }, (_, query) => {
-    const start = now();
-    predict();
-    return { query, block: Math.floor(query / run.queries), start, end: now() };
-  });
+  const rows = [];
+  for (let block = 0; block < blocks.least; block++) {
+    await nextTurn(); // between blocks the lease is renewed, and commands are answered
+    if (stops.has(name)) throw Object.assign(new Error(stops.get(name)), { kind: "stopped" });
+    for (let count = 0; count < run.queries; count++) {
+      const start = now();
+      predict();
+      rows.push({ query: rows.length, block, start, end: now() });
+    }
+  }
+  return rows;
 }
 
 async function perform(order, run) {
   const { evaluation, attempt } = order, size = order.session.batch_size;
   const own = { evaluation, run: run.run, attempt, agent: NAME };
   if (run.pacing !== "local" || run.scenario !== "online") {
-    const message = `${run.scenario} (${run.pacing}): this agent paces the scenario online alone`;
-    return publish("run", "failed", { ...own, error: "predict", message });
+    throw new Error(`${run.scenario} (${run.pacing}): this agent paces the scenario online alone`);
   }
   const origin = now(), began = epoch();
-  const rows = measured(run, size, order.subject);
+  const rows = await measured(run, size, order.subject, nameOf(order, run.run));
   // A column is the little-endian bytes of one number for each row; times count from the origin.
   const column = (Type, value) => new Uint8Array(Type.from(rows, value).buffer);
   const columns = {
@@ -102,34 +112,62 @@ async function perform(order, run) {
   });
 }
 
+const report = (error) => console.error(error);
+
 // The lease says that the agent lives, and which runs it works on.
-const busy = new Set(), accepted = new Set();
 function renew() {
   const lease = { holder: NAME, incarnation: INCARNATION, hostname: hostname(), busy: [...busy] };
   return store(`$KV.leases.agent-${NAME}`, JSON.stringify(lease), randomUUID());
 }
 
-async function work(order) {
-  for (const run of order.session.runs.filter(({ run }) => order.runs.includes(run))) {
-    const name = `${order.evaluation}/${run.run}/${order.attempt}`;
-    if (accepted.has(name)) continue; // the same order again changes nothing
-    accepted.add(name);
-    busy.add(name);
+// However a run ends, a fact says so, and the lease no longer names it.
+async function work(order, run) {
+  const name = nameOf(order, run.run), { evaluation, attempt } = order;
+  try {
     await renew();
     await perform(order, run);
+  } catch (error) {
+    const own = { evaluation, run: run.run, attempt, agent: NAME };
+    const failure = { error: error.kind ?? "predict", message: error.message };
+    await publish("run", "failed", { ...own, ...failure });
+  } finally {
     busy.delete(name);
+    stops.delete(name);
+    renew().catch(report);
   }
 }
 
-// Commands: an order is accepted at once and carried out afterwards, one after the other.
+// Commands: an order is accepted at once, and its runs are measured afterwards, one by one.
 let working = Promise.resolve();
-const report = (error) => console.error(error);
+const commands = {
+  start(order) {
+    for (const run of order.session.runs.filter(({ run }) => order.runs.includes(run))) {
+      const name = nameOf(order, run.run);
+      if (accepted.has(name)) continue; // the same order again changes nothing
+      accepted.add(name);
+      busy.add(name);
+      working = working.then(() => work(order, run)).catch(report);
+    }
+  },
+  stop(attempt) {
+    const name = nameOf(attempt, attempt.run);
+    if (!busy.has(name)) return "no such run is waiting or running";
+    stops.set(name, attempt.reason || "stopped on request");
+  },
+  close() {}, // no session stays open after its runs
+  query: () => "this agent takes no queries",
+  finish: () => "this agent takes no queries",
+};
 bus.subscribe(`mlscope.v1.request.agent.${NAME}.*`, {
   callback: (_, command) => {
-    command.respond(encode({ accepted: true, error: "", message: "" }));
-    if (!command.subject.endsWith(".start")) return;
-    const order = decode(command.data);
-    working = working.then(() => work(order)).catch(report);
+    let refusal;
+    try {
+      refusal = commands[command.subject.split(".").at(-1)]?.(decode(command.data)) ?? "";
+    } catch (error) {
+      refusal = `malformed: ${error.message}`;
+    }
+    const answer = { accepted: !refusal, error: refusal && "unknown", message: refusal };
+    command.respond(encode(answer));
   },
 });
 
