@@ -216,8 +216,13 @@ class Agent:
         await asyncio.Event().wait()
 
     async def watch_hub(self) -> None:
-        """Announce anew whenever the model hub is found or lost, for ever."""
+        """Announce anew whenever the model hub is found or lost, for ever.
+
+        It waits until no order is under way, which the search for packages and devices would
+        disturb.
+        """
         async for _ in self._hub.changes():
+            await self.orders.idle.wait()
             # Where this fails, the next try of the hub announces it.
             with contextlib.suppress(BusError):
                 await self._announce()

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
@@ -126,11 +127,20 @@ def certificate_in(folder: Path) -> tuple[Path, Path] | None:
 
 
 @contextmanager
-def serving(certificate: tuple[Path, Path] | None = None, port: int = 0) -> Iterator[Site]:
-    """Run a server on loopback, with a certificate and its key over TLS; any `port` by default."""
+def serving(
+    certificate: tuple[Path, Path] | None = None, bound: socket.socket | None = None
+) -> Iterator[Site]:
+    """Run a server on loopback, with a certificate and its key over TLS.
+
+    It listens on a socket that is `bound` already, by default on any port.
+    """
     site = Site()
     answering = type("Answering", (_Answering,), {"site": site})
-    with _Server(("127.0.0.1", port), answering) as server:
+    with _Server(("127.0.0.1", 0), answering, bind_and_activate=bound is None) as server:
+        if bound is not None:
+            server.socket.close()
+            server.socket, server.server_address = bound, bound.getsockname()
+            server.server_activate()
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)

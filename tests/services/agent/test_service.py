@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,9 @@ from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.subjects import agent_command, facts_of
 from services.agent.errors import NameTaken
 from services.agent.fetching.fetching import FetchedAssets
+from services.agent.host.order_queue import OrderQueue
 from services.agent.host.roofs.devices import MeasuredDevice
+from services.agent.host.state import Accepted, Ended
 from services.agent.service import serve
 from tests.mlscope.assets import web_server
 from tests.services.agent.builders import (
@@ -119,6 +121,12 @@ class Scheduler:
                 if len(found) >= count:
                     return found
                 await asyncio.sleep(0.02)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(60):
+            while not is_so():  # noqa: ASYNC110 (a thread changes it)
+                await asyncio.sleep(0.01)
 
     async def lease(self) -> Lease | None:
         """Return the agent's lease."""
@@ -592,17 +600,45 @@ async def test_an_agent_that_starts_offline_announces_the_hub_once_it_answers(
     monkeypatch.setattr("services.agent.fetching.hub_watch.RETRY_S", 0.05)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        port = bound.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    async with serving(MemoryServer(), tmp_path, hub_url=url) as scheduler:
-        (offline,) = await scheduler.facts(AgentAnnounced)
-        assert offline.announcement.has_hub is False
-        assert "refused" in offline.announcement.hub_reason
-        with web_server.serving(port=port):
-            _, online = await scheduler.facts(AgentAnnounced, 2)
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with serving(MemoryServer(), tmp_path, hub_url=url) as scheduler:
+            (offline,) = await scheduler.facts(AgentAnnounced)
+            assert offline.announcement.has_hub is False
+            assert "refused" in offline.announcement.hub_reason
+            with web_server.serving(bound=bound):
+                _, online = await scheduler.facts(AgentAnnounced, 2)
     found = online.announcement
     assert (found.has_hub, found.hub_reason) == (True, "")
     assert found.incarnation == offline.announcement.incarnation
+
+
+async def test_a_hub_that_is_found_is_announced_between_orders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("services.agent.fetching.hub_watch.RETRY_S", 0.01)
+    queues: list[OrderQueue] = []
+    monkeypatch.setattr("services.agent.service.OrderQueue", lambda *own: noted(queues, *own))
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with serving(MemoryServer(), tmp_path, hub_url=url) as scheduler:
+            await scheduler.facts(AgentAnnounced)
+            order = an_order()
+            queues[0].apply(Accepted(order))
+            with web_server.serving(bound=bound) as site:
+                await scheduler.until(lambda: bool(site.asked))
+                # Whoever announced at once would have done so long before this.
+                await asyncio.sleep(0.3)
+                assert len(await scheduler.facts(AgentAnnounced)) == 1
+                queues[0].apply(Ended(order))
+                assert (await scheduler.facts(AgentAnnounced, 2))[1].announcement.has_hub
+
+
+def noted(queues: list[OrderQueue], agent: str, incarnation: str) -> OrderQueue:
+    """Return an agent's new queue, and add it to `queues`."""
+    queues.append(OrderQueue(agent, incarnation))
+    return queues[-1]
 
 
 async def test_a_hub_that_hangs_holds_up_no_start_and_no_order(
