@@ -27,7 +27,7 @@ from services.registry.state import RegistryState, catalog_of, digest_of, evolve
 
 _MOST_TRIES = 8
 _MOST_REFUSED = 20
-_MOST_KEPT, _LONGEST_KEPT = 8, 1024
+_MOST_STORED, _LONGEST_QUESTION = 8, 1024
 _Answer = TypeVar("_Answer", CatalogChanged, PriceKept)
 _Decided = tuple[CatalogChanged, Fact | None]
 
@@ -52,8 +52,8 @@ class RegistryCommands:
         self._bus = bus
         self._folded = folded
         #: answers that show the catalog, by their question, and of which state
-        self._kept: dict[bytes, bytes] = {}
-        self._kept_of: tuple[RegistryState, dict[str, str]] | None = None
+        self._shown_catalogs: dict[bytes, bytes] = {}
+        self._shown_state: tuple[RegistryState, dict[str, str]] | None = None
 
     async def answer(self, command: ReceivedCommand) -> bytes:
         """Return the answer to a command in its own encoding."""
@@ -64,17 +64,21 @@ class RegistryCommands:
     async def _shown(self, command: ReceivedCommand) -> bytes:
         """Return the catalog as a command asks for it, encoded once for each of its states.
 
-        A thousand agents take 50 ms, and a page asks for them each time.
+        A thousand agents take 50 ms, and a page asks for them each time. The newest questions are
+        remembered, by when they were last asked.
         """
-        now = self._folded.state, self._folded.refused
-        if self._kept_of is None or self._kept_of[0] is not now[0] or self._kept_of[1] != now[1]:
-            self._kept.clear()
-            self._kept_of = now[0], dict(now[1])
-        body = self._kept.get(command.body)
+        now, before = (self._folded.state, self._folded.refused), self._shown_state
+        if before is None or before[0] is not now[0] or before[1] != now[1]:
+            self._shown_catalogs.clear()
+            self._shown_state = now[0], dict(now[1])
+        catalogs = self._shown_catalogs
+        body = catalogs.pop(command.body, None)
         if body is None:
             body = encode_body(await self._answered(command), json_text=is_json(command.body))
-            if len(self._kept) < _MOST_KEPT and len(command.body) < _LONGEST_KEPT:
-                self._kept[command.body] = body
+        if len(command.body) < _LONGEST_QUESTION:
+            catalogs[command.body] = body
+        if len(catalogs) > _MOST_STORED:
+            del catalogs[next(iter(catalogs))]
         return body
 
     async def _answered(self, command: ReceivedCommand) -> Message:

@@ -181,6 +181,19 @@ async def test_the_catalog_is_encoded_once_for_each_of_its_states(
     assert len(unpack(await answers.answer(asked))["models"]) == 1
 
 
+async def test_new_questions_displace_those_that_nobody_repeats(answers: RegistryCommands) -> None:
+    def question(name: str) -> ReceivedCommand:
+        body = encode_body(ShowCatalog(kind="model", name=name))
+        return ReceivedCommand(command_subject(ShowCatalog), body, wants_answer=True)
+
+    first, repeated = [await answers.answer(question(name)) for name in ("first", "repeated")]
+    for number in range(7):
+        await answers.answer(question(f"m{number}"))
+        assert await answers.answer(question("repeated")) is repeated
+    assert await answers.answer(question("m6")) is await answers.answer(question("m6"))
+    assert await answers.answer(question("first")) is not first
+
+
 async def test_what_was_refused_meanwhile_is_in_the_catalog(
     bus: Bus,
 ) -> None:
