@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.agent import CollectorFacts, PackageFacts
+from schemas.agent import CollectorFacts, ContainerFacts, PackageFacts
 from schemas.level import Level
-from schemas.manifest import FrameworkManifest
+from schemas.manifest import FrameworkManifest, ModelManifest
 from schemas.request import Evaluate
 from schemas.status import AgentStatus
-from services.scheduler.placement.matching import Match, match
+from services.scheduler.placement.matching import Candidate, Match, match
 from services.scheduler.shared_parts import SharedParts
 from tests.services.scheduler.samples import (
     GIB,
@@ -39,6 +39,25 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "builders": (None, ("torchvision",)),
     "image": ("", "ort:arm"),
 }
+READY = ContainerFacts(image="ort:arm", runtimes=(a_runtime(),))
+LACKING = ContainerFacts(
+    image="ort:arm",
+    runtimes=(a_runtime(),),
+    packages=(PackageFacts(name="timm", reason="is not in the image"),),
+)
+OWNERS_VALUES: dict[str, tuple[Any, ...]] = {
+    "models": (None, ("0" * 12,)),
+    "allows_inline_python": (False, True),
+    "hub": (
+        (None, ""),
+        (True, ""),
+        (False, ""),
+        (False, "is off"),
+        (False, "https://hub: refused"),
+    ),
+    "containers": (("", ()), ("docker 28", (READY,)), ("docker 28", (LACKING,))),
+}
+"""What owners allow, and what depends on it."""
 REQUESTS: tuple[dict[str, Any], ...] = (
     {},
     {"system": {"device": "gpu"}},
@@ -64,23 +83,66 @@ def every_kind() -> list[AgentStatus]:
     return fleet_of(*(dict(zip(VALUES, own, strict=True)) for own in product(*VALUES.values())))
 
 
-def matched(request: Evaluate, *agents: AgentStatus) -> Match:
-    """Return who of some agents runs a request for a model that a builder makes."""
-    built = a_model(model={"builder": "timm.models.tiny"}, options={"weights": "random"})
-    return match(request, a_catalog(*agents, models=(built,), frameworks=(IMAGES,)), {})
+def owners() -> list[AgentStatus]:
+    """Return an agent for each combination of `OWNERS_VALUES`."""
+    return fleet_of(
+        *(
+            {
+                "models": models,
+                "allows_inline_python": allows_inline,
+                "has_hub": has_hub,
+                "hub_reason": hub_reason,
+                "engine": engine,
+                "containers": containers,
+            }
+            for models, allows_inline, (has_hub, hub_reason), (engine, containers) in product(
+                *OWNERS_VALUES.values()
+            )
+        )
+    )
 
 
-@pytest.mark.parametrize("wanted", REQUESTS, ids=str)
-def test_each_agent_has_the_verdict_that_it_has_alone(wanted: dict[str, Any]) -> None:
-    fleet, request = every_kind(), a_request(spread="all", **wanted)
-    together = matched(request, *fleet)
-    verdicts = {own.agent: own for own in together.agents} | {
-        reason.agent: reason.reason for reason in together.reasons
+BUILT = a_model(model={"builder": "timm.models.tiny"}, options={"weights": "random"})
+OF_HUB = a_model(
+    model={"builder": "timm.tiny", "base_url": "hf://timm/net@main/", "weights_path": "w.bin"}
+)
+WITH_CODE = a_model(preprocess="def preprocess(context, data):\n    return data\n")
+
+
+def matched(request: Evaluate, *agents: AgentStatus, model: ModelManifest = BUILT) -> Match:
+    """Return who of some agents runs a request for a model, by default one that a builder makes."""
+    return match(request, a_catalog(*agents, models=(model,), frameworks=(IMAGES,)), {})
+
+
+def verdicts_of(found: Match) -> dict[str, Candidate | str]:
+    """Return by agent what it would run, or why it cannot."""
+    return {own.agent: own for own in found.agents} | {
+        reason.agent: reason.reason for reason in found.reasons
     }
+
+
+@pytest.mark.parametrize("request_fields", REQUESTS, ids=str)
+def test_each_agent_has_the_verdict_that_it_has_alone(request_fields: dict[str, Any]) -> None:
+    fleet, request = every_kind(), a_request(spread="all", **request_fields)
+    together = verdicts_of(matched(request, *fleet))
     for status in fleet:
-        name, alone = status.announcement.agent, matched(request, status)
-        reasons = [reason.reason for reason in alone.reasons if reason.agent == name]
-        assert verdicts[name] == next(iter((*alone.agents, *reasons)))
+        name = status.announcement.agent
+        assert together[name] == verdicts_of(matched(request, status))[name]
+
+
+@pytest.mark.parametrize("model", [OF_HUB, WITH_CODE], ids=["hub", "code"])
+@pytest.mark.parametrize("system", [{}, {"image": "ort:arm"}], ids=str)
+def test_what_an_owner_allows_is_decided_for_each_owner(
+    model: ModelManifest, system: dict[str, Any]
+) -> None:
+    options = {"weights": "unverified"} if model is OF_HUB else {}
+    request = a_request(spread="all", system=system, options=options)
+    fleet = owners()
+    together = verdicts_of(matched(request, *fleet, model=model))
+    assert len({verdict for verdict in together.values() if isinstance(verdict, str)}) > 2
+    for status in fleet:
+        name = status.announcement.agent
+        assert together[name] == verdicts_of(matched(request, status, model=model))[name]
 
 
 @settings(max_examples=40)
@@ -93,9 +155,11 @@ def test_each_agent_has_the_verdict_that_it_has_alone(wanted: dict[str, Any]) ->
     st.sampled_from(REQUESTS),
 )
 def test_who_fits_does_not_depend_on_how_many_run(
-    drawn: list[dict[str, Any]], wanted: dict[str, Any]
+    drawn: list[dict[str, Any]], request_fields: dict[str, Any]
 ) -> None:
     fleet = fleet_of(*drawn)
-    one, every = (matched(a_request(spread=how, **wanted), *fleet) for how in ("one", "all"))
+    one, every = (
+        matched(a_request(spread=how, **request_fields), *fleet) for how in ("one", "all")
+    )
     assert one.fitting == every.fitting == every.agents
     assert one.agents == every.agents[:1]
