@@ -48,10 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return tried(model, limits) if time.monotonic() - began < options.seconds else None
 
     with ThreadPoolExecutor(options.at_once) as pool:
-        for done in as_completed([pool.submit(row_of, model) for model in waiting]):
-            if row := done.result():
-                add_row(options.out, row)
-                print(f"{row.seconds:6.1f} s  {row.model}  {row.reason or 'answers'}", flush=True)
+        try:
+            for ended in as_completed([pool.submit(row_of, model) for model in waiting]):
+                if row := ended.result():
+                    add_row(options.out, row)
+                    text = f"{row.seconds:6.1f} s  {row.model}  {row.reason or 'answers'}"
+                    print(text, flush=True)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     rows = rows_in(options.out)
     conditions = conditions_here(options.device, options.weights)
     hosts = {} if options.offline else reachable_hosts(models)

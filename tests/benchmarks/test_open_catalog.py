@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.open_catalog import __main__ as command
 from benchmarks.open_catalog.__main__ import main
 from benchmarks.open_catalog.children import Limits, tried
 from benchmarks.open_catalog.models import Tried, models_of
@@ -77,6 +78,26 @@ def test_the_command_opens_a_model_once_and_names_what_it_did_not_try(
     assert (row["model"], row["answers"], row["reason"]) == ("identity", True, "")
     assert "models open and answer one sample" in capsys.readouterr().out
     assert "tiny-cnn" in table.read_text().partition("## Models not tried")[2]
+
+
+def test_a_keyboard_interrupt_begins_no_further_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def interrupted(model: Tried, _: Limits) -> Row:
+        begun.append(model.name)
+        if len(begun) == 1:
+            raise KeyboardInterrupt
+        time.sleep(0.02)
+        return a_row(model.name)
+
+    models = [a_model(f"m{number}") for number in range(60)]
+    monkeypatch.setattr(command, "models_of", lambda *_: models)
+    monkeypatch.setattr(command, "tried", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main([str(tmp_path / "rows.jsonl"), "--offline"])
+    assert len(begun) < len(models)
 
 
 def test_every_model_has_a_plan_and_a_place_of_its_weights() -> None:
