@@ -100,6 +100,7 @@ async def test_a_container_reads_its_session_s_files_and_reaches_no_network(
     assert "--network none" in text
     assert "--memory 1073741824b" in text
     assert "--cap-drop ALL" in text
+    assert "--tmpfs /tmp:size=1g" in text
     assert f"--label mlscope.agent={fake.program.parent}" in text
     assert "OMP_NUM_THREADS=1" in text
     assert "MLSCOPE" not in text
