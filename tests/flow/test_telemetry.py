@@ -45,6 +45,7 @@ def parent_of(spans: Sequence[ReceivedSpan], name: str) -> str:
     return next(span.name for span in spans if span.span == child.parent)
 
 
+@pytest.mark.long
 def test_each_evaluation_is_one_connected_trace() -> None:
     with receiving() as receiver:
         settings = {"MLSCOPE_TELEMETRY_URL": receiver.address}

@@ -152,7 +152,7 @@ async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) 
     assert asked.labels == {"why": "new", "imported": "bundle", "measured_by": "offline"}
 
 
-@pytest.mark.parametrize("arguments", [SERIALISED, COLD])
+@pytest.mark.parametrize("arguments", [SERIALISED, pytest.param(COLD, marks=pytest.mark.long)])
 async def test_each_run_is_answered_with_its_own_numbers(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -9,10 +9,6 @@ import pytest
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import LayerSource
-from services.agent.predictors.tensorflow.layers import (
-    NodeNames,
-    TracedCapture,
-)
 from services.agent.predictors.tensorflow.work import bytes_read, flops_of, readable_name
 from tests.importing_later import imported_later
 from tests.pools import tensorflow_pool
@@ -27,6 +23,7 @@ from tests.services.agent.predictors.tensorflow.test_predictor import (
 )
 
 tf = imported_later("tensorflow")
+layers = imported_later("services.agent.predictors.tensorflow.layers")
 
 __all__ = ["folder", "pytestmark", "tensorflow_pool"]
 
@@ -178,7 +175,7 @@ def test_no_call_starts_tensorflows_device_tracer(provider: str, is_noted: bool)
         seen.append(options.trace_level)
         return inputs
 
-    capture = TracedCapture(NodeNames(provider), predict, [batch()])
+    capture = layers.TracedCapture(layers.NodeNames(provider), predict, [batch()])
     capture.predict(batch())
     capture.close()
     # From HARDWARE_TRACE on TensorFlow is a client of CUPTI, beside the collector.
