@@ -26,7 +26,9 @@ TOGETHER = {
             "texts",
         )
     ),
-    "a cluster under pressure": ("tests/flow/test_many_requests.py", "tests/flow/test_fuzzed.py"),
+    "a cluster under pressure": tuple(
+        f"tests/flow/test_{name}.py" for name in ("fuzzed", "many_requests", "memory")
+    ),
     "a cluster with predictors of other packages": tuple(
         f"tests/flow/test_{name}.py" for name in ("devices", "levels", "own_files")
     ),
@@ -43,6 +45,7 @@ TOGETHER = {
         "tests/benchmarks/survey/test_survey.py",
     ),
     "tensorflow": (
+        "tests/mlscope/datasets/readers/test_tfrecord.py",
         "tests/services/agent/predictors/tensorflow/",
         "tests/tools/catalog/test_keras.py",
     ),

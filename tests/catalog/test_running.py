@@ -118,7 +118,7 @@ SHORT = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("group", SHORT)
+@pytest.mark.parametrize("group", [pytest.param("pytorch", marks=pytest.mark.long), "others"])
 def test_some_models_answer_each_sample_by_itself(group: str) -> None:
     assert_answers(SHORT[group])
 

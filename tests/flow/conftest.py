@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.examples.installing import install_fpga_predictor
-from tests.flow.clusters import Cluster, running
+from tests.flow.clusters import REPOSITORY, Cluster, running
+
+SLEEPY = REPOSITORY / "tests" / "services" / "agent" / "sleepy"
+WORKER_BYTES = 800 << 20
 
 
 @pytest.fixture(scope="package")
@@ -35,8 +38,13 @@ def cluster_with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="package")
 def cluster_under_pressure() -> Iterator[Cluster]:
-    """Lend a cluster to modules that send more than it can do: few requests may wait in it."""
-    with running({"MLSCOPE_MAX_PENDING_REQUESTS": "300"}) as lent:
+    """Lend a cluster to modules that ask for more than it gives: requests, or memory."""
+    settings = {
+        "MLSCOPE_MAX_PENDING_REQUESTS": "300",
+        "MLSCOPE_WORKER_MEMORY_BYTES": str(WORKER_BYTES),
+        "PYTHONPATH": str(SLEEPY),
+    }
+    with running(settings) as lent:
         yield lent
 
 

@@ -17,10 +17,10 @@ from schemas.manifest import DatasetManifest
 from schemas.values.identity import keyed_evaluation_id
 from tests.flow.asking import stranger
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run, running
+from tests.flow.conftest import SLEEPY
 from tests.flow.endings import failed, refused
 from tests.flow.manifests import copied, dataset, model, sha256, sleepy
 
-SLEEPY = REPOSITORY / "tests" / "services" / "agent" / "sleepy"
 SILENCE_S = 3.0
 
 

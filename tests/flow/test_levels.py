@@ -4,6 +4,8 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
+import pytest
+
 from mlscope.exchange.traces import Trace
 from schemas.level import Level
 from tests.flow.clusters import Cluster, online, run
@@ -177,6 +179,7 @@ def test_a_load_from_the_scheduler_goes_on_until_its_budget_ends(cluster: Cluste
     assert [ended for _, ended in cluster.rows(sql, status.evaluation)] == ["budget", "most"]
 
 
+@pytest.mark.long
 def test_a_cold_start_is_measured_again_until_the_most_openings(cluster: Cluster) -> None:
     rule = {"least": 1, "most": 4, "interval": 1e-6, "budget_s": 600, "of": "result"}
     status = run(cluster, scenarios=["cold"], blocks=rule)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(180)
 #: this module stops servers: the cluster is its own
 CLUSTER: dict[str, str] = {}
 
-EVALUATIONS = 6
+EVALUATIONS = 4
 SLOW = {"name": "fixed_rate", "parameters": {"queries": 150, "rate_hz": 30}}
 
 

@@ -68,6 +68,7 @@ async def settled(server: TracedServer) -> None:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_no_right_is_missing_and_none_is_unused(data_folder: Path, database_url: str) -> None:
     names = (*PERMISSIONS, OWN, invitation_key(INVITED))
     with TracedServer(data_folder, names=names) as server:
