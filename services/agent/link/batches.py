@@ -1,10 +1,13 @@
 """Finished batches as bytes, on their way from worker to host. Pure."""
 
+from typing import get_args
+
 import msgpack
 
 from schemas.batch import Batch
-from schemas.encoding.codec import parse, unpack
-from schemas.encoding.message_index import FACTS
+from schemas.encoding.bodies import parse, unpack
+
+_BATCHES: dict[str, type[Batch]] = {kind.schema_name(): kind for kind in get_args(Batch)}
 
 
 def pack_batch(fact: Batch) -> bytes:
@@ -16,4 +19,4 @@ def pack_batch(fact: Batch) -> bytes:
 def unpack_batch(body: bytes) -> Batch:
     """Return a batch from the bytes of `pack_batch`. Raises MalformedMessage."""
     value = unpack(body)
-    return parse(FACTS[value["schema"]], value["data"])  # type: ignore[return-value]
+    return parse(_BATCHES[value["schema"]], value["data"])

@@ -1,0 +1,75 @@
+"""Bodies of messages: commands, answers and batches to bytes and back. Knows no kind of message."""
+
+import json
+from typing import Any, TypeVar, cast
+
+import msgpack
+from pydantic import ValidationError
+
+from schemas.encoding.errors import MalformedMessage
+from schemas.encoding.faults import abbreviate, first_fault
+from schemas.message import Message
+
+M = TypeVar("M", bound=Message)
+
+
+def pack(value: dict[str, Any]) -> bytes:
+    """Return a map as msgpack."""
+    return cast("bytes", msgpack.packb(value))
+
+
+def encode_body(message: Message, *, json_text: bool = False) -> bytes:
+    """Return a command or an answer as msgpack, or as JSON."""
+    if json_text:
+        return message.model_dump_json().encode()
+    return pack(message.model_dump(mode="python"))
+
+
+def is_json(body: bytes) -> bool:
+    """Return whether a body is JSON: a msgpack map never starts with an ASCII character."""
+    return b"" < body[:1] < b"\x80"
+
+
+def unpack(body: bytes) -> dict[str, Any]:
+    """Return the map in a body. Raises MalformedMessage."""
+    try:
+        value = _parse_json(body) if is_json(body) else msgpack.unpackb(body, strict_map_key=False)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException, RecursionError) as error:
+        expected = str(error) or "a msgpack map or a JSON object"
+        raise MalformedMessage(
+            field="", found=abbreviate(bytes(body[:64])), expected=expected
+        ) from error
+    if not isinstance(value, dict):
+        expected = "an object is expected" if is_json(body) else "a map is expected"
+        raise MalformedMessage(field="", found=abbreviate(value), expected=expected)
+    return value
+
+
+def _parse_json(body: bytes) -> Any:
+    """Return the value of a JSON text that msgpack can encode too, as every fact requires.
+
+    That excludes integers beyond 64 bits, halves of surrogate pairs and deep nesting.
+    """
+
+    def reject_constant(text: str) -> object:
+        raise ValueError(f"{text} is not valid in JSON")
+
+    value = json.loads(body, parse_constant=reject_constant)
+    msgpack.packb(value)
+    return value
+
+
+def decode_body(kind: type[M], body: bytes) -> M:
+    """Return a command or an answer; an empty body is an empty map. Raises MalformedMessage."""
+    return parse(kind, unpack(body) if body else {})
+
+
+def parse(kind: type[M], value: dict[str, Any]) -> M:
+    """Return `value` as a message. Raises MalformedMessage, which names the first wrong field."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        fault = first_fault(kind, error.errors(include_url=False))
+        raise MalformedMessage(
+            field=fault.field, found=fault.found, expected=fault.expected
+        ) from error
