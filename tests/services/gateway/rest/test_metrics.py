@@ -28,7 +28,7 @@ async def test_the_page_names_who_is_silent_and_what_waits(bus: Bus) -> None:
     async with web_over(bus) as web:
         page = (await web.get("/status")).text
         told = (await web.get("/api/status")).json()
-    assert "No answer over the bus from: registry, scheduler, collector, gateway, agent" in page
+    assert "No answer from: registry, scheduler, collector, gateway, agent" in page
     assert "1.2.3" in page
     (analyzer,) = [row for row in told["instances"] if row["service"] == "analyzer"]
     assert (analyzer["state"], analyzer["name"], analyzer["restarts"]) == ("ready", "here", 3)
