@@ -14,7 +14,7 @@ from cli.inputs.manifests import checked_manifest
 from mlscope.settings import Settings
 from schemas.manifest import FrameworkManifest
 from services.agent.host.containers.engine import ENGINES, Engine, is_podman, mount_options
-from services.agent.machine.hardware import architecture
+from services.agent.machine.hardware import engine_architecture
 
 _MOUNTS_FOLDER = "/run/mlscope"
 _CONTAINER_FOLDER = "/tmp/mlscope"  # noqa: S108  # the container's own /tmp
@@ -111,7 +111,7 @@ def _passed_settings(
 
 def image_of(manifest: FrameworkManifest, device: str) -> str:
     """Return the image for this machine's architecture and `device`. Raises Misused."""
-    own = architecture()
+    own = engine_architecture()
     images = manifest.containers.get(own) or manifest.containers.get(platform.machine()) or {}
     if device in images:
         return images[device]

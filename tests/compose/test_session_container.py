@@ -21,9 +21,9 @@ from schemas.batch import OutputsPredicted
 from schemas.run import RunCompleted
 from schemas.subjects import facts_of
 from services.agent.host.containers.engine import LABEL, Engine
-from services.agent.host.containers.images import engine_architecture
 from services.agent.host.containers.keeping import Containers
 from services.agent.link.allowances import DEFAULT_ALLOWANCES
+from services.agent.machine.hardware import engine_architecture
 from tests.compose.conftest import ROOT
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 from tests.services.agent.test_service import Scheduler, Small, serving

@@ -25,13 +25,13 @@ _log = logging.getLogger(__name__)
 
 def accelerators() -> tuple[Accelerator, ...]:
     """Return the accelerators of all makers, those of NVIDIA first."""
-    found: list[Accelerator] = []
+    gpus: list[Accelerator] = []
     for find in MAKERS:
         try:
-            found.extend(find())
+            gpus.extend(find())
         except Exception as error:  # noqa: BLE001 (whatever a maker's library raises)
             _warn_once(find.__name__, f"{type(error).__name__}: {error}")
-    return tuple(found)
+    return tuple(gpus)
 
 
 def nvidia_accelerators() -> Iterator[Accelerator]:

@@ -23,7 +23,7 @@ def this_machine() -> Hardware:
     devices, built = accelerators(), topology()
     return Hardware(
         hostname=socket.gethostname(),
-        architecture=architecture(),
+        architecture=engine_architecture(),
         cpu_model=processor_name(),
         cores=usable_cores(),
         memory_bytes=usable_memory_bytes(host_bytes),
@@ -36,8 +36,8 @@ def this_machine() -> Hardware:
     )
 
 
-def architecture() -> str:
-    """Return this machine's architecture as images of containers name it: amd64, arm64."""
+def engine_architecture() -> str:
+    """Return this machine's architecture as engines and framework manifests call it."""
     machine = platform.machine()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 

@@ -1,7 +1,6 @@
 """What is in the images that an agent may start: each is asked once (I/O)."""
 
 import json
-import platform
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from schemas.values.framework_names import predictors_name
 from services.agent.errors import EngineFailed, GivenUp
 from services.agent.host.containers.engine import LABEL, Engine
 from services.agent.link.fingerprint import link_fingerprint
-from services.agent.machine.hardware import package_version
+from services.agent.machine.hardware import engine_architecture, package_version
 
 _WITHIN = "services.agent.host.containers.within"
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _BUILD = "build it from mlscope's Dockerfile"
 _NO_MODULE = "No module named"
 _NEED_NETWORK = frozenset({"remote"})
@@ -73,12 +71,6 @@ def allowed_images(manifests_folder: Path, *, has_gpu: bool) -> Iterator[Allowed
                 devices = sorted({*former.devices, device}, reverse=True)
                 images[image] = AllowedImage(image, tuple(frameworks), tuple(devices))
     yield from images.values()
-
-
-def engine_architecture() -> str:
-    """Return this machine's architecture as engines and framework manifests call it."""
-    machine = platform.machine()
-    return _ARCHITECTURES.get(machine, machine)
 
 
 def image_answer(engine: Engine, allowed: AllowedImage, asker: Asker) -> ImageAnswer:

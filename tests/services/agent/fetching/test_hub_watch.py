@@ -32,22 +32,22 @@ async def test_without_a_hub_the_setting_is_named() -> None:
 async def test_a_hub_is_lost_after_two_failures_and_found_with_one_answer(site: Site) -> None:
     site.statuses = [200, 503, 200, 503, 504]
     watch = await started(site.url)
-    told = [watch.fault]
+    faults = [watch.fault]
     async for _ in watch.changes():
-        told.append(watch.fault)
+        faults.append(watch.fault)
         watch.is_announced = not watch.fault
-        if len(told) == 3:
+        if len(faults) == 3:
             break
-    assert told == ["", f"{site.url} answers 504", ""]
+    assert faults == ["", f"{site.url} answers 504", ""]
     assert site.statuses == []
 
 
 async def test_a_change_that_was_not_announced_is_told_again(site: Site) -> None:
     watch = await started(site.url)
     watch.is_announced = False
-    told = 0
+    announcements = 0
     async for _ in watch.changes():
-        told += 1
-        if told == 2:
+        announcements += 1
+        if announcements == 2:
             break
-    assert told == 2
+    assert announcements == 2

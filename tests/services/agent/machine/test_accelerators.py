@@ -73,8 +73,8 @@ def test_what_amdsmi_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     facts = {"market_name": "N/A", "num_compute_units": "N/A"}
     driver = {"amdsmi_get_gpu_driver_info": lambda _: {"driver_version": "N/A"}}
     install(monkeypatch, "amdsmi", **amdsmi([], facts, **driver))
-    (found,) = amd_accelerators()
-    assert (found.name, found.driver, found.multiprocessors) == ("AMD GPU", "", 0)
+    (gpu,) = amd_accelerators()
+    assert (gpu.name, gpu.driver, gpu.multiprocessors) == ("AMD GPU", "", 0)
 
 
 def refuse(*_: object) -> Any:
@@ -104,9 +104,9 @@ def test_intels_are_announced_by_dpctl(monkeypatch: pytest.MonkeyPatch) -> None:
         return [device]
 
     install(monkeypatch, "dpctl", get_devices=get_devices)
-    (found,) = intel_accelerators()
-    assert (found.vendor, found.name, found.memory_bytes) == ("intel", device.name, 64 * GIB)
-    assert (found.driver, found.multiprocessors) == ("1.6.33578", 512)
+    (gpu,) = intel_accelerators()
+    assert (gpu.vendor, gpu.name, gpu.memory_bytes) == ("intel", device.name, 64 * GIB)
+    assert (gpu.driver, gpu.multiprocessors) == ("1.6.33578", 512)
     assert selections == [{"backend": "level_zero", "device_type": "gpu"}]
 
 
@@ -117,9 +117,9 @@ def test_apples_are_announced_by_metal(monkeypatch: pytest.MonkeyPatch) -> None:
         hasUnifiedMemory=lambda: True,
     )
     install(monkeypatch, "Metal", MTLCopyAllDevices=lambda: [device])
-    (found,) = apple_accelerators()
-    assert (found.vendor, found.name) == ("apple", "Apple M2 Max")
-    assert (found.memory_bytes, found.interconnect) == (48 * GIB, "unified")
+    (gpu,) = apple_accelerators()
+    assert (gpu.vendor, gpu.name) == ("apple", "Apple M2 Max")
+    assert (gpu.memory_bytes, gpu.interconnect) == (48 * GIB, "unified")
 
 
 def test_without_libraries_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.agent.host.containers.images import engine_architecture
+from services.agent.machine.hardware import engine_architecture
 
 ROOT = Path(__file__).resolve().parents[5]
 IMAGE, DIGEST = "mlscope:0.1.0", "sha256:0123"

@@ -16,12 +16,12 @@ from services.agent.host.containers.images import (
     Asker,
     ImageAnswer,
     allowed_images,
-    engine_architecture,
     image_answer,
 )
 from services.agent.link import fingerprint
 from services.agent.link.fingerprint import link_fingerprint
 from services.agent.link.messages import message_schemas
+from services.agent.machine.hardware import engine_architecture
 from tests.services.agent.builders import MANIFESTS
 from tests.services.agent.host.containers.engines import (
     DIGEST,
