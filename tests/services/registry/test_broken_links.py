@@ -65,18 +65,21 @@ async def read(bus: Bus, subject: str, count: int) -> list[Any]:
 
 
 async def test_a_changed_manifest_of_a_known_version_is_buried_and_changes_nothing(
-    bus: Bus, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    async with serving(bus, shipped(tmp_path)):
+    server = MemoryServer()
+    # Each start has a connection of its own: the first one's would share the questions.
+    async with connect(server, "registry") as bus, serving(bus, shipped(tmp_path)):
         await read(bus, MANIFESTS, 1)
-    async with serving(bus, shipped(tmp_path, operator="resize")):
+    changed = shipped(tmp_path, operator="resize")
+    async with connect(server, "registry") as bus, serving(bus, changed):
         (letter,) = await read(bus, DEAD, 1)
         catalog = await ask_for(bus, ShowCatalog(kind="scenario"), Catalog)
+        (published,) = await read(bus, MANIFESTS, 1)
     assert catalog.refused == {"model m": letter.reason}
     assert isinstance(letter, LetterBuried)
     assert letter.subject == "model m"
     assert "1.0.0" in letter.reason
-    (published,) = await read(bus, MANIFESTS, 1)
     assert published.manifest.inputs[0].steps[0].operator == "decode"
 
 
