@@ -218,14 +218,14 @@ class Agent:
     async def watch_hub(self) -> None:
         """Announce anew whenever the model hub is found or lost, for ever.
 
-        It waits until no order is under way, which the search for packages and devices would
-        disturb.
+        It waits for the end of the order under way, which the search for packages and devices would
+        disturb; the next order waits for it.
         """
         async for _ in self._hub.changes():
-            await self.orders.idle.wait()
             # Where this fails, the next try of the hub announces it.
             with contextlib.suppress(BusError):
-                await self._announce()
+                async with self._containers.undisturbed():
+                    await self._announce()
 
     async def do_orders(self) -> None:
         """Do one order after the other, for ever; an order that fails ends no other."""

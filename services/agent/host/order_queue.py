@@ -27,9 +27,6 @@ class OrderQueue:
         self._early_stops: dict[AttemptKey, str] = {}
         #: set with every event: the lease must be renewed
         self.changed = asyncio.Event()
-        #: set while no order waits or is under way
-        self.idle = asyncio.Event()
-        self.idle.set()
         #: CLOCK_MONOTONIC; when fetching files for the order under way began and ended (0: not yet)
         self._fetch_ns: tuple[int, int] | None = None
         self._fetches_for: tuple[str, ...] = ()
@@ -68,7 +65,6 @@ class OrderQueue:
         """Change the state by an event."""
         self._orders = evolve(self._orders, event)
         self.changed.set()
-        (self.idle.clear if self.busy else self.idle.set)()
         if isinstance(event, Ended):
             self._fetch_ns = None
             for key in attempt_keys(event.order):

@@ -28,9 +28,7 @@ from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.subjects import agent_command, facts_of
 from services.agent.errors import NameTaken
 from services.agent.fetching.fetching import FetchedAssets
-from services.agent.host.order_queue import OrderQueue
 from services.agent.host.roofs.devices import MeasuredDevice
-from services.agent.host.state import Accepted, Ended
 from services.agent.service import serve
 from tests.mlscope.assets import web_server
 from tests.services.agent.builders import (
@@ -617,28 +615,26 @@ async def test_a_hub_that_is_found_is_announced_between_orders(
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("services.agent.fetching.hub_watch.RETRY_S", 0.01)
-    queues: list[OrderQueue] = []
-    monkeypatch.setattr("services.agent.service.OrderQueue", lambda *own: noted(queues, *own))
+    first, second = (
+        an_order(a_sleepy_subject(predict_ms=20), (a_run(run, queries=9_000),), session=run)
+        for run in ("r0", "r1")
+    )
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         async with serving(MemoryServer(), tmp_path, hub_url=url) as scheduler:
-            await scheduler.facts(AgentAnnounced)
-            order = an_order()
-            queues[0].apply(Accepted(order))
+            await scheduler.command("start", first)
+            await scheduler.command("start", second)
+            await scheduler.facts(QueriesAnswered)
+            before = len(await scheduler.facts(AgentAnnounced))
             with web_server.serving(bound=bound) as site:
                 await scheduler.until(lambda: bool(site.asked))
                 # Whoever announced at once would have done so long before this.
                 await asyncio.sleep(0.3)
-                assert len(await scheduler.facts(AgentAnnounced)) == 1
-                queues[0].apply(Ended(order))
-                assert (await scheduler.facts(AgentAnnounced, 2))[1].announcement.has_hub
-
-
-def noted(queues: list[OrderQueue], agent: str, incarnation: str) -> OrderQueue:
-    """Return an agent's new queue, and add it to `queues`."""
-    queues.append(OrderQueue(agent, incarnation))
-    return queues[-1]
+                assert len(await scheduler.facts(AgentAnnounced)) == before
+                await scheduler.command("stop", named(first, "r0"))
+                announced = await scheduler.facts(AgentAnnounced, before + 1)
+    assert announced[before].announcement.has_hub is True
 
 
 async def test_a_hub_that_hangs_holds_up_no_start_and_no_order(
