@@ -44,7 +44,10 @@ _FEWER = (
 
 
 def answer_about(file: Path, ending: str, scratch: Path, limits: UnpackLimits) -> dict[str, Any]:
-    """Return what the process writes about a file; the parameters are those of `looked_into`."""
+    """Return what the process writes about a `file`, which may be a fault.
+
+    Its `ending`, the folder `scratch` and the `limits` are those of `looked_into`.
+    """
     try:
         return looked_into(file, ending, scratch, limits)
     except Exception as error:  # noqa: BLE001 (whatever anybody sends, they get an answer)

@@ -82,7 +82,10 @@ class Containers:
         allowances: Allowances,
         clock_ns: Callable[[], int] = now_ns,
     ) -> None:
-        """Take the `settings`, the agent's own folder `owner`, and the `allowances` of models."""
+        """Take the `settings`, the agent's own folder `owner`, and the `allowances` of models.
+
+        `clock_ns` tells the time by which images are asked again (CLOCK_MONOTONIC).
+        """
         self._settings, self._owner, self._clock_ns = settings, owner, clock_ns
         self._asker = Asker(owner, allowances.builders, settings.agent_predictors)
         self._engine: Engine | None = None
