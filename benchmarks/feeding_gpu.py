@@ -1,7 +1,5 @@
 """A model on a GPU, fed as an agent feeds it, beside bare PyTorch on the same arrays.
 
-`python -m benchmarks.fed_gpu` runs these cases and prints their table.
-
 Each case is a session as an agent opens it, on photos that are decoded and resized (BERT: on tokens
 made up). Its runs take turns in blocks: `online`, `batched` ahead, `batched` streamed. Before the
 first and after every block bare PyTorch is timed on the same arrays: from page-locked memory, one

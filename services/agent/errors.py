@@ -110,11 +110,6 @@ class EngineFailed(AgentError):
 class GivenUp(AgentError):
     """An engine's answer is not waited for any longer: something else comes first."""
 
-    def __init__(self, engine: str) -> None:
-        """Name the engine."""
-        self.engine = engine
-        super().__init__(f"container engine {engine}: its answer is not waited for any longer")
-
 
 class ContainerRefused(AgentError):
     """A session can't be started in its container here."""

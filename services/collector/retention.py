@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import Held
-from mlscope.bus.streams import BATCHES, durable_named, stream_of
+from mlscope.bus.streams import BATCHES, Durable, durable_named, stream_of
 from schemas.subjects import attempt_batches
 from services.collector.errors import CollectorServiceError
 from services.collector.evaluations import Evaluations
@@ -110,13 +110,17 @@ class Retention:
                     await patiently((), self._store.forget_stream, durable.stream)
             up_to = min(last_to_leave(stream, share, saved_up_to), stored.get(durable.name, 0))
             # An empty stream may begin at 0, and up to 0 means all.
-            if not 0 < stream.first <= up_to:
-                continue
-            if not up_to <= saved_up_to <= stream.last:
-                async with self._turn:
-                    await patiently((), self._store.note_left_up_to, durable.stream, up_to)
-            for filter_subject in durable.filters:
-                await self._bus.purge(filter_subject, up_to=up_to)
+            if 0 < stream.first <= up_to:
+                is_saved = up_to <= saved_up_to <= stream.last
+                await self._purge_up_to(durable, up_to, is_saved=is_saved)
+
+    async def _purge_up_to(self, durable: Durable, up_to: int, *, is_saved: bool) -> None:
+        """Purge a durable's messages up to a sequence; note it first where no backup has them."""
+        if not is_saved:
+            async with self._turn:
+                await patiently((), self._store.note_left_up_to, durable.stream, up_to)
+        for filter_subject in durable.filters:
+            await self._bus.purge(filter_subject, up_to=up_to)
 
     async def purge(self, after_s: float) -> None:
         """Purge the messages of attempts that have been announced for `after_s`, without end.

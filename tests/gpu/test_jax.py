@@ -88,7 +88,6 @@ def test_the_parts_of_a_call_follow_each_other_within_it() -> None:
     (answer,) = outputs.values()
     assert np.array_equal(answer, inputs["x"] * 2)
     assert [part.name for part in parts] == [COPY_IN, COMPUTE, COPY_OUT]
-    print([part.duration_ns for part in parts])  # noqa: T201
     assert sum(part.duration_ns for part in parts) <= ended_ns - began_ns
     assert min(part.duration_ns for part in parts) > 0
     predictor.close()

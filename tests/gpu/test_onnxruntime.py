@@ -124,7 +124,6 @@ def test_the_parts_of_a_call_follow_each_other_within_it(on_gpu: Predictor) -> N
         began_ns = now_ns()
         outputs, parts = on_gpu.predict_parts(inputs)
         ended_ns = now_ns()
-    print([part.duration_ns for part in parts])  # noqa: T201
     assert np.allclose(outputs["logits"], plain, atol=1e-3)
     assert [part.name for part in parts] == [COPY_IN, COMPUTE, COPY_OUT]
     assert sum(part.duration_ns for part in parts) <= ended_ns - began_ns
@@ -138,7 +137,6 @@ def test_layers_say_which_provider_ran_them(on_gpu: Predictor) -> None:
     capture.predict(inputs)
     (layers,) = capture.close()
     providers = [json.loads(layer.attributes)["provider"] for layer in layers]
-    print(len(layers), set(providers), capture.notes)  # noqa: T201
     assert set(providers) == {"CUDAExecutionProvider"}
     assert any("kernel launches" in note for note in capture.notes)
 
@@ -157,6 +155,5 @@ def test_nodes_that_fall_back_to_the_cpu_are_named(tmp_path: Path) -> None:
         capture = predictor.layers([inputs])
         capture.predict(inputs)
         capture.close()
-    print(capture.notes)  # noqa: T201
     (note,) = [note for note in capture.notes if "CPUExecutionProvider" in note]
     assert note.endswith("not on CUDAExecutionProvider: det")

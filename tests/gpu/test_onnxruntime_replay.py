@@ -60,7 +60,6 @@ def test_copies_are_told_apart_and_page_locked(tables: tuple[Table, ...]) -> Non
     assert conditions["copies"] == "apart"
     assert conditions["host_memory"] == conditions["output_memory"] == "page-locked"
     parts = {row["part"]: row for row in rows_of(tables, "copies") if row["level"] == "model"}
-    print(parts)  # noqa: T201
     assert parts.keys() == {"copy_in", "compute", "copy_out"}
 
 

@@ -77,12 +77,11 @@ def name_in(text: str) -> str:
         return " + ".join(f"{count} x {name}" for name, count in designs.items())
     if machine := _MACHINE_TYPE.search(text):
         return f"IBM {_IBM_Z.get(machine[1], 'Z')} ({machine[1]})"
-    for key in ("model name", "cpu model", "cpu", "uarch", "isa"):
-        for block in blocks:
-            if value := block.get(key, ""):
-                # POWER9 (raw), altivec supported
-                return re.split(r" \(|, altivec", value)[0] if key == "cpu" else value
-    return ""
+    keys = ("model name", "cpu model", "cpu", "uarch", "isa")
+    named = ((key, block[key]) for key in keys for block in blocks if block.get(key))
+    key, value = next(named, ("", ""))
+    # POWER9 (raw), altivec supported
+    return re.split(r" \(|, altivec", value)[0] if key == "cpu" else value
 
 
 def features_in(text: str) -> tuple[str, ...]:

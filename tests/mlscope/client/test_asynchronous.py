@@ -100,7 +100,7 @@ async def test_an_evaluation_prints_as_a_few_lines(client: AsyncClient, standing
     assert lines[1:] == ["  online, batch 1, trimmed mean 3.86 ms, p90 4 ms"]
 
 
-async def test_an_evaluation_that_was_waited_for_prints_in_a_few_lines(
+async def test_an_ended_evaluation_prints_few_lines(
     client: AsyncClient, standing: StandIns
 ) -> None:
     await standing.tell(*whole_story())

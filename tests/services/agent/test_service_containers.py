@@ -48,9 +48,7 @@ async def test_it_announces_its_engine_and_what_its_images_have(
     assert len(engine.commands("run")) == 1
 
 
-async def test_an_engine_that_does_not_answer_is_announced(
-    tmp_path: Path, engine: FakeEngine
-) -> None:
+async def test_a_silent_engine_is_announced(tmp_path: Path, engine: FakeEngine) -> None:
     engine.has(unreachable=True)
     async with serving(MemoryServer(), tmp_path / "data", containers="docker") as scheduler:
         announced = await looked(scheduler)
@@ -95,9 +93,7 @@ async def test_an_image_that_its_owner_does_not_offer_is_not_started(
     assert len(engine.commands("run")) == 1
 
 
-async def test_an_agent_without_leave_starts_no_container(
-    tmp_path: Path, engine: FakeEngine
-) -> None:
+async def test_without_leave_no_container_starts(tmp_path: Path, engine: FakeEngine) -> None:
     async with serving(MemoryServer(), tmp_path / "data") as scheduler:
         await scheduler.command("start", in_container())
         (failed,) = await scheduler.facts(RunFailed)

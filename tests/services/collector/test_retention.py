@@ -212,9 +212,7 @@ async def test_a_bus_that_is_away_delays_what_makes_room_and_what_is_purged(
     assert len(failures) == 2
 
 
-async def test_what_is_held_is_said_before_anything_may_leave(
-    bus: Bus, retention: Retention
-) -> None:
+async def test_held_bytes_are_known_at_once(bus: Bus, retention: Retention) -> None:
     await bus.publish(a_trace(), id="t")
     async with running(retention.make_room(3600)):
         while not retention.held_bytes:  # noqa: ASYNC110

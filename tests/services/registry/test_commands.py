@@ -171,9 +171,7 @@ async def test_what_is_no_command_is_refused(answers: RegistryCommands, body: by
     assert unpack(await answers.answer(asked))["error"] == "malformed"
 
 
-async def test_the_catalog_is_encoded_once_for_each_of_its_states(
-    answers: RegistryCommands,
-) -> None:
+async def test_the_catalog_is_encoded_once_a_state(answers: RegistryCommands) -> None:
     asked = ReceivedCommand(command_subject(ShowCatalog), b'{"kind": "model"}', wants_answer=True)
     before = await answers.answer(asked)
     assert await answers.answer(asked) is before
@@ -194,9 +192,7 @@ async def test_new_questions_displace_those_that_nobody_repeats(answers: Registr
     assert await answers.answer(question("first")) is not first
 
 
-async def test_what_was_refused_meanwhile_is_in_the_catalog(
-    bus: Bus,
-) -> None:
+async def test_what_was_refused_meanwhile_is_in_the_catalog(bus: Bus) -> None:
     folded = FoldOfLog(bus)
     answers = RegistryCommands(bus, folded)
     assert (await ask(answers, ShowCatalog()))["refused"] == {}

@@ -92,7 +92,7 @@ class Engine:
             try:
                 while True:
                     if self.is_given_up():
-                        raise GivenUp(self.name)
+                        raise GivenUp
                     if time.monotonic() > deadline_s:
                         raise EngineFailed(self.name, f"no answer within {limit_s:g} s")
                     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -118,6 +118,14 @@ def _asked(engine: Engine, digest: str, device: str, asker: Asker) -> str:
         raise
 
 
+def _lack_of(present: Sequence[str], needed: Sequence[str]) -> str:
+    """Return why an image with the frameworks `present` has none of those `needed`, or ''."""
+    if {predictors_name(framework) for framework in needed}.intersection(present):
+        return ""
+    frameworks = ", ".join(present) or "no framework"
+    return f"is without {' and '.join(needed)} (it has {frameworks}): {_BUILD}"
+
+
 def _facts_in(text: str, allowed: AllowedImage) -> dict[str, object]:
     """Return the facts in the answer of an image, with the reason why it is unfit, or ''."""
     try:
@@ -127,17 +135,14 @@ def _facts_in(text: str, allowed: AllowedImage) -> dict[str, object]:
     except (ValueError, KeyError, TypeError, ValidationError):
         return {"reason": f"has an mlscope whose answer can't be read: {_BUILD} of this release"}
     runtimes = [own for own in described.runtimes if own.framework not in _NEED_NETWORK]
-    names = [runtime.framework for runtime in runtimes]
-    reason = ""
     if not speaks_alike:
         reason = (
             f"has mlscope {described.mlscope_version or 'unknown'} and the agent is "
             f"{package_version('mlscope') or 'unknown'}; their messages differ: {_BUILD} of this "
             "release"
         )
-    elif not {predictors_name(framework) for framework in allowed.frameworks}.intersection(names):
-        needed = " and ".join(allowed.frameworks)
-        reason = f"is without {needed} (it has {', '.join(names) or 'no framework'}): {_BUILD}"
+    else:
+        reason = _lack_of([runtime.framework for runtime in runtimes], allowed.frameworks)
     return {
         "runtimes": tuple(runtimes),
         "collectors": described.collectors,

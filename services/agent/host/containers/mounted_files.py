@@ -21,21 +21,28 @@ def mounted_files(
     if len(present) <= MOST_MOUNTS:
         return [(path, path) for path in sorted(present)]
     folders = {path for path in present if path.is_dir()}
-    roots = _topmost({path.parent for path in present - folders})
-    while len(roots) > MOST_MOUNTS:
-        depth = max(len(root.parts) for root in roots)
-        roots = _topmost({root.parent if len(root.parts) == depth else root for root in roots})
+    roots = _common_roots(present - folders)
     in_place = {root: links / str(number) for number, root in enumerate(sorted(roots))}
     for path in (*present, writable):
         for root in in_place.keys() & set(path.parents):
             link = in_place[root] / path.relative_to(root)
-            is_folder = path in folders or path == writable
-            (link if is_folder else link.parent).mkdir(parents=True, exist_ok=True)
-            if not is_folder:
+            if path in folders or path == writable:
+                link.mkdir(parents=True, exist_ok=True)
+            else:
+                link.parent.mkdir(parents=True, exist_ok=True)
                 # `link` would link a symbolic link itself.
                 os.link(path.resolve(), link)
     mounts = [*((path, path) for path in folders), *((own, root) for root, own in in_place.items())]
     return sorted(mounts, key=lambda mount: mount[1])
+
+
+def _common_roots(files: set[Path]) -> set[Path]:
+    """Return the nearest folders, no more than can be mounted, that hold all `files`."""
+    roots = _topmost({path.parent for path in files})
+    while len(roots) > MOST_MOUNTS:
+        depth = max(len(root.parts) for root in roots)
+        roots = _topmost({root.parent if len(root.parts) == depth else root for root in roots})
+    return roots
 
 
 def _topmost(paths: set[Path]) -> set[Path]:

@@ -130,6 +130,19 @@ class BoundSession:
         if len(self._bindings) >= MAX_BOUND:
             self._bindings.pop(next(iter(self._bindings)))
         binding = self.session.io_binding()
+        on_device = self._bind_inputs(binding, inputs)
+        outputs = self._bind_outputs(binding, len(next(iter(inputs.values()))))
+        self.keeps_outputs = outputs is not None
+        # A binding has only the addresses of arrays, so they must be stored with it.
+        if self.device is not None and self.device.locks is not None:
+            for array in (*inputs.values(), *(outputs or {}).values()):
+                self.device.locks.lock(array)
+        bound = Binding(inputs, binding, outputs, on_device)
+        self._bindings[id(inputs)] = bound
+        return bound
+
+    def _bind_inputs(self, binding: Any, inputs: Tensors) -> dict[str, Any]:
+        """Bind inputs, on a device its own values; return these by their names."""
         on_device: dict[str, Any] = {}
         for name, array in inputs.items():
             if self.device is None:
@@ -141,31 +154,26 @@ class BoundSession:
                 self._device_values[layout] = value
             on_device[name] = self._device_values[layout]
             binding.bind_ortvalue_input(name, on_device[name])
+        return on_device
+
+    def _bind_outputs(self, binding: Any, batch: int) -> dict[str, npt.NDArray[Any]] | None:
+        """Bind outputs to arrays of a `batch`; return these, or None where sizes aren't known."""
         places = [tensor_place(place) for place in self.session.get_outputs()]
-        batch = len(next(iter(inputs.values())))
         # A state that the model returns has a fixed first size of its own.
         shapes = [
             (batch if place.shape[:1] in ((), (-1,), (1,)) else place.shape[0], *place.shape[1:])
             for place in places
         ]
-        outputs: dict[str, npt.NDArray[Any]] | None = None
         if any(-1 in shape or not place.shape for place, shape in zip(places, shapes, strict=True)):
             for place in places:
                 binding.bind_output(place.name, "cpu")
-        else:
-            outputs = {}
-            for place, shape in zip(places, shapes, strict=True):
-                array = outputs[place.name] = page_aligned(shape, place.element_type)
-                address = array.__array_interface__["data"][0]
-                binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
-        self.keeps_outputs = outputs is not None
-        # A binding has only the addresses of arrays, so they must be stored with it.
-        if self.device is not None and self.device.locks is not None:
-            for array in (*inputs.values(), *(outputs or {}).values()):
-                self.device.locks.lock(array)
-        bound = Binding(inputs, binding, outputs, on_device)
-        self._bindings[id(inputs)] = bound
-        return bound
+            return None
+        outputs = {}
+        for place, shape in zip(places, shapes, strict=True):
+            array = outputs[place.name] = page_aligned(shape, place.element_type)
+            address = array.__array_interface__["data"][0]
+            binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
+        return outputs
 
     def _fetched(
         self, bound: Binding, copy_out: Callable[[int, int, int], object] | None

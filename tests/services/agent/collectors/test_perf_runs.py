@@ -37,9 +37,7 @@ async def test_perf_counts_in_plain_and_serialised_runs(variant: str, tmp_path: 
 
 
 @VARIANTS
-async def test_a_run_too_shallow_for_perf_says_why_it_counts_nothing(
-    variant: str, tmp_path: Path
-) -> None:
+async def test_a_run_too_shallow_for_perf_says_why(variant: str, tmp_path: Path) -> None:
     kept = await carried_out(counted_order(variant, "framework"), tmp_path)
     completed: RunCompleted = kept.completed()
     assert not any(name.startswith("perf.") for name in series_in(kept))

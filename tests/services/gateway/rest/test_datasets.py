@@ -312,9 +312,7 @@ def variables_in(file: Path) -> set[str]:
     return {line.partition("=")[0] for line in file.read_text().splitlines()}
 
 
-async def test_a_full_disk_is_the_gateways_own_trouble(
-    web: httpx.AsyncClient, tmp_path: Path, reader: Path
-) -> None:
+async def test_a_full_disk_is_503(web: httpx.AsyncClient, tmp_path: Path, reader: Path) -> None:
     answer = await send(web, zip_of(PETS), "pets.zip")
     assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
     assert "the gateway's disk is full; send the file later" in answer.json()["message"]

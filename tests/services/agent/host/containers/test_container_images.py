@@ -21,7 +21,6 @@ from services.agent.host.containers.images import (
 from services.agent.link import fingerprint
 from services.agent.link.fingerprint import link_fingerprint
 from services.agent.link.messages import message_schemas
-from services.agent.machine.hardware import engine_architecture
 from tests.services.agent.builders import MANIFESTS
 from tests.services.agent.host.containers.engines import (
     DIGEST,
@@ -116,7 +115,6 @@ def test_images_are_those_of_the_framework_manifests_for_this_machine() -> None:
     assert not any(image.endswith("-gpu") for image in images)
     with_gpu = {own.image: own.devices for own in allowed_images(MANIFESTS, has_gpu=True)}
     assert with_gpu["mlscope:0.1.0-pytorch-gpu"] == ("gpu",)
-    assert engine_architecture() in ("amd64", "arm64", platform.machine())
 
 
 def test_an_image_for_two_devices_and_frameworks_is_asked_once_with_a_gpu(tmp_path: Path) -> None:

@@ -92,9 +92,7 @@ async def test_a_look_that_is_interrupted_changes_nothing_and_goes_on_later(
     assert len(fake.commands("run")) == 3
 
 
-async def test_an_agent_that_ends_does_not_wait_for_its_look(
-    tmp_path: Path, fake: FakeEngine
-) -> None:
+async def test_an_agent_ends_without_its_look(tmp_path: Path, fake: FakeEngine) -> None:
     fake.has(hangs=["version"])
     looking = asyncio.create_task(containers(tmp_path).look())
     await fake.hanging()
@@ -102,9 +100,7 @@ async def test_an_agent_that_ends_does_not_wait_for_its_look(
     await fake.nothing_hangs()
 
 
-async def test_an_engine_that_went_away_is_why_sessions_are_refused(
-    tmp_path: Path, fake: FakeEngine
-) -> None:
+async def test_an_engine_gone_is_why_sessions_are_refused(tmp_path: Path, fake: FakeEngine) -> None:
     own = containers(tmp_path)
     await own.look()
     fake.has(unreachable=True)
@@ -147,9 +143,7 @@ async def test_only_a_session_on_a_gpu_gets_gpus(
     assert container.device == own_device
 
 
-async def test_leftovers_are_removed_before_the_first_session_only(
-    tmp_path: Path, fake: FakeEngine
-) -> None:
+async def test_leftovers_are_removed_before_a_session(tmp_path: Path, fake: FakeEngine) -> None:
     fake.has(left=["c7"])
     own = containers(tmp_path)
     await own.look()

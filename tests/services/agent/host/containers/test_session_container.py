@@ -70,9 +70,7 @@ async def test_a_session_in_a_container_answers_as_without_one(
     assert without.completed().conditions.container == ""
 
 
-async def test_its_container_is_removed_and_no_file_is_left(
-    tmp_path: Path, fake: FakeEngine
-) -> None:
+async def test_it_leaves_no_container_and_no_file(tmp_path: Path, fake: FakeEngine) -> None:
     folder = tmp_path / "workers"
     await measured(folder, a_container(fake))
     assert fake.commands("rm") == [["rm", "--force", "c1"]]
@@ -147,9 +145,7 @@ async def test_many_files_that_can_t_be_linked_are_refused(
     assert fake.commands("run") == []
 
 
-async def test_a_folder_with_a_long_path_has_a_socket_all_the_same(
-    tmp_path: Path, fake: FakeEngine
-) -> None:
+async def test_a_long_path_has_a_socket(tmp_path: Path, fake: FakeEngine) -> None:
     folder = tmp_path / ("long" * 50)
     worker = await WorkerProcess.start("w", limits(folder), {}, a_container(fake))
     assert worker.is_alive
@@ -167,7 +163,6 @@ async def test_an_engine_that_starts_nothing_is_quoted(tmp_path: Path, fake: Fak
 
 async def test_a_killed_worker_ends_its_container(tmp_path: Path, fake: FakeEngine) -> None:
     worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
-    assert worker.pid > 0
     os.kill(worker.pid, signal.SIGSTOP)
     worker.kill()
     assert str(await worker.death()) == "worker was killed by SIGKILL (out of memory?)"
@@ -184,9 +179,7 @@ async def test_a_removal_that_hangs_ends(
     await fake.nothing_hangs()
 
 
-async def test_an_engine_that_was_uninstalled_ends_a_session_all_the_same(
-    tmp_path: Path, fake: FakeEngine
-) -> None:
+async def test_a_session_ends_without_its_engine(tmp_path: Path, fake: FakeEngine) -> None:
     worker = await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
     fake.program.unlink()
     await worker.close()
