@@ -177,6 +177,11 @@ def _chart(x: Axis) -> Chart:
                 "encoding": {**place, "order": {"field": x.field, "type": "quantitative"}},
             },
             {
+                # A logarithmic axis has no zero: an interval from there begins at a tenth.
+                "transform": [
+                    {"filter": f"isValid(datum.{x.low})"},
+                    {"calculate": f"max(datum.{x.low}, datum.{x.field} / 10)", "as": x.low},
+                ],
                 "mark": whisker,
                 "encoding": {
                     "x": number(low, scale={"type": "log"}),

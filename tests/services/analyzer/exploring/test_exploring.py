@@ -56,6 +56,15 @@ def test_the_front_of_throughput_takes_the_fastest_batch() -> None:
     assert not rows["two"]["on_front"]
 
 
+def test_an_interval_from_zero_leaves_a_logarithmic_axis_its_ticks() -> None:
+    pen = pytest.importorskip("vl_convert")
+    chart = dict(THROUGHPUT.chart or {})
+    cells = dict.fromkeys(fields_of(chart), 0.75)
+    rates = {"samples_per_s": 30.0, "samples_per_s_low": 0.0, "samples_per_s_high": 60.0}
+    picture = pen.vegalite_to_svg({**chart, "data": {"values": [cells | rates]}})
+    assert ">20<" in picture
+
+
 def test_accuracies_that_were_not_measured_here_are_counted() -> None:
     published = {"published_accuracy": 0.75, "published_metric": "top-1", "published_dataset": "I"}
     table = table_of(LATENCY, a_load("quoted", **published))
