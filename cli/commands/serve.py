@@ -33,6 +33,9 @@ def serve(arguments: argparse.Namespace) -> int:
     """Run a service until SIGTERM or SIGINT. Raises InvalidSetting."""
     import uvloop
 
+    if arguments.service != "agent":
+        # NumPy starts a thread a core for products of matrices; only a worker may need them.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = Settings.read(os.environ)
     if arguments.service == "gateway" and settings.gateway_token_file is None:
         token_file = settings.data_folder / "keys" / TOKEN_FILE

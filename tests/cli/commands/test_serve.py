@@ -30,6 +30,30 @@ async def test_a_setting_that_cannot_be_is_named(words: tuple[str, ...]) -> None
     assert "MLSCOPE_LEASE_TTL_S=soon: expected" in end.err
 
 
+SERVED = """
+import argparse, asyncio, os
+from cli.commands import serve
+
+async def count_threads(name, settings):
+    import numpy
+    print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"))
+
+serve.serve_until_stopped = count_threads
+serve.serve(argparse.Namespace(service="{service}"))
+"""
+
+
+@pytest.mark.parametrize(("service", "threads"), [("collector", "1 1"), ("agent", "None")])
+async def test_numpy_starts_threads_for_workers_alone(service: str, threads: str) -> None:
+    environ = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    script = (sys.executable, "-c", SERVED.format(service=service))
+    process = await asyncio.create_subprocess_exec(
+        *script, env=environ, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert out.decode().strip().endswith(threads)
+
+
 async def test_a_service_nobody_knows_is_no_service() -> None:
     end = await CommandLine()("serve", "regisry")
     assert (end.code, "did you mean registry?" in end.err) == (exits.USAGE, True)
