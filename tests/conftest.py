@@ -20,6 +20,8 @@ from tests.places import lent_folder
 os.environ["MLSCOPE_DEFAULT_BUDGET_S"] = "0"
 # pydantic looks for plugins of its own in every installed package, in every process that starts.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
+# NumPy starts a thread a core for products of matrices, in every process: half of its import.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # No test asks a server outside this machine.
 os.environ["MLSCOPE_HUB_URL"] = "off"
 

@@ -42,13 +42,13 @@ MAX_REQUEST_BYTES = 100_000
 class Forks:
     """The process that forks, as whoever runs commands sees it."""
 
-    def __init__(self) -> None:
-        """Start it; it ends with this process."""
+    def __init__(self, *, clusters: bool = False) -> None:
+        """Start it; it ends with this process. `clusters`: it forks the processes of those."""
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             number = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forked", str(number)],
+                [sys.executable, "-m", "tests.forked", str(number), "clusters" * clusters],
                 cwd=ROOT,
                 pass_fds=[number],
                 stdin=subprocess.DEVNULL,
@@ -81,9 +81,9 @@ def _content(file: IO[bytes]) -> bytes:
 
 
 @cache
-def forks() -> Forks:
+def forks(*, clusters: bool = False) -> Forks:
     """Start the process that forks, once for all tests of this process."""
-    return Forks()
+    return Forks(clusters=clusters)
 
 
 def run_mlscope(
@@ -101,8 +101,12 @@ def run_mlscope(
     is_alike = all(environ.get(name, "") == os.environ.get(name, "") for name in at_start)
     told = {"arguments": arguments, "environ": dict(environ), "cwd": str(cwd or Path.cwd())}
     request = json.dumps(told).encode()
-    if is_alike and len(request) < MAX_REQUEST_BYTES and not STARTERS & set(arguments[:1]):
-        return forks().run(request, timeout)
+    if is_alike and len(request) < MAX_REQUEST_BYTES:
+        # Coverage is measured as an interpreter ends, which a forked service does not.
+        if tuple(arguments[:2]) == ("up", "--detach") and "COVERAGE_PROCESS_CONFIG" not in environ:
+            return forks(clusters=True).run(request, timeout)
+        if not STARTERS & set(arguments[:1]):
+            return forks().run(request, timeout)
     return subprocess.run(
         [sys.executable, "-m", "cli.main", *arguments],
         env=dict(environ),
@@ -150,9 +154,14 @@ def _report_the_end(out: int, err: int, state: int) -> None:
 
 
 if __name__ == "__main__":
-    for name in IMPORTED:
+    from tests import forked_cluster
+
+    has_clusters = bool(sys.argv[2])
+    for name in (*IMPORTED, *(forked_cluster.IMPORTED if has_clusters else ())):
         importlib.import_module(name)
     gc.freeze()
     arguments = next_command(socket.socket(fileno=int(sys.argv[1])))
+    if has_clusters:
+        forked_cluster.fork_in_place()
     sys.argv = ["mlscope", *arguments]
     sys.exit(importlib.import_module("cli.main").main())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import forks, run_mlscope
+from tests.forked import ROOT, forks, run_mlscope
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -43,3 +43,38 @@ def test_a_fork_has_the_environment_and_folder_of_its_request_alone(tmp_path: Pa
 def test_a_fork_that_takes_too_long_is_ended() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         forks().run(b'{"arguments": ["ls"], "environ": {}, "cwd": "/"}', timeout_s=0.0)
+
+
+FORKING = """
+import subprocess
+from pathlib import Path
+from tests.forked_cluster import COMMAND, fork_in_place
+
+fork_in_place()
+folder = Path("folder")
+folder.mkdir()
+(folder / "mine.yml").write_text("name: mine")
+with Path("log").open("ab") as log:
+    options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+    options |= {"env": {"MLSCOPE_DATA": "named"}, "cwd": folder}
+    for arguments in (["manifest", "check", "mine.yml"], ["ls", "models"]):
+        child = subprocess.Popen([*COMMAND, *arguments], **options)
+        print(type(child).__name__, child.wait(60))
+"""
+
+
+def test_a_child_of_a_forking_process_has_its_own_streams_folder_and_environment(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("ForkedChild 2\nForkedChild 1\n", "")
+    log = (tmp_path / "log").read_text()
+    assert "mine.yml:1: version: found nothing" in log
+    assert "no cluster in named" in log
