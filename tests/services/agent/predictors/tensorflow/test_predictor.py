@@ -12,15 +12,15 @@ from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
 from services.agent.predictors.page_locking import PAGEABLE
-from services.agent.predictors.tensorflow.models import Loaded
 from services.agent.predictors.tensorflow.options import options_of
-from services.agent.predictors.tensorflow.predictor import TensorFlowPredictor, open_model
 from tests.importing_later import imported_later
 from tests.pools import tensorflow_pool
 
 __all__ = ["tensorflow_pool"]
 
 tf = imported_later("tensorflow")
+tensorflow_models = imported_later("services.agent.predictors.tensorflow.models")
+tensorflow_predictor = imported_later("services.agent.predictors.tensorflow.predictor")
 
 # Keras, saving and seeding by NumPy, has yet to learn `copy` of NumPy 2.
 pytestmark = [
@@ -92,7 +92,9 @@ def built(builder: str = f"{NETS}.dense", **more: Any) -> OpenRequest:
 
 
 def opened(folder: Path, name: str, **more: Any) -> Predictor:
-    return open_model(built(**more) if name == "builder" else request(folder / name, **more))
+    return tensorflow_predictor.open_model(
+        built(**more) if name == "builder" else request(folder / name, **more)
+    )
 
 
 def batch(size: int = 2, seed: int = 1) -> dict[str, Any]:
@@ -141,7 +143,7 @@ def test_compiled_by_xla_it_answers_alike(folder: Path, name: str) -> None:
 def test_a_builders_precision_is_what_it_multiplies_in(folder: Path) -> None:
     # Another precision draws other random weights, so these are read.
     weights: Any = {"assets": {"weights": ""}, "weights_path": folder / "m.weights.h5"}
-    predictor = open_model(built(options={"precision": "bfloat16"}, **weights))
+    predictor = tensorflow_predictor.open_model(built(options={"precision": "bfloat16"}, **weights))
     answer = first(predictor.predict({"x": batch()["x"]}))
     assert predictor.opened.precision == "bfloat16"
     assert answer.dtype == np.float32
@@ -150,20 +152,22 @@ def test_a_builders_precision_is_what_it_multiplies_in(folder: Path) -> None:
 
 def test_a_builder_takes_weights(folder: Path) -> None:
     assets = {"weights": "", "seed": 8}
-    predictor = open_model(built(assets=assets, weights_path=folder / "m.weights.h5"))
+    predictor = tensorflow_predictor.open_model(
+        built(assets=assets, weights_path=folder / "m.weights.h5")
+    )
     expected = bare()(batch()["x"]).numpy()
     assert np.allclose(first(predictor.predict(batch())), expected, atol=1e-6)
     with pytest.raises(OpenFailed, match="weights: random"):
-        open_model(built(assets=assets))
+        tensorflow_predictor.open_model(built(assets=assets))
     with pytest.raises(OpenFailed, match="weights_path"):
-        open_model(built(assets={"arguments": {"weights": "imagenet"}}))
+        tensorflow_predictor.open_model(built(assets={"arguments": {"weights": "imagenet"}}))
 
 
 def test_code_in_a_keras_file_is_refused(folder: Path, tmp_path: Path) -> None:
     rows = tf.keras.layers.Input((6,), name="x")
     tf.keras.Model(rows, tf.keras.layers.Lambda(lambda x: x)(rows)).save(tmp_path / "l.keras")
     with pytest.raises(OpenFailed, match=r"(?i)lambda|unsafe"):
-        open_model(request(tmp_path / "l.keras"))
+        tensorflow_predictor.open_model(request(tmp_path / "l.keras"))
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -180,21 +184,21 @@ def test_wrong_inputs_are_an_error_and_the_next_call_is_right(folder: Path, name
 
 def test_a_batch_the_model_cannot_take_is_refused(folder: Path) -> None:
     with pytest.raises(BatchSizeUnsupported):
-        open_model(request(folder / "two.pb", batch_size=3))
+        tensorflow_predictor.open_model(request(folder / "two.pb", batch_size=3))
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     for name in ("x.pb", "x.keras", "x.bin"):
         (tmp_path / name).write_bytes(b"nonsense" * 9)
         with pytest.raises(OpenFailed, match="net"):
-            open_model(request(tmp_path / name))
+            tensorflow_predictor.open_model(request(tmp_path / name))
     with pytest.raises(OpenFailed, match="SavedModel"):
-        open_model(request(tmp_path))
+        tensorflow_predictor.open_model(request(tmp_path))
 
 
 def test_a_layer_that_is_not_there_is_named(folder: Path) -> None:
     with pytest.raises(OpenFailed, match="'logits'"):
-        open_model(request(folder / "free.pb", model=manifest("logits")))
+        tensorflow_predictor.open_model(request(folder / "free.pb", model=manifest("logits")))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +218,7 @@ def test_a_wrong_option_is_named(folder: Path, name: str, options: dict[str, Any
 
 def test_a_device_that_is_not_there_is_named(folder: Path) -> None:
     with pytest.raises(BadOption, match="cpu:0"):
-        open_model(request(folder / "saved", device="gpu:7"))
+        tensorflow_predictor.open_model(request(folder / "saved", device="gpu:7"))
 
 
 def test_threads_of_a_process_are_set_once(folder: Path) -> None:
@@ -235,8 +239,12 @@ def test_closing_frees_the_model(folder: Path, name: str) -> None:
 def test_on_a_gpu_its_arrays_are_declared_pageable(tmp_path: Path) -> None:
     """It stands in for a device: nothing of it is called."""
     options = options_of(THREADS, "gpu", "builder", ["CPU:0", "GPU:0"])
-    model = Loaded(call=lambda arrays: arrays, inputs=(), outputs=(), precision="float32")
-    opened = TensorFlowPredictor(options, model, tmp_path).opened
+    model = tensorflow_models.Loaded(
+        call=lambda arrays: arrays, inputs=(), outputs=(), precision="float32"
+    )
+    opened = tensorflow_predictor.TensorFlowPredictor(options, model, tmp_path).opened
     assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", PAGEABLE, PAGEABLE)
-    on_cpu = TensorFlowPredictor(options_of(THREADS, "cpu", "builder", ["CPU:0"]), model, tmp_path)
+    on_cpu = tensorflow_predictor.TensorFlowPredictor(
+        options_of(THREADS, "cpu", "builder", ["CPU:0"]), model, tmp_path
+    )
     assert (on_cpu.opened.host_memory, on_cpu.opened.output_memory) == ("", "")
