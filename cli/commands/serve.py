@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
-from typing import Any, cast
+from typing import cast
 
 from cli import exits
 from cli.inputs.pages import TOKEN_FILE
@@ -18,6 +18,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import ServiceInfo, StatsSource
+from mlscope.bus.wrapping import WrappedBus
 from mlscope.health import Announced, count_silence
 from mlscope.logs import set_up_logging
 from mlscope.metrics.process import process_figures
@@ -105,16 +106,13 @@ async def _traced(bus: Bus, settings: Settings) -> AsyncIterator[Bus]:
         await asyncio.to_thread(tracer.close)
 
 
-class _AnnouncingBus:
+class _AnnouncingBus(WrappedBus):
     """A bus that adds what every service tells of itself: figures, ready file, port of metrics."""
 
     def __init__(self, bus: Bus, settings: Settings) -> None:
-        self._bus = bus
+        super().__init__(bus)
         self._settings = settings
         self.close_port: Callable[[], None] = lambda: None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
 
     async def announce(self, facts: ServiceInfo, stats: StatsSource) -> ServiceInstance:
         """Answer discovery requests, and say in the ready file whom a health check asks."""

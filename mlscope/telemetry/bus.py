@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
-from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery
+from mlscope.bus.bus import Answerer, Bus, Delivery
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand
+from mlscope.bus.wrapping import WrappedBus
 from mlscope.telemetry.tracer import Tracer, traceparent_of
 from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
@@ -53,43 +54,28 @@ class _Session:
     contexts_before: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
-class TracedBus:
+class TracedBus(WrappedBus):
     """The bus of one service, which records spans of what passes."""
 
     def __init__(self, bus: Bus, tracer: Tracer) -> None:
         """Record what passes on `bus` with `tracer`."""
-        self._bus = bus
+        super().__init__(bus)
         self._tracer = tracer
         #: the newest W3C traceparent of an evaluation (run ''), and of each of its runs
         self._contexts: OrderedDict[tuple[str, str], str] = OrderedDict()
         #: the session under way of each attempt: by evaluation, run and number
         self._sessions: dict[tuple[str, str, int], _Session] = {}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
-
-    async def publish(
-        self,
-        fact: Fact,
-        *,
-        id: str,  # noqa: A002
-        cause: str = "",
-        expected: tuple[str, int] | None = None,
-        traceparent: str = "",
-    ) -> int:
+    async def publish(self, fact: Fact, *, traceparent: str = "", **options: Any) -> int:
         """Record `fact` with the context that it comes from, as `Bus.publish`.
 
-        `id`, `cause`, `expected` and `traceparent` are as there.
+        `traceparent` and the further `options` are as there.
         """
         if not isinstance(fact, RunCompleted | RunFailed):
             traceparent = traceparent or await self._context_of(fact)
-            return await self._bus.publish(
-                fact, id=id, cause=cause, expected=expected, traceparent=traceparent
-            )
+            return await self._bus.publish(fact, traceparent=traceparent, **options)
         span = self._run_span(fact)
-        sequence = await self._bus.publish(
-            fact, id=id, cause=cause, expected=expected, traceparent=traceparent_of(span)
-        )
+        sequence = await self._bus.publish(fact, traceparent=traceparent_of(span), **options)
         span.end((fact.origin.epoch_end_ns if fact.origin else 0) or None)
         session = self._sessions.pop((fact.evaluation, fact.run, fact.attempt), None)
         if session is not None:
@@ -98,18 +84,18 @@ class TracedBus:
                 session.span.end()
         return sequence
 
-    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
-        """Send `body` to `subject`, a command with its context, as `Bus.ask` with `timeout_s`."""
+    async def ask(self, subject: str, body: bytes, **options: Any) -> bytes:
+        """Send `body` to `subject`, a command with its context, as `Bus.ask` with its `options`."""
         verb = subject.rpartition(".")[2]
         is_to_agent = subject.startswith(f"{REQUEST}.agent.") and verb in _COMMANDS
         if not is_to_agent and subject != f"{REQUEST}.{Evaluate.verb}":
-            return await self._bus.ask(subject, body, timeout_s=timeout_s)
+            return await self._bus.ask(subject, body, **options)
         evaluation = str(unpack(body).get("evaluation", "")) if is_to_agent else ""
         parent = await self._context(evaluation, "")
         span = self._begin(f"command {verb}", evaluation, parent, SpanKind.CLIENT)
         try:
             return await self._bus.ask(
-                subject, body, timeout_s=timeout_s, traceparent=traceparent_of(span)
+                subject, body, **{**options, "traceparent": traceparent_of(span)}
             )
         except BusError as error:
             span.set_status(StatusCode.ERROR, str(error))
@@ -117,31 +103,14 @@ class TracedBus:
         finally:
             span.end()
 
-    async def answer(
-        self,
-        subject: str,
-        answerer: Answerer,
-        *,
-        queue: str | None,
-        limit_pending: int | None = None,
-        limit_running: int = LIMIT_RUNNING,
-    ) -> None:
-        """Answer commands on `subject` by `answerer`, as `Bus.answer`.
-
-        `queue`, `limit_pending` and `limit_running` are as there.
-        """
+    async def answer(self, subject: str, answerer: Answerer, **options: Any) -> None:
+        """Answer commands on `subject` by `answerer`; `options` are those of `Bus.answer`."""
         verb = subject.rpartition(".")[2]
         if verb == Evaluate.verb:
             answerer = self._accepting(answerer)
         elif verb == _START and subject.startswith(f"{REQUEST}.agent."):
             answerer = self._starting(answerer)
-        await self._bus.answer(
-            subject,
-            answerer,
-            queue=queue,
-            limit_pending=limit_pending,
-            limit_running=limit_running,
-        )
+        await self._bus.answer(subject, answerer, **options)
 
     def deliveries(
         self, durable: str, *, batch: int = 1

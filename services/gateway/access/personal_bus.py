@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.wrapping import WrappedBus
 from schemas.people import THE_USER, Asker
 from schemas.subjects import REQUEST, asked_subject
 
@@ -17,22 +18,18 @@ def asker_on(bus: Bus) -> Asker:
     return bus.asker if isinstance(bus, PersonalBus) else THE_USER
 
 
-class PersonalBus:
+class PersonalBus(WrappedBus):
     """A bus whose commands are those of one person; in all else it is the gateway's own."""
 
     def __init__(self, bus: Bus, asker: Asker) -> None:
         """Ask over `bus` in the name of `asker`."""
-        self._bus = bus
+        super().__init__(bus)
         self.asker = asker
 
-    def __getattr__(self, name: str) -> Any:
-        """Return what the gateway's own bus has."""
-        return getattr(self._bus, name)
+    async def ask(self, subject: str, body: bytes, **options: Any) -> bytes:
+        """Send a command, `body`, to `subject` in the person's name.
 
-    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
-        """Send a command, `body`, to `subject` in the person's name; wait up to `timeout_s`.
-
-        Raises NoAnswer, Unreachable.
+        `options` are those of `Bus.ask`. Raises NoAnswer, Unreachable.
         """
         verb = subject.removeprefix(f"{REQUEST}.")
-        return await self._bus.ask(asked_subject(self.asker, verb), body, timeout_s=timeout_s)
+        return await self._bus.ask(asked_subject(self.asker, verb), body, **options)

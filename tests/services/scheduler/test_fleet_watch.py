@@ -10,6 +10,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import Entry
+from mlscope.bus.wrapping import WrappedBus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import AgentAnnounced, Lease
 from schemas.encoding.codec import decode_body, encode_body
@@ -76,15 +77,12 @@ async def test_an_entry_that_says_nothing_new_is_no_change(bus: Bus, watch: Flee
     assert not watch.changed.is_set()
 
 
-class Lagging:
+class Lagging(WrappedBus):
     """A bus whose watches tell nothing until they are let."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+        super().__init__(bus)
         self.is_let = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
 
     async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Hold back what is told."""
@@ -158,18 +156,15 @@ async def test_a_registry_that_shows_nothing_is_not_waited_for_for_ever(
         await watch.catch_up()
 
 
-class Counting:
+class Counting(WrappedBus):
     """A bus that counts how often it was asked how far the registry is, and answers once let."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+        super().__init__(bus)
         self.looks = 0
         self.is_away = False
         self.is_let = asyncio.Event()
         self.is_let.set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
 
     async def acknowledged(self, work: str) -> int:
         """Count, and ask."""

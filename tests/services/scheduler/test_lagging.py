@@ -7,6 +7,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand, Recorded
+from mlscope.bus.wrapping import WrappedBus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body, unpack
 from schemas.evaluation import EvaluationRequested
@@ -24,15 +25,12 @@ from tests.services.scheduler.test_request_answers import Known
 E = "e1"
 
 
-class Lagging:
+class Lagging(WrappedBus):
     """A bus whose first reads after `lag` find the log as it was then."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+        super().__init__(bus)
         self._reads, self._end = 0, 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
 
     def lag(self, reads: int, end: int = 0) -> None:
         """Answer so many reads from a copy that ends at a sequence."""

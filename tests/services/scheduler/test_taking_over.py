@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from mlscope.bus.bus import Bus, Delivery
+from mlscope.bus.bus import Delivery
 from mlscope.bus.records import Entry
+from mlscope.bus.wrapping import WrappedBus
 from mlscope.testing.memory_bus import connect
 from schemas.agent import Lease
 from schemas.encoding.codec import encode_body
@@ -87,14 +88,8 @@ async def test_complete_runs_are_analyzed_though_who_cancelled_died_at_once(worl
     assert (await world.decisions(E))[-3:] == ["cancelled", "measured", "analyzed"]
 
 
-class LateLeases:
+class LateLeases(WrappedBus):
     """A bus whose leases come late."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
 
     async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Wait before the first lease."""
@@ -203,14 +198,8 @@ async def test_an_agent_still_at_work_on_what_is_over_is_stopped_again(
     assert set(agent.stops) == {("b1-online-model", 1)}
 
 
-class Deaf:
+class Deaf(WrappedBus):
     """A bus that brings its scheduler no deliveries: others get them all."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
 
     async def deliveries(self, *_: object, **__: object) -> AsyncGenerator[list[Delivery], None]:
         """Wait for ever."""
