@@ -92,9 +92,9 @@ def built(builder: str = f"{NETS}.dense", **more: Any) -> OpenRequest:
 
 
 def opened(folder: Path, name: str, **more: Any) -> Predictor:
-    return tensorflow_predictor.open_model(
-        built(**more) if name == "builder" else request(folder / name, **more)
-    )
+    opening = built(**more) if name == "builder" else request(folder / name, **more)
+    predictor: Predictor = tensorflow_predictor.open_model(opening)
+    return predictor
 
 
 def batch(size: int = 2, seed: int = 1) -> dict[str, Any]:
