@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import IO, Self
 
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
@@ -20,6 +20,7 @@ from services.agent.errors import WorkerDied, WorkerTooLarge
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.batch_taking import BatchTaking
 from services.agent.host.containers.session_container import SessionContainer
+from services.agent.host.worker_stderr import opened_stderr, tail_of
 from services.agent.link.batches import unpack_batch
 from services.agent.link.channel import HostChannel
 from services.agent.link.messages import CloseSession
@@ -28,7 +29,6 @@ from services.agent.machine.process_memory import process_memory_bytes
 from services.agent.predictors.shapes import reasons_in
 
 LIVE_INTERVAL_S = 1.0
-_STDERR_TAIL_BYTES = 2000
 _MOST_LINE_CHARACTERS = 500
 _CLOSE_S = 5.0
 _CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")
@@ -60,14 +60,16 @@ class WorkerProcess:
         channel: HostChannel,
         handover: Handover,
         scratch: Path,
+        stderr: IO[bytes],
         limits: WorkerLimits,
         container: SessionContainer | None = None,
     ) -> None:
         """Take a started `process`, and this side of its `channel` and of its `handover`.
 
-        `scratch` is its own folder; it was started within `limits`, in a `container` or in none.
+        `scratch` is its own folder, and it writes its `stderr`; it was started within `limits`, in
+        a `container` or in none.
         """
-        self._process, self._channel = process, channel
+        self._process, self._channel, self._stderr = process, channel, stderr
         #: the container that it runs in, whose engine is its process here
         self.container = container
         self._memory_bytes = limits.memory_bytes
@@ -102,22 +104,24 @@ class WorkerProcess:
             scratch.mkdir(parents=True)
             (scratch / "tmp").mkdir()
             (scratch / "home").mkdir()
+            stderr = opened_stderr(limits.folder)
+            undo.callback(stderr.close)
             shared = (handover.ring_fd, handover.spool_fd)
             variables = {**environment, **_caches_in(scratch)}
             if container is None:
                 process, host_end = await _started_here(
-                    scratch, limits.spool_bytes, shared, variables
+                    scratch, stderr, limits.spool_bytes, shared, variables
                 )
                 undo.callback(process.kill)
             else:
                 variables |= {**_FOR_EACH_WORKER, "HOME": str((scratch / "home").absolute())}
                 process, host_end = await container.start(
-                    scratch.absolute(), limits.spool_bytes, shared, variables
+                    scratch.absolute(), stderr, limits.spool_bytes, shared, variables
                 )
                 undo.callback(container.kill)
             undo.callback(host_end.close)
             channel = await HostChannel.over(host_end)
-            worker = cls(process, channel, handover, scratch, limits, container)
+            worker = cls(process, channel, handover, scratch, stderr, limits, container)
             undo.pop_all()
             return worker
 
@@ -199,12 +203,8 @@ class WorkerProcess:
             # The kernel's out-of-memory killer leaves no other trace.
             hint = " (out of memory?)" if -code == signal.SIGKILL else ""
             ending = f"was killed by {signal.Signals(-code).name}{hint}"
-        last_line = ""
-        with contextlib.suppress(OSError), (self._scratch / "stderr").open("rb") as stderr:
-            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _STDERR_TAIL_BYTES))
-            lines = reasons_in(stderr.read().decode(errors="replace"))
-            last_line = lines[-1][:_MOST_LINE_CHARACTERS] if lines else ""
-        return WorkerDied(ending, last_line)
+        lines = reasons_in(tail_of(self._stderr))
+        return WorkerDied(ending, lines[-1][:_MOST_LINE_CHARACTERS] if lines else "")
 
     async def close(self) -> None:
         """Ask it to end, kill it when it does not, and free what it used."""
@@ -220,12 +220,17 @@ class WorkerProcess:
             self._is_closed = True
             self._channel.close()
             self._handover.close()
+            self._stderr.close()
             self.assets.close()
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
 
 async def _started_here(
-    scratch: Path, spool_bytes: int, shared: Sequence[int], variables: Mapping[str, str]
+    scratch: Path,
+    stderr: IO[bytes],
+    spool_bytes: int,
+    shared: Sequence[int],
+    variables: Mapping[str, str],
 ) -> tuple[asyncio.subprocess.Process, socket.socket]:
     """Start a worker as a child of this process; return it, and this end of its channel.
 
@@ -237,7 +242,7 @@ async def _started_here(
         descriptors = (worker_end.fileno(), *shared)
         command = [sys.executable, "-P", "-m", "services.agent.worker.worker"]
         command += map(str, (*descriptors, spool_bytes, scratch))
-        with worker_end, (scratch / "stderr").open("wb") as stderr:
+        with worker_end:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 pass_fds=descriptors,
@@ -270,3 +275,4 @@ def worker_environment(variables: Mapping[str, str] = NO_VARIABLES) -> dict[str,
     paths = [str(_ROOT), environment.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, paths))
     return {**environment, **_FOR_EACH_WORKER, **variables, "PYTHONPATH": path}
+

@@ -16,10 +16,12 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from services.agent.errors import ContainerRefused
 from services.agent.host.containers.engine import LABEL, Engine, mount_options
 from services.agent.host.containers.mounted_files import mounted_files
+from services.agent.host.worker_stderr import tail_of
 from services.agent.link.channel import SOCKET
 
 _WORKER = "services.agent.worker.contained"
@@ -70,6 +72,7 @@ class SessionContainer:
     async def start(
         self,
         scratch: Path,
+        stderr: IO[bytes],
         spool_bytes: int,
         descriptors: Sequence[int],
         environment: Mapping[str, str],
@@ -77,24 +80,25 @@ class SessionContainer:
         """Start the container; return the engine's process, and the host's end of the channel.
 
         The worker gets the `descriptors` of ring and spool, the spool's bound `spool_bytes`, the
-        variables of `environment`, and may write into `scratch`. Raises ContainerRefused, OSError.
+        variables of `environment`, and may write into `scratch`; it writes `stderr`. Raises
+        ContainerRefused, OSError.
         """
         try:
             command = await asyncio.to_thread(self._command, scratch, spool_bytes, environment)
-            return await self._started(command, scratch, descriptors)
+            return await self._started(command, scratch, stderr, descriptors)
         except BaseException:
             await asyncio.shield(self.remove())
             raise
 
     async def _started(
-        self, command: Sequence[str], scratch: Path, descriptors: Sequence[int]
+        self,
+        command: Sequence[str],
+        scratch: Path,
+        stderr: IO[bytes],
+        descriptors: Sequence[int],
     ) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start the engine by its `command`, and hand the `descriptors` to the worker."""
-        with (
-            _listening(scratch) as listener,
-            (scratch / "stderr").open("wb") as stderr,
-            contextlib.ExitStack() as undo,
-        ):
+        with _listening(scratch) as listener, contextlib.ExitStack() as undo:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=subprocess.DEVNULL,
@@ -103,7 +107,7 @@ class SessionContainer:
                 start_new_session=True,
             )
             try:
-                end = await self._connection(listener, process, scratch / "stderr")
+                end = await self._connection(listener, process, stderr)
                 undo.callback(end.close)
                 credentials = end.getsockopt(
                     socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -145,7 +149,7 @@ class SessionContainer:
             await asyncio.to_thread(shutil.rmtree, self._links, ignore_errors=True)
 
     async def _connection(
-        self, listener: socket.socket, process: asyncio.subprocess.Process, stderr: Path
+        self, listener: socket.socket, process: asyncio.subprocess.Process, stderr: IO[bytes]
     ) -> socket.socket:
         """Return the connection of the worker. Raises ContainerRefused where none comes."""
         accepting = asyncio.create_task(asyncio.get_running_loop().sock_accept(listener))
@@ -157,8 +161,7 @@ class SessionContainer:
                 return accepting.result()[0]
             if not ending.done():
                 raise ContainerRefused(self.image, f"its worker did not start in {_START_S:g} s")
-            reason = await asyncio.to_thread(stderr.read_text, errors="replace")
-            last_line = "".join(reason.strip().splitlines()[-1:])
+            last_line = "".join(tail_of(stderr).strip().splitlines()[-1:])
             last_line = last_line or f"the engine ended with {ending.result()}"
             raise ContainerRefused(self.image, f"can't be started: {last_line}")
         finally:

@@ -115,6 +115,19 @@ async def test_a_worker_s_own_last_words_are_kept(tmp_path: Path) -> None:
     assert str(death).startswith("worker exited with 1: schemas.encoding.errors.MalformedMessage")
 
 
+async def test_no_file_is_read_in_the_place_of_what_a_worker_wrote(tmp_path: Path) -> None:
+    """A model may write into its scratch folder: a link there would lead to the agent's key."""
+    secret, scratch = tmp_path / "agent.nk", tmp_path / "w" / "w"
+    secret.write_text("SEED")
+    worker = await WorkerProcess.start("w", limits(tmp_path / "w"))
+    (scratch / "stderr").unlink(missing_ok=True)
+    (scratch / "stderr").symlink_to(secret)
+    worker.kill()
+    death = await worker.death()
+    await worker.close()
+    assert str(death) == "worker was killed by SIGKILL (out of memory?)"
+
+
 async def test_no_secret_of_the_agent_reaches_a_worker(tmp_path: Path) -> None:
     os.environ["MLSCOPE_NATS_SEED_FILE"] = "/keys/agent.nk"
     try:
