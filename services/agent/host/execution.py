@@ -151,6 +151,9 @@ class Execution:
             case LoadAwaited(run=run):
                 self._tasks.create_task(self.publisher.publish_ready(run))
             case RunEnded(outcome=outcome):
+                if not self.publisher.has_ordered(outcome):
+                    text = f"{outcome.evaluation}/{outcome.run}/{outcome.attempt}"
+                    raise MalformedMessage(field="outcome", found=text, expected="one of its order")
                 self._outcomes[outcome.run], self._last_outcome_ns = outcome, now_ns()
                 self._has_outcome.set()
 
@@ -183,6 +186,8 @@ class Execution:
         """Publish every batch that waits."""
         try:
             while not self._is_ring_broken and (fact := next(self._worker.batches(), None)):
+                if not self.publisher.has_ordered(fact):
+                    raise RingBroken("a batch in the ring is of another order")
                 await self.publisher.publish_batch(fact)
         except RingBroken as damage:
             self._is_ring_broken = True

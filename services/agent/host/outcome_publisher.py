@@ -82,6 +82,12 @@ class OutcomePublisher:
         """Whether batches wait because there is no room for them."""
         return self._sink.is_full
 
+    def has_ordered(self, fact: Batch | Outcome) -> bool:
+        """Tell whether a `fact` is about a run of this order: a worker may say anything."""
+        order = self.order
+        own = (order.evaluation, order.attempt, order.agent)
+        return fact.run in order.runs and (fact.evaluation, fact.attempt, fact.agent) == own
+
     async def publish_batch(self, fact: Batch) -> None:
         """Publish a batch of one of the order's runs, unless the run is ending."""
         if fact.run not in self._open_runs or fact.run in self._ending:

@@ -16,7 +16,8 @@ from typing import IO, Self
 
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
-from services.agent.errors import WorkerDied, WorkerTooLarge
+from schemas.encoding.errors import MalformedMessage
+from services.agent.errors import RingBroken, WorkerDied, WorkerTooLarge
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.batch_taking import BatchTaking
 from services.agent.host.containers.session_container import SessionContainer
@@ -155,7 +156,10 @@ class WorkerProcess:
             body = self._handover.pop()
             if body is None:
                 return
-            yield unpack_batch(body)
+            try:
+                yield unpack_batch(body)
+            except MalformedMessage as error:
+                raise RingBroken(f"a batch in the ring can't be read: {error}") from error
 
     @property
     def phase(self) -> int:

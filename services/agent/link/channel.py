@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 
+from schemas.encoding.errors import MalformedMessage
 from services.agent.link.messages import (
     ToHost,
     ToWorker,
@@ -21,6 +22,8 @@ SOCKET = "link"
 
 _LENGTH = struct.Struct("<I")
 _RECEIVE_BYTES = 1 << 20
+_MOST_FROM_WORKER_BYTES = 16 << 20
+"""The largest message that a host takes: a model may have taken over its worker."""
 
 
 class WorkerChannel:
@@ -79,7 +82,11 @@ class HostChannel:
         """Return the next message, or None when the worker is gone. Raises MalformedMessage."""
         try:
             head = await self._reader.readexactly(_LENGTH.size)
-            body = await self._reader.readexactly(_LENGTH.unpack(head)[0])
+            length = _LENGTH.unpack(head)[0]
+            if length > _MOST_FROM_WORKER_BYTES:
+                expected = f"at most {_MOST_FROM_WORKER_BYTES} bytes"
+                raise MalformedMessage(field="", found=f"{length} bytes", expected=expected)
+            body = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
         return decode_to_host(body)

@@ -106,13 +106,18 @@ class ByteQueue:
 
     def pop(self) -> bytes | None:
         """Remove and return the oldest record, or None. Raises RingBroken."""
-        at = self._slots[self._read]
-        if at == self._slots[self._written]:
+        at, end = self._slots[self._read], self._slots[self._written]
+        if at == end:
             return None
+        # The writer may be taken over by a model: nothing that it says is taken on trust.
+        if not at < end <= at + self._store.capacity:
+            raise RingBroken("a cursor of the ring is damaged")
         head = self._take(at, _RECORD.size)
         if len(head) != _RECORD.size:
             raise RingBroken("a record of the ring is cut short")
         length, checksum = _RECORD.unpack(head)
+        if length > end - at - _RECORD.size:
+            raise RingBroken("a record of the ring is damaged")
         body = self._take(at + _RECORD.size, length)
         if len(body) != length or zlib.crc32(body) != checksum:
             raise RingBroken("a record of the ring is damaged")

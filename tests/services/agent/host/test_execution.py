@@ -23,6 +23,8 @@ from schemas.run import RunFailed
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.link.batches import pack_batch
+from services.agent.link.messages import RunEnded, ToHost
 from services.agent.link.ring import RUNNING
 from services.agent.worker.queries.pipeline import spans_per_query, steps_of
 from tests.services.agent.builders import (
@@ -65,6 +67,47 @@ async def test_a_run_s_rows_are_as_many_as_its_tally_says(tmp_path: Path) -> Non
     assert column(queries, "query") == list(range(700))
     assert len(set(column(traces, "span"))) == 1400
     assert len(set(said.ids)) == len(said.ids)
+
+
+async def told(order: WorkOrder, worker: WorkerProcess) -> Kept:
+    """Do an order in a started worker; return what is said of it."""
+    kept = Kept()
+    try:
+        await Execution(OutcomePublisher(order, kept), worker, MANIFESTS, 30.0).carry_out()
+    finally:
+        await worker.close()
+    return kept
+
+
+async def test_a_worker_ends_no_run_of_another_evaluation(tmp_path: Path) -> None:
+    """A model that took over its worker would end it in the name of its agent."""
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    receive = worker.receive
+
+    async def forged() -> ToHost | None:
+        message = await receive()
+        if isinstance(message, RunEnded):
+            return RunEnded(message.outcome.model_copy(update={"evaluation": "e2"}))
+        return message
+
+    worker.receive = forged
+    (failed,) = (await told(an_order(), worker)).of(RunFailed)
+    assert failed.evaluation == "e1"
+    assert "e2/r0/1" in failed.message
+
+
+@pytest.mark.parametrize("change", [{"evaluation": "e2"}, {"attempt": 2}, {"agent": "a2"}])
+async def test_a_worker_measures_no_run_of_another_order(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    kept = await carried_out(an_order(), tmp_path / "first")
+    batch = kept.of(QueriesAnswered)[0].model_copy(update=change)
+    worker = await WorkerProcess.start("w", limits(tmp_path / "second"))
+    worker._handover.push(pack_batch(batch))
+    kept = await told(an_order(), worker)
+    assert [fact for fact in kept.of(QueriesAnswered) if fact.agent != "a1"] == []
+    assert {(fact.evaluation, fact.attempt) for fact in kept.of(QueriesAnswered)} <= {("e1", 1)}
+    assert "of another order" in kept.of(RunFailed)[0].message
 
 
 async def test_stamps_are_offsets_from_the_run_s_origin(tmp_path: Path) -> None:

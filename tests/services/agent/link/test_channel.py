@@ -55,6 +55,18 @@ async def test_a_torn_message_is_an_error_on_both_sides() -> None:
     worker_end.close()
 
 
+async def test_a_host_takes_no_message_of_any_size() -> None:
+    """A model that took over its worker could fill the agent's memory by a length of 4 GiB."""
+    host_end, worker_end = socket.socketpair()
+    host = await HostChannel.over(host_end)
+    worker_end.sendall(b"\xff\xff\xff\xff")
+    with pytest.raises(MalformedMessage):
+        async with asyncio.timeout(5):
+            await host.receive()
+    host.close()
+    worker_end.close()
+
+
 async def test_threads_do_not_mix_their_messages() -> None:
     host_end, worker_end = socket.socketpair()
     host, worker = await HostChannel.over(host_end), WorkerChannel(worker_end)

@@ -1,6 +1,8 @@
 """Ring and spool between worker and agent."""
 
 import os
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,19 @@ def test_a_damaged_record_is_noticed() -> None:
     store.memory[10] ^= 1
     with pytest.raises(RingBroken):
         queue.pop()
+
+
+@pytest.mark.parametrize(("written", "length"), [(1 << 63, 8), (101, 8), (16, 9), (16, 0xFFFFFFFF)])
+def test_a_writer_that_lies_is_noticed(written: int, length: int) -> None:
+    """A model that took over its worker could have its host read gigabytes."""
+    slots, store = words(), Bytes(100)
+    queue = ByteQueue(slots, 0, store)
+    queue.push(bytes(8))
+    slots[0] = written
+    store.memory[:8] = struct.pack("<II", length, zlib.crc32(bytes(8)))
+    with pytest.raises(RingBroken):
+        queue.pop()
+    assert slots[1] == 0
 
 
 def test_a_record_cut_short_is_noticed(tmp_path: Path) -> None:
