@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -36,6 +37,12 @@ _CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDI
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 # oneDNN reads this once; it prints nothing until a collector turns its output on.
 _FOR_EACH_WORKER: Mapping[str, str] = MappingProxyType({"ONEDNN_VERBOSE_TIMESTAMP": "1"})
+_SECRET_WORDS = frozenset(
+    {"AUTH", "APIKEY", "COOKIE", "CREDENTIAL", "CREDENTIALS", "PASSPHRASE", "PAT", "PWD"}
+    | {"SECRET", "SECRETS", "TOKEN", "TOKENS"}
+)
+_SECRET_ENDS = ("PASSWORD", "PASSWD", "_KEY")
+_SECRET_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -274,9 +281,22 @@ def _caches_in(scratch: Path) -> dict[str, str]:
 def worker_environment(variables: Mapping[str, str] = NO_VARIABLES) -> dict[str, str]:
     """Return the environment of a worker: the host's without secrets, and these `variables`."""
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")
+        name: value
+        for name, value in os.environ.items()
+        if not (name.startswith("MLSCOPE_") or is_secret(name, value))
     }
     paths = [str(_ROOT), environment.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, paths))
     return {**environment, **_FOR_EACH_WORKER, **variables, "PYTHONPATH": path}
 
+
+def is_secret(name: str, value: str) -> bool:
+    """Tell whether a variable looks like a secret of the agent's user, by its name or `value`.
+
+    A model could send it away. The address of a proxy stays, with its password: without it nothing
+    could be reached. `PWD` and `OLDPWD` are folders.
+    """
+    words = name.upper().split("_")
+    has_secret_name = len(words) > 1 and not _SECRET_WORDS.isdisjoint(words)
+    has_secret_url = "PROXY" not in words and bool(_SECRET_URL.search(value))
+    return has_secret_name or name.upper().endswith(_SECRET_ENDS) or has_secret_url

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from services.agent.host.process import WorkerProcess
+from services.agent.host.process import WorkerProcess, worker_environment
 from services.agent.link.channel import framed
 from services.agent.link.messages import AttemptKey, IssueQuery
 from tests.services.agent.builders import MANIFESTS, limits
@@ -126,6 +126,28 @@ async def test_no_file_is_read_in_the_place_of_what_a_worker_wrote(tmp_path: Pat
     death = await worker.death()
     await worker.close()
     assert str(death) == "worker was killed by SIGKILL (out of memory?)"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_passed_on"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "x", False),
+        ("AWS_ACCESS_KEY_ID", "x", True),
+        ("HF_TOKEN", "x", False),
+        ("PGPASSWORD", "x", False),
+        ("SSH_AUTH_SOCK", "/run/agent", False),
+        ("DATABASE_URL", "postgres://me:x@host/db", False),
+        ("https_proxy", "http://me:x@proxy:3128", True),
+        ("TOKENIZERS_PARALLELISM", "false", True),
+        ("PYTHONHASHSEED", "1", True),
+        ("OLDPWD", "/", True),
+    ],
+)
+def test_a_worker_gets_no_secret_of_its_agent_s_user(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, is_passed_on: bool
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert (name in worker_environment()) == is_passed_on
 
 
 async def test_no_secret_of_the_agent_reaches_a_worker(tmp_path: Path) -> None:
