@@ -81,6 +81,8 @@ class Headline(Message):
     queries: int = 0
     #: whether its run has a caveat about noise
     is_noisy: bool = False
+    #: the framework of its run; '' from an older analyzer
+    framework: str = ""
 
 
 class TracedRun(Message):

@@ -43,7 +43,10 @@ class RunPlan(Message):
 
 
 class Build(Message):
-    """An agent's build of a framework, with the options from its manifest."""
+    """An agent's build of a framework, with the options from its manifest.
+
+    Where the agents of a plan have several frameworks, it names its own with the model's variant.
+    """
 
     framework_version: str = ""
     device: str = "cpu"
@@ -51,6 +54,10 @@ class Build(Message):
     framework_manifest: FrameworkManifest | None = None
     #: image of the container that the agent starts for each session; '' for none
     container: str = ""
+    #: '' for the framework of its subject
+    framework: str = ""
+    #: the model's variant for this framework; None for the model of its subject
+    model: ModelManifest | None = None
 
 
 class SessionPlan(Message):
@@ -91,6 +98,9 @@ class Subject(Message):
     software: SoftwareManifest | None = None
     #: notes on the manifests above for readers of the results
     notes: tuple[str, ...] = ()
+    #: the model with all its frameworks, if the builds of a plan have several; `model` is the
+    #: variant for `framework`
+    manifest: ModelManifest | None = None
 
 
 class Plan(Message):
@@ -103,13 +113,15 @@ class Plan(Message):
     notes: tuple[str, ...] = ()
 
     def subject_of(self, session: str) -> Subject:
-        """Return the subject of a session, with its agent's build of the framework."""
+        """Return the subject of a session, with its agent's framework, build and model."""
         builds = (plan.build for plan in self.sessions if plan.session == session)
         build = next(builds, None)
         if build is None:
             return self.subject
         fields = {name: getattr(build, name) for name in Build.model_fields}
-        return self.subject.model_copy(update=fields)
+        fields["framework"] = build.framework or self.subject.framework
+        fields["model"] = build.model or self.subject.model
+        return self.subject.model_copy(update={**fields, "manifest": None})
 
 
 class WorkOrder(Message):

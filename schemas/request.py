@@ -100,7 +100,7 @@ class Evaluate(Command):
     system: SystemNeed = SystemNeed()
     #: only these agents, by id; empty means any
     agents: tuple[Token, ...] = ()
-    #: run on one suitable agent, or on all
+    #: run on one suitable agent, or on all, each with the first of the model's frameworks it has
     spread: Literal["one", "all"] = "one"
     scenarios: tuple[ScenarioChoice, ...] = Field(
         default=(ScenarioChoice(name="online"),), min_length=1, max_length=64

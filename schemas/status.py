@@ -16,7 +16,7 @@ from schemas.manifest import (
     SoftwareManifest,
 )
 from schemas.message import Message
-from schemas.plan import Subject
+from schemas.plan import Build, Subject
 from schemas.price import Price
 from schemas.request import AgentReason, Evaluate, Visibility
 from schemas.values.identity import Token
@@ -65,6 +65,8 @@ class RunStatus(Message):
     announced: RowCounts | None = None
     #: rows in the database, by the collector's report; None before it
     stored: RowCounts | None = None
+    #: the planned framework, with its version if it is known; '' from an older scheduler
+    framework: str = ""
 
 
 class Extent(Message):
@@ -91,7 +93,7 @@ class EvaluationStatus(Message):
     request: Evaluate | None = None
     #: None in lists, and before planning. A dataset from the request has its name alone
     subject: Subject | None = None
-    #: the planned name and version; '' before planning
+    #: the planned name and version, of each if the agents have several; '' before planning
     framework: str = ""
     device: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -129,9 +131,13 @@ def headline_text(headline: Headline) -> str:
     return ", ".join(parts)
 
 
-def framework_name(subject: Subject) -> str:
-    """Return the planned framework, with its version if all agents have the same."""
-    return f"{subject.framework} {subject.framework_version}".strip()
+def framework_name(subject: Subject, build: Build | None = None) -> str:
+    """Return the planned framework, with its version if all agents have the same.
+
+    With a `build` it is that of one session of the `subject`, with the version of its agent.
+    """
+    own = build or subject
+    return f"{own.framework or subject.framework} {own.framework_version}".strip()
 
 
 class FittingAgent(Message):

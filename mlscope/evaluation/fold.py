@@ -37,7 +37,7 @@ from schemas.message import Fact
 from schemas.plan import Plan, Subject
 from schemas.request import AgentReason, Evaluate
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunRecorded
-from schemas.status import State
+from schemas.status import State, framework_name
 
 ENDED: frozenset[State] = frozenset({"analyzed", "failed", "cancelled"})
 """States that an evaluation never leaves."""
@@ -152,6 +152,7 @@ def _planned_runs(plan: Plan) -> dict[str, RunRecord]:
             level=run.level,
             batch_size=session.batch_size,
             planned_queries=run.queries,
+            framework=framework_name(plan.subject, session.build),
         )
         for session in plan.sessions
         for run in session.runs

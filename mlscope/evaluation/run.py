@@ -46,6 +46,8 @@ class RunRecord:
     announced: RowCounts | None = None
     #: rows in the database, by the collector's report; None before it
     stored: RowCounts | None = None
+    #: the planned framework, with its version if it is known
+    framework: str = ""
 
     @property
     def is_under_way(self) -> bool:

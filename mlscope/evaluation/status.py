@@ -48,7 +48,7 @@ def status_of(
         visibility=visibility,
         request=visible.request,
         subject=visible.subject,
-        framework=framework_name(subject) if subject else "",
+        framework=_frameworks_of(record),
         device=subject.device if subject else "",
         labels=labels,
         agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
@@ -61,6 +61,14 @@ def status_of(
         cause=record.cause,
         address=address,
     )
+
+
+def _frameworks_of(record: EvaluationRecord) -> str:
+    """Return the planned framework, or each one with a comma between; '' before planning."""
+    names = [run.framework for run in record.runs.values() if run.framework]
+    if len({name.partition(" ")[0] for name in names}) > 1:
+        return ", ".join(dict.fromkeys(names))
+    return framework_name(record.subject) if record.subject else ""
 
 
 def _extent_of(request: Evaluate) -> Extent:
@@ -99,6 +107,7 @@ def run_status_of(run: RunRecord) -> RunStatus:
         final=run.is_final,
         announced=run.announced,
         stored=run.stored,
+        framework=run.framework,
     )
 
 
@@ -146,6 +155,7 @@ def run_record_of(status: RunStatus) -> RunRecord:
         caveats=status.caveats,
         announced=announced,
         stored=status.stored,
+        framework=status.framework,
     )
 
 

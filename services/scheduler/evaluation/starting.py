@@ -10,8 +10,9 @@ from schemas.plan import SessionPlan
 from services.scheduler.errors import RequestRefused
 from services.scheduler.evaluation.attempts import S_NS, interruption, is_over
 from services.scheduler.evaluation.state import EvaluationState, Run
+from services.scheduler.placement.candidates import Candidate
 from services.scheduler.placement.fleet import Fleet
-from services.scheduler.placement.matching import Candidate, fitting_agents
+from services.scheduler.placement.matching import fitting_agents
 
 _MAX_INTERRUPTIONS = 2
 """Interruptions of a group on one agent from which on an agent with fewer is preferred."""

@@ -14,7 +14,7 @@ from schemas.level import Level
 from schemas.plan import Build, Variant
 from schemas.request import Evaluate
 from services.scheduler.errors import invalid
-from services.scheduler.placement.matching import Candidate
+from services.scheduler.placement.candidates import Candidate
 
 Levels = tuple[Level, ...]
 

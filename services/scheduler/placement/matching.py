@@ -21,7 +21,6 @@ from mlscope.manifests.fitting import (
 from schemas.agent import Announcement, Runtime
 from schemas.level import Level
 from schemas.manifest import (
-    DatasetManifest,
     FrameworkManifest,
     FrameworkNeed,
     ModelManifest,
@@ -31,6 +30,12 @@ from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from schemas.values.json_values import JsonObject
 from services.scheduler.errors import invalid
+from services.scheduler.placement.candidates import (
+    Candidate,
+    Match,
+    on_all_frameworks,
+    on_one_framework,
+)
 from services.scheduler.placement.collected import collected_levels
 from services.scheduler.placement.containers import within_containers
 from services.scheduler.placement.naming import is_same
@@ -58,41 +63,6 @@ _GONE = {
     "left": "left",
     "revoked": "its key was revoked",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An agent that can run the request, with the framework and device it would use."""
-
-    agent: str
-    incarnation: str
-    framework: str
-    version: str
-    device: str
-    deepest_level: Level
-    #: levels that its trace collectors add for this framework on this device
-    collected: frozenset[Level] = frozenset()
-    #: of the framework's build, where one is published
-    manifest: FrameworkManifest | None = None
-    #: image of the container that the agent starts for it; '' for none
-    container: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A request with its names resolved, and the agents for it.
-
-    `agents` are those that run it: the best one, or all that fit; `reasons` say why others cannot.
-    `model` is the variant for one framework, and `digest` is of the manifest it comes from.
-    """
-
-    model: ModelManifest
-    dataset: DatasetManifest
-    agents: tuple[Candidate, ...]
-    reasons: tuple[AgentReason, ...]
-    digest: str = ""
-    #: every agent that fits, the best one first
-    fitting: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,25 +128,15 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
     An agent that is gone for long before `now_ns` (epoch; 0 is never) is given as a reason only if
     the request names it. Best is an agent that can trace as deep as asked, then the one with the
     least load; `loads` is the number of unfinished runs by agent. Of a model for several frameworks
-    the first variant is taken that an agent can run. Raises RequestRefused.
+    the first variant is taken that an agent can run; with `spread: all`, that each agent can run.
+    Raises RequestRefused.
     """
     model = model_of(request, catalog)
     pool = _pool(request, catalog, now_ns)
     variants = verifiable(usable(wanted_variants(request, model)), request)
     matches = [_match_variant(request, variant, catalog, pool, loads) for variant in variants]
-    chosen = next((matched for matched in matches if matched.agents), matches[0])
-    digest = digest_of(model)
-    if chosen.agents or len(matches) == 1:
-        return replace(chosen, digest=digest)
-    reasons: dict[str, list[str]] = {}
-    for matched in matches:
-        for reason in matched.reasons:
-            reasons.setdefault(reason.agent, []).append(reason.reason)
-    merged = (
-        AgentReason(agent=agent, reason="; ".join(dict.fromkeys(texts)))
-        for agent, texts in reasons.items()
-    )
-    return replace(chosen, digest=digest, reasons=tuple(merged))
+    chosen = (on_all_frameworks if request.spread == "all" else on_one_framework)(matches)
+    return replace(chosen, digest=digest_of(model), manifest=model)
 
 
 def _match_variant(
@@ -338,6 +298,7 @@ def _fitting(agent: Announcement, constraints: _Constraints) -> Candidate | str:
         framework=build.runtime.framework,
         version=build.runtime.version,
         device=build.device,
+        model=constraints.model,
         deepest_level=build.runtime.deepest_level,
         collected=build.collected,
         manifest=build.manifest,

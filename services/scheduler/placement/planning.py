@@ -18,15 +18,15 @@ from mlscope.load import InvalidParameter, LoadError, UnknownParameter, UnknownS
 from mlscope.manifests.constraints import version_order
 from mlscope.manifests.digests import digest_of
 from schemas.level import Level
-from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
+from schemas.manifest import DatasetManifest, HardwareManifest, SoftwareManifest
 from schemas.plan import Build, Plan, Subject, Variant
 from schemas.request import IMPORTED, MEASURED_BY, Blocks, Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
+from services.scheduler.placement.candidates import Candidate, Match
 from services.scheduler.placement.certifying import certification_notes
 from services.scheduler.placement.levels import Levels, levels_by_variant
 from services.scheduler.placement.load_shapes import LoadShapes
-from services.scheduler.placement.matching import Candidate, Match
 from services.scheduler.placement.resolving import (
     described_system,
     samples_of,
@@ -74,13 +74,14 @@ def plan(
     `catalog` has the defaults of scenarios, `shapes` keeps loads that were made before.
     """
     outline = _outline(request, match, catalog, shapes)
+    names = match.session_names
     sessions = [
         session
         for agent in match.agents
         for batch_size, groups in outline.groups.items()
         for session in sessions_of(
             request,
-            Target(agent.agent, batch_size, len(match.agents) > 1),
+            Target(agent.agent, batch_size, names[agent.agent]),
             outline.levels[agent.agent],
             groups,
         )
@@ -101,7 +102,7 @@ def plan(
         if not group.is_cold
     }
     return Plan(
-        subject=_subject(request, match, catalog, best),
+        subject=_subject(request, match, catalog, outline.builds),
         sessions=tuple(sessions),
         notes=() if is_played_back else certification_notes(sessions, rule, offered_hz),
         # Of agents that the request leaves out by name nobody asks why they were not chosen.
@@ -131,7 +132,7 @@ def _outline(
     request: Evaluate, match: Match, catalog: Catalog, shapes: LoadShapes | None
 ) -> _Outline:
     assert match.agents, "there is an agent to plan for"
-    builds = {agent.agent: _build(request, match.model, agent) for agent in match.agents}
+    builds = {agent.agent: _build(request, match, agent) for agent in match.agents}
     levels = {
         agent.agent: levels_by_variant(request, agent, builds[agent.agent])
         for agent in match.agents
@@ -151,8 +152,12 @@ def _outline(
     return _Outline(builds, levels, groups)
 
 
-def _subject(request: Evaluate, match: Match, catalog: Catalog, build: Build) -> Subject:
+def _subject(
+    request: Evaluate, match: Match, catalog: Catalog, builds: Mapping[str, Build]
+) -> Subject:
     best = match.agents[0]
+    build = builds[best.agent]
+    has_variants = any(own.model for own in builds.values())
     need = described_system(request.system, catalog)
     versions = {agent.version for agent in match.agents}
     return Subject(
@@ -172,18 +177,22 @@ def _subject(request: Evaluate, match: Match, catalog: Catalog, build: Build) ->
         hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
         software=need.software if isinstance(need.software, SoftwareManifest) else None,
         notes=sent_notes(request, catalog),
+        manifest=match.manifest if has_variants else None,
     )
 
 
-def _build(request: Evaluate, model: ModelManifest, agent: Candidate) -> Build:
+def _build(request: Evaluate, match: Match, agent: Candidate) -> Build:
     """Return an agent's build; options of the request overrule the model's, these the build's."""
     defaults = agent.manifest.defaults if agent.manifest else {}
+    is_of_match = agent.model == match.model
     return Build(
         framework_version=agent.version,
         device=agent.device,
-        options={**defaults, **model.options, **request.options},
+        options={**defaults, **agent.model.options, **request.options},
         framework_manifest=agent.manifest,
         container=agent.container,
+        framework="" if is_of_match else agent.framework,
+        model=None if is_of_match else agent.model,
     )
 
 

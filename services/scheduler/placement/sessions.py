@@ -44,16 +44,20 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The agent and batch size of sessions; `names_agent` where the plan is for several agents."""
+    """The agent and batch size of sessions.
+
+    `name` is what their names begin with: '' in a plan for one agent, else the agent and, where
+    agents have several frameworks, its framework.
+    """
 
     agent: str
     batch_size: int
-    names_agent: bool
+    name: str = ""
 
     @property
     def prefix(self) -> str:
         """The beginning of its sessions' names."""
-        return f"{self.agent}-b{self.batch_size}" if self.names_agent else f"b{self.batch_size}"
+        return f"{self.name}-b{self.batch_size}" if self.name else f"b{self.batch_size}"
 
 
 def pacing_of(request: Evaluate, load: LoadShape) -> Literal["local", "remote"]:

@@ -1,5 +1,6 @@
 """Agents, manifests and requests for tests of the scheduler."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
@@ -84,6 +85,24 @@ def a_catalog(*agents: AgentStatus, **changes: Any) -> Catalog:
         "datasets": (a_dataset(),),
     }
     return Catalog(**(known | changes))
+
+
+FRAMEWORKS = ("onnxruntime", "openvino", "litert")
+
+
+def a_model_of(*frameworks: str, **changes: Any) -> ModelManifest:
+    """Return a model with a variant for each of the frameworks, in this order."""
+    variants = [{"name": name, "options": {"is_for": name}} for name in frameworks]
+    manifest = a_model().model_dump(exclude={"framework", "model", "options"})
+    return ModelManifest.model_validate(manifest | {"frameworks": variants} | changes)
+
+
+def agents_of(**frameworks: Sequence[str]) -> tuple[AgentStatus, ...]:
+    """Return agents that have the frameworks given by their names."""
+    return tuple(
+        an_agent(agent, runtimes=tuple(a_runtime(framework=name, version="2.0") for name in own))
+        for agent, own in frameworks.items()
+    )
 
 
 def a_request(**changes: Any) -> Evaluate:

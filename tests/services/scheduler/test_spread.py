@@ -4,12 +4,20 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mlscope.evaluation.status import status_of
 from schemas.evaluation import EvaluationMeasured, EvaluationRequested, RunStarted
 from schemas.manifest import FrameworkManifest
 from services.scheduler.evaluation.attempts import S_NS
 from services.scheduler.evaluation.effects import Start, effects, order_of
 from services.scheduler.placement.fleet import Fleet
-from tests.services.scheduler.samples import a_request, a_runtime, an_agent
+from tests.services.scheduler.samples import (
+    FRAMEWORKS,
+    a_model_of,
+    a_request,
+    a_runtime,
+    agents_of,
+    an_agent,
+)
 from tests.services.scheduler.stories import E, Story, completed_fact, stored_fact
 
 
@@ -116,3 +124,29 @@ def test_each_agent_of_all_goes_on_with_the_build_it_was_planned_with() -> None:
     under_way = {each.agent for each in story.state.runs.values() if each.is_under_way}
     assert under_way == {"a1", "a2"}
     assert orders(story) == {"a1": ("1.31.1", 2, NEW), "a2": ("1.30.0", 4, OLD)}
+
+
+def test_agents_of_several_frameworks_start_one_run_each_with_their_own_variant() -> None:
+    story = Story(random.Random(1))
+    agents = agents_of(o=["onnxruntime"], v=["openvino"], l=["litert"])
+    story.agents |= {own.announcement.agent: own for own in agents}
+    request = a_request(spread="all", model=a_model_of(*FRAMEWORKS))
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    orders = [
+        order_of(story.state, own)
+        for own in effects(story.state, story.fleet())
+        if isinstance(own, Start)
+    ]
+    assert {order.agent: order.subject.model.framework.name for order in orders} == {
+        "o": "onnxruntime",
+        "v": "openvino",
+        "l": "litert",
+    }
+    status = status_of(story.state)
+    assert status.framework == "onnxruntime 2.0, openvino 2.0, litert 2.0"
+    assert {run.agent: run.framework for run in status.runs} == {
+        "o": "onnxruntime 2.0",
+        "v": "openvino 2.0",
+        "l": "litert 2.0",
+    }

@@ -9,8 +9,9 @@ from schemas.manifest import FrameworkManifest
 from schemas.plan import Plan
 from schemas.request import Evaluate
 from schemas.status import AgentStatus, Catalog
+from services.scheduler.placement.candidates import Match
 from services.scheduler.placement.containers import NOT_ALLOWED
-from services.scheduler.placement.matching import Match, fitting_agents, match
+from services.scheduler.placement.matching import fitting_agents, match
 from services.scheduler.placement.planning import plan
 from tests.services.scheduler.samples import (
     a_catalog,

@@ -12,7 +12,8 @@ from schemas.level import Level
 from schemas.manifest import FrameworkManifest, ModelManifest
 from schemas.request import Evaluate
 from schemas.status import AgentStatus
-from services.scheduler.placement.matching import Candidate, Match, match
+from services.scheduler.placement.candidates import Candidate, Match
+from services.scheduler.placement.matching import match
 from services.scheduler.shared_parts import SharedParts
 from tests.services.scheduler.samples import (
     GIB,
