@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from packaging.specifiers import SpecifierSet
 
@@ -11,6 +12,7 @@ from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.errors import BadConstraint
 from schemas.analysis import Estimate, Headline
 from schemas.manifest import FrameworkNeed
+from schemas.plan import Plan
 from schemas.request import ListEvaluations, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid
@@ -44,8 +46,16 @@ def row_of(state: EvaluationState) -> Row:
         framework=plan.subject.framework,
         framework_version=plan.subject.framework_version,
         device=plan.subject.device,
+        further_frameworks=_further_frameworks(plan),
     )
     return _with_text(row, state.evaluation)
+
+
+def _further_frameworks(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return the frameworks of a plan with their versions, if its sessions have several builds."""
+    builds = (session.build for session in plan.sessions if session.build is not None)
+    own = ((build.framework or plan.subject.framework, build.framework_version) for build in builds)
+    return tuple(sorted(set(own)))
 
 
 def with_figures(row: Row, headlines: Sequence[Headline]) -> Row:
@@ -63,7 +73,9 @@ def _with_text(row: Row, evaluation: str) -> Row:
     """Return the row with the text that a search looks at."""
     labels = (f"{name}={value}" for name, value in sorted(row.labels))
     parts = (evaluation, row.model, row.version, row.framework, row.framework_version)
-    searched = (*parts, row.device, row.state, row.requested_by, *sorted(row.agents), *labels)
+    further = chain.from_iterable(row.further_frameworks)
+    place = (row.device, row.state, row.requested_by, *sorted(row.agents))
+    searched = (*parts, *further, *place, *labels)
     return replace(row, text=" ".join(searched).lower())
 
 
@@ -90,10 +102,8 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     need = command.framework or FrameworkNeed(name="")
     framework = need.name.strip().lower()
     framework_version = _constraint(need.version, "framework.version")
-    if framework:
-        filters.append(lambda row: row.framework.lower() == framework)
-    if framework_version:
-        filters.append(lambda row: _meets(row.framework_version, framework_version))
+    if framework or framework_version:
+        filters.append(_on_framework(framework, framework_version))
     filters += _system_filters(described_system(command.system, catalog), catalog)
     if command.requested_by:
         filters.append(lambda row: row.requested_by == command.requested_by)
@@ -105,6 +115,19 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     if terms := command.search.lower().split():
         filters.append(lambda row: all(term in row.text for term in terms))
     return filters
+
+
+def _on_framework(name: str, constraint: SpecifierSet) -> RowFilter:
+    """Return the filter of rows with a framework of a `name` ('' any) in a version that fits."""
+
+    def has_framework(row: Row) -> bool:
+        frameworks = ((row.framework, row.framework_version), *row.further_frameworks)
+        return any(
+            name in ("", own.lower()) and (not constraint or _meets(version, constraint))
+            for own, version in frameworks
+        )
+
+    return has_framework
 
 
 def _meets(version: str, constraint: SpecifierSet) -> bool:

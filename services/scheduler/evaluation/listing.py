@@ -40,6 +40,8 @@ class Row:
     latency_ns: float | None = None
     #: whether a load's run has a caveat about noise, None before the analysis
     is_noisy: bool | None = None
+    #: name and version of the frameworks of further agents, if the plan has several
+    further_frameworks: tuple[tuple[str, str], ...] = ()
     #: what a search looks at, in lower case
     text: str = ""
 

@@ -13,11 +13,14 @@ from services.scheduler.errors import RequestRefused
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.list_filters import row_of
 from tests.services.scheduler.samples import (
+    FRAMEWORKS,
     a_catalog,
     a_gpu,
     a_machine,
+    a_model_of,
     a_request,
     a_runtime,
+    agents_of,
     an_agent,
 )
 from tests.services.scheduler.stories import E, Story
@@ -175,3 +178,28 @@ def test_a_search_finds_parts_of_every_field(
 def test_a_list_says_how_many_match_beyond_its_page(board: EvaluationIndex) -> None:
     answer = board.listed(ListEvaluations(limit=1, offset=1))
     assert ([each.evaluation for each in answer.evaluations], answer.total) == ([E], 2)
+
+
+@pytest.mark.parametrize(
+    ("framework", "names"),
+    [
+        ("onnxruntime", [E]),
+        ("OpenVINO:>=2", [E]),
+        (":2.0", [E]),
+        ("litert:<2", []),
+        ("pytorch", []),
+    ],
+)
+def test_an_evaluation_of_several_frameworks_is_found_by_each(
+    framework: str, names: list[str]
+) -> None:
+    board, story = EvaluationIndex(), Story(random.Random(1))
+    agents = agents_of(o=["onnxruntime"], v=["openvino"], l=["litert"])
+    story.agents |= {own.announcement.agent: own for own in agents}
+    request = a_request(spread="all", model=a_model_of(*FRAMEWORKS))
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=5))
+    story.settle()
+    for recorded in story.log:
+        board.follow(recorded)
+    assert found(board, agents, framework=framework) == names
+    assert found(board, agents, search="tiny litert") == [E]
