@@ -16,7 +16,7 @@ from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
 from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.message import Fact
-from schemas.plan import Subject
+from schemas.plan import Plan, Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
@@ -130,12 +130,15 @@ def digest_of(tables: Sequence[Table]) -> str:
 
 def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
     """Return what an evaluation's plan says for scoring its answers."""
-    subject = _subject_of(facts)
-    if subject is None:
+    plan = _plan_of(facts)
+    if plan is None:
         return ScoringContext()
-    assets, dataset, unscorable_reason = subject.model.model, subject.dataset, ""
-    if "random" in (assets.weights, subject.options.get("weights")):
-        unscorable_reason = f"the weights are random (seed {assets.seed})"
+    subject = plan.subject
+    dataset, unscorable_reason = subject.dataset, ""
+    for build in (subject, *(session.build for session in plan.sessions if session.build)):
+        assets = (build.model or subject.model).model
+        if "random" in (assets.weights, build.options.get("weights")):
+            unscorable_reason = f"the weights are random (seed {assets.seed})"
     samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
     if dataset.source is not None:
         samples = samples or dataset.source.samples
@@ -178,6 +181,11 @@ def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:
 
 
 def _subject_of(facts: Iterable[Fact]) -> Subject | None:
-    """Return what the last plan of an evaluation measures; None before it is planned."""
+    plan = _plan_of(facts)
+    return plan.subject if plan else None
+
+
+def _plan_of(facts: Iterable[Fact]) -> Plan | None:
+    """Return the last plan of an evaluation; None before it is planned."""
     planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
-    return planned[-1].plan.subject if planned else None
+    return planned[-1].plan if planned else None

@@ -58,6 +58,7 @@ def _headlines(groups: Sequence[list[Run]], tables: Sequence[Table]) -> tuple[He
                 p90_ns=_estimate(latency[name], "p90"),
                 queries=latency[name]["count"],
                 is_noisy=bool(noise_of(run)),
+                framework=run.row.framework,
             )
         )
     return tuple(headlines)

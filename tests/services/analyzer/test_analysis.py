@@ -21,6 +21,7 @@ from schemas.manifest import (
     step_of,
 )
 from schemas.manifest import Sample as ManifestSample
+from schemas.plan import Build
 from services.analyzer import analysis
 from services.analyzer.analysis import (
     analyze,
@@ -115,6 +116,16 @@ def test_random_weights_are_known_from_the_plan() -> None:
     )
     assert scoring_context_of([_planned(model)]).unscorable_reason == ""
     assert scoring_context_of([a_request()]) == ScoringContext()
+
+
+def test_random_weights_of_one_framework_are_random_weights() -> None:
+    planned = a_plan()
+    model, (session, *_) = planned.plan.subject.model, planned.plan.sessions
+    random = model.model_copy(update={"model": Assets(builder="x.y", weights="random", seed=7)})
+    sessions = (session, session.model_copy(update={"build": Build(model=random)}))
+    plan = planned.plan.model_copy(update={"sessions": sessions})
+    context = scoring_context_of([planned.model_copy(update={"plan": plan})])
+    assert context.unscorable_reason == "the weights are random (seed 7)"
 
 
 def test_how_a_picture_is_framed_is_known_from_the_steps() -> None:

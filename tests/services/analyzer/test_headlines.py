@@ -15,12 +15,14 @@ from tests.services.analyzer.tables.reading import MS, query
 def test_each_load_has_the_figures_of_its_plainest_run() -> None:
     queries = [query(number, 10 * number, 10 * number + 9) for number in range(20)]
     plain = {"run": "r0", "level": 0, "scenario": "online", "agent": "a1", "queries": queries}
+    plain["framework"] = "litert"
     traced = {**plain, "run": "r1", "level": 2}
     large = {**plain, "run": "r2", "batch_size": 8}
     opened = {**plain, "run": "r3", "scenario": "poisson", "parameters": {"rate_hz": 5}}
     done = analyze(frames_in({"runs": [traced, large, plain, opened]}))
     first, second = done.headlines
     assert (first.run, first.scenario, first.statistic) == ("r0", "online", "trimmed_mean")
+    assert first.framework == "litert"
     assert first.latency_ns is not None
     assert first.samples_per_s is not None
     assert (first.latency_ns.value, second.run) == (9.0, "r3")

@@ -1,6 +1,6 @@
 """Loads that became slower since they were last measured on the same system. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from urllib.parse import urlencode
@@ -63,10 +63,9 @@ class Regression:
     @property
     def history(self) -> str:
         """The address of all measurements of the model on this system."""
-        framework: Sequence[str] = self.newer.framework.split()
         query = {
             "model": self.newer.model.partition(":")[0],
-            "framework": framework[0] if framework else "",
+            "framework": _framework_of(self.newer, self.headline),
             "agent": self.headline.agent,
             "device": self.newer.device,
             "scenario": self.headline.scenario,
@@ -112,11 +111,15 @@ ORDERS: Mapping[str, Callable[[Regression], float]] = MappingProxyType(
 those without noise first."""
 
 
+def _framework_of(status: EvaluationStatus, headline: Headline) -> str:
+    """Return the framework of a load; before release 0.2, which says it, the only planned one."""
+    return headline.framework or status.framework.partition(" ")[0]
+
+
 def _load_key(status: EvaluationStatus, headline: Headline) -> tuple[object, ...]:
-    framework: Sequence[str] = status.framework.split()
     return (
         status.model.partition(":")[0],
-        framework[0] if framework else "",
+        _framework_of(status, headline),
         status.device,
         headline.agent,
         headline.scenario,

@@ -120,6 +120,18 @@ def test_what_is_uncertain_small_faster_or_of_another_load_is_no_regression() ->
     assert regressions_in([other.model_copy(update={"headlines": (load,)}), older]) == []
 
 
+def test_loads_on_several_frameworks_are_compared_with_those_on_their_own() -> None:
+    several = measured("e2", 6e6, 6.2e6, 6.4e6)
+    load = several.headlines[0].model_copy(update={"framework": "litert"})
+    frameworks = "onnxruntime 1.31.1, litert 2.2"
+    several = several.model_copy(update={"headlines": (load,), "framework": frameworks})
+    older = measured("e1", 4.9e6, 5e6, 5.1e6)
+    assert regressions_in([several, older]) == []
+    alone = older.model_copy(update={"framework": "litert 2.1"})
+    (slower,) = regressions_in([several, alone])
+    assert "framework=litert&" in slower.history
+
+
 def test_only_the_two_newest_measurements_of_a_load_are_compared() -> None:
     figures = [(5e6, 5e6, 5e6), (6e6, 6e6, 6e6), (5e6, 5e6, 5e6)]
     history = [measured(f"e{number}", *each) for number, each in enumerate(figures)]
