@@ -53,9 +53,8 @@ def reference_log(
     requested = status.request.dataset
     dataset = requested if isinstance(requested, DatasetManifest) else status.subject.dataset
     subject = status.subject.model_copy(update={"dataset": dataset})
-    request = status.request.model_copy(
-        update={"model": subject.model, "dataset": dataset, "key": ""}
-    )
+    model = subject.manifest or subject.model
+    request = status.request.model_copy(update={"model": model, "dataset": dataset, "key": ""})
     answers = first_answers(predictions)
     conditions = tables.get("conditions", ())
     log = ReferenceLog(
@@ -89,11 +88,13 @@ def request_again(log: ReferenceLog, agents: Sequence[str] = (), **changes: Any)
     """Return the request that repeats a `log`, with the options that were in effect.
 
     It runs on any agent that fits, or on `agents`; those of the log may be of another cluster.
+    With several frameworks, each has its own options again: those that were asked for are for all.
     `changes` are fields of the request with other values.
     """
     subject = log.subject
     labels = {**log.request.labels, "reproduces": log.evaluation}
-    fields = {"agents": tuple(agents), "options": subject.options, "labels": labels, "key": ""}
+    options = log.request.options if subject.manifest else subject.options
+    fields = {"agents": tuple(agents), "options": options, "labels": labels, "key": ""}
     return log.request.model_copy(update={**fields, **changes})
 
 

@@ -12,7 +12,7 @@ from mlscope.reproducing.logs import (
     request_again,
 )
 from schemas.encoding.codec import parse
-from schemas.manifest import DatasetManifest
+from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.reference import ReferenceLog
 from tests.mlscope.reproducing.reference_logs import (
     DATASET,
@@ -73,3 +73,19 @@ def test_it_is_asked_for_again_with_everything_inline_on_any_agent() -> None:
     assert (again.agents, again.key, again.wait_s) == ((), "", 3.0)
     assert again.labels == {"k": "v", "reproduces": "e1"}
     assert request_again(a_log(), ["a2"]).agents == ("a2",)
+
+
+def test_an_evaluation_of_several_frameworks_is_asked_for_with_all_of_them() -> None:
+    """Options of one framework are not asked of the others."""
+    manifest = ModelManifest.model_validate(
+        MODEL.model_dump() | {"frameworks": [{"name": "openvino"}]}
+    )
+    status = a_status()
+    assert status.request is not None
+    request = status.request.model_copy(update={"spread": "all", "options": {"precision": "f32"}})
+    subject = SUBJECT.model_copy(update={"manifest": manifest})
+    log = reference_log(
+        status.model_copy(update={"request": request, "subject": subject}), [], {}, []
+    )
+    again = request_again(log)
+    assert (again.model, again.spread, again.options) == (manifest, "all", {"precision": "f32"})
