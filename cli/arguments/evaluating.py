@@ -130,7 +130,11 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         help="option of the predictor, e.g. threads=2; repeatable",
     )
     add_machine(add, "run only on this agent")
-    add("--all-agents", action="store_true", help="run on every suitable agent, not on one")
+    add(
+        "--all-agents",
+        action="store_true",
+        help="run on every suitable agent, each on the first of the model's frameworks that it has",
+    )
     add("--wait", type=float, metavar="S", help=WAIT_HELP)
 
 

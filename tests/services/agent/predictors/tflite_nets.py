@@ -38,16 +38,17 @@ def graph_of(
     `first` is the input's first dimension; `reshaped` fixes the output's to 1 by a constant;
     `signed` adds a signature with the names x and scores.
     """
+    outputs, inputs = layer.weights.shape
     model = schema.ModelT()
     model.version = 3
     model.buffers = [_buffer(None), _buffer(layer.weights), _buffer(layer.bias)]
     model.operatorCodes = [_code(schema.BuiltinOperator.FULLY_CONNECTED)]
     graph = schema.SubGraphT()
     graph.tensors = [
-        _tensor("serving_x:0", (first, INPUTS)),
+        _tensor("serving_x:0", (first, inputs)),
         _tensor("weights", layer.weights.shape, 1),
         _tensor("bias", layer.bias.shape, 2),
-        _tensor("call:0", (first, OUTPUTS)),
+        _tensor("call:0", (first, outputs)),
     ]
     options = schema.FullyConnectedOptionsT()
     graph.operators = [_operator(0, [0, 1, 2], [3], "FullyConnectedOptions", options)]
