@@ -16,7 +16,7 @@ from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
 from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.message import Fact
-from schemas.plan import Plan, Subject
+from schemas.plan import Build, Plan, Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
@@ -135,7 +135,8 @@ def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
         return ScoringContext()
     subject = plan.subject
     dataset, unscorable_reason = subject.dataset, ""
-    for build in (subject, *(session.build for session in plan.sessions if session.build)):
+    builds: list[Subject | Build] = [s.build for s in plan.sessions if s.build]
+    for build in (subject, *builds):
         assets = (build.model or subject.model).model
         if "random" in (assets.weights, build.options.get("weights")):
             unscorable_reason = f"the weights are random (seed {assets.seed})"
