@@ -9,23 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from packaging.requirements import Requirement
 
+from cli.agent_checks import containers, hub, models, sandbox
 from cli.cluster.errors import ClusterError
 from cli.cluster.servers.nats_server import find_program
 from cli.cluster.servers.postgres_home import wheel_programs
 from cli.cluster.state import running_state
+from cli.findings import Finding, State
 from mlscope.quantities import shown
 from mlscope.settings import GIB, InvalidSetting, Settings
-from services.agent.machine.landlock import landlock_version
 
-State = Literal["ok", "missing", "note", "unverified"]
 _FRAMEWORK_EXTRAS = (
     "onnxruntime",
     "pytorch",
@@ -48,20 +46,6 @@ _FAST_CLOCKS = ("tsc", "arch_sys_counter", "kvm-clock")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of a check.
-
-    `missing` is required, a `note` only limits what can be measured, and `unverified` is a part of
-    mlscope that nobody has run on the hardware it is written for.
-    """
-
-    check: str
-    state: State
-    observation: str
-    advice: str = ""
-
-
 def all_findings() -> Iterator[Finding]:
     """Run every check; checks of required things come first."""
     yield python()
@@ -76,6 +60,7 @@ def all_findings() -> Iterator[Finding]:
     yield hardware_counters()
     yield sandbox()
     yield models()
+    yield hub()
     yield containers()
     yield disk()
     yield gpus()
@@ -276,43 +261,6 @@ def hardware_counters() -> Finding:
         return Finding(name, "ok", f"perf_event_paranoid={level}")
     advice = f"sysctl kernel.perf_event_paranoid={_LEAST_PARANOID}"
     return Finding(name, "note", f"perf_event_paranoid={level}", advice)
-
-
-def sandbox() -> Finding:
-    """Check whether the kernel can confine the processes of models to their own files."""
-    version = landlock_version()
-    if version:
-        return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
-    advice = (
-        "models can read and write what the agent can: open only trusted ones, or use Linux 5.13"
-    )
-    return Finding("sandbox", "note", "this kernel has no Landlock", advice)
-
-
-def models() -> Finding:
-    """Say whose models an agent with these settings opens."""
-    if Settings.read(os.environ).opens_any_model:
-        advice = "requests may bring their own models; MLSCOPE_MODELS=catalog refuses them"
-        return Finding("models", "ok", "an agent here opens any model (MLSCOPE_MODELS)", advice)
-    text = "an agent here opens only models of its own catalog (MLSCOPE_MODELS)"
-    return Finding("models", "ok", text)
-
-
-def containers() -> Finding:
-    """Say which container engine an agent with these settings may use, and whether it answers."""
-    from services.agent.errors import EngineFailed
-    from services.agent.host.containers.engine import Engine
-
-    name = Settings.read(os.environ).containers
-    if not name:
-        advice = "MLSCOPE_CONTAINERS=docker or podman lets it, in images of its framework manifests"
-        return Finding("containers", "ok", "an agent here starts no containers", advice)
-    try:
-        version = Engine.named(name).version()
-    except EngineFailed as error:
-        advice = "start the engine, let the agent's user use it, or unset MLSCOPE_CONTAINERS"
-        return Finding("containers", "note", str(error), advice)
-    return Finding("containers", "ok", f"an agent here may start containers of {name} {version}")
 
 
 def disk() -> Finding:

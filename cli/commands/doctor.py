@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 
 from cli import exits
-from cli.machine_checks import Finding, all_findings
+from cli.findings import Finding
+from cli.machine_checks import all_findings
 from cli.printing.output import rows_of, write_rows
 from mlscope.layout import laid_out
 

@@ -9,14 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits, machine_checks
+from cli import agent_checks, exits, machine_checks
 from cli.commands.doctor import finding_lines
-from cli.machine_checks import Finding, all_findings
+from cli.findings import Finding
+from cli.machine_checks import all_findings
 from schemas.agent import PackageFacts
 from services.agent.predictors import SHIPPED
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 from tests.cli.conftest import CommandLine
+from tests.mlscope.assets.conftest import site
+from tests.mlscope.assets.web_server import Site
 from tests.services.agent.host.containers.engines import engine_on_the_path
+
+__all__ = ["site"]
 
 ROOT = Path(__file__).parents[3]
 
@@ -200,13 +205,41 @@ def test_an_extra_that_is_half_installed_is_said(
 def test_the_engine_that_an_agent_may_use_is_said_with_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert machine_checks.containers().observation == "an agent here starts no containers"
+    assert findings()["containers"].observation == "an agent here starts no containers"
     engine = engine_on_the_path(tmp_path / "engine", monkeypatch)
     monkeypatch.setenv("MLSCOPE_CONTAINERS", "docker")
-    finding = machine_checks.containers()
+    finding = agent_checks.containers()
     assert (finding.state, finding.observation.split()[-1]) == ("ok", "28.2.2")
     engine.has(unreachable=True)
-    finding = machine_checks.containers()
+    finding = agent_checks.containers()
     assert finding.state == "note"
     assert "Cannot connect to the Docker daemon" in finding.observation
     assert "unset MLSCOPE_CONTAINERS" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("statuses", "state", "observation", "advice"),
+    [
+        ([], "ok", "{url} answers", "MLSCOPE_HUB_URL=off stops"),
+        ([503], "note", "{url} answers 503", "MLSCOPE_HUB_URL=off ends"),
+    ],
+)
+def test_the_hub_is_named_with_whether_it_answers(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    statuses: list[int],
+    state: str,
+    observation: str,
+    advice: str,
+) -> None:
+    site.statuses = statuses
+    monkeypatch.setenv("MLSCOPE_HUB_URL", site.url)
+    finding = findings()["hub"]
+    assert (finding.state, finding.observation) == (state, observation.format(url=site.url))
+    assert advice in finding.advice
+
+
+def test_a_hub_that_is_off_is_said_with_how_to_have_one() -> None:
+    finding = findings()["hub"]
+    assert (finding.state, finding.observation.partition(":")[0]) == ("ok", "off")
+    assert "unset MLSCOPE_HUB_URL" in finding.advice

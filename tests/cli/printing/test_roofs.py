@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.machine_checks import Finding, peaks
+from cli.findings import Finding
+from cli.machine_checks import peaks
 from cli.printing.catalog import catalog_rows, write_entries
 from schemas.run import Ceiling
 from schemas.status import AgentStatus, Catalog

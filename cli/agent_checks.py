@@ -1,0 +1,62 @@
+"""What `mlscope doctor` says of an agent here: how models are confined, whose, and from where."""
+
+import os
+
+from cli.findings import Finding
+from mlscope.redaction import redact
+from mlscope.settings import Settings
+from services.agent.machine.landlock import landlock_version
+
+_HUB_LIMIT_S = 5.0
+
+
+def sandbox() -> Finding:
+    """Check whether the kernel can confine the processes of models to their own files."""
+    version = landlock_version()
+    if version:
+        return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
+    advice = (
+        "models can read and write what the agent can: open only trusted ones, or use Linux 5.13"
+    )
+    return Finding("sandbox", "note", "this kernel has no Landlock", advice)
+
+
+def models() -> Finding:
+    """Say whose models an agent with these settings opens."""
+    if Settings.read(os.environ).opens_any_model:
+        advice = "requests may bring their own models; MLSCOPE_MODELS=catalog refuses them"
+        return Finding("models", "ok", "an agent here opens any model (MLSCOPE_MODELS)", advice)
+    text = "an agent here opens only models of its own catalog (MLSCOPE_MODELS)"
+    return Finding("models", "ok", text)
+
+
+def containers() -> Finding:
+    """Say which container engine an agent with these settings may use, and whether it answers."""
+    from services.agent.errors import EngineFailed
+    from services.agent.host.containers.engine import Engine
+
+    name = Settings.read(os.environ).containers
+    if not name:
+        advice = "MLSCOPE_CONTAINERS=docker or podman lets it, in images of its framework manifests"
+        return Finding("containers", "ok", "an agent here starts no containers", advice)
+    try:
+        version = Engine.named(name).version()
+    except EngineFailed as error:
+        advice = "start the engine, let the agent's user use it, or unset MLSCOPE_CONTAINERS"
+        return Finding("containers", "note", str(error), advice)
+    return Finding("containers", "ok", f"an agent here may start containers of {name} {version}")
+
+
+def hub() -> Finding:
+    """Try the model hub of an agent with these settings, by one short request."""
+    from mlscope.assets.probing import web_fault
+
+    url = Settings.read(os.environ).hub_url
+    if not url:
+        advice = "unset MLSCOPE_HUB_URL for the public hub, or set it to the address of yours"
+        return Finding("hub", "ok", "off: an agent here fetches no hf:// addresses", advice)
+    if fault := web_fault(url, _HUB_LIMIT_S):
+        advice = "models from hf:// cannot be fetched here; MLSCOPE_HUB_URL=off ends the tries"
+        return Finding("hub", "note", fault, advice)
+    advice = "an agent here fetches hf:// addresses from it; MLSCOPE_HUB_URL=off stops that"
+    return Finding("hub", "ok", f"{redact(url)} answers", advice)
