@@ -61,6 +61,8 @@ async def serve(
             lifespan="off",
             log_config=None,
             access_log=False,
+            # Any user of this machine may write them, and then be another address at each guess.
+            proxy_headers=False,
             server_header=False,
             ssl_certfile=settings.tls_certificate_file,
             ssl_keyfile=settings.tls_key_file,
@@ -70,6 +72,7 @@ async def serve(
     address = (settings.gateway_host, settings.gateway_port)
     family = socket.AF_INET6 if ":" in settings.gateway_host else socket.AF_INET
     with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
+        connections.limit_sending(listener)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         facts = ServiceInfo("gateway", version("mlscope"), "pages, REST and live events", {})
         await answer_all(bus, Watch, watches.answer, queue="gateway")

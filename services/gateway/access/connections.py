@@ -7,6 +7,7 @@ of them take every file descriptor, so that nobody else is served.
 import asyncio
 import logging
 import resource
+import socket
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,9 +18,16 @@ HEAD_S = 10.0
 BODY_IDLE_S = 30.0
 """The longest pause within a request's body."""
 
+REST_S = 10.0
+"""The longest that the rest of a body may take once its request is answered."""
+
+UNREAD_S = 60.0
+"""The longest that a client may take in nothing of what is sent to it."""
+
 HANDSHAKE_S = 10.0
 """The longest a handshake of TLS may take; its connection counts only afterwards."""
 
+_REST = "rest"
 _MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)
 _BUSY = b"too many connections; try again later\n"
@@ -41,6 +49,16 @@ def raise_file_limit() -> None:
     target = 2 * _MAX_CONNECTIONS if hard < 0 else min(2 * _MAX_CONNECTIONS, hard)
     if 0 <= soft < target:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+
+
+def limit_sending(listener: socket.socket) -> None:
+    """Have the kernel end connections of a `listener` whose clients read nothing for `UNREAD_S`.
+
+    Only Linux does so; it hands the option on to the connections.
+    """
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is not None:
+        listener.setsockopt(socket.IPPROTO_TCP, option, int(UNREAD_S * 1000))
 
 
 class BoundedProtocol(H11Protocol):
@@ -85,15 +103,18 @@ class BoundedProtocol(H11Protocol):
     def _wait(self) -> None:
         """Set the deadline of what the client has yet to send.
 
-        A head has one for the whole of it, a body one for each pause.
+        A head has one for the whole of it, a body one for each pause, and what is left of a body
+        once its request is answered one for the whole of it.
         """
-        awaited = self.conn.their_state
-        if awaited is h11.IDLE and self._awaited is h11.IDLE:
+        awaited: object = self.conn.their_state
+        if awaited is h11.SEND_BODY and self.cycle is not None and self.cycle.response_complete:
+            awaited = _REST
+        if awaited in (h11.IDLE, _REST) and self._awaited is awaited:
             return
         self._cancel()
-        if awaited in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing():
+        limit_s = {h11.IDLE: HEAD_S, h11.SEND_BODY: BODY_IDLE_S, _REST: REST_S}.get(awaited)
+        if limit_s is not None and not self.transport.is_closing():
             self._awaited = awaited
-            limit_s = HEAD_S if awaited is h11.IDLE else BODY_IDLE_S
             self._deadline = self.loop.call_later(limit_s, self._expired)
 
     def _cancel(self) -> None:

@@ -107,7 +107,7 @@ class Guard:
             None,
         )
         if PARAMETER in request.query_params and request.method == "GET":
-            return self._login(request, tokens, is_known=asker is not None)
+            return self._login(request, tokens, asker)
         if asker is not None:
             request.state.asker = asker
             return None
@@ -118,15 +118,21 @@ class Guard:
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
-    def _login(self, request: Request, tokens: Iterable[str], *, is_known: bool) -> Response:
-        """Exchange the ticket of an address for a cookie, and lead to the address without it."""
+    def _login(
+        self, request: Request, tokens: Mapping[str, Asker], asker: Asker | None
+    ) -> Response:
+        """Exchange the ticket of an address for a cookie, and lead to the address without it.
+
+        `asker` is who is logged in by now, if anybody, and stays so where a page of another site
+        leads here: with a ticket of its author, a person would go on as somebody else unawares.
+        """
         tickets = request.query_params.getlist(PARAMETER)
         good = [
             token
             for token in tokens
             if len(tickets) == 1 and self._tickets.take(tickets[0], token, time.time())
         ]
-        if not good and not is_known:
+        if not good and asker is None:
             return RedirectResponse("/login", 303)
         query = urlencode(
             [pair for pair in request.query_params.multi_items() if pair[0] != PARAMETER]
@@ -134,14 +140,21 @@ class Guard:
         # With two slashes at its beginning a path would be another host's address.
         path = "/" + quote(request.scope["path"].lstrip("/"))
         response = RedirectResponse(f"{path}?{query}" if query else path, 303)
+        is_foreign = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         for token in good:
+            if asker is not None and tokens[token] != asker and is_foreign:
+                continue
             set_session(response, request, token, tokens)
         return response
 
 
 def tokens_of(token: str, people: People) -> dict[str, Asker]:
-    """Return whom each token logs in: the gateway's own `token`, and those of `people`."""
-    return {token: THE_USER, **{person.token: person.asker for person in people.all()}}
+    """Return whom each token logs in: the gateway's own `token`, and those of `people`.
+
+    An empty one, of a file that was never filled, logs nobody in.
+    """
+    own = {token: THE_USER} if token else {}
+    return {**own, **{person.token: person.asker for person in people.all()}}
 
 
 def set_session(response: Response, request: Request, token: str, tokens: Iterable[str]) -> None:

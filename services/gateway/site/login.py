@@ -1,5 +1,6 @@
 """The login, which exchanges the bearer token for a cookie, and the page of an error."""
 
+import asyncio
 import hmac
 import time
 from urllib.parse import parse_qs
@@ -15,6 +16,8 @@ from services.gateway.rendering import rendered
 from services.gateway.responses import status_code_of
 
 _FORM_BYTES = 4096
+FORM_S = 10.0
+"""The longest that a form may take: whoever sends it has not logged in."""
 
 
 async def login(request: Request) -> Response:
@@ -30,13 +33,7 @@ async def login(request: Request) -> Response:
         answer = rendered(request, LoginView(f"Too many attempts: try again in {wait_s} s."), 429)
         answer.headers["Retry-After"] = str(wait_s)
         return answer
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _FORM_BYTES:
-            body = b""
-            break
-    typed = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+    typed = await _typed_token(request)
     tokens = tokens_of(token, request.app.state.people)
     good = [token for token in tokens if hmac.compare_digest(typed.encode(), token.encode())]
     if not good:
@@ -45,6 +42,20 @@ async def login(request: Request) -> Response:
     response = RedirectResponse("/", 303)
     set_session(response, request, good[0], tokens)
     return response
+
+
+async def _typed_token(request: Request) -> str:
+    """Return the token of the form in a request, '' for a form that is too large or too slow."""
+    body = b""
+    try:
+        async with asyncio.timeout(FORM_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _FORM_BYTES:
+                    return ""
+    except TimeoutError:
+        return ""
+    return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
 
 
 def error_response(request: Request, refused: Refused, status: int | None = None) -> Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import socket
 import ssl
 import time
 from pathlib import Path
@@ -14,8 +15,12 @@ from cli.cluster.ports import LOOPBACK, answers, free_port
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from services.gateway.access import connections
+from services.gateway.access.failures import MAX_FAILURES
 from services.gateway.service import serve
-from tests.services.gateway.conftest import Running
+from services.gateway.site import login
+from services.gateway.static_files import shipped_files
+from tests.services.gateway.conftest import Running, serving_gateway
+from tests.stories import StandIns
 
 
 async def opened(
@@ -70,6 +75,76 @@ async def test_a_body_that_stops_is_dropped(
     await ended(reader)
     assert time.monotonic() - began_s < 5
     writer.close()
+
+
+async def test_what_is_left_of_an_answered_body_is_not_waited_for(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte from time to time would hold the connection, without any token."""
+    monkeypatch.setattr(connections, "REST_S", 0.2)
+    head = (
+        b"POST /api/evaluations HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: text/plain\r\nContent-Length: 99999\r\n\r\n"
+    )
+    reader, writer = await opened(running, head)
+    dripping = asyncio.create_task(drip(writer))
+    assert (await ended(reader)).startswith(b"HTTP/1.1 415 ")
+    dripping.cancel()
+    writer.close()
+
+
+async def test_a_login_that_never_ends_is_refused(
+    bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "REST_S", 0.2)
+    monkeypatch.setattr(login, "FORM_S", 0.2)
+    token_file = tmp_path / "token"
+    token_file.write_text("correct horse")
+    async with serving_gateway(bus, gateway_token_file=token_file) as running:
+        head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n"
+        reader, writer = await opened(running, head)
+        dripping = asyncio.create_task(drip(writer))
+        assert (await ended(reader)).startswith(b"HTTP/1.1 401 ")
+        dripping.cancel()
+        writer.close()
+
+
+async def test_a_client_that_reads_nothing_is_dropped(
+    bus: Bus, standing: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sent to it would wait for ever, and its connection with that."""
+    monkeypatch.setattr(connections, "UNREAD_S", 0.5)
+    lost, lose = asyncio.Event(), connections.BoundedProtocol.connection_lost
+
+    def losing(protocol: connections.BoundedProtocol, exc: Exception | None) -> None:
+        lose(protocol, exc)
+        if isinstance(exc, TimeoutError):
+            lost.set()
+
+    monkeypatch.setattr(connections.BoundedProtocol, "connection_lost", losing)
+    address = shipped_files().address("vendor/vega/vega.min.js")
+    request = f"GET {address} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    async with serving_gateway(bus) as running:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", running.port))
+            client.sendall(request * 8)
+            async with asyncio.timeout(20):
+                await lost.wait()
+
+
+async def test_who_sends_a_guess_is_not_what_a_header_says(bus: Bus, tmp_path: Path) -> None:
+    """A user of this machine would be another address with each guess, or lock out others."""
+    token_file = tmp_path / "token"
+    token_file.write_text("correct horse")
+    async with (
+        serving_gateway(bus, gateway_token_file=token_file) as running,
+        httpx.AsyncClient(base_url=running.url) as web,
+    ):
+        for number in range(MAX_FAILURES + 1):
+            headers = {"X-Forwarded-For": f"10.0.0.{number}"}
+            answer = await web.post("/login", data={"token": "wrong"}, headers=headers)
+        assert answer.status_code == 429
 
 
 async def test_a_connection_that_is_kept_serves_again(

@@ -111,6 +111,36 @@ async def test_an_address_with_a_ticket_logs_in_once(bus: Bus, standing: StandIn
         assert (thief.headers["location"], "set-cookie" in thief.headers) == ("/login", False)
 
 
+@pytest.mark.parametrize(("site", "goes_on_as"), [("cross-site", ""), ("none", "ada")])
+async def test_no_link_of_another_site_makes_a_person_somebody_else(
+    tmp_path: Path, bus: Bus, site: str, goes_on_as: str
+) -> None:
+    """The link's author would see what the person asks for from then on."""
+    (tmp_path / "ada.json").write_text(Person(Asker("ada", "viewer"), "U", "ada's").text())
+    heard: list[str] = []
+
+    async def answer(command: ReceivedCommand) -> bytes:
+        heard.append(asker_of(command.subject).name)
+        return b'{"evaluations": [], "total": 0}'
+
+    await answer_all(bus, ListEvaluations, answer, queue="scheduler")
+    async with web_over(bus, TOKEN, people=People(tmp_path)) as web:
+        await web.post("/login", data={"token": TOKEN})
+        address = login_address("http://localhost/healthz2", "ada's", time.time())
+        entered = await web.get(address, headers={"Sec-Fetch-Site": site})
+        assert (entered.status_code, entered.headers["location"]) == (303, "/healthz2")
+        await web.get("/api/evaluations")
+    assert heard == [goes_on_as]
+
+
+async def test_an_empty_token_lets_nobody_in(bus: Bus) -> None:
+    """A token file that was never filled would let everybody in who sends no token at all."""
+    async with web_over(bus, "") as web:
+        for headers in ({"Authorization": "Bearer "}, {"Authorization": "Bearer"}):
+            assert (await web.get("/api/catalog", headers=headers)).status_code == 401
+        assert (await web.post("/login", data={"token": ""})).status_code == 401
+
+
 async def test_no_other_ticket_logs_in(bus: Bus, standing: StandIns) -> None:
     now_s = time.time()
     tickets = [
