@@ -37,11 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exits.FAILED
     except Exception as error:
         from cli.failures import explain
+        from mlscope.printable import printable_lines
 
         failure = explain(error)
         if failure is None:
             raise
-        print(f"mlscope {arguments.command}: {failure.text}", file=sys.stderr)
+        text = printable_lines(failure.text)
+        print(f"mlscope {arguments.command}: {text}", file=sys.stderr)
         return failure.code
 
 

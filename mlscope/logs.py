@@ -8,10 +8,10 @@ import sys
 import time
 from typing import TextIO
 
+from mlscope.printable import escaped
 from mlscope.redaction import HIDDEN, is_secret_name, redact
 
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
     "asctime",
@@ -25,9 +25,9 @@ def quoted(value: object) -> str:
     text = redact(str(value))
     if _PLAIN.fullmatch(text):
         return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    quotable = text.replace("\\", "\\\\").replace('"', '\\"')
     # A logged message may contain newlines and terminal codes of its sender.
-    return '"' + _UNPRINTABLE.sub(lambda match: repr(match[0])[1:-1], escaped) + '"'
+    return f'"{escaped(quotable)}"'
 
 
 class LineFormatter(logging.Formatter):

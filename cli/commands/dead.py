@@ -13,6 +13,7 @@ from cli.inputs.connection import operator_settings
 from cli.printing.output import Rows, write_rows
 from mlscope.bus.permissions import OPERATOR
 from mlscope.bus.records import Recorded
+from mlscope.printable import printable
 from mlscope.settings import Settings
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
@@ -82,10 +83,10 @@ async def _settle(settings: Settings, action: str, letters: Sequence[Recorded]) 
                 else:
                     await Letters(connection).retry(number, fact)
                 outcome = "dropped" if action == _DROP else f"handled by {fact.service}"
-                print(f"{number}: {outcome}, {fact.subject}")
+                print(printable(f"{number}: {outcome}, {fact.subject}"))
             except BusError as error:
                 failed += 1
-                print(f"{number}: {error}", file=sys.stderr)
+                print(printable(f"{number}: {error}"), file=sys.stderr)
     finally:
         await connection.close()
     return exits.FAILED if failed else exits.OK

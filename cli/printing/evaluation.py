@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from cli.printing.catalog import labels_text, time_text
 from cli.printing.output import Rows, rows_of, write_json, write_rows
 from cli.printing.results import write_tables
+from mlscope.printable import printable
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 
@@ -55,7 +56,7 @@ def write_evaluation(
     ]
     fields += [(f"not {refusal.agent}", refusal.reason) for refusal in status.refusals]
     fields += [("note", note) for note in status.notes]
-    print(*(f"{name:<12} {value}" for name, value in fields if value), "", sep="\n")
+    print(*(f"{name:<12} {printable(value)}" for name, value in fields if value), "", sep="\n")
     write_rows(rows_of(records, _RUN_COLUMNS), form)
     if failures:
         print()

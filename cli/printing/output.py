@@ -20,6 +20,7 @@ from cli.printing.wide_tables import (
     with_intervals,
 )
 from mlscope.layout import Layout, folded, laid_out
+from mlscope.printable import printable
 from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Table
 
@@ -79,7 +80,7 @@ class Rows:
         """Return the rows as texts with their units; columns of numbers are to the right."""
         units = self.units or ("",) * len(self.columns)
         texts = tuple(
-            tuple(shown(value, unit) for value, unit in zip(row, units, strict=True))
+            tuple(printable(shown(value, unit)) for value, unit in zip(row, units, strict=True))
             for row in self.rows
         )
         to_right = tuple(

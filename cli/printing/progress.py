@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from cli.printing.output import width_of
 from mlscope.client.watching import Progress
 from mlscope.evaluation.run import RUN_ENDED
+from mlscope.printable import printable_lines
 from mlscope.quantities import shown
 from schemas.status import EvaluationStatus, RunStatus
 
@@ -83,7 +84,7 @@ class ProgressLine:
     def note(self, text: str) -> None:
         """Print a line that stays."""
         if not self._quiet:
-            self._write(f"{_CLEAR}{text}\n" if self._is_live else f"{text}\n")
+            self._write(f"{_CLEAR if self._is_live else ''}{printable_lines(text)}\n")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

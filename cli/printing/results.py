@@ -13,6 +13,7 @@ from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines, parted_
 from mlscope.client.errors import ClientError
 from mlscope.counts import many
 from mlscope.layout import wrapped
+from mlscope.printable import printable
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 
@@ -113,7 +114,7 @@ def print_run_notes(status: EvaluationStatus) -> None:
     ]
     for run, note in notes:
         if note and note != status.cause:
-            print(f"{run.run} ({run.state}): {note}", file=sys.stderr)
+            print(f"{run.run} ({run.state}): {printable(note)}", file=sys.stderr)
 
 
 def print_note(text: str) -> None:
@@ -131,8 +132,9 @@ def table_names(arguments: Sequence[str]) -> list[str]:
 def print_failure(status: EvaluationStatus) -> None:
     """Print on stderr why an evaluation was not analyzed, and why agents could not run it."""
     cause = status.cause or "no cause given"
-    refusals = (f"  {refusal.agent}: {refusal.reason}" for refusal in status.refusals)
-    print(f"{status.evaluation} {status.state}: {cause}", *refusals, sep="\n", file=sys.stderr)
+    lines = [f"{status.evaluation} {status.state}: {cause}"]
+    lines += [f"  {refusal.agent}: {refusal.reason}" for refusal in status.refusals]
+    print(*map(printable, lines), sep="\n", file=sys.stderr)
     _print_complete_runs(status)
 
 

@@ -31,6 +31,14 @@ def test_json_keeps_plain_numbers() -> None:
     assert "ünï" in written("json")
 
 
+def test_texts_of_others_do_not_act_on_a_terminal() -> None:
+    """They could delete a line, or make one that looks like one of ours."""
+    text = "no\nada added\x1b[1A\x1b[2K\x9b1A\u202e"
+    (line,) = written("table", Rows(("reason",), ((text,),))).splitlines()[1:]
+    assert line == r"no ada added\x1b[1A\x1b[2K\x9b1A\u202e"
+    assert json.loads(written("json", Rows(("reason",), ((text,),))))[0]["reason"] == text
+
+
 def test_csv_quotes_what_it_must() -> None:
     rows = list(csv.DictReader(io.StringIO(written("csv"))))
     assert rows == [{"name": "a, b", "time_ns": "5000000.0"}, {"name": "ünï", "time_ns": ""}]
