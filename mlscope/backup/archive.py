@@ -68,7 +68,9 @@ class Writer:
 def writing(path: Path, contents: Contents) -> Iterator[Writer]:
     """Write a backup of `contents` to `path`, which has it whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Of an earlier backup that was killed, or put there by another user of a shared folder.
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

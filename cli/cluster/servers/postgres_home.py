@@ -111,6 +111,9 @@ def _create_outside_folder(data_folder: Path) -> Path:
             base.mkdir(mode=0o711, parents=True, exist_ok=True)
         except OSError:
             continue
+        # Anybody may make a folder in /var/tmp first, and would then own what is in it.
+        if base.is_symlink() or base.stat().st_uid != os.geteuid():
+            continue
         for orphan in base.glob(f"{digest}-*"):
             shutil.rmtree(orphan, ignore_errors=True)
         folder = base / f"{digest}-{secrets.token_hex(4)}"

@@ -30,7 +30,9 @@ def own_folder(parent: Path, incarnation: str) -> OwnFolder:
     """Create and lock this start's folder. Raises OSError."""
     path = parent / incarnation
     for _ in range(_TRIES):
-        path.mkdir(parents=True, exist_ok=True)
+        parent.mkdir(parents=True, exist_ok=True)
+        # Nobody else may look at what models write, or start a program that a worker of root made.
+        path.mkdir(exist_ok=True, mode=0o700)
         # Another agent that clears dead folders may remove it before it is locked: try again.
         try:
             lock = try_lock(path, "exclusive")

@@ -151,6 +151,17 @@ def test_an_initdb_that_was_killed_leaves_no_data(data_folder: Path) -> None:
 
 
 @as_root
+def test_a_folder_that_another_user_made_first_is_no_home_of_root_s_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign, own = tmp_path / "foreign", tmp_path / "own"
+    foreign.mkdir()
+    os.chown(foreign, 12345, 12345)
+    monkeypatch.setattr(postgres_home, "_OUTSIDE_FOLDERS", (foreign, own))
+    assert postgres_home._create_outside_folder(tmp_path).parent == own
+
+
+@as_root
 def test_below_a_private_home_the_database_lives_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

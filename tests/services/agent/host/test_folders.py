@@ -25,6 +25,13 @@ def test_released_it_is_gone(tmp_path: Path) -> None:
     own_folder(tmp_path, "i1").release()
 
 
+def test_nobody_else_looks_into_it(tmp_path: Path) -> None:
+    """A worker of root could make a program there that runs as root whoever starts it."""
+    folder = own_folder(tmp_path / "agent", "i1")
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    folder.release()
+
+
 def test_who_is_dead_is_known_by_the_lock(tmp_path: Path) -> None:
     living = own_folder(tmp_path, "i1")
     (tmp_path / "i0").mkdir()
