@@ -15,6 +15,7 @@ from pathlib import Path
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
 from services.agent.machine.mounts import hide
+from services.agent.worker.inline.system_calls import refuse_rights
 
 # Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
 _PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE)
@@ -70,6 +71,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         return
     if allowances.sandbox == "auto" and not (is_possible or is_hidden):
         return
+    end_library_threads()
     session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
     capabilities = {
         *_PROFILING,
@@ -84,6 +86,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         # In most containers root may not mount: there it keeps its rights, as documented.
         hidden = (*map(Path, _PRIVATE), *allowances.hidden)
         hide(hidden, _shown(session_files), scratch, capabilities)
+        refuse_rights()
         return
     reach = reach_of(session_files, scratch, allowances.hidden)
     if not is_on_cpu:
@@ -91,6 +94,20 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         os.open(_THREADS, os.O_PATH | os.O_CLOEXEC)
         reach = replace(reach, writable=(*reach.writable, _THREADS))
     confine(reach, capabilities)
+    refuse_rights()
+
+
+def end_library_threads() -> None:
+    """End the threads that OpenBLAS started when it was imported; it starts new ones when needed.
+
+    A thread that runs already stays outside of the sandbox, and code that takes over this process
+    could make it act there. OpenBLAS ends its threads before a fork.
+    """
+    if _THREADS.is_dir() and len(list(_THREADS.iterdir())) > 1:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:

@@ -4,8 +4,9 @@ The kernel runs this classic BPF program (seccomp(2), mode 2) before each system
 process and all its threads, none of which can remove it. Allowed are reading open files, memory,
 clocks, the process's own limits, opening a file for reading, a signal to itself, and a further
 filter. Calls that start a process or thread fail with EAGAIN, every other one with EPERM. A second
-filter, once all modules are imported, refuses to ask about files by their paths. Numbers are those
-of <asm/unistd.h> of x86_64 and aarch64.
+filter, once all modules are imported, refuses to ask about files by their paths. A worker itself
+has a filter (`refuse_rights`) of what Landlock lets through. Numbers are those of <asm/unistd.h> of
+x86_64 and aarch64.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC = 1, 1
-_LOAD, _AND, _IS, _RETURN = 0x20, 0x54, 0x15, 0x06
+_LOAD, _AND, _IS, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _ALLOW, _END, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 _ALL_BITS = 0xFFFFFFFF
 _WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
@@ -86,9 +87,20 @@ class _Machine:
     starting: Sequence[int]
     #: stat lstat access readlink newfstatat readlinkat faccessat statx faccessat2
     asking: Sequence[int]
+    #: changes of modes, owners and attributes of files, which Landlock allows everywhere; keys of
+    #: the kernel; what `SYS_ADMIN` allows and no counter of a GPU needs (see `refuse_rights`)
+    rights: Sequence[int]
+    #: the first number of another table of calls, if there is one
+    foreign: int = 0
 
 
 _CLONE3 = 435
+# chmod fchmod fchmodat, chown fchown lchown fchownat, setxattr lsetxattr fsetxattr, removexattr
+# lremovexattr fremovexattr; add_key request_key keyctl; bpf fanotify_init open_by_handle_at setns
+# quotactl swapon swapoff sethostname setdomainname. With equal numbers everywhere: fchmodat2
+# setxattrat removexattrat file_setattr; io_uring_setup, whose calls no filter sees.
+_RIGHTS = (452, 463, 466, 469, 425)
+# fmt: off
 _MACHINES = {
     "x86_64": _Machine(
         0xC000003E,
@@ -101,6 +113,11 @@ _MACHINES = {
         302,
         (56, 57, 58),
         (4, 6, 21, 89, 262, 267, 269, 332, 439),
+        (
+            90, 91, 268, 92, 93, 94, 260, 188, 189, 190, 197, 198, 199,
+            *_RIGHTS, 248, 249, 250, 321, 300, 304, 308, 179, 167, 168, 170, 171,
+        ),
+        foreign=0x40000000,
     ),
     "aarch64": _Machine(
         0xC00000B7,
@@ -113,15 +130,50 @@ _MACHINES = {
         261,
         (220,),
         (79, 78, 48, 291, 439),
+        (
+            52, 53, 54, 55, 5, 6, 7, 14, 15, 16,
+            *_RIGHTS, 217, 218, 219, 280, 262, 265, 268, 60, 224, 225, 161, 162,
+        ),
     ),
 }
+
+
+# fmt: on
+
+
+def refuse_rights() -> bool:
+    """Refuse this thread, and all that it starts, to change files that it may not write.
+
+    Landlock knows nothing of modes, owners and attributes: a user's process may change those of all
+    files of the user. Refused as well are keys that the kernel keeps for the user, and what
+    `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory.
+    Returns False on a machine whose numbers of calls are not known here. Raises FilterMissing.
+    """
+    machine = _MACHINES.get(platform.machine())
+    if platform.system() != "Linux" or machine is None:
+        return False
+    _give_up_new_rights()
+    _install(machine, b"".join(_refusals(machine)), flags=0)
+    return True
+
+
+def _refusals(machine: _Machine) -> Iterator[bytes]:
+    yield _step(_LOAD, 4)
+    yield _step(_IS, machine.architecture, 1, 0)
+    yield _step(_RETURN, _FAIL | errno.EPERM)
+    yield _step(_LOAD, 0)
+    if machine.foreign:
+        yield _step(_AT_LEAST, machine.foreign, 0, 1)
+        yield _step(_RETURN, _FAIL | errno.EPERM)
+    for number in machine.rights:
+        yield from _answer(number, _FAIL | errno.EPERM)
+    yield _step(_RETURN, _ALLOW)
 
 
 def filter_calls() -> None:
     """Put this process and all its threads under the filter. Raises FilterMissing."""
     machine = _machine()
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise FilterMissing(os.strerror(ctypes.get_errno()))
+    _give_up_new_rights()
     _install(machine, b"".join(_program(machine, os.getpid())))
 
 
@@ -140,13 +192,17 @@ def _machine() -> _Machine:
     return machine
 
 
-def _install(machine: _Machine, program: bytes) -> None:
+def _give_up_new_rights() -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise FilterMissing(os.strerror(ctypes.get_errno()))
+
+
+def _install(machine: _Machine, program: bytes, flags: int = _SECCOMP_FILTER_FLAG_TSYNC) -> None:
     body = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: how many instructions, and where
     program_fields = struct.pack("@HP", len(program) // 8, ctypes.addressof(body))
     libc = ctypes.CDLL(None, use_errno=True)
-    mode, flags = _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC
-    if libc.syscall(machine.seccomp, mode, flags, program_fields):
+    if libc.syscall(machine.seccomp, _SECCOMP_SET_MODE_FILTER, flags, program_fields):
         raise FilterMissing(os.strerror(ctypes.get_errno()))
 
 

@@ -60,6 +60,24 @@ print(outcome(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()))
 import ssl, json, numpy
 print("imports work")
 """
+ENTERED = """
+import numpy
+from services.agent.link.fetched_file import FetchedFile
+from services.agent.link.messages import PerformOrder
+from services.agent.worker.sandbox import enter_sandbox
+from tests.services.agent.builders import MANIFESTS, an_order
+
+enter_sandbox(PerformOrder(an_order(), MANIFESTS, {"mine": FetchedFile(mine, "")}), scratch)
+print(len(os.listdir("/proc/self/task")), "thread")
+(scratch / "x").write_bytes(b"x")
+opened = os.open(mine, os.O_RDONLY)
+for path in (mine, opened, secret, scratch / "x"):
+    changes = [outcome(lambda: os.chmod(path, 0o4777)), outcome(lambda: os.chown(path, 1, 1))]
+    changes.append(outcome(lambda: os.setxattr(path, "user.x", b"x")))
+    changes.append(outcome(lambda: os.removexattr(path, "user.x")))
+    print(*sorted(set(changes)))
+print(numpy.ones((300, 300)).dot(numpy.ones((300, 300))).sum())
+"""
 BY_MOUNTS = """
 from services.agent.machine.mounts import hide
 
@@ -104,6 +122,18 @@ def test_a_confined_process_reaches_its_own_files_alone(tmp_path: Path) -> None:
         "PermissionError",
         "imports work",
     ]
+
+
+@needs_landlock
+def test_a_worker_changes_no_mode_owner_or_attribute(tmp_path: Path) -> None:
+    """Landlock lets a user's process change those of every file of the user.
+
+    Threads that ran before would stay outside, in reach of code that takes the process over.
+    """
+    environ = {"PYTHONPATH": str(MANIFESTS.parent), "OPENBLAS_NUM_THREADS": "2"}
+    lines = probe(tmp_path, ENTERED, "env", *(f"{name}={text}" for name, text in environ.items()))
+    assert lines == ["1 thread", *["PermissionError"] * 4, "27000000.0"]
+    assert (tmp_path / "mine").stat().st_mode & 0o7777 != 0o4777
 
 
 @needs_mounts
