@@ -66,6 +66,14 @@ class EvaluationRecord:
     cause: str = ""
 
     @property
+    def framework(self) -> str:
+        """The planned framework, or each one with a comma between; '' before planning."""
+        names = [run.framework for run in self.runs.values() if run.framework]
+        if len({name.partition(" ")[0] for name in names}) > 1:
+            return ", ".join(dict.fromkeys(names))
+        return framework_name(self.subject) if self.subject else ""
+
+    @property
     def is_private(self) -> bool:
         """Whether only who asked for it and owners see it."""
         return self.request is not None and self.request.visibility == "private"

@@ -7,7 +7,7 @@ from mlscope.evaluation.run import RunRecord
 from schemas.evaluation import NO_AGENT_FITS, NO_AGENT_KNOWN
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
-from schemas.status import EvaluationStatus, Extent, RowCounts, RunStatus, framework_name
+from schemas.status import EvaluationStatus, Extent, RowCounts, RunStatus
 
 _NO_ROWS = RowCounts()
 
@@ -48,7 +48,7 @@ def status_of(
         visibility=visibility,
         request=visible.request,
         subject=visible.subject,
-        framework=_frameworks_of(record),
+        framework=record.framework,
         device=subject.device if subject else "",
         labels=labels,
         agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
@@ -61,14 +61,6 @@ def status_of(
         cause=record.cause,
         address=address,
     )
-
-
-def _frameworks_of(record: EvaluationRecord) -> str:
-    """Return the planned framework, or each one with a comma between; '' before planning."""
-    names = [run.framework for run in record.runs.values() if run.framework]
-    if len({name.partition(" ")[0] for name in names}) > 1:
-        return ", ".join(dict.fromkeys(names))
-    return framework_name(record.subject) if record.subject else ""
 
 
 def _extent_of(request: Evaluate) -> Extent:

@@ -12,7 +12,6 @@ from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.errors import BadConstraint
 from schemas.analysis import Estimate, Headline
 from schemas.manifest import FrameworkNeed
-from schemas.plan import Plan
 from schemas.request import ListEvaluations, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid
@@ -40,22 +39,17 @@ def row_of(state: EvaluationState) -> Row:
     row = with_figures(row, state.headlines)
     if plan is None:
         return _with_text(row, state.evaluation)
+    builds = (session.build for session in plan.sessions if session.build)
+    own = {(build.framework or plan.subject.framework, build.framework_version) for build in builds}
     row = replace(
         row,
         version=plan.subject.model.version,
         framework=plan.subject.framework,
         framework_version=plan.subject.framework_version,
         device=plan.subject.device,
-        further_frameworks=_further_frameworks(plan),
+        further_frameworks=tuple(sorted(own)),
     )
     return _with_text(row, state.evaluation)
-
-
-def _further_frameworks(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the frameworks of a plan with their versions, if its sessions have several builds."""
-    builds = (session.build for session in plan.sessions if session.build is not None)
-    own = ((build.framework or plan.subject.framework, build.framework_version) for build in builds)
-    return tuple(sorted(set(own)))
 
 
 def with_figures(row: Row, headlines: Sequence[Headline]) -> Row:

@@ -40,7 +40,7 @@ class Row:
     latency_ns: float | None = None
     #: whether a load's run has a caveat about noise, None before the analysis
     is_noisy: bool | None = None
-    #: name and version of the frameworks of further agents, if the plan has several
+    #: name and version of each agent's framework, where the plan has several builds
     further_frameworks: tuple[tuple[str, str], ...] = ()
     #: what a search looks at, in lower case
     text: str = ""

@@ -59,6 +59,11 @@ class Match:
             for own in self.agents
         }
 
+    def without_agents(self, reason: str) -> "Match":
+        """Return the match with every agent refused for a `reason`."""
+        refused = (AgentReason(agent=own.agent, reason=reason) for own in self.fitting)
+        return replace(self, agents=(), fitting=(), reasons=(*self.reasons, *refused))
+
 
 def on_one_framework(matches: Sequence[Match]) -> Match:
     """Return the first of `matches` with agents; there is one for each framework of a model.
@@ -76,7 +81,15 @@ def on_all_frameworks(matches: Sequence[Match]) -> Match:
     the first one with agents. Where another framework's would have another shape, it has none.
     """
     first = next((matched for matched in matches if matched.agents), matches[0])
-    alike = [own if own.dataset == first.dataset else _refused(own, first) for own in matches]
+    alike = [
+        own
+        if own.dataset == first.dataset
+        else own.without_agents(
+            f"{own.model.framework.name} takes samples of another shape than "
+            f"{first.model.framework.name}: request one framework, or a dataset for both"
+        )
+        for own in matches
+    ]
     agents: dict[str, Candidate] = {}
     for matched in alike:
         for candidate in matched.fitting:
@@ -84,17 +97,6 @@ def on_all_frameworks(matches: Sequence[Match]) -> Match:
     reasons = (reason for reason in _joined_reasons(alike) if reason.agent not in agents)
     candidates = tuple(agents.values())
     return replace(first, agents=candidates, fitting=candidates, reasons=tuple(reasons))
-
-
-def _refused(matched: Match, first: Match) -> Match:
-    """Return a match without agents, as its samples are not those of the `first` one."""
-    name, first_name = matched.model.framework.name, first.model.framework.name
-    reason = (
-        f"{name} takes samples of another shape than {first_name}: request one framework, or a "
-        "dataset for both"
-    )
-    refused = (AgentReason(agent=own.agent, reason=reason) for own in matched.fitting)
-    return replace(matched, agents=(), fitting=(), reasons=(*matched.reasons, *refused))
 
 
 def _joined_reasons(matches: Sequence[Match]) -> tuple[AgentReason, ...]:
