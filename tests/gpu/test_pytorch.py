@@ -12,11 +12,17 @@ pytest.importorskip("torch")
 import torch
 
 from mlscope.tracing.clock import now_ns
+from services.agent.errors import BadOption
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, Predictor, Tensors
 from services.agent.predictors.page_locking import LOCKED, PAGEABLE, page_aligned
 from services.agent.predictors.pytorch.gpu import GpuPredictor
 from services.agent.predictors.pytorch.predictor import open_model
-from tests.services.agent.predictors.pytorch.test_predictor import batch, plain, request
+from tests.services.agent.predictors.pytorch.test_predictor import (
+    batch,
+    manifest,
+    plain,
+    request,
+)
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: PyTorch sees none")
 
@@ -47,6 +53,12 @@ def test_a_graph_answers_alike_whatever_array_it_is_given() -> None:
         inputs = batch(seed=seed)
         assert np.allclose(predictor.predict(inputs)["scores"], plain(inputs), atol=1e-5)
     predictor.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantized_layers_are_refused() -> None:
+    with pytest.raises(BadOption, match="quantized layers for CPUs alone"):
+        open_model(request(manifest("quantized"), device="gpu"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from schemas.manifest import Port
-from services.agent.errors import OpenFailed
+from services.agent.errors import BadOption, OpenFailed
 from services.agent.predictors import OpenRequest
 from services.agent.predictors.building import build
 from services.agent.predictors.naming import takes_names
@@ -25,6 +25,7 @@ from services.agent.predictors.pytorch.weights import WeightWatch
 
 _QUANTIZED = re.compile(r"torch\.ao\.nn\.(.+\.)?quantized(\.|$)")
 """Packages of quantized modules."""
+_ON_CPUS = "cpu: PyTorch has quantized layers for CPUs alone"
 _FORMATS = {
     ".pt2": "exported",
     ".ts": "torchscript",
@@ -89,8 +90,11 @@ def load_weights(module: Any, request: OpenRequest, watch: WeightWatch) -> None:
 def prepared(module: Any, options: Options, watch: WeightWatch) -> Any:
     """Return a `module` on its device, in the precision, layout and mode of the `options`.
 
-    `watch` times the move of its weights to a GPU.
+    `watch` times the move of its weights to a GPU. Raises BadOption for a quantized module there:
+    on a GPU it may end the process.
     """
+    if options.device != "cpu" and is_quantized(module):
+        raise BadOption("device", options.device, _ON_CPUS)
     if hasattr(module, "eval") and not isinstance(module, torch.fx.GraphModule):
         module = module.eval()
     if options.device == "cpu":
@@ -127,14 +131,18 @@ def caller_of(
     return lambda tensors: module(*tensors)
 
 
+def is_quantized(module: Any) -> bool:
+    """Return whether a `module` has quantized parts: packed weights are no parameters."""
+    parts: Iterable[Any] = getattr(module, "modules", tuple)()
+    return any(_QUANTIZED.match(type(part).__module__) for part in parts)
+
+
 def precision_of(module: Any, options: Options) -> str:
     """Return the types that the model computes in: those of its parameters, or int8."""
     parameters: Iterable[torch.Tensor] = getattr(module, "parameters", tuple)()
     names = {str(parameter.dtype).removeprefix("torch.") for parameter in parameters}
     text = "+".join(sorted(names or {options.precision}))
-    # The packed weights of a quantized module are not among its parameters.
-    parts: Iterable[Any] = getattr(module, "modules", tuple)()
-    if any(_QUANTIZED.match(type(part).__module__) for part in parts):
+    if is_quantized(module):
         return f"int8 (quantized {text})"
     if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":
         return "float32 (tf32 allowed)"

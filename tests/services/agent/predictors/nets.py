@@ -18,6 +18,12 @@ def small() -> nn.Module:
     )
 
 
+def quantized() -> nn.Module:
+    """Return five scores from a picture, by a layer of packed weights of one byte."""
+    floating = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
+    return torch.ao.quantization.quantize_dynamic(floating, {nn.Linear})
+
+
 def large() -> nn.Module:
     """Return a model whose weights can be watched."""
     last = nn.Linear(192, 1000)

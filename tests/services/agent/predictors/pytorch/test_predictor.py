@@ -236,6 +236,18 @@ def test_a_wrong_option_is_named(options: dict[str, Any]) -> None:
         open_model(request(options=options))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_quantized_layers_are_opened_on_a_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU their calls may end the process."""
+    model = manifest("quantized")
+    predictor = open_model(request(model))
+    assert predictor.opened.precision == "int8 (quantized float32)"
+    predictor.close()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(BadOption, match="quantized layers for CPUs alone"):
+        open_model(request(model, device="gpu"))
+
+
 def test_closing_frees_the_weights() -> None:
     predictor = open_model(request(manifest("large")))
     del predictor.opened
