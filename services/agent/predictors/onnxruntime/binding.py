@@ -1,7 +1,7 @@
 """Arrays that are bound to a session of ONNX Runtime once, on a GPU in page-locked memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
@@ -48,19 +48,19 @@ class Binding:
     binding: Any
     #: the output arrays; None where ORT allocates them
     outputs: dict[str, npt.NDArray[Any]] | None
-    #: copies of the inputs in the device's memory, by name; empty on a CPU
-    on_device: Mapping[str, Any]
-    #: ORT's own, whose outputs stay in the device's memory; None until a call is divided
+    #: ORT's own, of inputs and outputs in the device's memory; None until a call is divided
     divided: Any = None
+    #: those inputs, by name
+    on_device: dict[str, Any] = field(default_factory=dict)
 
 
 class BoundSession:
     """A session whose input arrays are bound the first time they are seen.
 
-    ORT reads inputs on a CPU in place. It copies those of another device only when they are bound
-    (onnxruntime issue #5857): there each call copies them anew, into memory bound once. Outputs of
-    known shape are bound to arrays of their own; they are overwritten by the next call with the
-    same inputs.
+    ORT reads inputs on a CPU in place. It copies those of another device when they are bound
+    (onnxruntime issue #5857): there each call binds them anew, and ORT launches the model while it
+    copies. Outputs of known shape are bound to arrays of their own; they are overwritten by the
+    next call with the same inputs.
     """
 
     def __init__(self, session: ort.InferenceSession, device: Device | None = None) -> None:
@@ -71,16 +71,20 @@ class BoundSession:
         self.keeps_outputs = False
         self._run = session.run_with_iobinding
         self._bindings: dict[int, Binding] = {}
-        #: the inputs on the device by name, shape and type, which every call copies anew
+        #: inputs on the device by name, shape and type, which every divided call copies anew
         self._device_values: dict[tuple[str, tuple[int, ...], str], Any] = {}
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         with PREDICTING:
             bound = self._bindings.get(id(inputs)) or self._bind(inputs)
-            for name, value in bound.on_device.items():
-                value.update_inplace(inputs[name])
+            if self.device is not None:
+                for name, array in inputs.items():
+                    bound.binding.bind_cpu_input(name, array)
             self._run(bound.binding)
+            if self.device is not None:
+                # The device's memory is free until the next call.
+                bound.binding.clear_binding_inputs()
         if bound.outputs is not None:
             return bound.outputs
         names = [place.name for place in self.session.get_outputs()]
@@ -96,12 +100,7 @@ class BoundSession:
         with PREDICTING:
             bound = self._bindings.get(id(inputs)) or self._bind(inputs)
             if bound.divided is None:
-                # Its outputs stay in the device's memory.
-                bound.divided = self.session.io_binding()
-                for name, value in bound.on_device.items():
-                    bound.divided.bind_ortvalue_input(name, value)
-                for place in self.session.get_outputs():
-                    bound.divided.bind_output(place.name, self.device.name)
+                self._divide(bound, self.device.name)
             ends_ns = [now_ns()]
             for name, value in bound.on_device.items():
                 value.update_inplace(inputs[name])
@@ -130,31 +129,30 @@ class BoundSession:
         if len(self._bindings) >= MAX_BOUND:
             self._bindings.pop(next(iter(self._bindings)))
         binding = self.session.io_binding()
-        on_device = self._bind_inputs(binding, inputs)
+        if self.device is None:
+            for name, array in inputs.items():
+                binding.bind_cpu_input(name, array)
         outputs = self._bind_outputs(binding, len(next(iter(inputs.values()))))
         self.keeps_outputs = outputs is not None
         # A binding has only the addresses of arrays, so they must be stored with it.
         if self.device is not None and self.device.locks is not None:
             for array in (*inputs.values(), *(outputs or {}).values()):
                 self.device.locks.lock(array)
-        bound = Binding(inputs, binding, outputs, on_device)
+        bound = Binding(inputs, binding, outputs)
         self._bindings[id(inputs)] = bound
         return bound
 
-    def _bind_inputs(self, binding: Any, inputs: Tensors) -> dict[str, Any]:
-        """Bind inputs, on a device its own values; return these by their names."""
-        on_device: dict[str, Any] = {}
-        for name, array in inputs.items():
-            if self.device is None:
-                binding.bind_cpu_input(name, array)
-                continue
+    def _divide(self, bound: Binding, device: str) -> None:
+        """Bind inputs and outputs in the device's memory, where divided calls find them."""
+        bound.divided = self.session.io_binding()
+        for name, array in bound.inputs.items():
             layout = name, array.shape, str(array.dtype)
             if layout not in self._device_values:
-                value = ort.OrtValue.ortvalue_from_numpy(array, self.device.name)
-                self._device_values[layout] = value
-            on_device[name] = self._device_values[layout]
-            binding.bind_ortvalue_input(name, on_device[name])
-        return on_device
+                self._device_values[layout] = ort.OrtValue.ortvalue_from_numpy(array, device)
+            value = bound.on_device[name] = self._device_values[layout]
+            bound.divided.bind_ortvalue_input(name, value)
+        for place in self.session.get_outputs():
+            bound.divided.bind_output(place.name, device)
 
     def _bind_outputs(self, binding: Any, batch: int) -> dict[str, npt.NDArray[Any]] | None:
         """Bind outputs to arrays of a `batch`; return these, or None where sizes aren't known."""

@@ -102,12 +102,16 @@ def test_a_device_s_arrays_are_page_locked_while_they_are_bound() -> None:
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ORT copy what is bound, as it does for another device; a CPU's would share the memory."""
-    own = ort.OrtValue.ortvalue_from_numpy
+    value_of, bind = ort.OrtValue.ortvalue_from_numpy, ort.IOBinding.bind_cpu_input
 
     def copied(array: Any, device: str) -> Any:
-        return own(array.copy(), device)
+        return value_of(array.copy(), device)
+
+    def bound_copy(binding: Any, name: str, array: Any) -> None:
+        bind(binding, name, array.copy())
 
     monkeypatch.setattr(ort.OrtValue, "ortvalue_from_numpy", copied)
+    monkeypatch.setattr(ort.IOBinding, "bind_cpu_input", bound_copy)
 
 
 @pytest.mark.usefixtures("copying")
