@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.host_device import HALF, Bare, BareOnHost, call_ms, overlapped_ms
+from benchmarks.host_device import GRAPHS, HALF, BareCalls, bare_calls, call_ms, overlapped_ms
 from benchmarks.survey.listed import Listed
 from benchmarks.survey.measuring import AGENT, ALLOWED
 from benchmarks.survey.subjects import net_named
@@ -45,8 +45,7 @@ from services.agent.worker.session_opener import SessionOpener
 
 BARE_CALLS = 12
 LEAST_IN_FLIGHT, SAMPLES_IN_FLIGHT = 6, 32
-"""Streamed batches on their way: as many as give every preparing process samples to prepare while
-two are predicted and one is finished."""
+"""Streamed batches under way: some for each preparing process, two predicted, one finished."""
 ONLINE, AHEAD, STREAMED = "online", "ahead", "streamed"
 FREE = "-free"
 """Ends the name of a run whose predicting thread is kept on no core."""
@@ -119,6 +118,9 @@ CASES = [
     Case("deeplabv3 1", "torchvision-deeplabv3-resnet50", 1),
     Case("bert-base 8", "bert-base", 8),
     Case("resnet50 bfloat16 256, native", RESNET, 256, HALF, NATIVE),
+    Case("resnet50 float32 1, graph", RESNET, 1, GRAPHS),
+    *(Case(f"resnet50 bfloat16 {n}, graph", RESNET, n, HALF | GRAPHS) for n in (1, 32)),
+    Case("convnext-tiny 1, graph", "torchvision-convnext-tiny", 1, GRAPHS),
 ]
 SMALL = "benchmarks.survey.networks.small_classifier"
 TRIAL_CASES = [
@@ -293,11 +295,10 @@ def opened(
             session.close()
 
 
-def bare_of(case: Case, session: Session) -> Bare | BareOnHost:
+def bare_of(case: Case, session: Session) -> BareCalls:
     """Return bare calls of an opened session's model, on copies of its batches."""
     arrays = [next(iter(slot.inputs.values())) for slot in session.slots]
-    kind = Bare if session.subject.device == "gpu" else BareOnHost
-    return kind(session.predictor, arrays, dict(case.options))
+    return bare_calls(session.predictor, arrays, dict(case.options), session.subject.device)
 
 
 def instant_of(session: Session) -> Session:

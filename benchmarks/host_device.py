@@ -70,6 +70,7 @@ class Case:
 
 
 HALF = {"precision": "bfloat16", "channels_last": True}
+GRAPHS = {"graphs": True}
 RESNET = "torchvision.models.resnet50"
 CASES = [
     *(Case(f"resnet50 float32 {n}", RESNET, n) for n in (1, 32, 256)),
@@ -83,6 +84,9 @@ CASES = [
         arguments={"weights": None, "weights_backbone": None},
     ),
     Case("bert-base 8", "benchmarks.survey.networks.bert_base", 8, {}, (128,), "int64"),
+    Case("resnet50 float32 1, graph", RESNET, 1, GRAPHS),
+    *(Case(f"resnet50 bfloat16 {n}, graph", RESNET, n, HALF | GRAPHS) for n in (1, 32)),
+    Case("convnext-tiny 1, graph", "torchvision.models.convnext_tiny", 1, GRAPHS),
 ]
 
 
@@ -107,21 +111,20 @@ class Bare:
     def from_pageable(self, number: int) -> Any:
         """Predict from pageable memory, into fresh memory."""
         with self._torch.inference_mode():
-            answer = self._module(self._moved(self.pageable[number]))
-            return [tensor.float().cpu() for tensor in tensors_of(answer)]
+            answer = self._answer(self.pageable[number])
+            return [tensor.float().cpu() for tensor in answer]
 
     def from_pinned(self, number: int) -> Any:
         """Predict from page-locked memory into page-locked memory."""
         with self._torch.inference_mode():
-            answer = self._module(self._moved(self.pinned[number]))
-            outputs = self._fetched(number, tensors_of(answer))
+            outputs = self._fetched(number, self._answer(self.pinned[number]))
         self._torch.cuda.current_stream().synchronize()
         return outputs
 
     def from_device(self, number: int) -> Any:
         """Predict from an input on the device into page-locked memory."""
         with self._torch.inference_mode():
-            outputs = self._fetched(number, tensors_of(self._module(self.on_device[number])))
+            outputs = self._fetched(number, self._computed(self.on_device[number]))
         self._torch.cuda.current_stream().synchronize()
         return outputs
 
@@ -133,7 +136,7 @@ class Bare:
                 tensor = self._moved(self.pinned[number])
                 computing.wait_event(self._copy_in.record_event())
             tensor.record_stream(computing)
-            tensors = tensors_of(self._module(tensor))
+            tensors = self._apart(self._computed(tensor))
             self._copy_out.wait_event(computing.record_event())
             with self._torch.cuda.stream(self._copy_out):
                 self._fetched(number, tensors)
@@ -141,6 +144,18 @@ class Bare:
                     output.record_stream(self._copy_out)
                 arrived = self._copy_out.record_event()
         return lambda: arrived.synchronize()
+
+    def _answer(self, tensor: Any) -> list[Any]:
+        """Return the outputs for a batch in the host's memory."""
+        return self._computed(self._moved(tensor))
+
+    def _computed(self, tensor: Any) -> list[Any]:
+        """Return the outputs for a batch on the device."""
+        return tensors_of(self._module(tensor))
+
+    def _apart(self, outputs: list[Any]) -> list[Any]:
+        """Return outputs that the next call leaves as they are."""
+        return outputs
 
     def _moved(self, tensor: Any) -> Any:
         if not tensor.is_floating_point():
@@ -156,6 +171,34 @@ class Bare:
                 outputs[place] = self._torch.empty_like(as_float, device="cpu", pin_memory=True)
             outputs[place].copy_(as_float, non_blocking=True)
         return list(outputs.values())
+
+
+class BareGraph(Bare):
+    """The same calls as replays of one CUDA graph, which has its own input and outputs."""
+
+    def __init__(self, predictor: Any, host_arrays: Sequence[Any], options: dict[str, Any]) -> None:
+        super().__init__(predictor, host_arrays, options)
+        torch = self._torch
+        self._input, aside = self.on_device[0].clone(), torch.cuda.Stream()
+        with torch.inference_mode():
+            with torch.cuda.stream(aside):
+                for _ in range(3):
+                    self._module(self._input)
+            aside.synchronize()
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._graph_outputs = tensors_of(self._module(self._input))
+
+    def _answer(self, tensor: Any) -> list[Any]:
+        return self._computed(tensor)
+
+    def _computed(self, tensor: Any) -> list[Any]:
+        self._input.copy_(tensor, non_blocking=True)
+        self._graph.replay()
+        return self._graph_outputs
+
+    def _apart(self, outputs: list[Any]) -> list[Any]:
+        return [output.clone() for output in outputs]
 
 
 class BareOnHost:
@@ -180,6 +223,22 @@ class BareOnHost:
         """Predict; the function returned has nothing to wait for."""
         outputs = self.from_pinned(number)
         return lambda: outputs
+
+
+BareCalls = Bare | BareOnHost
+
+
+def bare_on_gpu(predictor: Any, host_arrays: Sequence[Any], options: dict[str, Any]) -> Bare:
+    """Return bare calls of a `predictor`'s module on a GPU; `options` are the predictor's."""
+    return (BareGraph if options.get("graphs") else Bare)(predictor, host_arrays, options)
+
+
+def bare_calls(
+    predictor: Any, host_arrays: Sequence[Any], options: dict[str, Any], device: str
+) -> BareCalls:
+    """Return bare calls of a `predictor`'s module on a `device`; `options` are the predictor's."""
+    kind = bare_on_gpu if device == "gpu" else BareOnHost
+    return kind(predictor, host_arrays, options)
 
 
 def tensors_of(answer: Any) -> list[Any]:
@@ -247,7 +306,7 @@ def measure(case: Case, calls: int, rounds: int) -> bool:
     """Print one case; return whether a claim was missed."""
     predictor: Any = predictor_named("pytorch")(case.request())
     batches = filled(case)
-    bare = Bare(predictor, [batch["x"] for batch in batches], case.options)
+    bare = bare_on_gpu(predictor, [batch["x"] for batch in batches], case.options)
     measure_by_name: dict[str, Callable[[int], float]] = {
         "pageable": lambda count: call_ms(bare.from_pageable, count),
         "pinned": lambda count: call_ms(bare.from_pinned, count),
