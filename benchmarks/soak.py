@@ -142,7 +142,7 @@ def line_of(seen_now: Look) -> str:
 def window_of(looks: Sequence[Look], first: float, last: float) -> list[Look]:
     """Return the looks between two shares of the time, `first` and `last`."""
     end_s = looks[-1].at_s
-    return [each for each in looks if first * end_s <= each.at_s <= last * end_s]
+    return [at for at in looks if first * end_s <= at.at_s <= last * end_s]
 
 
 def judged(looks: Sequence[Look]) -> int:
@@ -150,7 +150,7 @@ def judged(looks: Sequence[Look]) -> int:
     warm, end = window_of(looks, 1 / 8, 1 / 4), window_of(looks, 7 / 8, 1)
     missed = 0
     for name, (pid, _) in looks[-1].memory.items():
-        before, after = (median(each.memory[name][1] for each in window) for window in (warm, end))
+        before, after = (median(at.memory[name][1] for at in window) for window in (warm, end))
         ratio = after / before if warm[0].memory[name][0] == pid else float("inf")
         print(f"{name:12} {before / 1e6:8.1f} MB {after / 1e6:8.1f} MB  x{ratio:.3f}")
         if name not in SERVERS:
@@ -160,10 +160,10 @@ def judged(looks: Sequence[Look]) -> int:
             missed += not claim(f"memory, soaked: {name}", after / MIB, most=bound, unit="MiB")
     ended = end[-1].evaluations - end[0].evaluations
     missed += not claim("evaluations, last window", ended, least=1, unit="evaluations")
-    batches = max(each.batches_bytes for each in end) / MIB
+    batches = max(at.batches_bytes for at in end) / MIB
     most = (KEPT_BYTES + UNDER_WAY_BYTES) / MIB
     missed += not claim("streams of batches, soaked", batches, most=most, unit="MiB")
-    left_behind = min(each.agents_bytes for each in end) / MIB
+    left_behind = min(at.agents_bytes for at in end) / MIB
     bound = LEFT_BEHIND_BYTES / MIB
     missed += not claim("agents' folder, soaked", left_behind, most=bound, unit="MiB")
     print(

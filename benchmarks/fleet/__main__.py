@@ -73,7 +73,7 @@ class Bench:
     tries: int
 
 
-def wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of_request(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a request for a short run."""
     scenario = {"name": "online", "parameters": {"queries": 8}}
     return {"model": MODEL, "scenarios": [scenario], **changes}
@@ -86,7 +86,7 @@ def cpu_by_service(folder: Path) -> dict[str, float]:
 
 async def agents_known(bus: Bus) -> int:
     """Return how many agents the scheduler would take for a request that all of them fit."""
-    command = command_of(Match, wanted({}))
+    command = command_of(Match, fields_of_request({}))
     return len((await ask_for(bus, command, Matched)).agents)
 
 
@@ -109,7 +109,7 @@ async def beating(bench: Bench) -> dict[str, float]:
     """Return each service's share of a core in percent: agents beat, requests are matched."""
     before, began = cpu_by_service(bench.folder), time.monotonic()
     for second in range(1, round(bench.seconds) + 1):
-        await ask(bench.bus, command_of(Match, wanted({})))
+        await ask(bench.bus, command_of(Match, fields_of_request({})))
         await asyncio.sleep(max(0.0, began + second - time.monotonic()))
     elapsed_s = time.monotonic() - began
     after = cpu_by_service(bench.folder)
@@ -143,10 +143,10 @@ async def timed_ms(
     return times[1:]
 
 
-def printed(what: str, times_ms: list[float]) -> tuple[float, float]:
+def print_times(label: str, times_ms: list[float]) -> tuple[float, float]:
     """Print and return the median and the 99th percentile of times, in ms."""
     middle, p99 = median(times_ms), float(np.percentile(times_ms, 99, method="higher"))
-    print(f"  {what:44s} {middle:8.1f} ms   p99 {p99:8.1f} ms", flush=True)
+    print(f"  {label:44s} {middle:8.1f} ms   p99 {p99:8.1f} ms", flush=True)
     return middle, p99
 
 
@@ -161,42 +161,42 @@ async def matched(bench: Bench) -> bool:
     catalog = catalog.model_copy(update={"agents": agents})
     command, met = ListEvaluations(limit=1), True
     times_ms = await timed_ms(bench.tries, lambda: ask(bench.bus, command))
-    floor, _ = printed("floor: a list of evaluations", times_ms)
+    floor, _ = print_times("floor: a list of evaluations", times_ms)
     for name, changes in REQUESTS.items():
         request, question = (
-            command_of(Evaluate, wanted(changes)),
-            command_of(Match, wanted(changes)),
+            command_of(Evaluate, fields_of_request(changes)),
+            command_of(Match, fields_of_request(changes)),
         )
 
         async def pure(request: Evaluate = request) -> None:
             match(request, catalog, {})
 
-        async def asked(question: Match = question) -> None:
+        async def ask_scheduler(question: Match = question) -> None:
             await ask(bench.bus, question)
 
         cpu_ms = await timed_ms(bench.tries, pure, time.thread_time)
-        met &= kept(f"the function: {name}", cpu_ms, "")
-        times_ms = await timed_ms(bench.tries, asked)
-        met &= kept(f"the command: {name}", times_ms, f"another command {floor:.1f} ms")
+        met &= claim_times(f"the function: {name}", cpu_ms, "")
+        times_ms = await timed_ms(bench.tries, ask_scheduler)
+        met &= claim_times(f"the command: {name}", times_ms, f"another command {floor:.1f} ms")
     return met
 
 
-def kept(what: str, times_ms: list[float], peer: str) -> bool:
+def claim_times(label: str, times_ms: list[float], peer: str) -> bool:
     """Print times of matching, and claim their median and 99th percentile; tell whether met."""
-    middle, p99 = printed(what, times_ms)
-    is_met = claim(what, middle, most=MOST_MATCHING_MS, unit="ms", peer=peer)
-    return is_met & claim(f"{what}, p99", p99, most=MOST_MATCHING_MS, unit="ms", peer=peer)
+    middle, p99 = print_times(label, times_ms)
+    is_met = claim(label, middle, most=MOST_MATCHING_MS, unit="ms", peer=peer)
+    return is_met & claim(f"{label}, p99", p99, most=MOST_MATCHING_MS, unit="ms", peer=peer)
 
 
 async def accepted(bench: Bench) -> None:
     """Print how soon a request is accepted; each is cancelled again."""
 
     async def evaluated() -> None:
-        answer = await ask_for(bench.bus, command_of(Evaluate, wanted({})), Accepted)
+        answer = await ask_for(bench.bus, command_of(Evaluate, fields_of_request({})), Accepted)
         started.append(answer.evaluation)
 
     started: list[str] = []
-    printed("accepted: every agent fits", await timed_ms(bench.tries, evaluated))
+    print_times("accepted: every agent fits", await timed_ms(bench.tries, evaluated))
     for evaluation in started:
         await ask(bench.bus, Cancel(evaluation=evaluation))
 
@@ -219,13 +219,13 @@ async def shown(bench: Bench) -> bool:
             assert response.is_success, (path, response.status_code)
             return len(response.content)
 
-        floor, _ = printed(
+        floor, _ = print_times(
             f"floor: {FLOOR_PAGE}", await timed_ms(bench.tries, lambda: get(FLOOR_PAGE))
         )
         for path in PAGES:
             size_bytes = await get(path)
             times_ms = await timed_ms(bench.tries, lambda path=path: get(path))  # type: ignore[misc]
-            middle, _ = printed(f"{path}  ({size_bytes / 1e3:,.0f} kB)", times_ms)
+            middle, _ = print_times(f"{path}  ({size_bytes / 1e3:,.0f} kB)", times_ms)
             peer = f"{FLOOR_PAGE} {floor:.1f} ms"
             met &= claim(f"{path}", middle, most=MOST_PAGE_MS, unit="ms", peer=peer)
     return met

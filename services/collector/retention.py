@@ -33,26 +33,26 @@ _ROOM_SHARE = 0.5
 """The share of a stream that may hold rows; above it publishers could come to wait."""
 
 
-def leaving_share(held: Sequence[Held], keep_bytes: int) -> float:
-    """Return which share of their messages must leave the streams `held`, the oldest first.
+def leaving_share(streams: Sequence[Held], keep_bytes: int) -> float:
+    """Return which share of their messages must leave the `streams`, the oldest first.
 
     Together they may hold `keep_bytes`, and each half of its own bound.
     """
-    if any(each.size_bytes > _ROOM_SHARE * each.max_bytes > 0 for each in held):
+    if any(stream.size_bytes > _ROOM_SHARE * stream.max_bytes > 0 for stream in streams):
         return 1.0
-    size_bytes = sum(each.size_bytes for each in held)
+    size_bytes = sum(stream.size_bytes for stream in streams)
     return max(1.0 - keep_bytes / size_bytes, 0.0) if size_bytes else 0.0
 
 
-def last_to_leave(held: Held, share: float, saved: int) -> int:
-    """Return the sequence up to which messages may leave the stream `held`, 0 for none.
+def last_to_leave(stream: Held, share: float, saved: int) -> int:
+    """Return the sequence up to which messages may leave the `stream`, 0 for none.
 
     A `share` of them must leave, and a backup has all up to the sequence `saved`. One above the
     last message is of an earlier stream of this name, so it says nothing.
     """
-    count = held.last - held.first + 1
-    must_leave = held.first - 1 + math.ceil(share * count) if count > 0 else 0
-    return max(must_leave, saved if saved <= held.last else 0)
+    count = stream.last - stream.first + 1
+    must_leave = stream.first - 1 + math.ceil(share * count) if count > 0 else 0
+    return max(must_leave, saved if saved <= stream.last else 0)
 
 
 class Retention:
@@ -98,12 +98,12 @@ class Retention:
         async with self._turn:
             saved = await patiently((), self._store.saved_up_to)
         durables = [durable_named(name) for name in _STORED_BY]
-        held = {durable.stream: await self._bus.held(durable.stream) for durable in durables}
-        everything = [*held.values(), await self._bus.held(_OBJECTS)]
-        self.held_bytes = sum(each.size_bytes for each in everything)
+        streams = {durable.stream: await self._bus.held(durable.stream) for durable in durables}
+        everything = [*streams.values(), await self._bus.held(_OBJECTS)]
+        self.held_bytes = sum(stream.size_bytes for stream in everything)
         share = leaving_share(everything, self._keep_bytes)
         for durable in durables:
-            stream, saved_up_to = held[durable.stream], saved.get(durable.stream, 0)
+            stream, saved_up_to = streams[durable.stream], saved.get(durable.stream, 0)
             if saved_up_to > stream.last:
                 # The stream was made anew: no backup has its messages, whatever their number.
                 async with self._turn:
