@@ -107,7 +107,8 @@ class MeasuredRun(Message):
 class EvaluationMeasured(Fact):
     """Every run has ended and is stored; the analyzer may start.
 
-    After a cancellation it names the complete runs alone.
+    After a cancellation it names the complete runs, and those that it cut off after some queries
+    (`cancelled`); it comes once the rows of these are counted.
     """
 
     entity = "evaluation"
@@ -117,7 +118,7 @@ class EvaluationMeasured(Fact):
 
 
 class EvaluationAnalyzed(Fact):
-    """The evaluation's tables are stored: it succeeded, or was cancelled with complete runs."""
+    """The evaluation's tables are stored: it succeeded, or was cancelled with rows."""
 
     entity = "evaluation"
     happened = "analyzed"

@@ -11,7 +11,7 @@ from typing import TypeVar
 from schemas.evaluation import RunInterrupted, RunStarted
 from schemas.level import Level
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.status import RowCounts, RunState
+from schemas.status import RowCounts, RunState, RunStatus
 
 RUN_ENDED: frozenset[RunState] = frozenset({"recorded", "failed", "incomplete", "cancelled"})
 """States that a run leaves only when another attempt starts."""
@@ -130,6 +130,16 @@ def store_run(run: R, fact: RunRecorded | RunIncomplete) -> R:
 def cancel_run(run: R) -> R:
     """Return the run after its evaluation was cancelled; one that had ended stays as it was."""
     return replace(run, state="cancelled") if run.state in _OPEN else run
+
+
+def is_cut_off(run: RunRecord | RunStatus) -> bool:
+    """Tell whether a cancellation cut a `run` off of which queries are stored."""
+    return run.state == "cancelled" and run.stored is not None and run.stored.queries > 0
+
+
+def awaits_count(run: RunRecord | RunStatus) -> bool:
+    """Tell whether the collector has not counted yet what a `run` has that was cut off."""
+    return run.state == "cancelled" and run.attempt > 0 and run.stored is None
 
 
 def count_rows(run: R, fact: RunCompleted | RunFailed | RunRecorded | RunIncomplete) -> R:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mlscope.evaluation.fold import EvaluationRecord
-from mlscope.evaluation.run import RunRecord
+from mlscope.evaluation.run import RunRecord, awaits_count, is_cut_off
 from schemas.evaluation import NO_AGENT_FITS, NO_AGENT_KNOWN
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
@@ -20,6 +20,21 @@ def unrequested_status(evaluation: str) -> EvaluationStatus:
 def is_unmatched(status: EvaluationStatus) -> bool:
     """Tell whether an evaluation failed because no agent could run it."""
     return status.state == "failed" and status.cause in (NO_AGENT_FITS, NO_AGENT_KNOWN)
+
+
+def awaits_tables(status: EvaluationStatus) -> bool:
+    """Tell whether tables of a cancelled evaluation may follow: none is there yet, but rows are.
+
+    `status` has its runs. Rows are those of complete runs and of what the cancellation cut off.
+    """
+    return (
+        status.state == "cancelled"
+        and not status.tables
+        and any(
+            run.outcome == "completed" or is_cut_off(run) or awaits_count(run)
+            for run in status.runs
+        )
+    )
 
 
 def status_of(

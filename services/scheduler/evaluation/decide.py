@@ -6,6 +6,8 @@ them again. The caller asks again until it returns none. Commands to agents are 
 
 from dataclasses import replace
 
+from mlscope.evaluation.fold import cancel_evaluation
+from mlscope.evaluation.run import awaits_count, is_cut_off
 from schemas.evaluation import (
     NO_AGENT_FITS,
     NO_AGENT_KNOWN,
@@ -43,8 +45,7 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     if state.state == "cancelled" and not state.tables:
         if state.analyzed:
             return [_analyzed(state, state.analyzed)]
-        # Whoever cancelled it may have died before its complete runs were recorded as measured.
-        return _complete_runs(state)
+        return _measured_until_cancelled(state)
     if not state.is_known or state.is_ended:
         return []
     if state.plan is None:
@@ -67,8 +68,8 @@ def is_slow(state: EvaluationState) -> bool:
 def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -> list[Fact]:
     """Return the facts that end an evaluation in `state` on request.
 
-    Its complete runs count as measured, so that the analyzer computes tables of them. `reason` is
-    why, `cancelled_by` the person who cancels it, '' for the cluster's user.
+    If nothing is under way, its complete runs are measured now; else `decide` says so later.
+    `reason` is why, `cancelled_by` the person who cancels it, '' for the cluster's user.
     """
     cause = f"cancelled: {reason}" if reason else "cancelled"
     interruptions: list[Fact] = [
@@ -79,22 +80,26 @@ def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -
     cancelled = EvaluationCancelled(
         evaluation=state.evaluation, reason=reason, cancelled_by=cancelled_by
     )
-    return [*interruptions, cancelled, *_complete_runs(state)]
+    after = cancel_evaluation(state, cancelled)
+    return [*interruptions, cancelled, *_measured_until_cancelled(after)]
 
 
-def _complete_runs(state: EvaluationState) -> list[Fact]:
-    """Return the fact about the complete runs of a cancelled evaluation, unless the log has it.
+def _measured_until_cancelled(state: EvaluationState) -> list[Fact]:
+    """Return the fact about the runs of a cancelled evaluation that have rows, once.
 
-    The analyzer waits for rows that their agents announced and that are not stored yet.
+    These are the complete ones and those that were cut off. The collector counts the rows of the
+    latter once their agents have stopped, or it gives these up; until then there is no fact. The
+    analyzer waits for rows of complete runs that are announced and not stored yet.
     """
-    complete = tuple(
-        measured_run(replace(run, stored=run.stored or run.announced), "")
-        for run in state.runs.values()
-        if run.outcome == "completed"
-    )
-    if not complete or state.measured_ns:
+    runs = state.runs.values()
+    if state.measured_ns or any(map(awaits_count, runs)):
         return []
-    return [EvaluationMeasured(evaluation=state.evaluation, runs=complete)]
+    measured = tuple(
+        measured_run(replace(run, stored=run.stored or run.announced), "")
+        for run in runs
+        if run.outcome == "completed" or is_cut_off(run)
+    )
+    return [EvaluationMeasured(evaluation=state.evaluation, runs=measured)] if measured else []
 
 
 def _plan_or_postpone(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:

@@ -103,7 +103,7 @@ class EvaluationIndex:
         return after
 
     def _complete_cancelled(self, name: str, fact: EvaluationAnalyzed) -> None:
-        """Take the tables of a cancelled evaluation's complete runs into its summary."""
+        """Take the tables of a cancelled evaluation into its summary."""
         status = self.ended.get(name)
         if status is not None and status.state == "cancelled":
             changes = {"tables": fact.tables, "headlines": fact.headlines}

@@ -96,6 +96,8 @@ def schedule_run(before: Run, after: Run, fact: Fact, time_ns: int) -> Run:
 
 def end_of(run: Run) -> RunEnd:
     """Return how a run that is over ended; completed without the collector's report: incomplete."""
+    if run.state == "cancelled":
+        return "cancelled"
     if run.state == "incomplete" or (run.state == "ended" and run.stored is None):
         return "incomplete"
     return "completed" if run.outcome == "completed" else "failed"

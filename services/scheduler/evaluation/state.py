@@ -39,7 +39,7 @@ _AFTER_CANCELLATION: tuple[type[Fact], ...] = (
     AnalysisCompleted,
     EvaluationAnalyzed,
 )
-"""Kinds of facts about the analysis of a cancelled evaluation's complete runs."""
+"""Kinds of facts about the analysis of what was measured before a cancellation."""
 
 _RunFact = (
     RunStarted

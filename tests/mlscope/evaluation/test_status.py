@@ -7,6 +7,7 @@ import pytest
 
 from mlscope.evaluation.fold import EvaluationRecord, fold
 from mlscope.evaluation.status import (
+    awaits_tables,
     is_unmatched,
     model_name,
     record_of,
@@ -16,11 +17,14 @@ from mlscope.evaluation.status import (
 from schemas.evaluation import (
     NO_AGENT_FITS,
     NO_AGENT_KNOWN,
+    EvaluationAnalyzed,
+    EvaluationCancelled,
     EvaluationRequested,
     RunInterrupted,
 )
+from schemas.message import Fact
 from schemas.request import Evaluate
-from schemas.run import RunIncomplete
+from schemas.run import RunIncomplete, RunRecorded
 from tests.services.scheduler.samples import a_dataset, a_model, a_request, an_agent
 from tests.services.scheduler.stories import (
     E,
@@ -29,6 +33,7 @@ from tests.services.scheduler.stories import (
     failed_fact,
     stored_fact,
 )
+from tests.stories import a_run, beginning
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,30 @@ from tests.services.scheduler.stories import (
 )
 def test_a_model_goes_by_the_name_its_request_gives(request_: Evaluate | None, name: str) -> None:
     assert model_name(request_) == name
+
+
+CUT_OFF = RunRecorded(evaluation=E, run="r0", attempt=1, spans=9, queries=4, outputs=0)
+NOTHING = CUT_OFF.model_copy(update={"queries": 0})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "awaited"),
+    [
+        ([], [], False),
+        (a_run("r0", E)[:1], [], True),
+        (a_run("r0", E)[:1], [CUT_OFF], True),
+        (a_run("r0", E)[:1], [NOTHING], False),
+        (a_run("r0", E)[:2], [], True),
+        (a_run("r0", E), [EvaluationAnalyzed(evaluation=E, tables=("latency",))], False),
+    ],
+    ids=["nothing begun", "not counted", "cut off", "no rows", "complete", "analyzed"],
+)
+def test_a_cancelled_evaluation_awaits_tables_while_it_has_rows_or_may_have(
+    before: list[Fact], after: list[Fact], awaited: bool
+) -> None:
+    assert not awaits_tables(status_of(fold([*beginning(E), *before])))
+    story = [*beginning(E), *before, EvaluationCancelled(evaluation=E), *after]
+    assert awaits_tables(status_of(fold(story))) == awaited
 
 
 def started(**wanted: Any) -> Story:

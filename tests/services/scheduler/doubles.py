@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,8 @@ class ScriptedAgent:
     closes: list[str] = field(default_factory=list)
     finishes: list[dict[str, object]] = field(default_factory=list)
     refuses: list[str] = field(default_factory=list)
+    #: the queries that a run has answered when it is stopped
+    answered: int = 0
     _known: set[tuple[str, str, int]] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -76,6 +78,7 @@ class ScriptedAgent:
         body = unpack(asked.body)
         if verb == "stop":
             self.stops.append((body["run"], body["attempt"]))
+            self._do(self._report_stop(body))
         elif verb == "close":
             self.closes.append(body["session"])
         elif verb == "finish":
@@ -89,10 +92,20 @@ class ScriptedAgent:
         self._known |= {(order.evaluation, run, order.attempt) for run in new}
         if new:
             self.orders.append(order)
-            task = asyncio.create_task(self._run(order, new))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._do(self._run(order, new))
         return WorkAnswer(accepted=True)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _report_stop(self, about: dict[str, Any]) -> None:
+        """Say that a run was stopped, unless it said before how it ended."""
+        tally = Tally(query_batches=1, queries=self.answered)
+        fact = RunFailed(**about, agent=self.name, error="stopped", message="asked", tally=tally)
+        cause = f"{fact.evaluation}/{fact.run}/{fact.attempt}"
+        await self.bus.publish(fact, id=derived_id(cause, fact.schema_name()))
 
     async def _run(self, order: WorkOrder, runs: list[str]) -> None:
         for run in runs:

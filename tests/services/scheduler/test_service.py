@@ -222,12 +222,29 @@ async def test_the_complete_runs_of_a_cancelled_evaluation_are_analyzed(world: W
     assert (status.state, status.tables) == ("cancelled", ("latency",))
 
 
-async def test_a_cancelled_evaluation_without_a_complete_run_is_not_analyzed(world: World) -> None:
+async def test_what_a_cancellation_cuts_off_is_analyzed_once_it_is_counted(world: World) -> None:
+    async with scheduling(world):
+        agent = await world.an_agent(script=scripted("complete", "hang"), answered=3)
+        evaluation = await world.evaluate(a_request(scenarios=["online", "batched"]))
+        await settled(agent, 2)
+        await world.cancel(evaluation)
+        status = await world.analyzed(evaluation)
+    log = await world.client.read(decisions_of(evaluation))
+    (measured,) = [each.fact for each in log if isinstance(each.fact, EvaluationMeasured)]
+    assert [(run.run, run.end, run.queries, run.cause) for run in measured.runs] == [
+        ("b1-online-model", "completed", 5, ""),
+        ("b1-batched-model", "cancelled", 3, "cancelled: enough"),
+    ]
+    assert (status.state, status.tables) == ("cancelled", ("latency",))
+
+
+async def test_a_cancelled_evaluation_without_rows_is_not_analyzed(world: World) -> None:
     async with scheduling(world):
         agent = await world.an_agent(script=hangs)
         evaluation = await world.evaluate(a_request())
         await settled(agent, 1)
         await world.cancel(evaluation)
+        await world.counted(evaluation)
     assert "measured" not in await world.decisions(evaluation)
 
 

@@ -88,6 +88,17 @@ async def test_complete_runs_are_analyzed_though_who_cancelled_died_at_once(worl
     assert (await world.decisions(E))[-3:] == ["cancelled", "measured", "analyzed"]
 
 
+async def test_what_was_cut_off_is_analyzed_though_who_cancelled_died_at_once(
+    world: World,
+) -> None:
+    recorder = await a_run_under_way(world)
+    await recorder.settle(E, cancels)
+    await world.an_agent(script=hangs, answered=3)
+    async with scheduling(world):
+        status = await world.analyzed(E)
+    assert (status.state, status.tables) == ("cancelled", ("latency",))
+
+
 class LateLeases(WrappedBus):
     """A bus whose leases come late."""
 

@@ -94,6 +94,15 @@ class World:
             await asyncio.sleep(0.02)
         raise AssertionError(f"no tables: {status}")
 
+    async def counted(self, evaluation: str) -> None:
+        """Wait until the collector has counted every run that was started."""
+        for _ in range(1500):
+            runs = (await self.status(evaluation)).runs
+            if all(run.stored for run in runs if run.attempt):
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"not counted: {runs}")
+
     async def decisions(self, evaluation: str) -> list[str]:
         """Return the decisions of an evaluation by name, in order."""
         log = await self.client.read(decisions_of(evaluation))

@@ -5,13 +5,19 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mlscope.bus.records import Recorded
 from schemas.analysis import AnalysisCompleted
 from schemas.encoding.message_index import FACTS
-from schemas.evaluation import EvaluationRequested, RunInterrupted, RunStarted
+from schemas.evaluation import (
+    EvaluationMeasured,
+    EvaluationRequested,
+    RunInterrupted,
+    RunStarted,
+)
+from schemas.run import RunRecorded
 from services.scheduler.evaluation.attempts import S_NS, decide_broken
 from services.scheduler.evaluation.digests import digest_of_state
 from services.scheduler.evaluation.effects import Start, effects
@@ -92,7 +98,8 @@ def test_an_ended_evaluation_changes_no_more(seed: int) -> None:
     for _ in range(5):
         story.publish_report()
     assert _but_counts(story.state) == _but_counts(before)
-    assert story.settle() <= (before.state == "cancelled")
+    # What a cancellation left is measured, and analyzed.
+    assert story.settle() <= 2 * (before.state == "cancelled")
     assert story.state.state == before.state
 
 
@@ -100,6 +107,47 @@ def _but_counts(state: EvaluationState) -> EvaluationState:
     """Return a state without what still arrives when an evaluation is over."""
     runs = {name: replace(run, announced=None, stored=None) for name, run in state.runs.items()}
     return replace(state, runs=runs, sequence=0, last_id="", analyzed=None, found_headlines=())
+
+
+@given(SEEDS)
+@settings(deadline=None)
+def test_a_cancelled_evaluation_is_measured_once_with_every_run_that_has_rows(seed: int) -> None:
+    story = random_story(seed, turns=30)
+    assume(not story.state.measured_ns and story.state.analyzed is None)
+    story.cancel()
+    assume(story.state.state == "cancelled")
+    for run in list(story.state.runs.values()):
+        story.say(stored_fact(run, max(run.attempt, 1), story.dice))
+        story.settle()
+    ends = {run.run: run for fact in measured_in(story) for run in fact.runs}
+    runs = story.state.runs.values()
+    complete = {run.run for run in runs if run.outcome == "completed"}
+    cut_off = {run.run for run in runs if run.state == "cancelled" and run.attempt}
+    assert ends.keys() == complete | cut_off
+    assert len(measured_in(story)) == bool(ends)
+    assert {name for name, run in ends.items() if run.end == "cancelled"} == cut_off
+    assert all(ends[name].queries == 2 for name in cut_off)
+
+
+def measured_in(story: Story) -> list[EvaluationMeasured]:
+    """Return the facts of a story that say what was measured."""
+    return [entry.fact for entry in story.log if isinstance(entry.fact, EvaluationMeasured)]
+
+
+@pytest.mark.parametrize(("queries", "ends"), [(0, []), (4, ["cancelled"])])
+def test_what_is_cut_off_is_measured_once_counted_if_it_has_rows(
+    queries: int, ends: list[str]
+) -> None:
+    story = Story(random.Random(1), now_ns=1)
+    story.agents["a1"] = an_agent("a1")
+    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
+    story.settle()
+    story.cancel()
+    assert (story.settle(), measured_in(story)) == (0, [])
+    about = {"evaluation": E, "run": "b1-online-model", "attempt": 1, "outputs": 0}
+    story.say(RunRecorded(**about, spans=9, queries=queries))
+    story.settle()
+    assert [run.end for fact in measured_in(story) for run in fact.runs] == ends
 
 
 @given(SEEDS)
