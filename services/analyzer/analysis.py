@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import polars as pl
 
-from mlscope.counts import many, verb
+from mlscope.counts import be, many, verb
 from mlscope.image_geometry import geometry_steps_of
 from schemas.analysis import Headline, Table
 from schemas.batch import SpanKind
@@ -19,7 +19,7 @@ from schemas.message import Fact
 from schemas.plan import Build, Plan, Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
-from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
+from services.analyzer.frames.evaluation import CANCELLED, Frames, Run, Sample, ScoringContext
 from services.analyzer.headlines import headlines_of
 from services.analyzer.summaries import Cells, summaries_of
 from services.analyzer.tables import ANALYSES
@@ -157,16 +157,24 @@ def model_of(facts: Iterable[Fact]) -> ModelManifest | None:
 
 
 def cancellation_caveats(measured: EvaluationMeasured, facts: Iterable[Fact]) -> Iterator[str]:
-    """Yield how many runs of a cancelled evaluation are analyzed, if it had more.
+    """Yield how many runs of a cancelled evaluation are complete, if it had more.
 
-    `measured` names those, `facts` are the evaluation's decisions.
+    `measured` names those that are analyzed, `facts` are the evaluation's decisions.
     """
     facts = tuple(facts)
     plans = [fact.plan for fact in facts if isinstance(fact, EvaluationPlanned)]
     planned = sum(len(session.runs) for session in plans[-1].sessions) if plans else 0
     is_cancelled = any(isinstance(fact, EvaluationCancelled) for fact in facts)
-    if is_cancelled and len(measured.runs) < planned:
-        yield f"cancelled: {len(measured.runs)} of {planned} runs are complete, and only they count"
+    cut_off = sum(run.end == CANCELLED for run in measured.runs)
+    complete = len(measured.runs) - cut_off
+    if not is_cancelled or complete >= planned:
+        return
+    counts = f"cancelled: {complete} of {planned} runs {be(complete)} complete"
+    was = verb(cut_off, "was cut off and counts", "were cut off and count")
+    if cut_off:
+        yield f"{counts}; {cut_off} {was} with the queries until then"
+    else:
+        yield f"{counts}, and only {verb(complete, 'it counts', 'they count')}"
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

@@ -1,7 +1,7 @@
 """The main figures of an evaluation: of each load one latency and one throughput. Pure."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.analysis import Estimate, Headline, Statistic, Table
@@ -16,20 +16,24 @@ def headlines_of(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[Headline
     """Return the figures of each load, in the order of the runs; at most as many as a verdict.
 
     They are those of the run that represents the load in the verdict of `latency`, as the tables
-    have them.
+    have them. A run that was cut off has none: they stand without the caveats.
     """
-    return _headlines(runs_by_load(runs)[:MOST_IN_VERDICT], tables)
+    return _headlines(runs_by_load(_not_cut_off(runs))[:MOST_IN_VERDICT], tables)
 
 
 def batch_headlines_of(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[Headline, ...]:
     """Return the figures of each load at each of its batch sizes, by their `runs` and `tables`."""
     groups: list[list[Run]] = []
-    for group in runs_by_load(runs):
+    for group in runs_by_load(_not_cut_off(runs)):
         by_size: dict[int, list[Run]] = defaultdict(list)
         for run in group:
             by_size[run.row.batch_size].append(run)
         groups += by_size.values()
     return _headlines(groups, tables)
+
+
+def _not_cut_off(runs: Sequence[Run]) -> Iterator[Run]:
+    return (run for run in runs if not run.cut_off_text)
 
 
 def _headlines(groups: Sequence[list[Run]], tables: Sequence[Table]) -> tuple[Headline, ...]:

@@ -24,7 +24,7 @@ from schemas.analysis import Column, Table
 from schemas.level import Level
 from schemas.run import ENDED_EARLY, QUERIES_GUESSED
 from services.analyzer.building.noise import noise_of
-from services.analyzer.frames.evaluation import Frames, RunRow
+from services.analyzer.frames.evaluation import Frames, Run, RunRow
 
 LEAST_SHARE = 0.0005
 """The least share that does not round to 0.0 %."""
@@ -214,7 +214,7 @@ def of_first_run(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def run_warnings(frames: Frames) -> list[str]:
     """Return what weakens the figures: rows not read, early ends, lost batches, noise."""
-    ends = [note for row in frames.runs for note in _end_notes(row)]
+    ends = [note for run in frames.measured for note in _end_notes(run)]
     return [*frames.caveats, *ends, *_noise_notes(frames)]
 
 
@@ -227,8 +227,9 @@ def trace_warnings(frames: Frames) -> list[str]:
     replay_ends = {row.end for row in frames.runs if row.variant == COUNTERS}
     ends: list[str] = []
     shallow = []
-    for row in (row for row in frames.runs if row.variant != COUNTERS):
-        ends += _end_notes(row)
+    for run in (run for run in frames.measured if run.row.variant != COUNTERS):
+        ends += _end_notes(run)
+        row = run.row
         is_complete = row.level_asked == Level.FULL and row.level == Level.SYSTEM
         if row.level_note and not (is_complete and "completed" in replay_ends):
             shallow.append(f"{row.run}: {row.level_note}")
@@ -254,14 +255,17 @@ def behind_others(row: RunRow) -> str:
 
 def counter_warnings(frames: Frames) -> list[str]:
     """Return `trace_warnings`, and early ends and lost batches of replays for counters."""
-    replays = [row for row in frames.runs if row.variant == COUNTERS]
-    return [*trace_warnings(frames), *(note for row in replays for note in _end_notes(row))]
+    replays = [run for run in frames.measured if run.row.variant == COUNTERS]
+    return [*trace_warnings(frames), *(note for run in replays for note in _end_notes(run))]
 
 
-def _end_notes(row: RunRow) -> Iterator[str]:
+def _end_notes(run: Run) -> Iterator[str]:
+    row = run.row
     guessed = (note for note in row.caveats if note.startswith((QUERIES_GUESSED, ENDED_EARLY)))
     yield from (f"{row.run}: {note}" for note in guessed)
-    if row.end != "completed":
+    if run.cut_off_text:
+        yield f"{row.run} was {run.cut_off_text}: its figures cover only these"
+    elif row.end != "completed":
         yield f"{row.run} ended {row.end}: its figures cover only the stored rows"
     if row.dropped_batches:
         was = verb(row.dropped_batches, "was", "were")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from mlscope.counts import many
 from schemas.level import Level
 from schemas.manifest import Step
 from services.analyzer.correlation import Correlated, correlated
@@ -36,6 +37,8 @@ from services.analyzer.frames.row_schemas import (
 Ns = npt.NDArray[np.int64]
 
 ANSWERED, LOST = 0, 2
+CANCELLED = "cancelled"
+"""The end of a run that its evaluation's cancellation cut off."""
 ROOT_LEVEL = int(Level.APPLICATION)
 OPERATOR_LEVEL = int(Level.MODEL)
 LAYER_LEVEL = int(Level.FRAMEWORK)
@@ -186,6 +189,13 @@ class Run:
     def failed_samples(self) -> int:
         """The number of samples without an answer in partly answered queries."""
         return int(self.answered["failed"].fill_null(0).sum())
+
+    @property
+    def cut_off_text(self) -> str:
+        """After how many queries a cancellation cut it off; '' where none did."""
+        if self.row.end != CANCELLED:
+            return ""
+        return f"cancelled after {many(self.queries.height, 'query')}"
 
     @property
     def is_open_loop(self) -> bool:

@@ -76,7 +76,10 @@ def conditions(frames: Frames) -> Table:
 def _notes(run: Run) -> list[str]:
     row = run.row
     notes = list(row.caveats)
-    if row.end != "completed":
+    if run.cut_off_text:
+        _, colon, reason = (row.interrupted or "").partition(": ")
+        notes.append(f"{run.cut_off_text}{colon}{reason}")
+    elif row.end != "completed":
         notes.append(f"{row.end}: {row.message or row.error or row.interrupted or 'no reason'}")
     if row.level_note:
         notes.append(row.level_note)

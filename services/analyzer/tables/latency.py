@@ -71,9 +71,10 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
         return ONLY_COUNTERS if has_answers else "No query was answered."
     sentences = []
     for runs in groups[:MOST_IN_VERDICT]:
-        row = representative(runs).row
+        run = representative(runs)
+        row = run.row
         mode = f"samples {row.prepared_text}" if row.prepared else ""
-        place = ", ".join(filter(None, [row.run, mode, behind_others(row)]))
+        place = ", ".join(filter(None, [row.run, mode, behind_others(row), run.cut_off_text]))
         is_early = any(note.startswith(ENDED_EARLY) for note in row.caveats)
         early = ", less precise than requested" if is_early else ""
         load = f"{row.scenario} at batch {row.batch_size}"

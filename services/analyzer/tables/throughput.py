@@ -1,5 +1,6 @@
 """Throughput: samples and queries answered per second, a row for each run."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from mlscope.counts import many, verb
@@ -80,11 +81,14 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     timed = [(run, row) for run, row in answered if not is_for_counters(run)]
     if not timed:
         return ONLY_COUNTERS
+    # A run that was cut off is named only where no other one has a rate.
+    timed = [(run, row) for run, row in timed if not run.cut_off_text] or timed
+    cut_off = {run.row.run: f", {run.cut_off_text}" for run, _ in timed if run.cut_off_text}
     rated = [row for run, row in timed if not run.row.variant] or [row for _, row in timed]
     # The rate of an open loop is that of its load, not of the system.
     closed = [row for row in rated if row["offered_per_s"] is None]
     if not closed:
-        return _offered_verdict(rated)
+        return _offered_verdict(rated, cut_off)
     loop = " of a closed loop" if len(closed) < len(rated) else ""
     level = min(level_of(row["level"]) for row in closed)
     fastest = leader([row for row in closed if level_of(row["level"]) == level], "samples_per_s")
@@ -94,20 +98,25 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     row = fastest.row
     place = f"{row['scenario']}, batch {row['batch_size']}, level {row['level']}"
     mode = f", samples {row['prepared']}" if row["prepared"] else ""
-    return f"Highest throughput{loop}: {_rate_text(row)} in {row['run']} ({place}{mode})."
+    end = cut_off.get(row["run"], "")
+    return f"Highest throughput{loop}: {_rate_text(row)} in {row['run']} ({place}{mode}{end})."
 
 
-def _offered_verdict(rows: list[dict[str, Any]]) -> str:
-    """Return the verdict of open loops, whose rate is offered to the system."""
+def _offered_verdict(rows: list[dict[str, Any]], cut_off: Mapping[str, str]) -> str:
+    """Return the verdict of open loops, whose rate is offered to the system.
+
+    `cut_off` says by run after how many queries it was cancelled.
+    """
     row = min(rows, key=lambda row: level_of(row["level"]))
     loads = {
         (row["agent"], row["scenario"], row["batch_size"], row["offered_per_s"]) for row in rows
     }
     further = f"; and {many(len(loads) - 1, 'more load')}" if len(loads) > 1 else ""
+    end = cut_off.get(row["run"], "")
     return (
         f"{estimate_text(row, 'queries_per_s', 'queries/s')} were answered of "
         f"{number(row['offered_per_s'])} offered in {row['run']} ({row['scenario']}, batch "
-        f"{row['batch_size']}): an offered rate, not the system's highest{further}."
+        f"{row['batch_size']}{end}): an offered rate, not the system's highest{further}."
     )
 
 

@@ -176,6 +176,11 @@ def test_a_cancelled_evaluation_says_how_many_runs_are_complete() -> None:
     facts = [EvaluationPlanned(evaluation="e1", plan=plan), EvaluationCancelled(evaluation="e1")]
     measured = EvaluationMeasured(evaluation="e1", runs=ends[:-1])
     (caveat,) = cancellation_caveats(measured, facts)
-    assert caveat.startswith(f"cancelled: {len(runs) - 1} of {len(runs)} runs are complete")
+    assert caveat.startswith(f"cancelled: {len(runs) - 1} of {len(runs)} runs")
+    assert caveat.endswith("complete, and only they count")
     assert not [*cancellation_caveats(measured, facts[:1])]
     assert not [*cancellation_caveats(EvaluationMeasured(evaluation="e1", runs=ends), facts)]
+    cut_off = ends[-1].model_copy(update={"end": "cancelled", "queries": 7})
+    measured = EvaluationMeasured(evaluation="e1", runs=(*ends[:-1], cut_off))
+    (caveat,) = cancellation_caveats(measured, facts)
+    assert caveat.endswith("complete; 1 was cut off and counts with the queries until then")

@@ -39,6 +39,16 @@ def test_a_noisy_run_says_so_in_its_headline() -> None:
     assert headline.is_noisy
 
 
+def test_a_run_that_was_cut_off_has_no_headline() -> None:
+    queries = [query(number, 10 * number, 10 * number + 9) for number in range(20)]
+    part = {"run": "r0", "agent": "a1", "end": "cancelled", "queries": queries}
+    analyzed = analyze(frames_in({"runs": [part]}))
+    assert (analyzed.headlines, analyzed.summaries) == ((), ())
+    whole = {**part, "run": "r1", "level": 2, "end": "completed"}
+    analyzed = analyze(frames_in({"runs": [part, whole]}))
+    assert [headline.run for headline in analyzed.headlines] == ["r1"]
+
+
 def test_without_answers_there_is_no_headline() -> None:
     assert analyze(frames_in({"runs": [{"run": "r0", "agent": "a1"}]})).headlines == ()
 

@@ -134,6 +134,16 @@ def test_caveats_name_bad_ends_lost_batches_and_shallow_looks() -> None:
     assert set(notes[:2]) <= set(_tables(value)["latency"].caveats)
 
 
+def test_every_table_of_times_says_after_how_many_queries_a_run_was_cut_off() -> None:
+    value = _layered([1], end="cancelled", interrupted="cancelled: enough")
+    count = len(value["runs"][0]["queries"])
+    note = f"r0 was cancelled after {count} queries: its figures cover only these"
+    assert trace_warnings(frames_in(value)) == [note]
+    tables = _tables(value)
+    assert all(note in tables[name].caveats for name in ("latency", "throughput", "layers"))
+    assert f"r0: cancelled after {count} queries: enough" in tables["conditions"].caveats
+
+
 def test_how_a_replay_ended_matters_to_tables_of_counters_alone() -> None:
     value = _layered([1])
     replay = _layered([1], run="h", session="c", level=6, variant="counters", end="incomplete")

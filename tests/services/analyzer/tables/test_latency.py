@@ -39,6 +39,13 @@ def test_failed_queries_are_told_with_the_first_reason() -> None:
     assert told in table.caveats
 
 
+def test_a_run_that_was_cut_off_is_the_result_only_without_another() -> None:
+    part = {"run": "part", "end": "cancelled", "queries": [query(n, 0, MS) for n in range(9)]}
+    assert "(part, cancelled after 9 queries)." in table_of(ANALYSIS, part).verdict
+    whole = {"run": "whole", "level": 2, "queries": [query(0, 0, MS)]}
+    assert "(whole)." in table_of(ANALYSIS, part, whole).verdict
+
+
 def test_few_queries_certify_no_tail() -> None:
     table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, MS)]})
     assert any("1 answered query: too few to certify p90" in caveat for caveat in table.caveats)

@@ -53,6 +53,17 @@ def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
     assert rows_of(table)[0]["offered_per_s"] == pytest.approx(1000.0)
 
 
+@pytest.mark.parametrize("due", [None, 0])
+def test_a_run_that_was_cut_off_is_the_verdict_only_without_another(due: int | None) -> None:
+    fast = [query(n, n * MS, (n + 1) * MS, due=due and n * MS) for n in range(9)]
+    slow = [query(n, 2 * n * MS, 2 * (n + 1) * MS, due=due and 2 * n * MS) for n in range(9)]
+    part = {"run": "part", "end": "cancelled", "queries": fast}
+    assert ", cancelled after 9 queries)" in table_of(ANALYSIS, part).verdict
+    verdict = table_of(ANALYSIS, part, {"run": "whole", "queries": slow}).verdict
+    assert " in whole " in verdict
+    assert "cancelled" not in verdict
+
+
 def test_nothing_answered_has_no_rate() -> None:
     (row,) = rows_of(table_of(ANALYSIS, {"run": "r0"}))
     assert (row["samples"], row["samples_per_s"], row["busy_ns"]) == (0, None, None)
