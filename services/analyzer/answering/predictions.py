@@ -13,7 +13,7 @@ from schemas.plan import Subject
 from schemas.request import Compare, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
 from services.analyzer.answering.refusals import answer_or_refusal
-from services.analyzer.comparisons import COMPARISONS, TABLES_READ
+from services.analyzer.comparisons import TABLES_READ, comparisons_of
 from services.analyzer.comparisons.source import Source, Terms
 from services.analyzer.divergence import compared
 from services.analyzer.errors import NoSuchRun, NotAlike
@@ -101,9 +101,7 @@ class Questions:
         terms = Terms(
             request.prices, request.most_latency_ns, request.most_cost, request.least_accuracy
         )
-        tables = await asyncio.to_thread(
-            lambda: tuple(comparison.compute(sources, terms) for comparison in COMPARISONS)
-        )
+        tables = await asyncio.to_thread(comparisons_of, sources, terms)
         return Compared(
             first=request.first,
             second=request.second,

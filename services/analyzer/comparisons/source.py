@@ -9,6 +9,7 @@ from mlscope.load.load import STREAMED
 from mlscope.load.scenarios import COLD
 from schemas.analysis import Column, Table
 from services.analyzer.building.table import format_time, int_column, text_column
+from services.analyzer.frames.evaluation import CANCELLED
 
 Cells = dict[str, Any]
 
@@ -21,7 +22,19 @@ class Source:
     tables: Mapping[str, Table]
 
     def rows(self, name: str) -> list[Cells]:
-        """Return a table's rows as maps; none for a missing table."""
+        """Return the rows of the table `name` as maps; none for a missing table.
+
+        Runs that a cancellation cut off have none: they are not compared.
+        """
+        return [row for row in self._all_rows(name) if row.get("run") not in self.cut_off]
+
+    @cached_property
+    def cut_off(self) -> frozenset[str]:
+        """The runs that a cancellation cut off."""
+        rows = self._all_rows("conditions")
+        return frozenset(row["run"] for row in rows if row.get("end") == CANCELLED)
+
+    def _all_rows(self, name: str) -> list[Cells]:
         table = self.tables.get(name)
         if table is None:
             return []

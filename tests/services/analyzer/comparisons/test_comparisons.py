@@ -3,9 +3,9 @@
 import pytest
 
 from services.analyzer.building.charts import fields_of
-from services.analyzer.comparisons import COMPARISONS
+from services.analyzer.comparisons import COMPARISONS, comparisons_of
 from services.analyzer.comparisons.source import Comparison, Source
-from tests.services.analyzer.comparisons.reading import batch, source, table_of
+from tests.services.analyzer.comparisons.reading import NO_TERMS, batch, source, table_of
 
 _SOURCES = {
     "no tables": [Source("e1", {}), Source("e2", {})],
@@ -21,6 +21,16 @@ def test_little_or_nothing_still_makes_every_comparison(comparison: Comparison, 
     table = table_of(comparison, _SOURCES[case])
     assert table.verdict.endswith(".")
     assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_runs_that_were_cut_off_are_left_out_of_every_comparison_and_named() -> None:
+    part = batch(2, 1000, end="cancelled")
+    whole = source("whole", batch(1, 1000))
+    tables = comparisons_of([source("e1", batch(1, 1000), part), whole], NO_TERMS)
+    without = comparisons_of([source("e1", batch(1, 1000)), whole], NO_TERMS)
+    for table, expected in zip(tables, without, strict=True):
+        assert (table.rows, table.verdict) == (expected.rows, expected.verdict), table.name
+        assert table.caveats[0] == "e1/b2 was cut off by a cancellation and is not compared"
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: each.name)
