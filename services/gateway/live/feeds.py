@@ -15,7 +15,7 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.live import LiveMessages
 from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
-from mlscope.evaluation.status import status_of, unrequested_status
+from mlscope.evaluation.status import awaits_tables, status_of, unrequested_status
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
@@ -39,7 +39,7 @@ _POLL_S = 1.0
 _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
 _TABLES_S = 30.0
-"""For how long a feed that sees a cancellation waits for the tables of the complete runs."""
+"""For how long a feed that sees a cancellation waits for the tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,7 @@ class Feed:
         status = self.scene.status
         if not self.scene.caught_up or status.state not in ENDED:
             return False
-        has_complete_run = any(run.outcome == "completed" for run in status.runs)
-        awaits_tables = status.state == "cancelled" and has_complete_run and not status.tables
-        return not awaits_tables or time.monotonic() >= self._tables_until_s
+        return not awaits_tables(status) or time.monotonic() >= self._tables_until_s
 
     @property
     def trouble(self) -> str:

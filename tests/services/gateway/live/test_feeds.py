@@ -75,6 +75,24 @@ async def test_a_feed_of_a_cancelled_evaluation_ends_with_the_tables(
     assert feed.scene.status.tables == ("latency",)
 
 
+async def test_a_feed_waits_for_the_tables_of_a_run_that_is_cut_off(
+    bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning(), a_run("r0")[0])
+    feeds = Feeds(bus, limit=8)
+    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
+        while not feed.scene.caught_up:
+            await viewer.wait(1.0)
+        await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
+        while feed.scene.status.state != "cancelled":
+            await viewer.wait(1.0)
+        assert not feed.is_over
+        await standing.tell(a_run("r0")[2], *ending(runs=1))
+        while not feed.is_over:
+            await viewer.wait(1.0)
+    assert feed.scene.status.tables == ("latency",)
+
+
 async def test_a_feed_that_begins_after_the_cancellation_is_over_at_once(
     bus: Bus, standing: StandIns
 ) -> None:
