@@ -227,6 +227,8 @@ class StandIns:
         self.compared: list[Compare] = []
         #: told of each accepted evaluation, after its `EvaluationRequested`
         self.then: Callable[[str], list[Fact]] = lambda _: []
+        #: told of each evaluation that is cancelled
+        self.then_cancelled: Callable[[str], list[Fact]] = lambda _: []
         self._ids = count()
 
     async def tell(self, *facts: Fact) -> None:
@@ -309,6 +311,7 @@ class StandIns:
     async def _cancel(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Cancel, asked.body)
         self.cancelled.append(command.evaluation)
+        await self.tell(*self.then_cancelled(command.evaluation))
         return encode_body(Accepted(evaluation=command.evaluation))
 
     async def _evaluation(self, asked: ReceivedCommand) -> bytes:

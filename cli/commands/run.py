@@ -2,8 +2,10 @@
 
 import argparse
 import asyncio
+import contextlib
 import secrets
 import sys
+import time
 
 from cli import exits
 from cli.inputs.connection import client_of
@@ -13,8 +15,8 @@ from cli.printing.progress import LatestReadings, ProgressLine
 from cli.printing.results import (
     caveats_of,
     exit_code_of,
-    note_complete_runs,
     print_failure,
+    print_kept_runs,
     print_note,
     print_run_notes,
     table_names,
@@ -25,7 +27,7 @@ from mlscope.client import AsyncClient
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.errors import ClientError, CommandRefused, NotAnswering
 from mlscope.evaluation.expectation import expected_text
-from mlscope.evaluation.status import is_unmatched
+from mlscope.evaluation.status import awaits_tables, is_unmatched
 from schemas.encoding.codec import parse
 from schemas.request import Evaluate, Match, ShowTables
 from schemas.status import Matched
@@ -33,10 +35,12 @@ from schemas.values.identity import keyed_evaluation_id
 
 _EXPECTATION_S = 1.0
 """For how long progress may wait for the expected time."""
+_TABLES_S, _POLL_S = 30.0, 0.2
+"""For how long Ctrl-C waits for tables, and how often it looks for them."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate a model and print the result; Ctrl-C cancels the evaluation."""
+    """Evaluate a model and print the result; Ctrl-C cancels it and prints what was measured."""
     request = request_from(arguments)
     if not request.key:
         # With a key the id is known before the request is sent, so that Ctrl-C can always cancel.
@@ -66,12 +70,8 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
             print(
                 f"\ncancelling {running} (press Ctrl-C again to leave it running)", file=sys.stderr
             )
-            try:
-                await client.cancel(running, "interrupted at the terminal")
-                await note_complete_runs(client, running)
-            except ClientError as error:
-                print(f"not cancelled: {error}", file=sys.stderr)
-            for line_text in latest.lines(running):
+            is_analyzed = await cancel_and_show(client, running, arguments.output, table)
+            for line_text in latest.lines(running, is_analyzed=is_analyzed):
                 print(line_text, file=sys.stderr)
             raise
         print_run_notes(status)
@@ -84,6 +84,33 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
     for caveat in caveats:
         print_note(f"--strict: {caveat}")
     return exit_code_of(status, is_strict=arguments.strict, caveats=caveats)
+
+
+async def cancel_and_show(client: AsyncClient, evaluation: str, form: str, table: str) -> bool:
+    """Cancel an `evaluation` of the `client`'s cluster, and print its tables once they are there.
+
+    `form` and `table` are as for `write_result`. Returns whether there are tables: none without
+    answers, or where nobody says soon what was stored of a run that was cut off.
+    """
+    try:
+        await client.cancel(evaluation, "interrupted at the terminal")
+    except ClientError as error:
+        print(f"not cancelled: {error}", file=sys.stderr)
+        return False
+    has_tables = False
+    with contextlib.suppress(ClientError):
+        status = await client.status(evaluation)
+        give_up_s = time.monotonic() + _TABLES_S
+        if awaits_tables(status):
+            print("cancelled; its tables follow (Ctrl-C: do not wait)", file=sys.stderr)
+        while awaits_tables(status) and time.monotonic() < give_up_s:
+            await asyncio.sleep(_POLL_S)
+            status = await client.status(evaluation)
+        if status.tables:
+            write_result(status, await client.tables(evaluation), form, table)
+            has_tables = True
+        print_kept_runs(status)
+    return has_tables
 
 
 async def expected_of(client: AsyncClient, request: Evaluate) -> str:

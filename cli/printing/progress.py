@@ -92,7 +92,7 @@ class ProgressLine:
 
 
 class LatestReadings:
-    """What was last heard of each run: all that a cancelled evaluation has to show."""
+    """What was last heard of each run: what a cancelled evaluation without tables has to show."""
 
     def __init__(self) -> None:
         """Begin with nothing heard."""
@@ -107,9 +107,12 @@ class LatestReadings:
 
         return show_and_keep
 
-    def lines(self, evaluation: str) -> Iterator[str]:
-        """Yield a line for each run with answers so far, and where to look at an `evaluation`."""
-        for reading in self._readings.values():
+    def lines(self, evaluation: str, *, is_analyzed: bool = False) -> Iterator[str]:
+        """Yield a line for each run with answers so far, and where to look at an `evaluation`.
+
+        One that `is_analyzed` has tables, which say more of its runs.
+        """
+        for reading in () if is_analyzed else self._readings.values():
             if reading.answered:
                 p50, p90 = shown(reading.p50_ns, "ns"), shown(reading.p90_ns, "ns")
                 queries = f"{reading.answered} queries, {reading.failed} failed"

@@ -12,6 +12,8 @@ from mlscope.client import AsyncClient, AsyncEvaluation, ResultTables
 from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines, parted_caveats
 from mlscope.client.errors import ClientError
 from mlscope.counts import many
+from mlscope.evaluation.run import awaits_count, is_cut_off
+from mlscope.evaluation.status import awaits_tables
 from mlscope.layout import wrapped
 from mlscope.printable import printable
 from schemas.analysis import Table
@@ -135,25 +137,28 @@ def print_failure(status: EvaluationStatus) -> None:
     lines = [f"{status.evaluation} {status.state}: {cause}"]
     lines += [f"  {refusal.agent}: {refusal.reason}" for refusal in status.refusals]
     print(*map(printable, lines), sep="\n", file=sys.stderr)
-    _print_complete_runs(status)
+    print_kept_runs(status)
 
 
-async def note_complete_runs(client: AsyncClient, evaluation: str) -> None:
-    """Print on stderr how many runs of an `evaluation` that was just cancelled are complete.
+async def note_kept_runs(client: AsyncClient, evaluation: str) -> None:
+    """Print on stderr how many runs of an `evaluation` that was just cancelled have rows.
 
-    Nothing is printed if none is complete, or if the cluster of the `client` does not answer.
+    Nothing is printed if none has, or if the cluster of the `client` does not answer.
     """
     with contextlib.suppress(ClientError):
-        _print_complete_runs(await client.status(evaluation))
+        print_kept_runs(await client.status(evaluation))
 
 
-def _print_complete_runs(status: EvaluationStatus) -> None:
+def print_kept_runs(status: EvaluationStatus) -> None:
+    """Print on stderr how many runs of a cancelled evaluation with this `status` have rows."""
+    if not (status.tables or awaits_tables(status)) or status.state != "cancelled":
+        return
     complete = sum(run.outcome == "completed" for run in status.runs)
-    if status.state == "cancelled" and complete:
-        command = f"mlscope analyze {status.evaluation}"
-        count = f"{complete} of {many(len(status.runs), 'run')}"
-        analysis = "analyzed:" if status.tables else "being analyzed; in a moment:"
-        print(f"{count} complete, and {analysis} {command}", file=sys.stderr)
+    cut_off = sum(is_cut_off(run) or awaits_count(run) for run in status.runs)
+    parts = f", {cut_off} cut off" if cut_off else ""
+    analysis = "analyzed:" if status.tables else "being analyzed; in a moment:"
+    counts = f"{complete} of {many(len(status.runs), 'run')} complete{parts}, and {analysis}"
+    print(f"{counts} mlscope analyze {status.evaluation}", file=sys.stderr)
 
 
 def caveats_of(tables: ResultTables) -> list[str]:

@@ -36,6 +36,7 @@ def end_in_every_way(cluster: Cluster) -> None:
         until(lambda: cluster.rows(spoken)[0][0] > 0)
         evaluation.cancel("seen enough")
         assert evaluation.wait(60).state == "cancelled"
+        until(lambda: bool(evaluation.status().tables), within_s=90.0)
 
 
 def drop_everything(cluster: Cluster) -> None:
@@ -63,5 +64,5 @@ def test_every_row_and_table_is_as_before(cluster: Cluster) -> None:
     outcomes = cluster.rows("SELECT outcome, count(*) FROM run GROUP BY 1 ORDER BY 1")
     assert outcomes == [("completed", 3), ("failed", 2)]
     assert told[1].startswith("rebuilt: 5 runs of 4 evaluations (")
-    assert told[2:] == ["tables of 2 evaluations, 2 with the log's digest"]
+    assert told[2:] == ["tables of 3 evaluations, 3 with the log's digest"]
     assert_well(cluster)

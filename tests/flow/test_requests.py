@@ -5,6 +5,7 @@ import base64
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,11 +17,13 @@ import msgpack
 import psycopg
 import pytest
 
+from cli import exits
 from cli.cluster.state import read_state
 from mlscope.settings import Settings
+from schemas.values.identity import run_key
 from tests.docs.pages import code_blocks
 from tests.flow.asking import EVALUATE, Stranger, stranger
-from tests.flow.clusters import REPOSITORY, SERVICES, Cluster, assert_well
+from tests.flow.clusters import REPOSITORY, SERVICES, Cluster, assert_well, until
 
 SMALL = {"model": "identity", "scenarios": [{"name": "online", "parameters": {"queries": 3}}]}
 ROOT = "mlscope.v1"
@@ -326,6 +329,31 @@ async def test_the_documented_line_for_the_nats_program_is_accepted(cluster: Clu
     assert told["accepted"] is True, told
     with cluster.client() as client:
         client.evaluation(told["evaluation"]).cancel("only asked for")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "parameters"),
+    [("online", "queries=100000"), ("fixed_rate", "queries=900,rate_hz=60")],
+)
+def test_ctrl_c_shows_the_answers_of_the_run_that_it_cuts_off(
+    cluster: Cluster, scenario: str, parameters: str
+) -> None:
+    words = ("run", "tiny-cnn", "--scenario", f"{scenario}:{parameters}", "-o", "json")
+    command, pipe = [sys.executable, "-m", "cli.main", *words], subprocess.PIPE
+    with subprocess.Popen(
+        command, env=cluster.environment(), stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        assert process.stderr is not None
+        evaluation = process.stderr.readline().split()[1]
+        key = run_key(evaluation, f"b1-{scenario}-model", 1)
+        until(lambda: cluster.rows("SELECT FROM query WHERE run_key = %s LIMIT 1", key))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == exits.INTERRUPTED, err
+    tables = json.loads(out)["tables"]
+    assert [row["end"] for row in tables["conditions"]] == ["cancelled"]
+    assert tables["latency"][0]["count"] > 0
+    assert f"1 cut off, and analyzed: mlscope analyze {evaluation}" in err
 
 
 def test_the_documented_sql_is_answered(cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ from schemas.values.identity import keyed_evaluation_id
 from tests.cli.in_process import arguments, bus, printed, server, standing
 from tests.mlscope.client.answers import answering
 from tests.mlscope.reproducing.reference_logs import a_log
-from tests.stories import E, StandIns, a_run, beginning, queries
+from tests.stories import LATENCY, E, StandIns, a_run, beginning, ending, queries
 
 __all__ = ["bus", "server", "standing"]
 
@@ -109,6 +109,22 @@ async def test_ctrl_c_cancels_and_shows_what_was_answered_until_then(
     assert f"cancelling {ID} (press Ctrl-C again to leave it running)" in said
     assert "  r0: 4 queries, 1 failed, p50 " in said
     assert f"kept: `mlscope show {ID}`" in said
+
+
+async def test_ctrl_c_shows_the_tables_of_what_was_measured_until_then(
+    running: "asyncio.Task[int]", standing: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standing.then_cancelled = lambda _: [EvaluationCancelled(evaluation=ID)]
+    running.cancel()
+    said = await printed(capsys, "its tables follow")
+    await standing.tell(a_run("r0", ID)[2], *ending(ID, runs=1))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    shown = capsys.readouterr()
+    assert shown.out.startswith(LATENCY.title)
+    assert f"0 of 2 runs complete, 1 cut off, and analyzed: mlscope analyze {ID}" in shown.err
+    assert f"kept: `mlscope show {ID}`" in shown.err
+    assert "live, not analyzed" not in said + shown.err
 
 
 async def test_a_cancellation_that_is_refused_is_said_and_the_answers_are_shown(
