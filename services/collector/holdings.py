@@ -18,6 +18,7 @@ from schemas.values.identity import run_key
 from services.collector.errors import CollectorServiceError
 from services.collector.saving import patiently
 from services.collector.store import Store
+from services.collector.stored_batches import StoredBatches
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 60.0
@@ -28,12 +29,20 @@ _PAGE_FACTS = 1000
 class Holdings:
     """Compares the log with the database, again and again."""
 
-    def __init__(self, bus: Bus, address: str, most_runs: int = _MOST_RUNS) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        address: str,
+        batches: StoredBatches | None = None,
+        most_runs: int = _MOST_RUNS,
+    ) -> None:
         """Read the log on `bus`, and open a connection to the database at `address`.
 
-        The newest `most_runs` are compared: an older database lacks those before all others.
+        `batches` are those stored of late, also of runs under way. The newest `most_runs` are
+        compared: an older database lacks those before all others.
         """
         self._bus = bus
+        self._batches = batches or StoredBatches()
         self._most_runs = most_runs
         self._store = Store(address)
         self._sequence = 0
@@ -44,7 +53,7 @@ class Holdings:
         self.lost: frozenset[str] = frozenset()
         """The evaluations of which the database lacks a run that was stored."""
         self.unsaved = 0
-        """How many evaluations have rows that no backup has."""
+        """How many evaluations have rows that no backup has, also of runs under way."""
         self.database_only = 0
         """How many of these have rows that the log has no more, either."""
 
@@ -76,7 +85,14 @@ class Holdings:
                 min(newly_lost),
             )
         self.lost = lost
-        self.unsaved, self.database_only = await patiently((), self._store.unsaved_evaluations)
+        await self._count_unsaved()
+
+    async def _count_unsaved(self) -> None:
+        saved_up_to = await patiently((), self._store.saved_up_to)
+        left_up_to = await patiently((), self._store.left_up_to)
+        evaluations = self._batches.unsaved(saved_up_to, left_up_to)
+        counts = await patiently((), self._store.unsaved_evaluations, *evaluations)
+        self.unsaved, self.database_only = counts
 
     async def watch(self) -> None:
         """Compare now and then, without end."""

@@ -135,18 +135,29 @@ WHERE NOT EXISTS (
 );
 
 -- unsaved_evaluations --
--- How many evaluations have a settled run that no backup has, and how many one that has left the
--- log, too.
+-- How many evaluations have an attempt that ended and that no backup has, or other rows that none
+-- has, as those given; and of how many some of these have left the log, too.
+WITH unsaved AS (
+    SELECT evaluation, purged_at IS NOT NULL AS has_left
+    FROM run
+    WHERE NOT EXISTS (SELECT FROM saved_run WHERE saved_run.run_key = run.run_key)
+    UNION ALL
+    SELECT unnest(%(evaluations)s::text[]), false
+    UNION ALL
+    SELECT unnest(%(left)s::text[]), true
+)
 SELECT
     count(DISTINCT evaluation) AS unsaved,
-    count(DISTINCT evaluation) FILTER (WHERE purged_at IS NOT NULL) AS database_only
-FROM run
-WHERE recorded_at IS NOT NULL
-    AND NOT EXISTS (SELECT FROM saved_run WHERE saved_run.run_key = run.run_key);
+    count(DISTINCT evaluation) FILTER (WHERE has_left) AS database_only
+FROM unsaved;
 
 -- saved_up_to --
 -- Up to which message of each stream a backup has the batches.
 SELECT stream, sequence FROM saved_up_to;
+
+-- left_up_to --
+-- Up to which message of each stream batches left that no backup had.
+SELECT stream, sequence FROM left_up_to;
 
 -- note_left_up_to --
 -- Note up to which message of a stream those left that no backup has.

@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar, cast
 
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
+from mlscope.bus.records import Recorded
 from schemas.batch import Batch
 from schemas.values.identity import run_key
 from services.collector.errors import (
@@ -90,13 +91,13 @@ class Saver:
         bus: Bus,
         stores: Sequence[Store],
         evaluations: Evaluations,
-        stored: Callable[[], None],
+        stored: Callable[[Sequence[Recorded]], None],
         alive_s: float = _ALIVE_S,
     ) -> None:
         """Store the batches delivered on `bus` in `stores`, checked against `evaluations`.
 
-        `stored` is called after each commit. Batches that wait for a store are kept in progress
-        every `alive_s` seconds.
+        `stored` is called after each commit with its batches. Batches that wait for a store are
+        kept in progress every `alive_s` seconds.
         """
         self._alive_s = alive_s
         self._bus = bus
@@ -200,7 +201,7 @@ class Saver:
             return
         for delivery in deliveries:
             await delivery.ack()
-        self._stored()
+        self._stored([delivery.recorded for delivery in deliveries])
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         subject = delivery.recorded.subject

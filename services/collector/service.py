@@ -1,11 +1,12 @@
 """The collector as a service: savers, a recorder, an announcer and a purger, side by side."""
 
 import asyncio
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Protocol
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.records import ServiceInfo
+from mlscope.bus.records import Recorded, ServiceInfo
 from mlscope.serving import run_until_stopped
 from services.collector.evaluations import Evaluations
 from services.collector.holdings import Holdings
@@ -14,6 +15,7 @@ from services.collector.recording import AttemptRecorder
 from services.collector.retention import Retention
 from services.collector.saving import Saver
 from services.collector.store import Store
+from services.collector.stored_batches import StoredBatches
 
 _MESSAGES_A_TRANSACTION = 80
 
@@ -46,10 +48,16 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     address = settings.database_conninfo()
     evaluations = Evaluations(bus)
     recorder = AttemptRecorder(bus, address, evaluations)
-    spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.note_stored_rows)
-    queries = Saver(bus, [Store(address)], evaluations, recorder.note_stored_rows)
+    batches = StoredBatches()
+
+    def note_stored(stored: Sequence[Recorded]) -> None:
+        batches.note(stored)
+        recorder.note_stored_rows()
+
+    spans = Saver(bus, [Store(address), Store(address)], evaluations, note_stored)
+    queries = Saver(bus, [Store(address)], evaluations, note_stored)
     retention = Retention(bus, address, evaluations, settings.keep_unsaved_bytes)
-    holdings = Holdings(bus, address)
+    holdings = Holdings(bus, address, batches)
     recollector = Recollector(bus, address, evaluations, recorder.note_stored_rows)
     await bus.announce(
         ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),

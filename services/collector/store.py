@@ -123,17 +123,26 @@ class Store:
         rows = self._rows("missing_runs", {"run_keys": list(run_keys)})
         return [row["run_key"] for row in rows]
 
-    def unsaved_evaluations(self) -> tuple[int, int]:
-        """Return how many evaluations have a settled run that no backup has.
+    def unsaved_evaluations(
+        self, evaluations: Sequence[str] = (), left: Sequence[str] = ()
+    ) -> tuple[int, int]:
+        """Return how many evaluations have rows that no backup has.
 
-        The second number counts those of which the log has such a run no more either.
+        These have an attempt that ended, or are among those `evaluations` of which other rows are
+        known that no backup has. The second number counts those of which the log has some such
+        rows no more either, those `left` among them.
         """
-        (row,) = self._rows("unsaved_evaluations", {})
+        values = {"evaluations": list(evaluations), "left": list(left)}
+        (row,) = self._rows("unsaved_evaluations", values)
         return row["unsaved"], row["database_only"]
 
     def saved_up_to(self) -> dict[str, int]:
         """Return the sequences up to which a backup has all batches, by stream."""
         return {row["stream"]: row["sequence"] for row in self._rows("saved_up_to", {})}
+
+    def left_up_to(self) -> dict[str, int]:
+        """Return the sequences up to which batches left that no backup had, by stream."""
+        return {row["stream"]: row["sequence"] for row in self._rows("left_up_to", {})}
 
     def note_left_up_to(self, stream: str, sequence: int) -> None:
         """Note that messages leave `stream` up to `sequence` that no backup has."""

@@ -6,13 +6,19 @@ from contextlib import closing
 import psycopg
 import pytest
 
+from mlscope.backup.database import note_saved
 from mlscope.bus.bus import Bus
+from mlscope.bus.records import Recorded
 from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.message import Envelope
 from schemas.run import RunRecorded
+from schemas.subjects import subject_of
+from schemas.values.identity import run_key
 from services.collector.holdings import Holdings
 from services.collector.runs import run_row
 from services.collector.store import Store, migrate
-from tests.services.collector.builders import REQUESTED_NS, a_completion, a_plan
+from services.collector.stored_batches import StoredBatches
+from tests.services.collector.builders import REQUESTED_NS, a_completion, a_plan, a_trace
 
 
 @pytest.fixture
@@ -69,6 +75,27 @@ async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(
         store_run(database_url, "e2")
         await holdings.look()
         assert holdings.lost == frozenset()
+
+
+async def test_rows_of_runs_under_way_are_unsaved_until_a_backup_has_them(
+    bus: Bus, database_url: str
+) -> None:
+    migrate(database_url)
+    store_run(database_url, "e2", is_settled=False)
+    batch = a_trace()
+    envelope = Envelope.around(batch, id="b", cause="", time_ns=0)
+    batches = StoredBatches()
+    batches.note([Recorded(subject_of(batch), 7, envelope, batch)])
+    with closing(Holdings(bus, database_url, batches)) as holdings:
+        await holdings.look()
+        assert (holdings.unsaved, holdings.database_only) == (2, 0)
+        with closing(Store(database_url)) as store:
+            store.note_left_up_to("TRACES", 7)
+        await holdings.look()
+        assert (holdings.unsaved, holdings.database_only) == (2, 1)
+        note_saved(database_url, [run_key("e2", "r0", 1)], {"TRACES": 7})
+        await holdings.look()
+        assert (holdings.unsaved, holdings.database_only) == (0, 0)
 
 
 async def test_the_newest_runs_are_remembered_and_no_more(

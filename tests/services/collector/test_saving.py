@@ -79,7 +79,7 @@ async def test_what_waits_for_a_store_does_not_come_again() -> None:
         await bus.publish(a_request(), id="r")
         await bus.publish(a_start(), id="s")
         await bus.publish(a_trace(), id="t")
-        saver = Saver(bus, [], Evaluations(bus), lambda: None, alive_s=0.02)
+        saver = Saver(bus, [], Evaluations(bus), lambda _: None, alive_s=0.02)
         saving = asyncio.create_task(saver.run("spans", 1))
         await asyncio.sleep(0.1)
         async with aclosing(other.deliveries("spans")) as again:
@@ -102,7 +102,7 @@ async def test_a_batch_without_memory_comes_again_and_is_not_buried(
     async with connect(MemoryServer(), "collector") as bus:
         for fact, name in ((a_request(), "r"), (a_start(), "s"), (a_trace(), "t")):
             await bus.publish(fact, id=name)
-        saver = Saver(bus, [], Evaluations(bus), lambda: None)
+        saver = Saver(bus, [], Evaluations(bus), lambda _: None)
         saving = asyncio.create_task(saver.run("spans", 1))
         async with asyncio.timeout(60):
             while not saver.buried:  # noqa: ASYNC110
@@ -146,7 +146,7 @@ async def test_a_last_try_that_cannot_be_buried_ends_no_saver(
         await bus.publish(a_trace(1), id="u")
         monkeypatch.setattr("services.collector.saving.prepared_of", failing)
         monkeypatch.setattr(bus, "publish", once_away)
-        saver = Saver(bus, [], Evaluations(bus), lambda: None)
+        saver = Saver(bus, [], Evaluations(bus), lambda _: None)
         async with saving(saver) as task:
             while not saver.buried and not task.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -179,7 +179,7 @@ async def test_batches_there_is_no_memory_to_commit_come_again() -> None:
             await bus.publish(fact, id=name)
         last = await bus.publish(a_trace(1), id="u")
         stores: list[Store] = [store]  # type: ignore[list-item]
-        saver = Saver(bus, stores, Evaluations(bus), lambda: None)
+        saver = Saver(bus, stores, Evaluations(bus), lambda _: None)
         async with saving(saver, batch=2) as task:
             while await bus.acknowledged("spans") < last and not task.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -194,7 +194,7 @@ async def test_a_full_fetch_says_that_more_may_wait(waiting: int, is_behind: boo
         await bus.publish(a_start(), id="s")
         for sequence in range(waiting):
             await bus.publish(a_trace(sequence), id=f"t{sequence}")
-        saver = Saver(bus, [], Evaluations(bus), lambda: None, alive_s=0.02)
+        saver = Saver(bus, [], Evaluations(bus), lambda _: None, alive_s=0.02)
         assert not saver.was_behind(3600.0)
         saving = asyncio.create_task(saver.run("spans", 2))
         await asyncio.sleep(0.2)

@@ -1,6 +1,7 @@
 """A collector at work: real rows in PostgreSQL, facts over a bus in memory."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import NoAnswer
 from mlscope.bus.records import Recorded
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationMeasured
@@ -273,3 +275,24 @@ async def test_a_database_that_is_away_costs_nothing(world: World) -> None:
             session.execute(f'ALTER DATABASE "{name}_away" RENAME TO "{name}"'.encode())
             await world.until("SELECT state FROM run", [("recorded",)])
     assert world.ask("SELECT count(*) FROM span") == [(4,)]
+
+
+async def figures(bus: Bus) -> dict[str, Any]:
+    """Return what the collector says of itself; nothing until it has begun."""
+    with suppress(NoAnswer):
+        answer = json.loads(await bus.ask("$SRV.STATS.collector", b""))
+        return dict(answer["endpoints"][0]["data"])
+    return {}
+
+
+async def test_what_is_stored_of_a_run_under_way_is_in_no_backup(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.collector.holdings._LOOK_EVERY_S", 0.02)
+    async with collecting(world.server, Settings(world.address, keep_unsaved_bytes=1 << 30)):
+        await world.say(a_trace())
+        async with asyncio.timeout(60):
+            while not (await figures(world.bus)).get("unsaved_evaluations"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        told = await figures(world.bus)
+    assert (told["unsaved_evaluations"], told["database_only_evaluations"]) == (1, 0)
