@@ -56,7 +56,7 @@ class Broker(NatsServer):
     def is_healthy(self) -> bool:
         """Tell whether the server, its streams and its consumers follow the cluster."""
         try:
-            with urlopen(f"http://{LOOPBACK}:{self.monitor_port}/healthz", timeout=1.0) as answer:
+            with urlopen(f"{self.monitor_url}/healthz", timeout=1.0) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

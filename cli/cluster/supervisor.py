@@ -132,7 +132,7 @@ class Supervisor:
             phase=self._phase,
             supervisor=self._own,
             nats_url=plan.nats.url,
-            monitor_url=f"http://{LOOPBACK}:{plan.nats.monitor_port}",
+            monitor_url=plan.nats.monitor_url,
             database_url=redact(plan.database.url),
             database_password_file=plan.database.password_file,
             gateway_url=plan.gateway_url,

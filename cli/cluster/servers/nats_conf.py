@@ -49,6 +49,8 @@ class NatsLayout:
     port: int
     monitor_host: str
     monitor_port: int
+    monitor_path: str = ""
+    """What the paths of the monitor begin with, since it asks for no login: a secret."""
     certificate_file: str = ""
     """With `key_file`: the server takes connections over TLS alone, and shows this certificate."""
     key_file: str = ""
@@ -80,6 +82,7 @@ def nats_conf(
         _account(account, _users(account, permissions, public_keys), crossed)
         for account in accounts
     )
+    monitor_path = f"http_base_path: /{layout.monitor_path}\n" if layout.monitor_path else ""
     # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
     # travels in one message.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
@@ -88,6 +91,7 @@ server_name: {json.dumps(layout.routes.server) if layout.routes else "mlscope"}
 {_tls(layout)}\
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
+{monitor_path}\
 max_payload: {MAX_COMMAND_BYTES}
 jetstream {{
   store_dir: {json.dumps(layout.store)}

@@ -80,8 +80,9 @@ class NatsServer(Server):
     ) -> None:
         """Choose the ports that are not given; each name in `names` gets a key.
 
-        Clients connect to `port` of `host`; `monitor_port` serves health and metrics to this
-        machine alone. With a `certificate` the server takes connections over TLS alone.
+        Clients connect to `port` of `host`; `monitor_port` serves health and metrics to those on
+        this machine who know their path. With a `certificate` the server takes connections over TLS
+        alone.
         """
         self.folder = folder
         self.host = host
@@ -100,6 +101,15 @@ class NatsServer(Server):
         """The address that clients connect to."""
         scheme = "nats" if self._certificate is None else "tls"
         return f"{scheme}://{self.host}:{self.port}"
+
+    @property
+    def monitor_url(self) -> str:
+        """Where the server says how it is, who is connected and what they hear: a secret."""
+        return f"http://{ports.LOOPBACK}:{self.monitor_port}/{self._monitor_path}"
+
+    @property
+    def _monitor_path(self) -> str:
+        return secret_files.ensure_password(self.folder / "keys" / "monitor.path").value
 
     @property
     def seed_files(self) -> Mapping[str, Path]:
@@ -137,6 +147,7 @@ class NatsServer(Server):
             port=self.port,
             monitor_host=ports.LOOPBACK,
             monitor_port=self.monitor_port,
+            monitor_path=self._monitor_path,
             certificate_file=str(self._certificate.certificate) if self._certificate else "",
             key_file=str(self._certificate.key) if self._certificate else "",
         )
@@ -151,6 +162,8 @@ class NatsServer(Server):
         if self._conf.exists() and self._conf.read_text("utf-8") == text:
             return False
         partial = self._conf.with_name(".nats.conf.partial")
+        partial.unlink(missing_ok=True)
+        partial.touch(0o600)
         partial.write_text(text, "utf-8")
         partial.replace(self._conf)
         return True

@@ -223,7 +223,7 @@ def test_each_service_gets_its_own_key_and_no_other_secret(
     assert "MLSCOPE_DATABASE_PASSWORD_FILE" not in given["registry"]
     assert "MLSCOPE_DATABASE_PASSWORD_FILE" in given["collector"]
     secrets = [path.read_text().strip() for path in (data_folder / "keys").iterdir()]
-    assert len(secrets) == 14
+    assert len(secrets) == 15
     assert given["gateway"]["MLSCOPE_GATEWAY_TOKEN_FILE"] == str(
         data_folder.resolve() / "keys" / "gateway.token"
     )

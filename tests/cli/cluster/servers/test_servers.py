@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -59,8 +60,20 @@ async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder: Path) -
 
 def memory_limit_bytes(server: NatsServer) -> int:
     """Return the limit that a server says it keeps to."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.monitor_port}/varz") as answer:
+    with urllib.request.urlopen(f"{server.monitor_url}/varz") as answer:
         return int(json.load(answer)["gomemlimit"])
+
+
+@pytest.mark.parametrize("page", ["connz", "subsz", "accountz", "varz"])
+def test_the_monitor_of_nats_is_not_for_every_user_of_this_machine(
+    nats_server: NatsServer, page: str
+) -> None:
+    """It asks for no login, and names people and the evaluations that they follow."""
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"http://127.0.0.1:{nats_server.monitor_port}/{page}")
+    with urllib.request.urlopen(f"{nats_server.monitor_url}/{page}") as answer:
+        assert answer.status == 200
+    assert stat.S_IMODE((nats_server.folder / "nats.conf").stat().st_mode) == 0o600
 
 
 def test_what_nats_keeps_in_memory_is_bounded_and_the_bound_can_be_set(
