@@ -30,15 +30,17 @@ def agents_by_framework(compose: Compose) -> dict[str, str]:
 @pytest.fixture
 def agents(compose: Compose) -> Iterator[dict[str, str]]:
     """Lend an agent of each framework; those of profiles are removed, which `down` does not do."""
-    up = ("up", "-d", "--build", "--no-recreate", "--scale", "agent=3")
+    services = ("agent-openvino", "agent-litert")
+    up = ("up", "-d", "--build", "--no-recreate", "--no-deps")
     try:
-        compose(*PROFILES, *up, timeout_s=1200)
+        # Without their names `--build` makes the images of every profile.
+        compose(*PROFILES, *up, *services, timeout_s=1200)
         deadline = time.monotonic() + 120
         while (live := agents_by_framework(compose)).keys() != set(FRAMEWORKS):
             assert time.monotonic() < deadline, live
         yield live
     finally:
-        compose(*PROFILES, "rm", "--stop", "--force", "agent-openvino", "agent-litert")
+        compose(*PROFILES, "rm", "--stop", "--force", *services)
 
 
 def test_agents_of_three_frameworks_answer_one_request(
