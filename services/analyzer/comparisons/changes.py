@@ -15,6 +15,7 @@ from services.analyzer.building.charts import Axis, ranked
 from services.analyzer.building.margins import UNKNOWN, difference, margin_in, ratio
 from services.analyzer.building.table import estimate_columns, int_column, make_table, text_column
 from services.analyzer.comparisons.source import Cells, Comparison, Source, Terms
+from services.analyzer.comparisons.verdicts import changes_text
 
 MOST_ROWS = 200
 """Rows of one comparison; those that change the least are left out, and the caveats say so."""
@@ -107,20 +108,22 @@ def _verdict(rows: Sequence[Cells], noun: str) -> str:
     if not rows:
         return f"No other evaluation has {noun}s."
     paired = [row for row in rows if row["found_in"] == _BOTH]
-    slower = _certain(paired, lambda row: (row["change_low"] or 0.0) > 0.0)
-    faster = _certain(paired, lambda row: (row["change_high"] or 0.0) < 0.0)
     single = len(rows) - len(paired)
     alone = f"; {many(single, noun)} {be(single)} in one evaluation only" if single else ""
-    counts = f"Of {many(len(paired), noun)} {slower} {be(slower)} certainly slower, {faster} faster"
     if not paired:
         return f"No {noun} is in both{alone}."
     worst = max(paired, key=lambda row: abs(row["change"] or 0.0))
     change = estimate_text(worst, "change", "ns")
-    return f"{counts}{alone}; {worst['name']} changes the most, by {change}."
+    changes = changes_text(many(len(paired), noun), Counter(map(_result, paired)))
+    return f"{changes}{alone}; {worst['name']} changes the most, by {change}."
 
 
-def _certain(rows: Iterable[Cells], applies: Callable[[Cells], bool]) -> int:
-    return sum(map(applies, rows))
+def _result(row: Cells) -> str:
+    """Return slower or faster where the whole interval of a change says so."""
+    low, high = row["change_low"], row["change_high"]
+    if low is None or high is None:
+        return "unknown"
+    return "slower" if low > 0.0 else "faster" if high < 0.0 else "same"
 
 
 def _comparison(noun: str, title: str, compute: Callable[..., Table], place: str) -> Comparison:

@@ -13,7 +13,7 @@ from math import sqrt
 
 import numpy as np
 
-from mlscope.counts import be, many, verb
+from mlscope.counts import many, verb
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text, leader
@@ -33,6 +33,7 @@ from services.analyzer.comparisons.likeness import (
     unknown_preparation,
 )
 from services.analyzer.comparisons.source import Cells, Comparison, Source, Terms
+from services.analyzer.comparisons.verdicts import changes_text
 
 _PAIRED_BY = ("agent", "scenario", "batch_size", "level", "variant")
 _PARAMETERS = ("parameters",)
@@ -43,6 +44,7 @@ _PLACE_DETAILS = ("agent", "level", "second_run", "second")
 """The columns that tell rows of one load apart."""
 LEAST_CHANGE = 0.01
 """A smaller change counts as the same, however certain it is."""
+_LEAST_TEXT = f" and {LEAST_CHANGE:.0%}"
 LEAST_BLOCKS = 3
 """With fewer blocks in both runs, whole runs are compared."""
 
@@ -86,44 +88,47 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
 def _verdict(rows: Sequence[Cells]) -> str:
     if not rows:
         return "No runs of two evaluations can be paired."
-    counts = Counter(row["result"] for row in rows)
-    judged = len(rows) - counts["refused"]
-    refused = ""
-    if counts["refused"]:
-        unlike = ", ".join(row["unlike"] for row in rows if row["unlike"])
+    refused = [row for row in rows if row["result"] == "refused"]
+    blocks, runs = (
+        [row for row in rows if row["result"] != "refused" and row["paired"] == paired]
+        for paired in ("blocks", "runs")
+    )
+    parts = [] if blocks or runs else ["No pair of runs has comparable conditions"]
+    parts += [_blocks_text(blocks)] if blocks else []
+    parts += [_runs_text(runs)] if runs else []
+    if refused:
+        unlike = ", ".join(row["unlike"] for row in refused if row["unlike"])
         differing = ", ".join(sorted(set(unlike.split(", "))))
-        refused = f"; {many(counts['refused'], 'pair')} refused: different {differing}"
-    if not judged:
-        return f"No pair of runs has comparable conditions{refused}."
-    of_runs = Counter(row["result"] for row in rows if row["paired"] == "runs")
-    slower, faster = (counts[name] - of_runs[name] for name in ("slower", "faster"))
-    drift = _drift_text(of_runs["slower"], of_runs["faster"])
+        parts.append(f"{many(len(refused), 'pair')} refused: different {differing}")
+    return f"{'; '.join(parts)}."
+
+
+def _blocks_text(rows: Sequence[Cells]) -> str:
+    """Return how pairs of blocks changed, and which became the slowest."""
+    counts = Counter(row["result"] for row in rows)
+    text = changes_text(many(len(rows), "pair"), counts, _LEAST_TEXT)
+    slower = [row for row in rows if row["result"] == "slower"]
     if not slower:
-        none = f"None of {many(judged, 'pair')} is certainly slower"
-        return f"{none}, {faster} {be(faster)} faster{drift}{refused}."
-    certain = [row for row in rows if row["result"] == "slower" and row["paired"] == "blocks"]
-    worst = leader(certain, "change")
+        return text
+    worst = leader(slower, "change")
 
     def load_of(row: Cells) -> str:
         return f"{row['scenario']} at batch {row['batch_size']}"
 
     change = estimate_text(worst.row, "change", "share")
-    place = f", at worst {load_of(worst.row)} by {change}"
     if doubt := worst.doubt("which is the worst", load_of, _PLACE_DETAILS):
-        place = f", by up to {change}; {doubt}"
-    return f"{slower} of {many(judged, 'pair')} {be(slower)} slower{place}{drift}{refused}."
+        return f"{text}, by up to {change}; {doubt}"
+    return f"{text}, at worst {load_of(worst.row)} by {change}"
 
 
-def _drift_text(slower: int, faster: int) -> str:
-    """Return how many whole runs differ: their intervals leave out drift between the runs."""
-    if not slower + faster:
-        return ""
-    counts = [f"{count} slower" for count in (slower,) if count]
-    counts += [f"{faster} faster"] if faster else []
-    return (
-        f"; of whole runs, with fewer than {LEAST_BLOCKS} common blocks, {' and '.join(counts)}: "
-        "drift between the runs may be the cause"
-    )
+def _runs_text(rows: Sequence[Cells]) -> str:
+    """Return how whole runs changed: their intervals leave out drift between the runs."""
+    counts = Counter(row["result"] for row in rows)
+    pairs = many(len(rows), "pair")
+    subject = f"{pairs} of whole runs, with fewer than {LEAST_BLOCKS} common blocks"
+    cause = "; drift between the runs may be the cause"
+    is_changed = counts["slower"] + counts["faster"] > 0
+    return f"{changes_text(subject, counts, _LEAST_TEXT)}{cause if is_changed else ''}"
 
 
 def _paired(first: Source, second: Source) -> tuple[list[tuple[Cells, Cells]], int]:
@@ -264,7 +269,7 @@ COMPARISON = Comparison(
     chart=bars(
         ("second_run", "Run"),
         Axis("change", "Change of latency", "share"),
-        "result",
+        color="result",
         facet="second",
     ),
 )

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from mlscope.counts import many
+from mlscope.counts import be, many
 from mlscope.quantities import shown
 from mlscope.statistics import certain_change
 from schemas.analysis import Table
@@ -58,18 +58,26 @@ def history(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
             )
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
+    return make_table(EXPLORATION, cells, _verdict(cells, len(series)))
+
+
+def _verdict(cells: Sequence[Cells], loads: int) -> str:
+    """Return how often one of so many `loads` became slower, or how many became faster."""
+    if len(cells) == loads:
+        which = f"Each of {loads} loads" if loads > 1 else "The load"
+        return f"{which} was measured once: nothing to compare."
     slower = [row for row in cells if row["change"] > 0]
-    verdict = f"{many(len(cells), 'measurement')}, none certainly slower than the one before."
-    if len(cells) == len(series):
-        which = f"Each of {len(cells)} loads" if len(cells) > 1 else "The load"
-        verdict = f"{which} was measured once: nothing to compare."
-    elif slower:
-        last = max(slower, key=lambda row: str(row["requested"]))
-        verdict = (
-            f"{many(len(slower), 'time')} a load became certainly slower, last {last['load']} "
-            f"with {last['system']}: {shown(last['change'], 'share')} on {last['requested'][:10]}."
-        )
-    return make_table(EXPLORATION, cells, verdict)
+    if not slower:
+        faster = sum(row["change"] < 0 for row in cells)
+        others = f", {faster} {be(faster)} faster" if faster else ""
+        measurements = many(len(cells), "measurement")
+        return f"{measurements}: none is slower{others} than the one before beyond both intervals."
+    last = max(slower, key=lambda row: str(row["requested"]))
+    change = shown(last["change"], "share")
+    return (
+        f"{many(len(slower), 'time')} a load became slower beyond both intervals, last "
+        f"{last['load']} with {last['system']}: {change} on {last['requested'][:10]}."
+    )
 
 
 def _chart() -> Chart:

@@ -69,10 +69,13 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     rivals = [estimate_in(row, "speedup") for row in larger if row is not best]
     largest = estimate_in(best, "speedup")
     is_most = bool(rivals) and all(are_told_apart(rival, largest) for rival in rivals)
-    gains = f"{best['subject']} certainly gains{' the most' if is_most else ''}"
+    gains = f"{best['subject']} gains {'the most' if is_most else 'beyond its interval'}"
     if (best["speedup_low"] or 0.0) <= 1:
         best = max(larger, key=lambda row: float(row["speedup"]))
-        gains = f"No larger batch certainly gains; by the estimates {best['subject']} gains most"
+        gains = (
+            "No larger batch gains beyond its interval; by the estimates "
+            f"{best['subject']} gains the most"
+        )
     verdict = (
         f"{gains}: batch {best['batch_size']} has {estimate_text(best, 'speedup', '')} times the "
         f"throughput of batch {best['base_batch_size']}."

@@ -120,11 +120,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     of_rows = many(len(rows), "row")
     certain = [row for row in rows if row["valid"] and (row["overhead_low"] or 0.0) > 0]
     if not certain:
-        return f"Deeper tracing certainly adds time in none of {of_rows}{invalid_note}."
+        return f"Deeper tracing adds time beyond the interval in none of {of_rows}{invalid_note}."
     by_chance = round(len(rows) * (1 - CONFIDENCE) / 2)
     chance = f" (about {by_chance} expected by chance)" if by_chance else ""
     return (
-        f"Deeper tracing certainly adds time in {len(certain)} of {of_rows}{chance}"
+        f"Deeper tracing adds time beyond the interval in {len(certain)} of {of_rows}{chance}"
         f"{_most_text(leader(certain, 'overhead'), rows)}{invalid_note}."
     )
 

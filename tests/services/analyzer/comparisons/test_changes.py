@@ -43,7 +43,9 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     assert found[0]["ratio_low"] < 0.5 < found[0]["ratio_high"]
     assert (found[1]["change"], found[1]["ratio"]) == (-50.0, None)
     verdict = table_of(LAYERS, [base, other]).verdict
-    assert "Of 2 layers 1 is certainly slower, 1 faster; 2 layers are in one evaluation" in verdict
+    assert (
+        "2 layers: 1 is slower and 1 is faster beyond their intervals; 2 layers are in" in verdict
+    )
 
 
 def test_layers_of_one_name_are_matched_in_their_order() -> None:
@@ -118,7 +120,7 @@ def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
     # Each is known to 1 %: a difference of 1 may be none, one of 10 may not.
     other = source("e2", layer("a", 101.0), layer("b", 90.0))
     assert table_of(LAYERS, [base, other]).verdict.startswith(
-        "Of 2 layers 0 are certainly slower, 1 faster; b changes the most, by -10"
+        "2 layers: 1 is faster beyond its interval; b changes the most, by -10"
     )
 
 
