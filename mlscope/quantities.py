@@ -1,4 +1,10 @@
-"""Numbers with units for people to read: `5.12 ms`, `3.2 MB`. Not for programs to parse. Pure."""
+"""Numbers with units for people to read: `5.12 ms`, `3.2 MB`. Not for programs to parse. Pure.
+
+Every table, page, sentence and command shows figures by one rule, which `static/js/quantities.js`
+repeats. A number has three significant digits, without zeros at its end; whole numbers and all
+digits before the point are kept. A share is percent with one decimal. An estimate has as many
+digits as its interval needs, and its zeros (`estimate_text`).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,11 +13,15 @@ from typing import Any, NamedTuple
 
 from schemas.analysis import Column
 
+_SIGNIFICANT = 3
+_ROUNDED_TO_ONE = 0.9995
+"""From here on three digits show one: 999.7 µs is 1 ms."""
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _WORK = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
     "ns": _TIMES,
+    "s": tuple((factor / 1e9, unit) for factor, unit in _TIMES),
     **dict.fromkeys(("By", "B", "bytes"), _BYTES),
     **{
         unit: tuple((factor, prefix + unit) for factor, prefix in _WORK)
@@ -94,7 +104,8 @@ def estimate_text(
     Every place that shows an estimate asks here, so that a bound that is not known is nowhere
     passed over: with one end alone the interval is `at least 12.1` or `at most 12.6`, with none it
     is `no interval`. `value`, `low` and `high` are in `unit` ("share": percent) and are shown in
-    the same scale, the value with three digits or as many as its interval needs.
+    the same scale, the value with three digits (a share: one decimal) or as many as an interval
+    with both ends needs.
     """
     if not math.isfinite(value):
         return EstimateText(shown(None), "no interval")
@@ -104,7 +115,10 @@ def estimate_text(
         name = f" {prefixed}"
     scaled = value / factor
     ends = [math.nan if end is None else end / factor for end in (low, high)]
-    decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if math.isfinite(end)])
+    is_closed = all(map(math.isfinite, ends))
+    distances = [abs(end - scaled) for end in ends] if is_closed else []
+    least = 1 if unit == "share" else _SIGNIFICANT - 1 - _magnitude(scaled)
+    decimals = _decimals_of(scaled, distances, least)
     low_text, high_text = (f"{end:z.{decimals}f}" if math.isfinite(end) else "" for end in ends)
     amount = f"{scaled:z.{decimals}f}{name}".rstrip()
     if unit in _MONEY:
@@ -135,21 +149,20 @@ def time_scale(size_ns: float) -> tuple[float, str]:
     return _scale_of(size_ns, _TIMES)
 
 
-def _decimals_of(value: float, distances: Sequence[float]) -> int:
-    """Return the decimals of three digits of `value`, or of one digit of its least distance.
+def _decimals_of(value: float, distances: Sequence[float], least: int) -> int:
+    """Return the decimals of `value`: at `least` some, or those of one digit of its least distance.
 
     There are never more than five digits before and after the point together.
     """
     # A distance of rounding errors needs no decimals.
-    least = min((size for size in distances if size > 5e-5 * abs(value)), default=0.0)
-    precisions = [(abs(value), 2), (least, 0)]
-    places = [digits - _magnitude(size) for size, digits in precisions if size > 0]
-    return max(0, min(max([0, *places]), 4 - _magnitude(max(abs(value), least))))
+    distance = min((size for size in distances if size > 5e-5 * abs(value)), default=0.0)
+    places = [0, *([least] if value else []), *([-_magnitude(distance)] if distance else [])]
+    return max(0, min(max(places), 4 - _magnitude(max(abs(value), distance))))
 
 
 def _magnitude(size: float) -> int:
-    """Return the power of ten of a size, 0 for 0."""
-    return math.floor(math.log10(size)) if size > 0 else 0
+    """Return the power of ten of a size without its sign, 0 for 0."""
+    return math.floor(math.log10(abs(size))) if size else 0
 
 
 _AGES = ((86_400.0, "day", "days"), (3600.0, "hour", "hours"), (60.0, "minute", "minutes"))
@@ -168,17 +181,19 @@ def counted(count: int | None) -> str:
     """Return a count of parameters as text: `4.65 M`."""
     if count is None:
         return shown(None)
-    factor, letter = _scale_of(count, _WORK[1:])
-    return f"{count / factor:.3g} {letter}" if letter else str(count)
+    factor, letter = _scale_of(count, _WORK)
+    return f"{number(count / factor)} {letter}".rstrip()
 
 
 def _scale_of(value: float, scales: tuple[tuple[float, str], ...]) -> tuple[float, str]:
-    return next((scale for scale in scales if abs(value) >= scale[0]), scales[-1])
+    """Return the largest of `scales` (size, unit) of which a value, once rounded, has one."""
+    return next((scale for scale in scales if abs(value) >= _ROUNDED_TO_ONE * scale[0]), scales[-1])
 
 
-def number(value: float, digits: int = 4) -> str:
-    """Return a number with `digits` significant digits; all digits before the point are kept."""
+def number(value: float) -> str:
+    """Return a number with three significant digits; all digits before the point are kept."""
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value)}"
     rounded = f"{value:.0f}"
-    return rounded if len(rounded.lstrip("-")) > digits else f"{value:.{digits}g}"
+    is_long = len(rounded.lstrip("-")) > _SIGNIFICANT
+    return rounded if is_long else f"{value:.{_SIGNIFICANT}g}"

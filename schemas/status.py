@@ -123,12 +123,17 @@ def headline_text(headline: Headline) -> str:
     """Return the main figures of a load in one line."""
     parts = [f"  {headline.scenario}, batch {headline.batch_size}"]
     if own := headline.latency_ns:
-        parts.append(f"{headline.statistic.replace('_', ' ')} {own.value / 1e6:.4g} ms")
+        parts.append(f"{headline.statistic.replace('_', ' ')} {_number(own.value / 1e6)} ms")
     if own := headline.p90_ns:
-        parts.append(f"p90 {own.value / 1e6:.4g} ms")
+        parts.append(f"p90 {_number(own.value / 1e6)} ms")
     if own := headline.samples_per_s:
-        parts.append(f"{own.value:.4g} samples/s")
+        parts.append(f"{_number(own.value)} samples/s")
     return ", ".join(parts)
+
+
+def _number(value: float) -> str:
+    """Return a number as people read it, as `mlscope.quantities.number` does."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def framework_name(subject: Subject, build: Build | None = None) -> str:

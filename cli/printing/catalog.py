@@ -111,6 +111,8 @@ def model_terminal_rows(rows: Rows) -> Rows:
     records = _records_in(rows)
     for record in records:
         record["parameters"] = counted(record["parameters"])
+        if record["accuracy"] is not None:  # as its source quotes it
+            record["accuracy"] = f"{record['accuracy']:g}"
     return rows_of(records, _MODEL_TERMINAL_COLUMNS)
 
 

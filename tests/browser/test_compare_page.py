@@ -49,6 +49,6 @@ async def test_typical_queries_are_mirrored(
     await expect(section.locator("output")).to_contain_text("layer conv_3: A ")
     assert await section.locator("rect[data-name=conv_3]:not(.faded)").count() == 2
     await section.get_by_label("each as wide as the page").check()
-    await expect(section.locator(".tick").last).to_have_text("100 %")
+    await expect(section.locator(".tick").last).to_have_text("100%")
     await assert_accessible(page)
     await photographs.take(page, "compare-mirrored")

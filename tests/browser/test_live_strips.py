@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.async_api import Page
 
+from mlscope.quantities import shown
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
 from schemas.live.resources import ResourcesUsed
@@ -43,8 +44,8 @@ def readings() -> list[dict[str, Any]]:
 
 def figures_stand(reading: dict[str, Any]) -> str:
     """Return a script: whether the figures above the strips are those of a `reading`."""
-    use, power = reading["gpu_share"] * 100, reading["power_w"]
-    texts = (f"{reading['cpu_cores']:.2f} cores", f"{use:.0f} %", f"{power:.0f} W")
+    columns = (("cpu_cores", "cores"), ("gpu_share", "share"), ("power_w", "W"))
+    texts = [shown(reading[name], unit) for name, unit in columns]
     return " && ".join(
         f"document.querySelector('[data-figure={name}]').textContent === '{text}'"
         for name, text in zip(STRIPS, texts, strict=True)

@@ -138,7 +138,7 @@ async def test_a_long_run_is_prepared_then_tiles_then_spans(
     tiles_shown = asyncio.Event()
     await page.route("**/api/evaluations/*/runs/**", answer)
     await page.goto(f"{running.url}/evaluations/{E}/trace?run=r0&sel=3")
-    await expect(page.locator("[data-part=state]")).to_contain_text("40 %")
+    await expect(page.locator("[data-part=state]")).to_contain_text("40.0%")
     tiles_shown.set()
     await until(page, f"{TIMELINE}.levels.isPartial === false && {TIMELINE}.store.size > 0")
     assert await page.evaluate(SELECTED) == "predict"

@@ -11,7 +11,9 @@ from schemas.analysis import Column
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (5_123_456, "ns", "5.123 ms"),
+        (5_123_456, "ns", "5.12 ms"),
+        (999_700, "ns", "1 ms"),
+        (0.0248, "s", "24.8 ms"),
         (999, "ns", "999 ns"),
         (2.5e9, "ns", "2.5 s"),
         (0, "ns", "0 ns"),
@@ -20,10 +22,10 @@ from schemas.analysis import Column
         (123456.7, "1/s", "123457 /s"),
         (0.12345, "share", "12.3%"),
         (-0.0001, "share", "0.0%"),
-        (21_676_032, "FLOP", "21.68 MFLOP"),
-        (53_908_557_533.0, "FLOP/s", "53.91 GFLOP/s"),
+        (21_676_032, "FLOP", "21.7 MFLOP"),
+        (53_908_557_533.0, "FLOP/s", "53.9 GFLOP/s"),
         (12.0, "FLOP", "12 FLOP"),
-        (9.802, "FLOP/By", "9.802 FLOP/B"),
+        (9.802, "FLOP/By", "9.8 FLOP/B"),
         (3.06, "USD/h", "$3.06/h"),
         (0.5, "USD", "$0.5"),
         (True, "", "yes"),
@@ -42,19 +44,21 @@ def test_the_sign_of_money_stands_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "text"),
+    ("value", "text"),
     [
-        (14_960.24, 4, "14960"),
-        (9_999.6, 4, "10000"),
-        (5_702.3, 3, "5702"),
-        (-12_345.6, 4, "-12346"),
-        (0.12346, 4, "0.1235"),
-        (5.258, 3, "5.26"),
-        (2.5e14, 4, "250000000000000"),
+        (14_960.24, "14960"),
+        (999.6, "1000"),
+        (216.6, "217"),
+        (5_702.3, "5702"),
+        (-12_345.6, "-12346"),
+        (0.12346, "0.123"),
+        (5.258, "5.26"),
+        (4.501, "4.5"),
+        (2.5e14, "250000000000000"),
     ],
 )
-def test_a_number_is_never_in_powers_of_ten(value: float, digits: int, text: str) -> None:
-    assert number(value, digits) == text
+def test_a_number_has_three_digits_and_is_never_in_powers_of_ten(value: float, text: str) -> None:
+    assert number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,9 @@ def test_no_two_headings_become_alike() -> None:
         (20e6, 18e6, None, "ns", "20.0 ms (at least 18.0)"),
         (20e6, None, 21e6, "ns", "20.0 ms (at most 21.0)"),
         (20e6, None, None, "ns", "20.0 ms (no interval)"),
-        (0.03, -0.04, 0.11, "share", "3.00% (-4.00 … 11.00)"),
+        (0.03, -0.04, 0.11, "share", "3.0% (-4.0 … 11.0)"),
+        (0.1234, 0.1231, 0.1237, "share", "12.34% (12.31 … 12.37)"),
+        (-12.34e6, -12.6e6, -12.1e6, "ns", "-12.3 ms (-12.6 … -12.1)"),
         (0.0, 0.0, 0.0, "ns", "0 ns (0 … 0)"),
     ],
 )

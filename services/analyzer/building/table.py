@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from mlscope.counts import many, verb
+from mlscope.quantities import shown
 from mlscope.statistics import (
     Interval,
     Resampling,
@@ -303,16 +304,8 @@ def make_table(
 
 
 def format_time(value_ns: float | None) -> str:
-    """Return a time for a sentence: three significant digits, in the unit that tables show."""
-    if value_ns is None:
-        return "no time"
-    size = abs(value_ns)
-    units = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
-    scale, unit = next(
-        (scale_and_unit for scale_and_unit in units if size >= 0.9995 * scale_and_unit[0]),
-        (1.0, "ns"),
-    )
-    return f"{value_ns / scale:.3g} {unit}"
+    """Return a time for a sentence, as tables show it."""
+    return "no time" if value_ns is None else shown(value_ns, "ns")
 
 
 def format_share(value: float | None) -> str:

@@ -46,7 +46,7 @@ def cold_starts(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     slowest = max(cells, key=lambda row: float(row["times"]))
     verdict = (
         f"The first prediction is slowest relative to a warm one for {slowest['subject']}: "
-        f"{number(slowest['times'], 3)} times ({format_time(slowest['first_run'])}, measured once)."
+        f"{number(slowest['times'])} times ({format_time(slowest['first_run'])}, measured once)."
     )
     notes = ["a first prediction is measured once: it has no interval"]
     return make_table(EXPLORATION, cells, verdict, notes)

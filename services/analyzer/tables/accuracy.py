@@ -11,6 +11,7 @@ from typing import Any
 
 from mlscope.accuracy import AccuracyError
 from mlscope.counts import be, many, verb
+from mlscope.quantities import number
 from schemas.analysis import Table
 from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.table import (
@@ -169,11 +170,11 @@ def _metric_text(row: Mapping[str, Any]) -> str:
     """Return a metric for a sentence: k of n, or the value, with its interval."""
     low, high = row["value_low"], row["value_high"]
     is_share = _is_share(row)
-    value = f"{row['hits']} of {row['n']}" if is_share else f"{row['value']:.4g}"
+    value = f"{row['hits']} of {row['n']}" if is_share else number(row["value"])
     value += "" if row["unit"] == "1" else f" {row['unit']}"
     if low is None or high is None:
         return f"{row['metric']} {value}"
-    ends = f"{low:.1%} to {high:.1%}" if is_share else f"{low:.4g} to {high:.4g}"
+    ends = f"{low:.1%} to {high:.1%}" if is_share else f"{number(low)} to {number(high)}"
     return f"{row['metric']} {value} ({ends})"
 
 

@@ -84,7 +84,7 @@ def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:
         duration = format_time(row["cold"]) if once else estimate_text(row, "cold")
         opening = f"Opening takes {duration}, the"
     if predict["count"] == 1:
-        ratio_text = "" if predict["times"] is None else number(predict["times"], 3)
+        ratio_text = "" if predict["times"] is None else number(predict["times"])
         cold = f"{format_time(predict['cold'])}, measured once"
     else:
         ratio_text = "" if predict["times"] is None else estimate_text(predict, "times", "")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlscope.counts import many
+from mlscope.quantities import number
 from schemas.analysis import Table
 from services.analyzer.building.charts import Axis, bars, with_transforms
 from services.analyzer.building.level_differences import UNTIMED
@@ -62,7 +63,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
         most_moved = max(clocks, key=lambda row: row["moved"])
         clock = (
             f"The SM clock changed by {format_share(most_moved['moved'])} at most, "
-            f"{most_moved['min']:.4g} to {most_moved['max']:.4g} MHz in {most_moved['run']}"
+            f"{number(most_moved['min'])} to {number(most_moved['max'])} MHz in {most_moved['run']}"
         )
     if not throttled:
         return f"{clock}; whether it was throttled is unknown."

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from mlscope.counts import many
+from mlscope.quantities import number
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
@@ -90,7 +91,7 @@ def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
     )
     amounts = [
         f"{estimate_text(row, 'per_sample', 'J')} of the {part} in {row['run']} at batch "
-        f"{row['batch_size']} with {row['power']:.4g} W"
+        f"{row['batch_size']} with {number(row['power'])} W"
         for row in rising
     ]
     least = leader(rising, "per_sample", is_largest=False)

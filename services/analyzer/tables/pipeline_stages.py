@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from mlscope.quantities import estimated
+from mlscope.quantities import estimated, number
 from schemas.analysis import Table
 from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, bars
@@ -150,13 +150,12 @@ def _verdict(rows: list[_Cells]) -> str:
         doubt = f"which stage is the bottleneck of {run}: {' or '.join(in_doubt)}"
         subject = f"The intervals do not tell {doubt};"
     reached = f"{_percent_text(margin_in(rows[0], 'of_bound'))} of {limit}"
-    return f"{subject} {together}, {reached}, {bound:,.1f} samples/s; alone {rates}."
+    return f"{subject} {together}, {reached}, {number(bound)} samples/s; alone {rates}."
 
 
 def _percent_text(shares: Margin) -> str:
     """Return a known share with its interval for a sentence."""
-    low, high = (None if end is None else 100.0 * end for end in (shares.low, shares.high))
-    return estimated(100.0 * (shares.value or 0.0), low, high, "%")
+    return estimated(shares.value or 0.0, shares.low, shares.high, "share")
 
 
 ANALYSIS = Analysis(

@@ -1,5 +1,5 @@
 import { equal } from "/js/check.js";
-import { spansOf, totalOf, typicalQuery } from "/static/js/mirrored.js";
+import { spansOf, ticksOf, totalOf, typicalQuery } from "/static/js/mirrored.js";
 
 const LANES = [
   { lane: 0, group: "load", level: "query" },
@@ -25,4 +25,9 @@ export function test_spans_of_the_query_start_at_its_start() {
     { level: 2, name: "conv", start: 10, duration: 20 },
   ]);
   equal([totalOf(spans, 3, "gemm"), totalOf(spans, 3, "conv")], [30, 0]);
+}
+
+export function test_the_axis_has_round_times_or_percent() {
+  equal(ticksOf(5.67e6, 600, false).map(([, text]) => text), ["0 ms", "2 ms", "4 ms"]);
+  equal(ticksOf(5.67e6, 600, true).map(([, text]) => text), ["0%", "20%", "40%", "60%", "80%", "100%"]);
 }

@@ -32,7 +32,7 @@ def test_a_terminal_gets_every_word_and_figure(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_pipe_gets_a_line_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
     told = written("table", capsys)
-    assert "194 ms [174.6 ms, 213.4 ms]  134.2 ms [120.8 ms, 147.6 ms]  ratio 0.692, the " in told
+    assert "194 ms [175 ms, 213 ms]  134 ms [121 ms, 148 ms]  ratio 0.692, the " in told
 
 
 def test_programs_get_figures_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_agents_fit_a_terminal_and_nothing_of_them_is_cut(fit: int) -> None:
 def test_an_agents_share_is_said_once_when_it_is_the_host() -> None:
     rows = agent_terminal_rows(agent_rows({"rack": "7"}))
     record = dict(zip(rows.columns, rows.rows[0], strict=True))
-    assert (record["cores"], record["memory"]) == ("2", "1.074 GB")
+    assert (record["cores"], record["memory"]) == ("2", "1.07 GB")
     assert record["labels"] == "rack=7"
     assert "accelerators" not in record
     assert "labels" not in agent_terminal_rows(agent_rows()).columns

@@ -25,8 +25,8 @@ def test_the_same_again_differs_in_nothing_but_what_is_compared_anyway() -> None
 def test_people_get_figures_with_their_units() -> None:
     found = differences(a_log(median=194_012_345.0), a_log(median=1.2e9))
     told = {each.name: each.with_units for each in found}
-    assert told["latency median"] == ("194 ms [174.6 ms, 213.4 ms]", "1.2 s [1.08 s, 1.32 s]")
-    assert told["throughput samples_per_s"] == ("5.154 /s", "0.8333 /s")
+    assert told["latency median"] == ("194 ms [175 ms, 213 ms]", "1.2 s [1.08 s, 1.32 s]")
+    assert told["throughput samples_per_s"] == ("5.15 /s", "0.833 /s")
     assert (told["top-1"], told["answers"]) == (None, None)
     median = next(each for each in found if each.name == "latency median")
     assert median.before == "1.94012e+08 [1.74611e+08, 2.13414e+08]"

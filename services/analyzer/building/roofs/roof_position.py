@@ -114,7 +114,7 @@ def _undecided_notes(rows: Sequence[Row]) -> Iterator[str]:
         (unknown, "; its uncertainty or that of their times is unknown"),
     ):
         if part:
-            highest = number(max(row["of_roof"] for row in part), 3)
+            highest = number(max(row["of_roof"] for row in part))
             yield f"{_count_text(part, rows)} above the roof, by up to {highest} times{reason}"
 
 
@@ -124,7 +124,7 @@ def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
     for row in highest[:_MOST_NAMED]:
         uncertainty = row["roof_uncertainty"]
         spread = f", which may be {uncertainty:.1%} higher" if uncertainty else ""
-        named.append(f"{label(row, rows)} is {number(row['of_roof'], 3)} times the roof{spread}")
+        named.append(f"{label(row, rows)} is {number(row['of_roof'])} times the roof{spread}")
     unnamed = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
     doubt_texts = dict.fromkeys(_doubt(row) for row in highest)
     return (

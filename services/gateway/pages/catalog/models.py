@@ -194,7 +194,7 @@ def _row(model: ModelManifest, running: Running | None = None) -> ModelRow:
     size = shown(figures.size_bytes, "By")
     accuracy, note = shown(None), ""
     if figures.accuracy is not None:
-        accuracy, note = f"{figures.accuracy:.4g}", figures.source()
+        accuracy, note = f"{figures.accuracy:g}", figures.source()
     elif model.model.weights == "random":
         note = "random weights"
     return ModelRow(

@@ -2,7 +2,7 @@
 // again when the server says that it is another one. Without JavaScript the page is static.
 
 import { LiveSource } from "./live_source.js";
-import { duration, percentile, rate } from "./quantities.js";
+import { percentile, rate } from "./quantities.js";
 import { update as updateSelection } from "./selection.js";
 
 const AGAIN_MS = 3000;
@@ -27,7 +27,7 @@ function showRun(item, update, index, planned) {
     item.querySelector(`[data-field=${field}]`).textContent = text;
   };
   set("rate", rate(update.queries_per_s[index]));
-  set("p50", duration(update.p50_ns[index]));
+  set("p50", percentile(update.p50_ns[index], "p50", update.answered[index]));
   set("p99", percentile(update.p99_ns[index], "p99", update.answered[index]));
   const bar = item.querySelector("progress");
   const { runs, over } = bar.dataset;

@@ -1,7 +1,7 @@
 // A chart to point at: Vega draws it anew with figures under the pointer. Its 260 kB are loaded with
 // the first click. Expressions are interpreted, not compiled: the page's policy has no eval.
 
-import { duration } from "./quantities.js";
+import { quantity } from "./quantities.js";
 
 /** Load a classic script. */
 function loaded(address) {
@@ -17,9 +17,7 @@ function loaded(address) {
 /** Return a figure of a tooltip as text, in the unit of its column. */
 export function figure(value, unit) {
   if (typeof value !== "number") return value === null || value === undefined ? "–" : String(value);
-  if (unit === "ns") return duration(value);
-  const text = Math.abs(value) >= 1e5 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
-  return unit && unit !== "1" ? `${text} ${unit}` : text;
+  return quantity(value, unit ?? "1");
 }
 
 /** Show the values of a mark beside the pointer; without one, nothing. */

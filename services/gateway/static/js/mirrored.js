@@ -5,14 +5,16 @@
 
 import { colourOf } from "./colours.js";
 import { lightness, packed } from "./timeline/drawing/palette.js";
-import { duration } from "./timeline/format.js";
+import { instant } from "./timeline/format.js";
+import { ticks } from "./timeline/view.js";
+import { duration, number } from "./quantities.js";
 
 const MOST_SPANS = 1500;
 const LABELLED_SHARE = 0.06;
 const LEVELS = ["query", "model", "layer", "kernel"];
 const ROW_PX = 24;
 const AXIS_PX = 26;
-const TICKS = 5;
+const LAST_SHARE = 0.95;
 const NAME_LETTERS = 80;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -93,11 +95,16 @@ function drawSide(svg, side, place, whole, top) {
   }
 }
 
+/** The ticks of an axis, as shares of it with texts: round times, or with `isNormalised` percent. */
+export function ticksOf(whole, width, isNormalised) {
+  if (isNormalised) return [0, 20, 40, 60, 80, 100].map((part) => [part / 100, `${part}%`]);
+  const { step, times } = ticks({ from: 0, to: whole }, width);
+  return times.map((time) => [time / whole, instant(time, step)]);
+}
+
 function drawAxis(svg, whole, top, isNormalised) {
-  for (let tick = 0; tick <= TICKS; tick += 1) {
-    const share = tick / TICKS;
-    const anchor = tick === 0 ? "start" : tick === TICKS ? "end" : "middle";
-    const text = isNormalised ? `${Math.round(100 * share)} %` : duration(whole * share);
+  for (const [share, text] of ticksOf(whole, svg.clientWidth, isNormalised)) {
+    const anchor = share === 0 ? "start" : share > LAST_SHARE ? "end" : "middle";
     svg.append(drawn("text", { class: "tick", x: `${100 * share}%`, y: top + 17, "text-anchor": anchor }, text));
   }
 }
@@ -131,7 +138,7 @@ class Mirrored {
     for (const bar of this.svg.querySelectorAll("rect")) bar.classList.toggle("faded", target !== null && bar.dataset.name !== target.name);
     const output = this.section.querySelector("output");
     const [first, second] = target ? this.sides.map(({ spans }) => totalOf(spans, Number(target.level), target.name)) : this.sides.map(({ length }) => length);
-    const ratio = first > 0 && second > 0 ? ` (× ${(second / first).toPrecision(3)})` : "";
+    const ratio = first > 0 && second > 0 ? ` (× ${number(second / first)})` : "";
     const name = target ? `${LEVELS[target.level]} ${target.name.slice(0, NAME_LETTERS)}` : "The query";
     const text = (ns) => (ns > 0 ? duration(ns) : "none");
     output.textContent = `${name}: ${this.letters[0]} ${text(first)}, ${this.letters[1]} ${text(second)}${ratio}`;

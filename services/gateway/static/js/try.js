@@ -1,5 +1,6 @@
 // Sends files to the models that are chosen, and shows their answers side by side.
 
+import { percent } from "./quantities.js";
 import { base64Of } from "./samples.js";
 
 const MOST_BYTES = 2_000_000;
@@ -128,7 +129,7 @@ function lineOf({ answer, probability, detail }) {
   const line = make("li");
   const hasShare = typeof probability === "number";
   line.append(make("span", "", answer));
-  line.append(make("span", "soft", hasShare ? `${(probability * 100).toFixed(1)} %` : detail));
+  line.append(make("span", "soft", hasShare ? percent(probability) : detail));
   if (hasShare) {
     const meter = make("meter");
     meter.value = probability;

@@ -1,5 +1,5 @@
 import { close, equal, ok } from "/js/check.js";
-import { amount, count, duration, instant, percent, shortened } from "/static/js/timeline/format.js";
+import { count, duration, instant, percent, quantity, shortened, startOf } from "/static/js/timeline/format.js";
 import { BINDINGS, actionOf, showHelp } from "/static/js/timeline/keys.js";
 import { commandsOf } from "/static/js/timeline/commands.js";
 import { queryOf, timeOf, timeText, viewOf } from "/static/js/timeline/permalink.js";
@@ -54,13 +54,17 @@ export function test_ticks_are_round_and_inside() {
 }
 
 export function test_times_are_read_with_three_digits() {
-  equal([duration(1_840_000), duration(999), duration(12.34), duration(2.5e9), duration(1e13)], ["1.84 ms", "999 ns", "12.3 ns", "2.50 s", "10000 s"]);
+  equal([duration(1_840_000), duration(999), duration(12.34), duration(2.5e9), duration(1e13)], ["1.84 ms", "999 ns", "12.3 ns", "2.5 s", "10000 s"]);
   equal([instant(2.5e6, 1e5), instant(0, 1e7), instant(1_234_500, 100)], ["2.5 ms", "0 ms", "1.2345 ms"]);
-  equal([count(1234567), count(12), percent(0.1234), percent(0.0123)], ["1 234 567", "12", "12 %", "1.2 %"]);
+  equal([count(1234567), count(12), percent(0.1234), percent(0.0123)], ["1 234 567", "12", "12.3%", "1.2%"]);
 }
 
-export function test_amounts_have_the_prefix_that_fits() {
-  equal([amount(1143787520, "By"), amount(0.0248, "s"), amount(21, "1"), amount(300, "W"), amount(0.5, "1")], ["1.14 GB", "24.8 ms", "21", "300 W", "0.500"]);
+export function test_quantities_are_those_of_the_tables() {
+  const shown = (...pairs) => pairs.map(([value, unit]) => quantity(value, unit));
+  equal(shown([1143787520, "By"], [0.0248, "s"], [999_700, "ns"], [-1500, "ns"]), ["1.14 GB", "24.8 ms", "1 ms", "-1.5 µs"]);
+  equal(shown([21, "1"], [0.5, "1"], [216.6, "1"], [5702.3, "1/s"], [123456.7, "1/s"]), ["21", "0.5", "217", "5702 /s", "123457 /s"]);
+  equal(shown([300, "W"], [1980, "MHz"], [9.802, "FLOP/By"], [53908557533, "FLOP/s"]), ["300 W", "1980 MHz", "9.8 FLOP/B", "53.9 GFLOP/s"]);
+  equal(shown([0.12345, "share"], [-0.0001, "share"], [0.5, "USD"], [NaN, "ns"]), ["12.3%", "0.0%", "$0.5", "–"]);
 }
 
 export function test_long_names_are_cut_in_the_middle_between_letters() {
@@ -106,4 +110,9 @@ export function test_the_help_is_made_of_the_table() {
   showHelp(list);
   equal(list.querySelectorAll("dt").length, BINDINGS.length);
   equal(list.querySelector("kbd").textContent, BINDINGS[0].shown);
+}
+
+export function test_a_start_is_said_to_a_tenth_of_the_duration() {
+  const row = { start: [6_209_731_204, 6_209_731_204, 0], duration: [48_100_000, 260_000, 0] };
+  equal([0, 1, 2].map((span) => startOf(row, span)), ["6.210 s", "6.20973 s", "0 ns"]);
 }

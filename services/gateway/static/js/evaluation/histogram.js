@@ -1,6 +1,6 @@
 // The latencies of a run's queries so far: bars of equal ratio, and the share that is faster.
 
-import { duration } from "../quantities.js";
+import { duration, percent } from "../quantities.js";
 
 const PER_OCTAVE = 8; // as in mlscope/statistics/latency_buckets.py
 const [WIDTH, HEIGHT, BOTTOM, LEFT] = [900, 180, 24, 44];
@@ -82,7 +82,7 @@ export class Histogram {
     const address = `${this.trace}?run=${encodeURIComponent(run)}&query=${bar.query}`;
     const part = isLink ? element("a", { href: address, tabindex: -1, "aria-hidden": "true" }) : element("g", {});
     const slowest = bar.query < 0 ? "" : `; the slowest is query ${bar.query}`;
-    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${(bar.below * 100).toFixed(1)} % are faster${slowest}`;
+    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${percent(bar.below)} are faster${slowest}`;
     part.append(element("title", {}, text), ...shapes);
     return part;
   }

@@ -1,6 +1,6 @@
 // The table of runs: each row follows its run. The cells are those of templates/parts/results.html.
 
-import { duration, percentile, rate } from "../quantities.js";
+import { percentile, rate } from "../quantities.js";
 import { secondsLeft } from "./progress.js";
 
 const OVER = ["recorded", "failed", "incomplete", "cancelled"];
@@ -70,10 +70,10 @@ export function showReading(reading) {
     field(row, name).textContent = String(Math.max(reading[name], before));
   }
   showFailed(row, Number(field(row, "failed").textContent));
-  field(row, "p50").textContent = duration(reading.p50_ns);
+  field(row, "p50").textContent = percentile(reading.p50_ns, "p50", reading.answered);
   field(row, "p90").textContent = percentile(reading.p90_ns, "p90", reading.answered);
   field(row, "p99").textContent = percentile(reading.p99_ns, "p99", reading.answered);
-  if (reading.samplesRate !== undefined) field(row, "rate").textContent = `${rate(reading.samplesRate)}/s`;
+  if (reading.samplesRate !== undefined) field(row, "rate").textContent = `${rate(reading.samplesRate)} /s`;
   if (OVER.includes(row.dataset.state ?? "")) return;
   if (reading.unheard) {
     // Nobody watched from the beginning, so there is no share and no time left to show.

@@ -2,7 +2,7 @@
 // loaded. A run that begins starts them anew.
 
 import { SERIES } from "../colours.js";
-import { duration, percentile, rate } from "../quantities.js";
+import { duration, number, percent, percentile, quantity, rate } from "../quantities.js";
 
 const MOST_POINTS = 600;
 const HEIGHT_PX = 130;
@@ -27,10 +27,10 @@ const STRIPS = {
     text: (r) => ["p50", "p90", "p99"].map((name) => `${name} ${percentile(r[`${name}_ns`], name, r.answered)}`).join(" · "),
     label: (v) => (v ? duration(v) : "0"),
   },
-  flight: { lines: ["in flight"], values: (r) => [r.flight], text: (r) => (r.flight === undefined ? "–" : r.flight.toFixed(1)), label: (v) => v.toFixed(1) },
-  cpu: { lines: ["cores"], values: (r) => [r.cpu_cores ?? undefined], text: (r) => `${r.cpu_cores.toFixed(2)} cores`, label: (v) => v.toFixed(1) },
-  gpu: { lines: ["use"], values: (r) => [r.gpu_share ?? undefined], text: (r) => `${Math.round(r.gpu_share * 100)} %`, label: (v) => `${Math.round(v * 100)} %` },
-  power: { lines: ["power"], values: (r) => [r.power_w ?? undefined], text: (r) => `${Math.round(r.power_w)} W`, label: (v) => `${Math.round(v)} W` },
+  flight: { lines: ["in flight"], values: (r) => [r.flight], text: (r) => number(r.flight), label: number },
+  cpu: { lines: ["cores"], values: (r) => [r.cpu_cores ?? undefined], text: (r) => `${number(r.cpu_cores)} cores`, label: number },
+  gpu: { lines: ["use"], values: (r) => [r.gpu_share ?? undefined], text: (r) => percent(r.gpu_share), label: (v) => `${number(100 * v)}%` },
+  power: { lines: ["power"], values: (r) => [r.power_w ?? undefined], text: (r) => quantity(r.power_w, "W"), label: (v) => quantity(v, "W") },
 };
 /** Strips that are absent where the agent says nothing of them. */
 const OPTIONAL = new Set(["cpu", "gpu", "power"]);

@@ -1,19 +1,12 @@
-/** Times and numbers as people read them. */
+/** Times and names on the timeline as people read them; figures are those of `quantities.js`. */
+
+export { duration, number, percent, quantity } from "../quantities.js";
 
 const UNITS = [
   ["s", 1e9],
   ["ms", 1e6],
   ["µs", 1e3],
 ];
-
-/** A length of time with three digits: 1.84 ms. */
-export function duration(ns) {
-  if (!Number.isFinite(ns)) return "–";
-  const [unit, size] = UNITS.find(([, scale]) => Math.abs(ns) >= scale * 0.9995) ?? ["ns", 1];
-  if (unit === "ns") return `${Math.round(ns * 10) / 10} ns`;
-  const value = ns / size;
-  return `${Math.abs(value) >= 1000 ? Math.round(value).toString() : value.toPrecision(3)} ${unit}`;
-}
 
 /** A point in time on an axis whose marks are `step` ns apart. */
 export function instant(ns, step) {
@@ -22,16 +15,14 @@ export function instant(ns, step) {
   return `${(ns / size).toFixed(Math.min(digits, 9))} ${unit}`;
 }
 
+/** When a span starts, to a tenth of its duration: spans that begin one after the other differ. */
+export function startOf({ start, duration: lengths }, span) {
+  return instant(start[span], 10 ** Math.max(Math.floor(Math.log10(Math.max(lengths[span], 1))) - 1, 0));
+}
+
 /** A whole number with thin spaces: 1 023 512. */
 export function count(number) {
   return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, " ");
-}
-
-/** A share as per cent. */
-export function percent(share) {
-  if (!Number.isFinite(share)) return "–";
-  const value = share * 100;
-  return `${value >= 9.95 ? value.toFixed(0) : value.toPrecision(2)} %`;
 }
 
 /** A text of at most `most` characters, cut in the middle. */
@@ -41,22 +32,6 @@ export function shortened(text, most) {
   const head = Math.ceil((most - 1) * 0.6);
   const tail = [...text.slice(-most * 2)].slice(-(most - 1 - head));
   return `${letters.slice(0, head).join("")}…${tail.join("")}`;
-}
-
-const PREFIXES = [
-  ["T", 1e12],
-  ["G", 1e9],
-  ["M", 1e6],
-  ["k", 1e3],
-];
-
-/** A value with its unit as UCUM writes it: By are bytes, 1 counts, s are seconds. */
-export function amount(value, unit) {
-  if (unit === "s") return duration(value * 1e9);
-  const [prefix, size] = PREFIXES.find(([, scale]) => Math.abs(value) >= scale) ?? ["", 1];
-  const digits = Number.isInteger(value) && size === 1 ? String(value) : (value / size).toPrecision(3);
-  const name = { By: "B", 1: "", Cel: "°C" }[unit] ?? unit;
-  return `${digits} ${prefix}${name}`.trim();
 }
 
 const QUERY_KIND = 7;

@@ -64,7 +64,7 @@ def test_figures_stand_beside_their_source() -> None:
     assert "76.1<small>top-1 on ImageNet-1K</small>" in shown
     assert "74.83<small>top-1 on ImageNet</small>" in shown
     assert "≈ 100 MB" in shown
-    assert ">18.87 MB<" in shown
+    assert ">18.9 MB<" in shown
     assert "random weights" in shown
     assert 'href="/models/lite0/1.0.0"' in shown
     assert "secret" not in shown

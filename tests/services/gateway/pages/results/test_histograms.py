@@ -40,7 +40,7 @@ def test_bars_stand_in_their_buckets_and_lead_to_their_slowest_query(figure: His
     assert [(bar.place, bar.height) for bar in figure.bars] == [(0, 100), (1, 50), (10, 16.67)]
     assert figure.bars[1].address == f"{TRACE}?run=r0&query=8"
     assert figure.bars[1].text == (
-        "1.143 ms to 1.247 ms: 3 queries; 90.0% are as fast; the slowest is query 8, 1.247 ms"
+        "1.14 ms to 1.25 ms: 3 queries; 90.0% are as fast; the slowest is query 8, 1.25 ms"
     )
     assert (figure.bars[-1].slowest, figure.fullest) == ("query 5, 2.72 ms", 6)
 
@@ -51,7 +51,7 @@ def test_the_curve_rises_only_where_queries_are_and_ends_at_all(figure: Histogra
 
 def test_the_axis_has_its_ends(figure: Histogram) -> None:
     assert [tick.at for tick in figure.ticks] == pytest.approx([0, 36.36, 72.73, 100])
-    assert (figure.ticks[0].text, figure.ticks[-1].text) == ("1.049 ms", "2.72 ms")
+    assert (figure.ticks[0].text, figure.ticks[-1].text) == ("1.05 ms", "2.72 ms")
 
 
 def test_no_label_of_the_axis_lies_on_another() -> None:

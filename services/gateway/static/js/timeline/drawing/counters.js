@@ -1,6 +1,6 @@
 /** A counter as a thin area chart: its scale at the left, its value under the pointer. */
 
-import { amount } from "../format.js";
+import { quantity } from "../format.js";
 import { lowerBound } from "../data/store.js";
 import { timeAt } from "../view.js";
 import { sampled } from "./paint.js";
@@ -46,8 +46,8 @@ export function drawCounter(context, marks, scene, line, width) {
   context.stroke();
   const unit = line.block.lane.level;
   if (line.height >= LEAST_LABELLED) {
-    marks.plate(amount(most, unit), 5, line.y + 6, scene.theme.soft);
-    if (least < 0) marks.plate(amount(least, unit), 5, bottom - 5, scene.theme.soft);
+    marks.plate(quantity(most, unit), 5, line.y + 6, scene.theme.soft);
+    if (least < 0) marks.plate(quantity(least, unit), 5, bottom - 5, scene.theme.soft);
   }
   underPointer(context, marks, scene, line, yOf, width);
 }
@@ -82,7 +82,7 @@ function underPointer(context, marks, scene, line, yOf, width) {
   context.beginPath();
   context.arc(scene.pointer, yOf(value), DOT, 0, 2 * Math.PI);
   context.fill();
-  const text = amount(value, line.block.lane.level);
+  const text = quantity(value, line.block.lane.level);
   const length = context.measureText(text).width;
   const isRoom = scene.pointer + AWAY + length < width;
   marks.plate(text, isRoom ? scene.pointer + AWAY : scene.pointer - AWAY - length, line.y + line.height / 2);
