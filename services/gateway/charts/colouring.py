@@ -1,9 +1,10 @@
 """Which colour a chart gives to which name, and which names are summed up as other. Pure."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from services.gateway.pages.colours import OTHER, SERIES, colour_of
+from services.gateway.pages.colours import HUES, OTHER, SERIES, colour_of
 
 Spec = dict[str, Any]
 Row = Mapping[str, Any]
@@ -12,6 +13,10 @@ MOST_COLOURS = 10
 _BY_NAME = frozenset({"type", "kind", "name"})
 """Columns whose values have a colour of their own, the same in every chart."""
 
+_RESULTS: Mapping[str, str] = MappingProxyType(
+    {"slower": HUES["orange"][0], "faster": HUES["blue"][0], "same": OTHER, "unknown": OTHER}
+)
+"""The colours of results of a comparison, as the pages have them: never red against green."""
 _YES_OR_NO = "datum.label == 'true' ? 'yes' : datum.label == 'false' ? 'no' : 'unknown'"
 
 
@@ -68,6 +73,8 @@ def _totals(rows: Sequence[Row], field: str, encoding: Spec) -> dict[Any, float]
 def _scale(field: str, names: Sequence[Any], all_rows: Sequence[Row]) -> Spec:
     if field in _BY_NAME:
         return {"domain": list(names), "range": [colour_of(str(name or "")) for name in names]}
+    if field == "result":
+        return {"domain": list(names), "range": [_RESULTS.get(str(name), OTHER) for name in names]}
     every = list(dict.fromkeys(row.get(field) for row in all_rows))
     places = {name: SERIES[place % len(SERIES)] for place, name in enumerate(every)}
     return {"domain": list(names), "range": [places[name] for name in names]}

@@ -15,6 +15,7 @@ from schemas.analysis import Column, Table, Tables
 _LONG = 40
 _DECIMAL_POINT = re.compile(r"(?<=\d)_(?=\d)")
 """The underscore that stands for a decimal point in a column's name: p99_9."""
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _CONDITIONS = "conditions"
 _MANY_ROWS = 5
@@ -29,7 +30,7 @@ MAIN_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         **COLUMNS,
         "accuracy": ("metric", "value", "hits", "n", "counts", "kind", "dataset", "same_build"),
         "lateness": ("pacing", "count", "early", "p50", "p99", "max", "begun_p50", "begun_p99"),
-        "layers": ("index", "name", "type", "shape", "queries", "time", "share"),
+        "layers": ("index", "name", "time", "share", "type", "shape", "queries"),
     }
 )
 """The columns that fit the width of a page; all columns follow below them."""
@@ -242,7 +243,9 @@ def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Itera
 
 
 def _text(value: Any, column: Column) -> str:
-    """Return a cell's text; for a map, which tables hold as JSON, its names and values."""
+    """Return a cell's text; a moment in ISO 8601 and a map, held as JSON, as people read them."""
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return f"{value[:10]} {value[11:19]} UTC"
     if isinstance(value, str) and value.startswith("{"):
         with contextlib.suppress(ValueError):
             entries = json.loads(value)

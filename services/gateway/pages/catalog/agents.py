@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mlscope.counts import many
-from mlscope.quantities import shown
+from mlscope.quantities import number, shown
 from schemas.agent import Accelerator, Announcement, Hardware
 from schemas.price import Price
 from schemas.run import Ceiling
 from schemas.status import AgentStatus, EvaluationStatus
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head
 
-_GIB = 1 << 30
+_BINARY = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
 def hardware_text(hardware: Hardware) -> str:
@@ -28,7 +28,13 @@ def hardware_text(hardware: Hardware) -> str:
 
 def memory_text(hardware: Hardware) -> str:
     """Return a machine's memory, as constraints of requests count it; '' if it is not known."""
-    return f"{hardware.memory_bytes / _GIB:.3g} GiB" if hardware.memory_bytes else ""
+    return _binary_text(hardware.memory_bytes) if hardware.memory_bytes else ""
+
+
+def _binary_text(size_bytes: int) -> str:
+    """Return a size in powers of 1024, in which memories and caches are made: `32 KiB`."""
+    factor, unit = next((pair for pair in _BINARY if size_bytes >= pair[0]), _BINARY[-1])
+    return f"{number(size_bytes / factor)} {unit}"
 
 
 def built_text(hardware: Hardware) -> str:
@@ -142,7 +148,7 @@ class AgentView:
         host = f" of {hardware.host_cores}" if hardware.host_cores > hardware.cores else ""
         labels = ", ".join(f"{name}={value}" for name, value in announcement.labels.items())
         caches = ", ".join(
-            f"{name} {shown(size, 'By')}" for name, size in hardware.cache_bytes.items()
+            f"{name} {_binary_text(size)}" for name, size in hardware.cache_bytes.items()
         )
         is_open = announcement.allows_inline_python
         facts = [

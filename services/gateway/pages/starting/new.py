@@ -215,8 +215,7 @@ class NewView:
         chosen = {text.partition(":")[0] for text in self.values.get("scenarios", ())}
         options: list[ScenarioOption] = []
         for scenario in self.offer.scenarios():
-            # Descriptions are Markdown; of that they have code alone.
-            text = " ".join(scenario.description.replace("`", "").split())
+            text = " ".join(scenario.description.split())
             description, _, result = text.partition(_RESULT)
             typed = [
                 key.partition(".")[2] for key in self.values if key.startswith(f"{scenario.name}.")

@@ -8,12 +8,13 @@ import pytest
 from schemas.analysis import Table
 from services.analyzer.building.charts import Axis, layer_bars, ranked, stacked
 from services.analyzer.building.table import estimate_columns, int_column, text_column
+from services.analyzer.comparisons.regressions import COMPARISON as REGRESSIONS
 from services.analyzer.tables import ANALYSES
 from services.gateway.charts.choosing import Choosing
 from services.gateway.charts.fitting import MOST_NAMES, NARROW, WIDE, Fitted, fitted
 from services.gateway.charts.theme import PAGE, PRINT
 from services.gateway.charts.thinning import MOST_BARS
-from services.gateway.pages.colours import colour_of
+from services.gateway.pages.colours import HUES, colour_of
 from tests.services.analyzer.golden import FOLDER, frames_in
 
 COLUMNS = (
@@ -60,6 +61,16 @@ def test_a_type_has_its_own_colour() -> None:
         "Conv": colour_of("Conv"),
         "Relu": colour_of("Relu"),
     }
+
+
+def test_a_result_has_the_colour_of_its_meaning() -> None:
+    names = [text_column(name, "") for name in ("second_run", "second", "result")]
+    rows = (("r", "b", "faster", -0.1, -0.2, -0.05), ("s", "b", "slower", 0.1, 0.05, 0.2))
+    columns = (*names, *estimate_columns("change", "Change.", "1"))
+    table = Table(name="t", title="", columns=columns, rows=rows, chart=REGRESSIONS.chart)
+    scale = spec_of(fitted(table, PAGE))["layer"][0]["encoding"]["color"]["scale"]
+    colours = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert colours == {"faster": HUES["blue"][0], "slower": HUES["orange"][0]}
 
 
 def test_many_types_are_summed_up_in_the_legend() -> None:

@@ -88,7 +88,7 @@ def test_a_map_is_told_as_names_and_values() -> None:
     column = Column(name="noise", type="text")
     rows = (('{"cpu_s": 3.672183, "faults": 0}',), ("{}",), ("{no json",))
     page = shown(Table(name="t", title="t", columns=(column,), rows=rows))
-    assert "<td>cpu_s 3.672, faults 0</td><" in page
+    assert "<td>cpu_s 3.67, faults 0</td><" in page
     assert "<td></td>" in page
     assert "<td>{no json</td>" in page
 
@@ -132,3 +132,9 @@ def test_few_rows_keep_their_columns() -> None:
 def test_a_percentile_has_its_point() -> None:
     page = shown(a_table("other", "run p99_9 read_bytes", ("r", 1, 2), ("s", 2, 3)))
     assert heads(page) == ["run", "p99.9", "read bytes"]
+
+
+def test_a_moment_is_read_as_on_every_page() -> None:
+    columns = (Column(name="requested", type="text"),)
+    table = Table(name="history", title="", columns=columns, rows=(("2026-11-28T16:33:42Z",),))
+    assert ">2026-11-28 16:33:42 UTC<" in shown(table)

@@ -2,7 +2,7 @@
 
 import httpx
 
-from tests.stories import E, StandIns, whole_story
+from tests.stories import LATENCY, E, StandIns, whole_story
 
 OTHER = "fedcba9876543210"
 
@@ -16,6 +16,17 @@ async def test_two_evaluations_are_compared(web: httpx.AsyncClient, standing: St
     assert (command.prices, command.most_latency_ns) == ({"a1": 0.5}, 2e6)
     assert f'href="/compare?runs={E},{OTHER}&amp;price.a1=0.5&amp;latency_ms=2"' in page.text
     assert "/api/compare/tables/latency.csv?evaluation=" in page.text
+
+
+async def test_the_verdict_on_regressions_is_said_once(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    verdict = "8 pairs: none is slower or faster beyond its interval."
+    standing.held = [LATENCY.model_copy(update={"name": "regressions", "verdict": verdict})]
+    await standing.tell(*whole_story(), *whole_story(OTHER))
+    page = (await web.get(f"/compare?runs={OTHER},{E}")).text
+    assert page.count(verdict) == 1
+    assert 'id="regressions"' in page
 
 
 async def test_one_evaluation_is_compared_with_what_is_chosen(

@@ -1,6 +1,6 @@
 /** The panel below the lanes: what is known of the selected span, or of the marked range. */
 
-import { count, duration, percent, shortened, titleOf } from "./format.js";
+import { count, duration, percent, shortened, startOf, titleOf } from "./format.js";
 import { layersOfQuery, partsOfQuery, spansAround, startedInside } from "./data/kin.js";
 import { LAUNCH, childrenOf, composition, flowOf, sameName } from "./data/selection.js";
 
@@ -17,7 +17,7 @@ function element(tag, properties = {}, ...children) {
 
 /** A table with a heading, from rows of cells; numbers stand to the right. */
 function table(caption, heads, rows) {
-  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col", textContent: text })));
+  const head = element("tr", {}, ...heads.map((text, at) => element("th", { scope: "col", className: at ? "number" : "", textContent: text })));
   const body = rows.map((cells) => element("tr", {}, ...cells.map((cell, at) => element("td", { className: at ? "number" : "" }, cell))));
   return element("table", {}, element("caption", { textContent: caption }), element("thead", {}, head), element("tbody", {}, ...body));
 }
@@ -77,7 +77,7 @@ export class Details {
     const lane = lanes.get(row.lane);
     const { places, total } = childrenOf(store, place);
     const below = places.reduce((sum, child) => sum + (lanes.get(child.row.lane)?.group === lane?.group ? child.row.duration[child.span] : 0), 0);
-    const facts = [["Duration", duration(row.duration[span])], ["Start", duration(row.start[span])], ["Lane", lane?.title ?? "–"]];
+    const facts = [["Duration", duration(row.duration[span])], ["Start", startOf(row, span)], ["Lane", lane?.title ?? "–"]];
     if (row.count[span] > 1) facts.push(["Stands for", `${count(row.count[span])} spans, ${percent(row.busy[span])} busy; zoom in to see them apart`]);
     if (total && total <= places.length) facts.push(["Own time", duration(Math.max(row.duration[span] - below, 0))]);
     if (row.query[span] >= 0) facts.push(["Query", String(row.query[span])]);
@@ -125,7 +125,7 @@ export class Details {
     const box = element("div", { className: "alike-spans" });
     const title = element("h4", { textContent: `Same name: ${count(same.count)}` });
     const own = place.row.duration[place.span];
-    const rank = own >= same.most ? "the longest" : `longer than or as long as ${Math.round(same.rank * 100)} % of them`;
+    const rank = own >= same.most ? "the longest" : `longer than or as long as ${percent(same.rank)} of them`;
     const verdict = same.count > 1 ? `median ${duration(same.median)}, this one ${duration(own)}: ${rank}` : "the only one";
     box.append(title, element("p", { textContent: verdict }));
     if (same.count > 1) {
@@ -165,7 +165,7 @@ export class Details {
     ]);
     const heads = ["Name", "Level", "Count", "Busy", "Share of the range"];
     const title = element("h3", { textContent: `Range of ${duration(to - from)}` });
-    const note = element("p", { className: "soft", textContent: "Busy is time inside the range, summed over lanes; a share above 100 % means that spans overlap." });
+    const note = element("p", { className: "soft", textContent: "Busy is time inside the range, summed over lanes; a share above 100% means that spans overlap." });
     const caption = parts.length > MOST_PARTS ? `The busiest ${MOST_PARTS} of ${count(parts.length)} names` : `${count(parts.length)} names`;
     const wide = element("div", { className: "wide", tabIndex: 0 }, table(caption, heads, rows));
     wide.setAttribute("role", "region");

@@ -1,6 +1,6 @@
 /** The longest spans of the window as a table: the timeline for who does not see it. */
 
-import { duration, shortened, titleOf } from "./format.js";
+import { duration, shortened, startOf, titleOf } from "./format.js";
 import { longestSpans } from "./data/selection.js";
 
 export const MOST = 50;
@@ -50,7 +50,7 @@ export class WindowTable {
     this.selected = selected;
     this.rows = places.map(({ row, span }) => ({
       id: row.id[span], name: titleOf(store, { row, span }), lane: lanes.get(row.lane).title, depth: row.depth,
-      start: row.start[span], duration: row.duration[span], count: row.count[span],
+      start: row.start[span], startText: startOf(row, span), duration: row.duration[span], count: row.count[span],
     }));
     this.#show();
   }
@@ -73,7 +73,7 @@ export class WindowTable {
     name.title = row.name.slice(0, 1000);
     name.addEventListener("click", () => this.onSelect(row.id));
     line.insertCell().append(name, row.count > 1 ? ` and ${row.count - 1} more` : "");
-    for (const text of [row.lane, row.depth, duration(row.start), duration(row.duration)]) line.insertCell().textContent = text;
+    for (const text of [row.lane, row.depth, row.startText, duration(row.duration)]) line.insertCell().textContent = text;
     for (const place of [2, 3, 4]) line.cells[place].className = "number";
     return line;
   }

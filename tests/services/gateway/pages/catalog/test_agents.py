@@ -16,7 +16,7 @@ def test_a_host_says_how_it_is_built() -> None:
     caches = {"L1d": 32 << 10, "L3": 10 << 20}
     facts = facts_of(**built, cache_bytes=caches, cpu_features=("asimd", "sve"))
     assert facts["Built of"] == "2 sockets, 32 cores, 4 threads each, 2 NUMA nodes"
-    assert facts["Caches"].startswith("L1d 32")
+    assert facts["Caches"] == "L1d 32 KiB, L3 10 MiB"
     assert facts["Instruction sets"] == "asimd sve"
 
 
