@@ -225,6 +225,8 @@ class StandIns:
         self.explored: list[Explore] = []
         #: what figures were asked for
         self.compared: list[Compare] = []
+        #: the tables of a comparison; without any it has those that are held
+        self.comparison: list[Table] = []
         #: told of each accepted evaluation, after its `EvaluationRequested`
         self.then: Callable[[str], list[Fact]] = lambda _: []
         #: told of each evaluation that is cancelled
@@ -356,7 +358,7 @@ class StandIns:
             second=command.second,
             first_run="",
             second_run="",
-            tables=tuple(self.held),
+            tables=tuple(self.comparison or self.held),
             others=command.others,
         )
         return encode_body(found)

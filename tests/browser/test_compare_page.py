@@ -1,10 +1,13 @@
 """The page that compares evaluations in a real browser."""
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import Browsing
 from tests.browser.photographs import Photographs
 from tests.browser.traces import inference, serve_json
+from tests.services.analyzer.comparisons.reading import all_tables
 from tests.services.gateway.conftest import Running
 from tests.stories import E, StandIns, whole_story
 
@@ -34,6 +37,24 @@ async def test_it_is_accessible(
     await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
     await assert_accessible(page)
     await photographs.take(page, "compare")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_each_comparison_has_its_chart_and_its_table(
+    browser: Browsing, running: Running, standing: StandIns, width: int
+) -> None:
+    standing.comparison = all_tables(E, OTHER)
+    await standing.tell(*whole_story(), *whole_story(OTHER))
+    page = await browser.page(width=width)
+    await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
+    await expect(page.locator("#conditions .verdict")).to_contain_text("2 are slower beyond")
+    for name in ("regressions", "throughput_by_batch", "speedup", "systems", "cost"):
+        section = page.locator(f"#{name}")
+        await expect(section.locator("figure svg:visible").first).to_be_visible()
+        await section.locator("summary").click()
+        await expect(section.locator("tbody tr").first).to_be_visible()
+    await assert_accessible(page)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 async def test_typical_queries_are_mirrored(

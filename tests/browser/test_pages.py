@@ -20,6 +20,7 @@ from tests.browser.chromium import Browsing
 from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.browser.traces import inference, serve
+from tests.services.analyzer.comparisons.reading import all_tables
 from tests.services.analyzer.exploring.loads import a_load, measured
 from tests.services.gateway.conftest import Running, serving_gateway
 from tests.services.gateway.pages.catalog.test_layer_tree import a_layer
@@ -28,6 +29,7 @@ from tests.services.gateway.pages.test_home import an_agent
 from tests.stories import E, StandIns, a_run, beginning, whole_story
 
 OTHER = "fedcba9876543210"
+BEFORE = "89abcdef01234567"
 PAGES = {
     "home": "/",
     "evaluations": "/evaluations",
@@ -48,6 +50,7 @@ PAGES = {
     "analysis": f"/evaluations/{OTHER}/analyses/latency",
     "compare": "/compare",
     "compared": f"/compare?runs={OTHER},{E}",
+    "compared-tables": f"/compare?runs={OTHER},{BEFORE}",
     "explore": "/explore",
     "explore-chart": "/explore/accuracy_latency",
     "explore-cost": "/explore/cost?price.a1=3.06",
@@ -102,7 +105,10 @@ async def house(running: Running, standing: StandIns) -> Running:
     ]
     strange = Evaluate(model="模型-" + "ن" * 500, labels={"note": "x" * 10_000, "a" * 300: ""})
     await standing.tell(EvaluationRequested(evaluation="e3", request=strange, requested_ns=1))
-    await standing.tell(*whole_story(OTHER), *beginning(), *a_run("r0"), a_run("r1")[0])
+    standing.comparison = all_tables(OTHER, BEFORE)
+    await standing.tell(
+        *whole_story(BEFORE), *whole_story(OTHER), *beginning(), *a_run("r0"), a_run("r1")[0]
+    )
     return running
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.comparisons import TABLES_READ
+from services.analyzer.comparisons import COMPARISONS, TABLES_READ
 from services.analyzer.comparisons.source import Comparison, Source, Terms
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import frames_in
@@ -31,6 +31,27 @@ def batch(size: int, ns: int, count: int = 40, wobble: int = 0, **more: Any) -> 
         at += spent
     told = {"run": f"b{size}", "batch_size": size, "agent": "a", "model": "m", "model_version": "1"}
     return told | {"queries": queries} | more
+
+
+def all_tables(*evaluations: str) -> list[Table]:
+    """Return every comparison of evaluations of two batch sizes, each slower than the one before.
+
+    Their runs have four blocks each, so that blocks are compared.
+    """
+    sources = [
+        source(name, *(_blocks(size, (place + 1) * size * 1_000_000) for size in (1, 4)))
+        for place, name in enumerate(evaluations)
+    ]
+    terms = Terms(prices={"a": 3.0})
+    return [comparison.compute(sources, terms) for comparison in COMPARISONS]
+
+
+def _blocks(size: int, ns: int) -> dict[str, Any]:
+    """Return a run of four blocks of ten queries, which take `ns` or 2 % more."""
+    run = batch(size, ns, wobble=ns // 50)
+    for place, query in enumerate(run["queries"]):
+        query[1] = place // 10
+    return run
 
 
 def rows(comparison: Comparison, *sources: Source, terms: Terms = NO_TERMS) -> list[dict[str, Any]]:
