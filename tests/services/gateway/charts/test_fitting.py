@@ -65,7 +65,7 @@ def test_a_type_has_its_own_colour() -> None:
 
 def test_a_result_has_the_colour_of_its_meaning() -> None:
     names = [text_column(name, "") for name in ("second_run", "second", "result")]
-    rows = (("r", "b", "faster", -0.1, -0.2, -0.05), ("s", "b", "slower", 0.1, 0.05, 0.2))
+    rows = (("r", "b", "slower", 0.1, 0.05, 0.2), ("s", "b", "faster", -0.1, -0.2, -0.05))
     columns = (*names, *estimate_columns("change", "Change.", "1"))
     table = Table(name="t", title="", columns=columns, rows=rows, chart=REGRESSIONS.chart)
     scale = spec_of(fitted(table, PAGE))["layer"][0]["encoding"]["color"]["scale"]
