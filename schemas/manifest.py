@@ -253,7 +253,8 @@ class Sample(Message):
     """One sample of a dataset with its labels: a file, or one file for each input of the model.
 
     `path` is relative to the manifest's folder, or an address (`pypi://…`); `inputs` has a file by
-    the input's layer name. `content` may have a small file itself, as base64.
+    the input's layer name. `content` may have a small file itself, as base64, and `name` the name
+    that this file had.
     """
 
     path: str = ""
@@ -265,6 +266,16 @@ class Sample(Message):
     #: all correct classes, counted from 0 in the order of the model's outputs
     classes: tuple[Annotated[Integer, Field(ge=0)], ...] = ()
     reason: str = ""
+    #: the sample's own name in results; '' is the name of its file
+    name: str = ""
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an empty name: a manifest without one keeps its digest."""
+        fields: dict[str, Any] = write(self)
+        if not self.name:
+            fields.pop("name", None)
+        return fields
 
 
 class SyntheticTensor(Message):

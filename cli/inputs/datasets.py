@@ -67,7 +67,8 @@ def _inline_samples(dataset: Dataset) -> list[Manifest]:
             return []
         sample: Manifest = {"content": base64.b64encode(body).decode()}
         if truth is not None:
-            sample |= {"labels": list(truth.labels), "classes": list(truth.classes)}
+            fields = {"name": truth.name, "labels": truth.labels, "classes": truth.classes}
+            sample |= {field: value for field, value in fields.items() if value}
         samples.append(sample)
     return samples
 
@@ -118,6 +119,7 @@ def _with_content(sample: Manifest, file: Path, field: str) -> Manifest:
     if path is None:
         return sample
     without_path = {name: value for name, value in sample.items() if name != "path"}
+    without_path.setdefault("name", path.name)
     return {**without_path, "content": base64.b64encode(path.read_bytes()).decode()}
 
 

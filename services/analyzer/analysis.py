@@ -185,7 +185,8 @@ def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:
     samples = []
     for sample in subject.dataset.samples:
         paths = [sample.path] if sample.path else [port.path for port in sample.inputs.values()]
-        samples.append(Sample(sample.path.rpartition("/")[2], sample.labels, ", ".join(paths)))
+        name = sample.name or sample.path.rpartition("/")[2]
+        samples.append(Sample(name, sample.labels, ", ".join(paths)))
     return tuple(samples)
 
 

@@ -97,15 +97,15 @@ def dataset_of_files(
 ) -> Dataset:
     """Return a dataset with the files `paths` as samples and their `truths`.
 
-    A truth's name becomes its file's path below the folder of `source`; `names` are the class
-    names.
+    The name in each truth is its file's path below the folder of `source`: a sample without a truth
+    has one that is only a name. `names` are the class names.
     """
+    roots = (source.path, source.path.resolve()) if source.path.is_dir() else ()
 
-    def truth(index: int) -> Truth | None:
-        unnamed, path = truths[index], paths[index]
-        roots = (source.path, source.path.resolve())
+    def truth(index: int) -> Truth:
+        path = paths[index]
         root = next((root for root in roots if path.is_relative_to(root)), path.parent)
-        return unnamed and replace(unnamed, name=str(path.relative_to(root)))
+        return replace(truths[index] or Truth(), name=path.relative_to(root).as_posix())
 
     return Dataset(
         len(paths), lambda index: file_bytes(paths[index], source.path, index), truth, names

@@ -1,5 +1,6 @@
 """Failures: why queries, or samples in them, failed."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from services.analyzer.building.table import (
 from services.analyzer.frames.evaluation import ANSWERED, LOST, Frames, Run, Sample
 
 MOST_REASONS = 100
+_FILE_AT_END = re.compile(r" \(((?:[^()]|\([^()]*\))+\.\w{1,8})\)$")
 _STATUS = {0: "in part", 1: "failed", 2: "lost"}
 
 
@@ -55,7 +57,8 @@ def first_reason(run: Run, samples: Sequence[Sample]) -> str:
 def _reason_text(row: dict[str, Any]) -> str:
     if row["sample"] is None:
         return str(row["reason"])
-    path = f" ({row['path']})" if row["path"] else ""
+    is_new = row["path"] and f"({row['path']})" not in row["reason"]
+    path = f" ({row['path']})" if is_new else ""
     return f"sample {row['sample']}{path}: {row['reason']}"
 
 
@@ -63,12 +66,14 @@ def _rows(run: Run, samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     for group in run.failures.iter_rows(named=True):
         for sample, reason in reasons_of(group["error"]):
             named = samples[sample] if sample is not None and sample < len(samples) else Sample("")
+            # The plan does not list the files of a source: the agent names them in the reason.
+            in_reason = None if samples or sample is None else _FILE_AT_END.search(reason)
             yield {
                 **run_cells(run.row),
                 "agent": run.row.agent,
                 "status": _STATUS.get(group["status"], "failed"),
                 "sample": sample,
-                "path": named.path or named.name,
+                "path": named.path or named.name or (in_reason[1] if in_reason else ""),
                 "reason": reason or ("no answer came" if group["status"] == LOST else "unknown"),
                 "queries": group["queries"],
                 "first_queries": group["first"],
@@ -86,7 +91,7 @@ ANALYSIS = Analysis(
             "status", "failed; lost: no answer came; in part: other samples were answered."
         ),
         int_column("sample", "Index of the failed sample in its dataset; null for whole queries."),
-        text_column("path", "The sample's file in the dataset's manifest."),
+        text_column("path", "The sample's file or name in the dataset."),
         text_column("reason", "Reason of the failure."),
         int_column("queries", "Queries that failed for this reason."),
         text_column("first_queries", "Numbers of the first of them."),

@@ -51,6 +51,14 @@ def test_a_few_pictures_travel_in_the_request(tmp_path: Path) -> None:
     assert base64.b64decode(made.samples[1].content) == picture(2, "PNG")
 
 
+def test_pictures_in_the_request_keep_the_names_of_their_files(tmp_path: Path) -> None:
+    written(tmp_path / "pets" / "cat" / "a.jpg", picture(1))
+    written(tmp_path / "photos" / "IMG (1).jpg", picture(2))
+    assert [sample.name for sample in described(tmp_path / "pets").samples] == ["cat/a.jpg"]
+    assert [sample.name for sample in described(tmp_path / "photos").samples] == ["IMG (1).jpg"]
+    assert own(tmp_path, samples=[{"path": "photos/IMG (1).jpg"}]).samples[0].name == "IMG (1).jpg"
+
+
 def test_more_than_a_request_carries_is_a_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,8 +225,11 @@ def _content(dataset: str, sample: Sample) -> bytes:
 
 
 def truth_of(sample: Sample, index: int) -> Truth | None:
-    """Return the ground truth of the sample with a number; None without labels and classes."""
-    if not sample.labels and not sample.classes:
+    """Return the ground truth of the sample with a number; None without labels, classes and name.
+
+    A sample without a name and files is named after its number.
+    """
+    if not sample.labels and not sample.classes and not sample.name:
         return None
-    name = sample.path.rpartition("/")[2] or ", ".join(_checksums_of(sample)) or str(index)
-    return Truth(name, sample.classes, sample.labels)
+    file_name = sample.path.rpartition("/")[2] or ", ".join(_checksums_of(sample))
+    return Truth(sample.name or file_name or str(index), sample.classes, sample.labels)

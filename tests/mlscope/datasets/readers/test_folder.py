@@ -113,7 +113,19 @@ def test_pictures_without_labels_are_refused_unless_that_is_said(tmp_path: Path)
     with pytest.raises(LayoutMissing, match=r"p: has neither class folders nor labels\.csv"):
         open_dataset("image_folder", tmp_path / "p")
     dataset = open_dataset("image_folder", tmp_path / "p", {"labelled": False})
-    assert (list(dataset), list(dataset.truths)) == ([body], [None])
+    assert list(dataset) == [body]
+
+
+def test_files_without_labels_have_names(tmp_path: Path) -> None:
+    written(tmp_path / "p" / "b" / "c.jpg", picture())
+    written(tmp_path / "p" / "a.jpg", picture())
+    folder = open_dataset("image_folder", tmp_path / "p", {"labelled": False})
+    assert [(truth.name, truth.labels) for truth in truths(folder)] == [
+        ("a.jpg", ()),
+        ("b/c.jpg", ()),
+    ]
+    file = open_dataset("files", tmp_path / "p" / "a.jpg")
+    assert [truth.name for truth in truths(file)] == ["a.jpg"]
 
 
 @pytest.mark.parametrize("options", [{"labels": "none.csv"}, {"class_names": "none.txt"}])

@@ -1,5 +1,7 @@
 """Failures: the reasons of failed queries, whose samples they carried, and how often."""
 
+import pytest
+
 from services.analyzer.tables.failures import ANALYSIS, MOST_REASONS
 from tests.services.analyzer.tables.reading import query, rows_of, table_of
 
@@ -24,6 +26,24 @@ def test_a_reason_names_the_sample_and_its_file() -> None:
     assert (row["sample"], row["path"], row["reason"]) == (1, "p/b.jpg", "decode: torn")
     assert (row["queries"], row["first_queries"]) == (2, "1, 3")
     assert table.verdict == "2 of 2 queries failed, first: sample 1 (p/b.jpg): decode: torn."
+
+
+@pytest.mark.parametrize(
+    ("reason", "path"),
+    [
+        ("decode: not a readable picture (pets/a.jpg)", "pets/a.jpg"),
+        ("decode: not a readable picture (IMG (1).jpg)", "IMG (1).jpg"),
+        ("decode: torn (errno 5)", ""),
+    ],
+)
+def test_a_file_of_a_source_is_named_in_its_reason(reason: str, path: str) -> None:
+    run = {
+        "run": "r0",
+        "queries": [_failed(0)],
+        "failures": [[1, f"sample 0: {reason}", 1, "0"]],
+    }
+    (row,) = rows_of(table_of(ANALYSIS, run))
+    assert row["path"] == path
 
 
 def test_every_sample_of_a_batch_has_its_own_row() -> None:

@@ -77,6 +77,15 @@ def test_what_a_request_brings_itself(tmp_path: Path) -> None:
         load_samples(dataset_of(Sample(content="#")), AssetFolder(tmp_path, "datasets"))
 
 
+def test_a_sample_has_the_name_that_its_manifest_gives(tmp_path: Path) -> None:
+    content = base64.b64encode(b"picture").decode()
+    sent = Sample(content=content, name="a.jpg")
+    samples = load_samples(dataset_of(sent, Sample(content=content)), folder_of(tmp_path))
+    assert [truth and truth.name for truth in truths_of(samples)] == ["a.jpg", None]
+    assert "name" in sent.model_dump()
+    assert "name" not in Sample(content=content).model_dump()
+
+
 def test_a_sample_of_several_inputs(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=b"A", b=b"B")
     files = {"x": SampleFile(path="a", sha256=digest(b"A")), "y": SampleFile(path="b", sha256="0")}
