@@ -49,7 +49,8 @@ class Dataset(LazySequence[Any]):
     """Samples as a pipeline takes them: bytes, a text, an array, or a map of these by input.
 
     Reading a sample may raise DatasetError; the other samples stay readable. `truths` has one
-    entry a sample, None where nothing is known, and only a name where that is all. `classes` are the class names by index.
+    entry a sample, None where nothing is known, and only a name where that is all. `classes` are
+    the class names by index.
     """
 
     def __init__(
