@@ -50,6 +50,7 @@ def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
     assert table.verdict.startswith(
         "Highest throughput of a closed loop: 1000 samples/s (no interval) in closed ("
     )
+    assert table.verdict.endswith("; runs at deeper trace levels do not count.")
     assert rows_of(table)[0]["offered_per_s"] == pytest.approx(1000.0)
 
 
