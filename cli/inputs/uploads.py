@@ -7,6 +7,7 @@ uploads, which are limited in size and deleted after a day.
 import argparse
 import asyncio
 import hashlib
+import io
 import os
 import sys
 import tarfile
@@ -89,21 +90,24 @@ def put_archive(arguments: argparse.Namespace, kind: str, members: Members) -> t
     with tempfile.TemporaryDirectory(prefix="mlscope-") as folder:
         archive = Path(folder, "sent.tar")
         write_archive(members, archive)
-        return put_file(arguments, kind, archive)
+        return put_file(arguments, kind, archive, f"the {kind.removesuffix('s')}'s files")
 
 
-def put_file(arguments: argparse.Namespace, kind: str, path: Path) -> tuple[str, str]:
+def put_file(
+    arguments: argparse.Namespace, kind: str, path: Path, shown_name: str = ""
+) -> tuple[str, str]:
     """Upload the file at `path`; return its address and `sha256:…`.
 
-    `arguments` name the cluster; `kind` begins the file's name. Raises NoCluster, Unreachable,
-    NotPermitted, OSError.
+    `arguments` name the cluster, and may be quiet; `kind` begins the file's name. Progress shows
+    `shown_name`, or the name of `path`. Raises NoCluster, Unreachable, NotPermitted, OSError.
     """
 
     async def put() -> tuple[str, str]:
         async with open_store(arguments) as store:
             sha256 = await asyncio.to_thread(digest_of, path)
             name = f"{kind}/{sha256}{path.suffix if path.suffix[1:].isalnum() else ''}"
-            with TransferLine(sys.stderr, name) as line:
+            stream = io.StringIO() if getattr(arguments, "quiet", False) else sys.stderr
+            with TransferLine(stream, shown_name or path.name, verb="sent") as line:
                 return await store.put(name, path, line.show), f"sha256:{sha256}"
 
     return asyncio.run(put())

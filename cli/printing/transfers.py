@@ -16,10 +16,18 @@ class TransferLine:
     """Shows the transfer of one file; a context manager, which ends the line."""
 
     def __init__(
-        self, stream: TextIO, name: str, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: TextIO,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        verb: str = "",
     ) -> None:
-        """Write to `stream` about the file `name`; `clock` returns seconds."""
-        self._stream, self._name, self._clock = stream, name, clock
+        """Write to `stream` about the file `name`; `clock` returns seconds.
+
+        With a `verb`, as `sent`, the last line is a sentence, and there is none without a transfer.
+        """
+        self._stream, self._name, self._clock, self._verb = stream, name, clock, verb
         self._is_live = stream.isatty()
         self._start_s = self._shown_s = clock()
         self._done_bytes = 0
@@ -36,8 +44,11 @@ class TransferLine:
     ) -> None:
         """Clear the live line and print how much was transferred."""
         clear = _CLEAR if self._is_live else ""
-        total = "" if kind is not None else f"{transfer_text(self._name, self._done_bytes, None)}\n"
-        self._write(clear + total)
+        total = f"{transfer_text(self._name, self._done_bytes, None)}\n"
+        if self._verb:
+            sentence = f"{self._verb} {self._name}, {shown(self._done_bytes, 'B')}\n"
+            total = sentence if self._done_bytes else ""
+        self._write(clear if kind is not None else clear + total)
 
     def show(self, done_bytes: int, total_bytes: int | None) -> None:
         """Show how many bytes are transferred, of `total_bytes` if known; may be called often."""

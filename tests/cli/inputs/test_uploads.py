@@ -93,9 +93,19 @@ def test_a_file_is_named_by_its_sum_and_its_plain_suffix(
     (tmp_path / name).write_bytes(b"weights")
     sent = put_file(RUN, "models", tmp_path / name)
     assert sent == (f"artifact://models/{SUM}{suffix}", f"sha256:{SUM}")
-    assert capsys.readouterr().err == f"models/{SUM}{suffix}  7 B\n"
+    assert capsys.readouterr().err == f"sent {name}, 7 B\n"
     assert put_file(RUN, "models", tmp_path / name) == sent
+    assert capsys.readouterr().err == ""
     assert permanent.names == [f"models/{SUM}{suffix}"]
+
+
+def test_a_quiet_run_does_not_say_what_it_sends(
+    file: Path, permanent: Artifacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_archive(arguments("run", "tiny", "--quiet"), "models", {"m.onnx": file})
+    assert capsys.readouterr().err == ""
+    put_archive(RUN, "datasets", {"b.jpg": file})
+    assert capsys.readouterr().err == "sent the dataset's files, 10.2 kB\n"
 
 
 def test_files_of_an_archive_have_the_names_that_they_are_asked_for_by(
