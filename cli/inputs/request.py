@@ -1,6 +1,8 @@
 """Arguments as a request to evaluate; reads the manifest files that they name."""
 
 import argparse
+import asyncio
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,11 @@ from typing import Any
 import yaml
 
 from cli.failures import Misused
+from cli.inputs.connection import client_of
 from cli.inputs.manifests import name_or_manifest
+from mlscope.bus.errors import BusError
 from mlscope.client.asynchronous import request_of
-from mlscope.client.errors import NoScenario
+from mlscope.client.errors import ClientError, NoScenario
 from mlscope.client.scenario_texts import scenario_in
 from schemas.request import Evaluate
 
@@ -69,6 +73,9 @@ def dataset_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
     is_samples_file = text.endswith(".json") and is_squad(Path(text))
     dataset = text if is_samples_file else name_or_manifest(text, "dataset")
     if isinstance(dataset, str) and not is_samples_file and "/" not in text:
+        is_offline = getattr(arguments, "files_stay", False)  # a plan asks no cluster
+        if text and Path(text).exists() and not is_offline:
+            _require_dataset(text, arguments)
         return text
     from cli.inputs.datasets import manifest_of_path, with_samples
 
@@ -77,6 +84,21 @@ def dataset_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
     if not Path(text).exists():
         raise Misused(f"--dataset {text}: no such file or folder")
     return manifest_of_path(Path(text), arguments)
+
+
+def _require_dataset(name: str, arguments: argparse.Namespace) -> None:
+    """Raise Misused if the catalog has no dataset of this `name`, which is also a path here.
+
+    Without an answer of the cluster, the scheduler tells later whether there is such a dataset.
+    """
+
+    async def names() -> set[str]:
+        async with client_of(arguments) as client:
+            return {dataset.name for dataset in (await client.catalog("dataset")).datasets}
+
+    with contextlib.suppress(ClientError, BusError):
+        if name not in asyncio.run(names()):
+            raise Misused(f"--dataset {name}: the catalog has none; did you mean ./{name}?")
 
 
 def system_of(arguments: argparse.Namespace) -> dict[str, Any]:

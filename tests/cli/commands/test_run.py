@@ -68,6 +68,21 @@ async def test_a_run_says_how_long_it_will_take_as_earlier_ones_did(
     assert "expected" not in (await mlscope("run", "tiny", "--quiet")).err
 
 
+async def test_a_dataset_named_as_a_folder_here_is_asked_for_with_a_path(
+    mlscope: CommandLine, standing: StandIns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pets").mkdir()
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    digits = {"kind": "dataset", "name": "digits", "synthetic": {"samples": 3}}
+    standing.catalog = {"datasets": [digits]}
+    ended = await mlscope("run", "tiny", "--detach", "--dataset", "pets")
+    assert (ended.code, standing.requested) == (exits.USAGE, [])
+    assert ended.err == "mlscope run: --dataset pets: the catalog has none; did you mean ./pets?\n"
+    ended = await mlscope("run", "tiny", "--detach", "--dataset", "digits")
+    assert ended.code == exits.OK
+
+
 class SilentBus:
     """A bus on which nobody answers."""
 
