@@ -1,6 +1,8 @@
 """Commands that read results: ls, show, tables, analyze, watch; cancel and completion."""
 
 import argparse
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from cli.arguments.parts import ID_HELP, add_command, add_connection, add_machine, add_output
 from cli.parser import Parsers
@@ -17,22 +19,27 @@ STATES = (
 )
 """States of an evaluation, repeated here: `--help` does not load the contract's."""
 
-_KINDS = (
-    "evaluations",
-    "agents",
-    "models",
-    "frameworks",
-    "datasets",
-    "scenarios",
-    "hardware",
-    "software",
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "evaluations": "what was measured, the newest first",
+        "agents": "machines that run models",
+        "models": "models of the catalog, and the agents that run them",
+        "frameworks": "frameworks with their options and images",
+        "datasets": "samples that models can be given",
+        "scenarios": "how queries arrive",
+        "hardware": "hardware that a request may require",
+        "software": "software that a request may require",
+    }
 )
+"""What `ls` lists, with a line on each kind."""
 
 
 def add_listing(commands: Parsers) -> None:
     """Add `ls`."""
     listing = add_command(commands, "ls", "list evaluations, agents, models and other manifests")
-    listing.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
+    listing.add_argument(
+        "kind", nargs="?", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS)
+    )
     add = listing.add_argument
     add(
         "search",

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cli import exits
+from cli.arguments.reading import KINDS
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.request import system_of, texts_of
@@ -59,9 +60,12 @@ def _check_options(arguments: argparse.Namespace) -> None:
 async def ls(arguments: argparse.Namespace) -> int:
     """List evaluations, or one kind of the catalog.
 
-    Raises Misused for an option of another kind, which would have no effect.
+    Raises Misused for an option of another kind, which would have no effect, and without a kind.
     """
-    kind: str = arguments.kind
+    kind: str = arguments.kind or ""
+    if not kind:
+        lines = (f"  {name:<13}{meaning}" for name, meaning in KINDS.items())
+        raise Misused("\n".join(("KIND is missing: write one of these after `ls`", *lines)))
     _check_options(arguments)
     for_terminal: Callable[[Rows], Rows]
     refused: Mapping[str, str] = {}

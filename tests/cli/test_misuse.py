@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli import exits
+from cli.arguments.reading import KINDS
 from cli.main import main
 
 
@@ -39,6 +40,13 @@ def said_by(words: str, capsys: pytest.CaptureFixture[str]) -> str:
     printed = capsys.readouterr()
     assert (code, printed.out) == (exits.USAGE, ""), printed
     return printed.err
+
+
+def test_a_listing_without_a_kind_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said_by("ls", capsys).splitlines()
+    assert lines[0] == "mlscope ls: KIND is missing: write one of these after `ls`"
+    assert [line.split()[0] for line in lines[1:]] == list(KINDS)
+    assert "  scenarios    how queries arrive" in lines
 
 
 @pytest.mark.parametrize(
