@@ -214,6 +214,8 @@ class RunRecorded(Fact):
     spans: int
     queries: int
     outputs: int
+    #: all batches stored by then, also those that were not announced; facts of 0.1 lack it
+    batches: int | None = None
 
 
 class RunIncomplete(Fact):
@@ -236,3 +238,5 @@ class RunIncomplete(Fact):
     stored_batches: int
     #: for an interrupted attempt, the stored failed queries; for others see its tally
     failed_queries: int = 0
+    #: all batches stored by then, also those that were not announced; facts of 0.1 lack it
+    batches: int | None = None

@@ -78,6 +78,7 @@ def decide(
             spans=waiting.rows.spans,
             queries=waiting.rows.queries,
             outputs=waiting.rows.outputs,
+            batches=waiting.batches,
         )
     if waited_s < deadline_s:
         return None
@@ -90,4 +91,5 @@ def decide(
         outputs=waiting.rows.outputs,
         announced_batches=sum(waiting.announced),
         stored_batches=waiting.batches if waiting.is_interrupted else sum(waiting.stored),
+        batches=waiting.batches,
     )

@@ -35,9 +35,11 @@ def settlement_of(attempt: WaitingAttempt, counted: Counted) -> Settlement | Non
         return None
     if rows.outputs < counted.outputs:
         return None
-    batches = sum(attempt.announced)
-    if isinstance(counted, RunIncomplete):
-        batches = counted.stored_batches
+    batches = counted.batches
+    if batches is None:
+        batches = sum(attempt.announced)
+        if isinstance(counted, RunIncomplete):
+            batches = counted.stored_batches
     return Settlement("interrupted" if attempt.is_interrupted else counted.happened, batches)
 
 

@@ -26,16 +26,17 @@ def test_missing_batches_are_waited_for() -> None:
 
 
 def test_past_the_deadline_the_numbers_are_told() -> None:
-    fact = decide(WAITING, 9.0, deadline_s=9.0)
+    fact = decide(replace(WAITING, batches=4), 9.0, deadline_s=9.0)
     assert isinstance(fact, RunIncomplete)
     assert (fact.announced_batches, fact.stored_batches, fact.spans) == (3, 2, 500)
+    assert fact.batches == 4
 
 
 @pytest.mark.parametrize("waited_s", [0.0, 1e6])
 def test_complete_is_recorded_however_late(waited_s: float) -> None:
-    fact = decide(replace(WAITING, stored=(2, 1, 0)), waited_s, deadline_s=10.0)
+    fact = decide(replace(WAITING, stored=(2, 1, 0), batches=4), waited_s, deadline_s=10.0)
     assert fact == RunRecorded(
-        evaluation="e1", run="r0", attempt=1, spans=500, queries=3, outputs=0
+        evaluation="e1", run="r0", attempt=1, spans=500, queries=3, outputs=0, batches=4
     )
 
 
