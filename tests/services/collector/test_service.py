@@ -113,7 +113,8 @@ async def test_a_run_is_recorded_when_its_batches_are_rows(world: World) -> None
         assert await world.said(RunRecorded) == []
         await world.say(some_outputs())
         await world.until("SELECT state FROM run", [("recorded",)])
-    recorded = RunRecorded(evaluation="e1", run="r0", attempt=1, spans=4, queries=3, outputs=2)
+    about = {"evaluation": "e1", "run": "r0", "attempt": 1}
+    recorded = RunRecorded(**about, spans=4, queries=3, outputs=2, batches=3)
     assert await world.said(RunRecorded) == [recorded]
 
 
