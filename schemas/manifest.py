@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from schemas.message import Fact, Message
-from schemas.values.framework_names import FrameworkName
+from schemas.values.framework_names import FrameworkName, framework_of
 from schemas.values.json_values import JsonObject
 from schemas.values.numbers import Integer, Number
 
@@ -91,14 +91,6 @@ class FrameworkNeed(Message):
 
     name: FrameworkName
     version: str = ""
-
-
-def framework_of(value: object) -> object:
-    """Return `name:constraint` as the fields of a FrameworkNeed."""
-    if isinstance(value, str):
-        name, _, version = value.partition(":")
-        return {"name": name, "version": version}
-    return value
 
 
 FrameworkField = Annotated[
@@ -272,10 +264,7 @@ class Sample(Message):
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out an empty name: a manifest without one keeps its digest."""
-        fields: dict[str, Any] = write(self)
-        if not self.name:
-            fields.pop("name", None)
-        return fields
+        return {field: value for field, value in write(self).items() if value or field != "name"}
 
 
 class SyntheticTensor(Message):

@@ -41,3 +41,11 @@ def predictors_name(framework: str) -> str:
 
 FrameworkName = Annotated[str, AfterValidator(predictors_name)]
 """A framework's name, by any of its names."""
+
+
+def framework_of(value: object) -> object:
+    """Return `name:constraint` as the fields of a FrameworkNeed."""
+    if isinstance(value, str):
+        name, _, version = value.partition(":")
+        return {"name": name, "version": version}
+    return value
