@@ -40,3 +40,15 @@ def test_a_default_is_what_a_request_would_hold() -> None:
     assert default_text(fields["trace_level"].default) == "'model'"
     assert default_text(fields["batch_sizes"].default) == "(1,)"
     assert default_text(fields["model"].default) == ""
+
+
+def test_the_page_of_manifests_says_what_each_field_means_and_which_are_required() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in manifests_page().partition("## Steps")[0].splitlines()
+        if line.startswith("| `")
+    ]
+    assert [row for row in rows if not row[-1]] == []
+    required = [row[0] for row in rows if "**required**" in row]
+    assert required[:6] == ["`name`", "`version`", "`framework`", "`inputs`", "`outputs`", "`type`"]
+    assert ["`version`", "`str`", "`'1.0.0'`", "version, as `1.0.0`"] in rows
