@@ -46,7 +46,7 @@ def manifests_page() -> str:
     )
     kinds = []
     for kind in _KINDS:
-        meanings = field_comments(kind) | MEANINGS.get(kind.__name__, {})
+        meanings = {**field_comments(kind), **MEANINGS.get(kind.__name__, {})}
         rows = (
             (code(name), code(type_text(field.annotation)), _default(field), meanings[name])
             for name, field in kind.model_fields.items()
