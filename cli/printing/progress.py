@@ -180,6 +180,9 @@ def progress_text(progress: Progress) -> str:
         parts.append(f"{sum(reading.answered for reading in readings)} queries")
         if readings[0].p50_ns >= 0:
             parts.append(f"p50 {shown(readings[0].p50_ns, 'ns')}")
+    elif runs:
+        # Fetches files, opens, warms up: no fact says which of these an agent is at.
+        parts.append("preparing the model")
     if status.state == "postponed":
         parts.append("waiting for a suitable agent")
     return "  ".join(parts)

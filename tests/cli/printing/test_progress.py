@@ -36,7 +36,8 @@ def test_plain_lines_come_with_changes_and_seldom_without() -> None:
             reading = Reading("r0", 1, second, 0, 120, 5_000_000, 9_000_000)
             line.show(progress_after([*beginning(), a_run("r0")[0]], r0=reading))
     running = "running  0/2 runs  online batch 1 model"
-    lines = ["planned  0/2 runs"] * 2 + [running, f"{running}  35 queries  p50 5 ms"]
+    waiting = f"{running}  preparing the model"
+    lines = ["planned  0/2 runs"] * 2 + [waiting, f"{running}  35 queries  p50 5 ms"]
     assert out.getvalue().splitlines() == lines
 
 
@@ -58,7 +59,8 @@ def test_what_a_plan_notes_is_printed_once_before_its_runs() -> None:
             progress = progress_after(facts)
             noted = progress.status.model_copy(update={"notes": ("its p99 needs more",)})
             line.show(replace(progress, status=noted))
-    planned, running = "planned  0/2 runs", "running  0/2 runs  online batch 1 model"
+    running = "running  0/2 runs  online batch 1 model  preparing the model"
+    planned = "planned  0/2 runs"
     assert out.getvalue().splitlines() == ["note: its p99 needs more", planned, running]
 
 
