@@ -182,16 +182,19 @@ def test_on_a_gpu_a_worker_may_name_its_threads_and_replays_are_free(
 ) -> None:
     """CUDA does not start without the names, and the rule does not hold in a process of `ncu`'s."""
     reaches: list[Reach] = []
+    filtered: list[bool] = []
     for name in ("HOME", "PYTHONUSERBASE"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr(sandbox, "confine", lambda reach, _: reaches.append(reach))
+    # The real filter would stay with this process, and refuse `chmod` to all tests after this one.
+    monkeypatch.setattr(sandbox, "refuse_rights", lambda: filtered.append(True))
     monkeypatch.setattr(sandbox, "landlock_version", lambda: 7)
     order = an_order(a_subject().model_copy(update={"device": device}))
     session = order.session.model_copy(update={"variant": variant})
     order = order.model_copy(update={"session": session})
     message = PerformOrder(order, MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF)
     sandbox.enter_sandbox(message, tmp_path)
-    assert bool(reaches) == is_confined
+    assert bool(reaches) == bool(filtered) == is_confined
     threads = Path("/proc/self/task")
     assert all((threads in reach.writable) == (device == "gpu") for reach in reaches)
 
