@@ -130,8 +130,8 @@ def test_a_worker_changes_no_mode_owner_or_attribute(tmp_path: Path) -> None:
 
     Threads that ran before would stay outside, in reach of code that takes the process over.
     """
-    environ = {"PYTHONPATH": str(MANIFESTS.parent), "OPENBLAS_NUM_THREADS": "2"}
-    lines = probe(tmp_path, ENTERED, "env", *(f"{name}={text}" for name, text in environ.items()))
+    paths = os.pathsep.join((str(MANIFESTS.parent), *filter(None, sys.path)))
+    lines = probe(tmp_path, ENTERED, "env", f"PYTHONPATH={paths}", "OPENBLAS_NUM_THREADS=2")
     assert lines == ["1 thread", *["PermissionError"] * 4, "27000000.0"]
     assert (tmp_path / "mine").stat().st_mode & 0o7777 != 0o4777
 
