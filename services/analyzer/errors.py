@@ -30,6 +30,14 @@ class RowsMissing(AnalyzerError):
         )
 
 
+class CountMissing(RowsMissing):
+    """The log says that the rows of a run were counted, and the database does not yet."""
+
+    def __init__(self, run: str) -> None:
+        """Name the `run`."""
+        super().__init__(run, "counts", 0, 1)
+
+
 class NotAlike(AnalyzerError):
     """Two evaluations can't be compared."""
 

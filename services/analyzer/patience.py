@@ -5,10 +5,11 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from services.analyzer.errors import DatabaseAway
+from services.analyzer.errors import CountMissing, DatabaseAway
 
 _log = logging.getLogger(__name__)
 _MOST_DELAY_S = 5.0
+_COUNT_DELAYS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 _FIRST_ROWS_DELAY_S, _MOST_ROWS_DELAY_S = 2.0, 60.0
 TRIES_FOR_ROWS = 35
 """How often rows are looked for that a restored database lacks: for half an hour in all.
@@ -30,6 +31,19 @@ async def until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
             _log.warning("the database does not answer, retrying in %.1f s: %s", delay_s, error)
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 2, _MOST_DELAY_S)
+
+
+async def until_counted(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `act` as `until_available` does, a few times within 1.6 s while a count is missing.
+
+    Raises CountMissing.
+    """
+    for delay_s in _COUNT_DELAYS_S:
+        try:
+            return await until_available(act, *args, **kwargs)
+        except CountMissing:
+            await asyncio.sleep(delay_s)
+    return await until_available(act, *args, **kwargs)
 
 
 def rows_delay_s(tries: int) -> float:

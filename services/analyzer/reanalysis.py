@@ -15,13 +15,13 @@ from schemas.analysis import AnalysisCompleted, AnalysisFailed
 from schemas.evaluation import EvaluationMeasured
 from schemas.message import Fact
 from schemas.subjects import decisions_of, facts_of
-from services.analyzer.errors import NoRuns, RowsMissing
+from services.analyzer.errors import CountMissing, NoRuns, RowsMissing
 from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available
 from services.analyzer.store import Store
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 1.0
-_LACKED_ROWS = tuple(f"{error.__name__}: " for error in (NoRuns, RowsMissing))
+_LACKED_ROWS = tuple(f"{error.__name__}: " for error in (NoRuns, RowsMissing, CountMissing))
 """First words of the causes of analyses that failed for missing rows."""
 _PAGE_FACTS = 1000
 

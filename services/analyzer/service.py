@@ -41,7 +41,7 @@ from services.analyzer.answering.traces import Traces
 from services.analyzer.answering.visibility import Visibility
 from services.analyzer.errors import NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
-from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available
+from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available, until_counted
 from services.analyzer.reanalysis import Reanalyst
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
@@ -154,7 +154,7 @@ class Analyzer:
 
         `facts` are the decisions about it. Raises NoRuns, RowsMissing.
         """
-        frames = await until_available(self._work.read, measured.evaluation, measured.runs)
+        frames = await until_counted(self._work.read, measured.evaluation, measured.runs)
         context = scoring_context_of(facts)
         caveats = (*frames.caveats, *cancellation_caveats(measured, facts))
         frames = replace(

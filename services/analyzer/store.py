@@ -3,7 +3,7 @@
 Reading is bounded; the frames' caveats name what was left out.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from schemas.request import ShowPredictions, ShowTables
 from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed
 from services.analyzer.divergence import Side
-from services.analyzer.errors import NoRuns, NoSuchRun, RowsMissing
+from services.analyzer.errors import CountMissing, NoRuns, NoSuchRun, RowsMissing
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.frames.evaluation import Frames, RunRow
 from services.analyzer.frames.predictions import Prediction, prediction_of
@@ -41,6 +41,19 @@ def migrate(database_url: str) -> Profile:
     """Create or update the analyzer's tables and views; return the database's profile."""
     folder = Path(__file__).with_name("migrations")
     return apply(database_url, "analyzer", folder, migrations_of(ANALYSES))
+
+
+def _check_stored(run: MeasuredRun, row: RunRow, counts: Mapping[str, int]) -> None:
+    """Check that what the log says of a run is stored. Raises RowsMissing."""
+    # Of an incomplete run nobody knows how many spans there are to wait for.
+    spans = run.spans if run.end != "incomplete" else 0
+    for kind, stored_rows in (("queries", run.queries), ("spans", spans)):
+        if counts[kind] < stored_rows:
+            raise RowsMissing(run.run, kind, counts[kind], stored_rows)
+    # The collector publishes its count before it notes it, and a table shows the state. Only a run
+    # that was cut off is sure to be counted: of others the collector may have been silent.
+    if run.end == "cancelled" and row.state == "ended":
+        raise CountMissing(run.run)
 
 
 class Store:
@@ -76,12 +89,8 @@ class Store:
                 )
                 readers.append(RunReader(session, replace(row, end=run.end), starts.get(key)))
             stored = [reader.stored() for reader in readers]
-            for run, counts in zip(measured, stored, strict=True):
-                # Of an incomplete run nobody knows how many spans there are to wait for.
-                spans = run.spans if run.end != "incomplete" else 0
-                for kind, stored_rows in (("queries", run.queries), ("spans", spans)):
-                    if counts[kind] < stored_rows:
-                        raise RowsMissing(run.run, kind, counts[kind], stored_rows)
+            for run, reader, counts in zip(measured, readers, stored, strict=True):
+                _check_stored(run, reader.row, counts)
             runs, caveats = [], []
             for reader, counts, bounds in zip(
                 readers, stored, self._bounds.shared(stored), strict=True

@@ -21,7 +21,7 @@ from schemas.request import ShowTables
 from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed, analyze
 from services.analyzer.correlation import METHODS
-from services.analyzer.errors import DatabaseAway, NoRuns, RowsMissing
+from services.analyzer.errors import CountMissing, DatabaseAway, NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import MOST_ROWS, Store, migrate
 from services.analyzer.tables import ANALYSES
@@ -78,6 +78,17 @@ def test_frames_hold_the_rows_that_were_stored(store: Store) -> None:
     assert run.queries["service_ns"].null_count() == 3
     assert run.outputs.height == 2
     assert frames.caveats == ()
+
+
+def test_a_run_that_was_cut_off_is_read_once_its_count_is_noted(
+    rows_url: str, store: Store
+) -> None:
+    measured = MEASURED.model_copy(update={"end": "cancelled"})
+    with pytest.raises(CountMissing, match="0 of 1 stored counts of run r0"):
+        store.read("e1", [measured])
+    with closing(collector.Store(rows_url)) as rows:
+        rows.settle(KEY, "incomplete", 3)
+    assert [row.state for row in store.read("e1", [measured]).attempts] == ["incomplete"]
 
 
 def test_layers_are_read_with_their_nature(rows_url: str, store: Store) -> None:
