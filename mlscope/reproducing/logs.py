@@ -56,11 +56,11 @@ def reference_log(
     model = subject.manifest or subject.model
     request = status.request.model_copy(update={"model": model, "dataset": dataset, "key": ""})
     answers = first_answers(predictions)
-    conditions = tables.get("conditions", ())
+    conditions = next(iter(tables.get("conditions", ())), {})
     log = ReferenceLog(
         evaluation=status.evaluation,
         measured_ns=status.requested_ns,
-        mlscope_version=str(conditions[0].get("mlscope_version", "")) if conditions else "",
+        mlscope_version=str(conditions.get("mlscope_version", "")),
         request=request,
         subject=subject,
         machines=tuple(machine_of(agent) for agent in agents if agent.agent in status.agents),

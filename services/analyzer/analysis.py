@@ -16,7 +16,7 @@ from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
 from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.message import Fact
-from schemas.plan import Build, Plan, Subject
+from schemas.plan import Plan, Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import CANCELLED, Frames, Run, Sample, ScoringContext
@@ -135,10 +135,9 @@ def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
         return ScoringContext()
     subject = plan.subject
     dataset, unscorable_reason = subject.dataset, ""
-    builds: list[Subject | Build] = [s.build for s in plan.sessions if s.build]
-    for build in (subject, *builds):
-        assets = (build.model or subject.model).model
-        if "random" in (assets.weights, build.options.get("weights")):
+    for own in (subject, *(plan.subject_of(session.session) for session in plan.sessions)):
+        assets = own.model.model
+        if "random" in (assets.weights, own.options.get("weights")):
             unscorable_reason = f"the weights are random (seed {assets.seed})"
     samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
     if dataset.source is not None:
@@ -163,7 +162,7 @@ def cancellation_caveats(measured: EvaluationMeasured, facts: Iterable[Fact]) ->
     """
     facts = tuple(facts)
     plans = [fact.plan for fact in facts if isinstance(fact, EvaluationPlanned)]
-    planned = sum(len(session.runs) for session in plans[-1].sessions) if plans else 0
+    planned = sum(len(session.runs) for plan in plans[-1:] for session in plan.sessions)
     is_cancelled = any(isinstance(fact, EvaluationCancelled) for fact in facts)
     cut_off = sum(run.end == CANCELLED for run in measured.runs)
     complete = len(measured.runs) - cut_off

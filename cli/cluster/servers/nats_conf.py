@@ -99,7 +99,7 @@ jetstream {{
   max_memory_store: {layout.max_memory_store_bytes}
   sync_interval: always
 }}
-{_routes(layout.routes) if layout.routes else ""}\
+{_routes(layout.routes)}\
 accounts {{
 {account_texts}
 }}
@@ -113,7 +113,9 @@ def _tls(layout: NatsLayout) -> str:
     return f"tls: {json.dumps(files)}\n"
 
 
-def _routes(routes: Routes) -> str:
+def _routes(routes: Routes | None) -> str:
+    if routes is None:
+        return ""
     files = {
         "cert_file": routes.certificate_file,
         "key_file": routes.key_file,

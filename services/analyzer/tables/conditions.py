@@ -80,7 +80,8 @@ def _notes(run: Run) -> list[str]:
         _, colon, reason = (row.interrupted or "").partition(": ")
         notes.append(f"{run.cut_off_text}{colon}{reason}")
     elif row.end != "completed":
-        notes.append(f"{row.end}: {row.message or row.error or row.interrupted or 'no reason'}")
+        reasons = (row.message, row.error, row.interrupted, "no reason")
+        notes.append(f"{row.end}: {next(filter(None, reasons))}")
     if row.level_note:
         notes.append(row.level_note)
     if row.dropped_batches:

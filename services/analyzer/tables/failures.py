@@ -63,17 +63,18 @@ def _reason_text(row: dict[str, Any]) -> str:
 
 
 def _rows(run: Run, samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    listed = dict[int | None, Sample](enumerate(samples))
     for group in run.failures.iter_rows(named=True):
         for sample, reason in reasons_of(group["error"]):
-            named = samples[sample] if sample is not None and sample < len(samples) else Sample("")
+            named = listed.get(sample, Sample(""))
             # The plan does not list the files of a source: the agent names them in the reason.
-            in_reason = None if samples or sample is None else _FILE_AT_END.search(reason)
+            in_reason = () if samples or sample is None else _FILE_AT_END.findall(reason)
             yield {
                 **run_cells(run.row),
                 "agent": run.row.agent,
                 "status": _STATUS.get(group["status"], "failed"),
                 "sample": sample,
-                "path": named.path or named.name or (in_reason[1] if in_reason else ""),
+                "path": named.path or named.name or "".join(in_reason),
                 "reason": reason or ("no answer came" if group["status"] == LOST else "unknown"),
                 "queries": group["queries"],
                 "first_queries": group["first"],

@@ -5,7 +5,7 @@ import hmac
 import re
 import time
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -134,12 +134,10 @@ class Guard:
         ]
         if not good and asker is None:
             return RedirectResponse("/login", 303)
-        query = urlencode(
-            [pair for pair in request.query_params.multi_items() if pair[0] != PARAMETER]
-        )
+        query = request.url.remove_query_params(PARAMETER).query
         # With two slashes at its beginning a path would be another host's address.
         path = "/" + quote(request.scope["path"].lstrip("/"))
-        response = RedirectResponse(f"{path}?{query}" if query else path, 303)
+        response = RedirectResponse(f"{path}?{query}".removesuffix("?"), 303)
         is_foreign = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         for token in good:
             if asker is not None and tokens[token] != asker and is_foreign:

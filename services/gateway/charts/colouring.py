@@ -1,6 +1,7 @@
 """Which colour a chart gives to which name, and which names are summed up as other. Pure."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from types import MappingProxyType
 from typing import Any
 
@@ -72,12 +73,13 @@ def _totals(rows: Sequence[Row], field: str, encoding: Spec) -> dict[Any, float]
 
 def _scale(field: str, names: Sequence[Any], all_rows: Sequence[Row]) -> Spec:
     if field in _BY_NAME:
-        return {"domain": list(names), "range": [colour_of(str(name or "")) for name in names]}
-    if field == "result":
-        return {"domain": list(names), "range": [_RESULTS.get(str(name), OTHER) for name in names]}
-    every = list(dict.fromkeys(row.get(field) for row in all_rows))
-    places = {name: SERIES[place % len(SERIES)] for place, name in enumerate(every)}
-    return {"domain": list(names), "range": [places[name] for name in names]}
+        colours = {name: colour_of(str(name or "")) for name in names}
+    elif field == "result":
+        colours = {name: _RESULTS.get(str(name), OTHER) for name in names}
+    else:
+        every = dict.fromkeys(row.get(field) for row in all_rows)
+        colours = dict(zip(every, cycle(SERIES), strict=False))
+    return {"domain": list(names), "range": [*map(colours.__getitem__, names)]}
 
 
 def _sum_up(part: Spec, channel: Spec, field: str, names: Sequence[Any]) -> None:

@@ -39,8 +39,11 @@ def row_of(state: EvaluationState) -> Row:
     row = with_figures(row, state.headlines)
     if plan is None:
         return _with_text(row, state.evaluation)
-    builds = (session.build for session in plan.sessions if session.build)
-    own = {(build.framework or plan.subject.framework, build.framework_version) for build in builds}
+    own = {
+        (session.build.framework or plan.subject.framework, session.build.framework_version)
+        for session in plan.sessions
+        if session.build
+    }
     row = replace(
         row,
         version=plan.subject.model.version,

@@ -122,7 +122,7 @@ def test_random_weights_of_one_framework_are_random_weights() -> None:
     planned = a_plan()
     model, (session, *_) = planned.plan.subject.model, planned.plan.sessions
     random = model.model_copy(update={"model": Assets(builder="x.y", weights="random", seed=7)})
-    sessions = (session, session.model_copy(update={"build": Build(model=random)}))
+    sessions = (session, session.model_copy(update={"session": "s1", "build": Build(model=random)}))
     plan = planned.plan.model_copy(update={"sessions": sessions})
     context = scoring_context_of([planned.model_copy(update={"plan": plan})])
     assert context.unscorable_reason == "the weights are random (seed 7)"

@@ -44,6 +44,11 @@ def test_a_run_that_was_cut_off_has_no_headline() -> None:
     part = {"run": "r0", "agent": "a1", "end": "cancelled", "queries": queries}
     analyzed = analyze(frames_in({"runs": [part]}))
     assert (analyzed.headlines, analyzed.summaries) == ((), ())
+
+
+def test_a_complete_run_has_the_headline_beside_one_that_was_cut_off() -> None:
+    queries = [query(number, 10 * number, 10 * number + 9) for number in range(20)]
+    part = {"run": "r0", "agent": "a1", "end": "cancelled", "queries": queries}
     whole = {**part, "run": "r1", "level": 2, "end": "completed"}
     analyzed = analyze(frames_in({"runs": [part, whole]}))
     assert [headline.run for headline in analyzed.headlines] == ["r1"]

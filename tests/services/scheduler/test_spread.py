@@ -126,27 +126,27 @@ def test_each_agent_of_all_goes_on_with_the_build_it_was_planned_with() -> None:
     assert orders(story) == {"a1": ("1.31.1", 2, NEW), "a2": ("1.30.0", 4, OLD)}
 
 
-def test_agents_of_several_frameworks_start_one_run_each_with_their_own_variant() -> None:
+def a_story_on_several_frameworks() -> Story:
+    """Return a story whose three agents have a framework each, and run one model."""
     story = Story(random.Random(1))
     agents = agents_of(o=["onnxruntime"], v=["openvino"], l=["litert"])
     story.agents |= {own.announcement.agent: own for own in agents}
     request = a_request(spread="all", model=a_model_of(*FRAMEWORKS))
     story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
     story.settle()
-    orders = [
-        order_of(story.state, own)
-        for own in effects(story.state, story.fleet())
-        if isinstance(own, Start)
-    ]
-    assert {order.agent: order.subject.model.framework.name for order in orders} == {
-        "o": "onnxruntime",
-        "v": "openvino",
-        "l": "litert",
-    }
-    status = status_of(story.state)
+    return story
+
+
+def test_agents_of_several_frameworks_start_one_run_each_with_their_own_variant() -> None:
+    story = a_story_on_several_frameworks()
+    starts = (own for own in effects(story.state, story.fleet()) if isinstance(own, Start))
+    orders = [order_of(story.state, start) for start in starts]
+    names = {order.agent: order.subject.model.framework.name for order in orders}
+    assert names == {"o": "onnxruntime", "v": "openvino", "l": "litert"}
+
+
+def test_the_status_of_a_run_names_the_framework_of_its_agent() -> None:
+    status = status_of(a_story_on_several_frameworks().state)
     assert status.framework == "onnxruntime 2.0, openvino 2.0, litert 2.0"
-    assert {run.agent: run.framework for run in status.runs} == {
-        "o": "onnxruntime 2.0",
-        "v": "openvino 2.0",
-        "l": "litert 2.0",
-    }
+    names = {run.agent: run.framework for run in status.runs}
+    assert names == {"o": "onnxruntime 2.0", "v": "openvino 2.0", "l": "litert 2.0"}

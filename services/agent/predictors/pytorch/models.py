@@ -93,12 +93,12 @@ def prepared(module: Any, options: Options, watch: WeightWatch) -> Any:
     `watch` times the move of its weights to a GPU. Raises BadOption for a quantized module there:
     on a GPU it may end the process.
     """
-    if options.device != "cpu" and is_quantized(module):
-        raise BadOption("device", options.device, _ON_CPUS)
     if hasattr(module, "eval") and not isinstance(module, torch.fx.GraphModule):
         module = module.eval()
     if options.device == "cpu":
         module = module.to(options.device)
+    elif is_quantized(module):
+        raise BadOption("device", options.device, _ON_CPUS)
     else:
         with watch.placing(module):
             module = module.to(options.device)
@@ -107,8 +107,7 @@ def prepared(module: Any, options: Options, watch: WeightWatch) -> Any:
     if options.channels_last:
         module = module.to(memory_format=torch.channels_last)
     if options.compile != "none":
-        mode = None if options.compile == "default" else options.compile
-        module = torch.compile(module, mode=mode)
+        module = torch.compile(module, mode=options.compile)
     return module
 
 

@@ -73,6 +73,9 @@ def test_the_monitor_of_nats_is_not_for_every_user_of_this_machine(
         urllib.request.urlopen(f"http://127.0.0.1:{nats_server.monitor_port}/{page}")
     with urllib.request.urlopen(f"{nats_server.monitor_url}/{page}") as answer:
         assert answer.status == 200
+
+
+def test_the_path_of_the_monitor_is_in_no_file_that_others_read(nats_server: NatsServer) -> None:
     assert stat.S_IMODE((nats_server.folder / "nats.conf").stat().st_mode) == 0o600
 
 

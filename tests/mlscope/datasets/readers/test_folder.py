@@ -120,11 +120,13 @@ def test_files_without_labels_have_names(tmp_path: Path) -> None:
     written(tmp_path / "p" / "b" / "c.jpg", picture())
     written(tmp_path / "p" / "a.jpg", picture())
     folder = open_dataset("image_folder", tmp_path / "p", {"labelled": False})
-    assert [(truth.name, truth.labels) for truth in truths(folder)] == [
-        ("a.jpg", ()),
-        ("b/c.jpg", ()),
-    ]
-    file = open_dataset("files", tmp_path / "p" / "a.jpg")
+    named = [(truth.name, truth.labels) for truth in truths(folder)]
+    assert named == [("a.jpg", ()), ("b/c.jpg", ())]
+
+
+def test_a_single_file_has_its_name(tmp_path: Path) -> None:
+    written(tmp_path / "a.jpg", picture())
+    file = open_dataset("files", tmp_path / "a.jpg")
     assert [truth.name for truth in truths(file)] == ["a.jpg"]
 
 

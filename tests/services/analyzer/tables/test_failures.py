@@ -37,11 +37,8 @@ def test_a_reason_names_the_sample_and_its_file() -> None:
     ],
 )
 def test_a_file_of_a_source_is_named_in_its_reason(reason: str, path: str) -> None:
-    run = {
-        "run": "r0",
-        "queries": [_failed(0)],
-        "failures": [[1, f"sample 0: {reason}", 1, "0"]],
-    }
+    failures = [[1, f"sample 0: {reason}", 1, "0"]]
+    run = {"run": "r0", "queries": [_failed(0)], "failures": failures}
     (row,) = rows_of(table_of(ANALYSIS, run))
     assert row["path"] == path
 

@@ -1,6 +1,7 @@
 """Feeds: one an evaluation however many look, gone with the last of them."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -75,21 +76,24 @@ async def test_a_feed_of_a_cancelled_evaluation_ends_with_the_tables(
     assert feed.scene.status.tables == ("latency",)
 
 
+async def seen(viewer: Viewer, holds: Callable[[], bool]) -> None:
+    """Wait until a viewer's feed is such that something holds."""
+    while not holds():
+        await viewer.wait(1.0)
+
+
 async def test_a_feed_waits_for_the_tables_of_a_run_that_is_cut_off(
     bus: Bus, standing: StandIns
 ) -> None:
     await standing.tell(*beginning(), a_run("r0")[0])
     feeds = Feeds(bus, limit=8)
     async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
-        while not feed.scene.caught_up:
-            await viewer.wait(1.0)
+        await seen(viewer, lambda: feed.scene.caught_up)
         await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
-        while feed.scene.status.state != "cancelled":
-            await viewer.wait(1.0)
+        await seen(viewer, lambda: feed.scene.status.state == "cancelled")
         assert not feed.is_over
         await standing.tell(a_run("r0")[2], *ending(runs=1))
-        while not feed.is_over:
-            await viewer.wait(1.0)
+        await seen(viewer, lambda: feed.is_over)
     assert feed.scene.status.tables == ("latency",)
 
 

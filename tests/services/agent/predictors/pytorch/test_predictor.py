@@ -237,12 +237,15 @@ def test_a_wrong_option_is_named(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_quantized_layers_are_opened_on_a_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU their calls may end the process."""
-    model = manifest("quantized")
-    predictor = open_model(request(model))
+def test_quantized_layers_are_named_as_the_precision() -> None:
+    predictor = open_model(request(manifest("quantized")))
     assert predictor.opened.precision == "int8 (quantized float32)"
     predictor.close()
+
+
+def test_quantized_layers_are_not_opened_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their calls may end the process there."""
+    model = manifest("quantized")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(BadOption, match="quantized layers for CPUs alone"):
         open_model(request(model, device="gpu"))

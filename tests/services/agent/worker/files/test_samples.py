@@ -82,8 +82,11 @@ def test_a_sample_has_the_name_that_its_manifest_gives(tmp_path: Path) -> None:
     sent = Sample(content=content, name="a.jpg")
     samples = load_samples(dataset_of(sent, Sample(content=content)), folder_of(tmp_path))
     assert [truth and truth.name for truth in truths_of(samples)] == ["a.jpg", None]
-    assert "name" in sent.model_dump()
-    assert "name" not in Sample(content=content).model_dump()
+
+
+@pytest.mark.parametrize("name", ["a.jpg", ""])
+def test_a_sample_without_a_name_is_written_without_one(name: str) -> None:
+    assert ("name" in Sample(content="", name=name).model_dump()) == bool(name)
 
 
 def test_a_sample_of_several_inputs(tmp_path: Path) -> None:
