@@ -73,9 +73,7 @@ def dataset_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
     is_samples_file = text.endswith(".json") and is_squad(Path(text))
     dataset = text if is_samples_file else name_or_manifest(text, "dataset")
     if isinstance(dataset, str) and not is_samples_file and "/" not in text:
-        is_offline = getattr(arguments, "files_stay", False)  # a plan asks no cluster
-        if text and Path(text).exists() and not is_offline:
-            _require_dataset(text, arguments)
+        _require_dataset(text, arguments)
         return text
     from cli.inputs.datasets import manifest_of_path, with_samples
 
@@ -91,6 +89,9 @@ def _require_dataset(name: str, arguments: argparse.Namespace) -> None:
 
     Without an answer of the cluster, the scheduler tells later whether there is such a dataset.
     """
+    is_offline = getattr(arguments, "files_stay", False)  # a plan asks no cluster
+    if is_offline or not name or not Path(name).exists():
+        return
 
     async def names() -> set[str]:
         async with client_of(arguments) as client:

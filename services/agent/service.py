@@ -50,7 +50,7 @@ from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
 
 _POLL_S = 0.2
-_LOOK_S = 30.0
+_POLL_S = 30.0
 _LEAVE_WITHIN_S = 5.0
 _log = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class Agent:
                     await self._announce()
                 except BusError as error:
                     _log.warning("containers are not announced", extra={"cause": str(error)})
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         await asyncio.Event().wait()
 
     async def watch_hub(self) -> None:

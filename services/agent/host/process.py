@@ -67,23 +67,22 @@ class WorkerProcess:
         process: asyncio.subprocess.Process,
         channel: HostChannel,
         handover: Handover,
-        scratch: Path,
-        stderr: IO[bytes],
+        files: tuple[Path, IO[bytes]],
         limits: WorkerLimits,
         container: SessionContainer | None = None,
     ) -> None:
         """Take a started `process`, and this side of its `channel` and of its `handover`.
 
-        `scratch` is its own folder, and it writes its `stderr`; it was started within `limits`, in
-        a `container` or in none.
+        `files` are its own folder and the file that it writes its errors to; it was started within
+        `limits`, in a `container` or in none.
         """
-        self._process, self._channel, self._stderr = process, channel, stderr
+        self._process, self._channel = process, channel
         #: the container that it runs in, whose engine is its process here
         self.container = container
         self._memory_bytes = limits.memory_bytes
         #: when its batches are taken
         self.taking = BatchTaking(limits.live_interval_s)
-        self._handover, self._scratch = handover, scratch
+        self._handover, (self._scratch, self._stderr) = handover, files
         self._is_closed = False
         #: the files fetched for its session; they stay in the cache until the worker is closed
         self.assets = FetchedAssets()
@@ -129,7 +128,7 @@ class WorkerProcess:
                 undo.callback(container.kill)
             undo.callback(host_end.close)
             channel = await HostChannel.over(host_end)
-            worker = cls(process, channel, handover, scratch, stderr, limits, container)
+            worker = cls(process, channel, handover, (scratch, stderr), limits, container)
             undo.pop_all()
             return worker
 
