@@ -93,10 +93,9 @@ class TracedBus(WrappedBus):
         evaluation = str(unpack(body).get("evaluation", "")) if is_to_agent else ""
         parent = await self._context(evaluation, "")
         span = self._begin(f"command {verb}", evaluation, parent, SpanKind.CLIENT)
+        options["traceparent"] = traceparent_of(span)
         try:
-            return await self._bus.ask(
-                subject, body, **{**options, "traceparent": traceparent_of(span)}
-            )
+            return await self._bus.ask(subject, body, **options)
         except BusError as error:
             span.set_status(StatusCode.ERROR, str(error))
             raise
@@ -191,14 +190,11 @@ class TracedBus(WrappedBus):
     def _run_span(self, outcome: RunCompleted | RunFailed) -> Span:
         """Begin the span of a run when it began, by its agent's clock."""
         origin = outcome.origin
-        span = self._tracer.begin(
-            "run",
-            self._contexts.get((outcome.evaluation, outcome.run), ""),
-            start_ns=origin.epoch_start_ns if origin else None,
-        )
-        span.set_attributes(
-            {EVALUATION: outcome.evaluation, RUN: outcome.run, ATTEMPT: outcome.attempt}
-        )
+        parent = self._contexts.get((outcome.evaluation, outcome.run), "")
+        start_ns = origin.epoch_start_ns if origin else None
+        span = self._tracer.begin("run", parent, start_ns=start_ns)
+        names = {EVALUATION: outcome.evaluation, RUN: outcome.run, ATTEMPT: outcome.attempt}
+        span.set_attributes(names)
         if isinstance(outcome, RunFailed):
             span.set_status(StatusCode.ERROR, outcome.message)
         return span
