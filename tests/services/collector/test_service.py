@@ -155,6 +155,17 @@ async def test_an_interrupted_run_whose_agent_is_silent_counts_with_its_rows(wor
     assert (late.queries, late.outputs) == (3, 2)
 
 
+async def test_an_interrupted_run_of_which_no_batch_came_is_counted(world: World) -> None:
+    """A cancelled evaluation waits for this count before its tables are made."""
+    async with collecting(world.server, Settings(world.address, batch_deadline_s=0.1)):
+        await world.say(GIVEN_UP)
+        counted = "SELECT state, settled_batches FROM run WHERE recorded_at IS NOT NULL"
+        await world.until(counted, [("interrupted", 0)])
+    (fact,) = await world.said(RunIncomplete)
+    assert isinstance(fact, RunIncomplete)
+    assert (fact.spans, fact.queries, fact.outputs, fact.batches) == (0, 0, 0, 0)
+
+
 async def test_poison_is_buried_and_its_neighbours_live(world: World) -> None:
     misshapen = a_trace(1, level=b"")
     torn = a_trace(2, attribute_rows=(0,), attribute_texts=(b"{torn",))
