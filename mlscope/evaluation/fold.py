@@ -214,7 +214,7 @@ def fail_evaluation(record: E, fact: EvaluationFailed) -> E:
 
 def cancel_evaluation(record: E, fact: EvaluationCancelled) -> E:
     """Return the record that was cancelled, with the runs that were under way."""
-    runs = {name: cancel_run(run) for name, run in record.runs.items()}
+    runs = {name: cancel_run(run, fact.reason) for name, run in record.runs.items()}
     return replace(record, state="cancelled", cause=fact.reason, runs=runs)
 
 

@@ -127,19 +127,37 @@ def store_run(run: R, fact: RunRecorded | RunIncomplete) -> R:
     return replace(counted, state="recorded")
 
 
-def cancel_run(run: R) -> R:
-    """Return the run after its evaluation was cancelled; one that had ended stays as it was."""
-    return replace(run, state="cancelled") if run.state in _OPEN else run
+def cancellation_cause(reason: str) -> str:
+    """Return the cause of runs that were under way when someone cancelled for a `reason`."""
+    return f"cancelled: {reason}" if reason else "cancelled"
+
+
+def cancel_run(run: R, reason: str) -> R:
+    """Return the run after its evaluation was cancelled for a `reason`.
+
+    A run that had ended or was given up stays as it was. One that was under way is final, and is
+    thereby told from one that waited for an attempt. A scheduler interrupts what is under way
+    just before the cancellation, with a cause of its own.
+    """
+    is_given_up = run.is_final and run.cause != cancellation_cause(reason)
+    if run.state not in _OPEN or is_given_up:
+        return run
+    return replace(run, state="cancelled", is_final=run.is_final or run.is_under_way)
 
 
 def is_cut_off(run: RunRecord | RunStatus) -> bool:
     """Tell whether a cancellation cut a `run` off of which queries are stored."""
-    return run.state == "cancelled" and run.stored is not None and run.stored.queries > 0
+    return _was_under_way(run) and run.stored is not None and run.stored.queries > 0
 
 
 def awaits_count(run: RunRecord | RunStatus) -> bool:
     """Tell whether the collector has not counted yet what a `run` has that was cut off."""
-    return run.state == "cancelled" and run.attempt > 0 and run.stored is None
+    return _was_under_way(run) and run.stored is None
+
+
+def _was_under_way(run: RunRecord | RunStatus) -> bool:
+    """Tell whether an agent worked on a `run` when its evaluation was cancelled."""
+    return run.state == "cancelled" and (run.final if isinstance(run, RunStatus) else run.is_final)
 
 
 def count_rows(run: R, fact: RunCompleted | RunFailed | RunRecorded | RunIncomplete) -> R:

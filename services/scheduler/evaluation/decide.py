@@ -7,7 +7,7 @@ them again. The caller asks again until it returns none. Commands to agents are 
 from dataclasses import replace
 
 from mlscope.evaluation.fold import cancel_evaluation
-from mlscope.evaluation.run import awaits_count, is_cut_off
+from mlscope.evaluation.run import awaits_count, cancellation_cause, is_cut_off
 from schemas.evaluation import (
     NO_AGENT_FITS,
     NO_AGENT_KNOWN,
@@ -71,7 +71,7 @@ def decide_cancel(state: EvaluationState, reason: str, cancelled_by: str = "") -
     If nothing is under way, its complete runs are measured now; else `decide` says so later.
     `reason` is why, `cancelled_by` the person who cancels it, '' for the cluster's user.
     """
-    cause = f"cancelled: {reason}" if reason else "cancelled"
+    cause = cancellation_cause(reason)
     interruptions: list[Fact] = [
         interruption(state, run, cause, final=True)
         for run in state.runs.values()

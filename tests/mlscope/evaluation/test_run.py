@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from mlscope.evaluation.fold import fold
-from mlscope.evaluation.run import RunRecord, shortfall_text
+from mlscope.evaluation.run import RunRecord, awaits_count, is_cut_off, shortfall_text
 from mlscope.evaluation.status import run_status_of
 from schemas.evaluation import EvaluationCancelled, RunInterrupted, RunStarted
 from schemas.message import Fact
@@ -16,6 +16,7 @@ ABOUT = {"evaluation": E, "run": "r0", "attempt": 1}
 STARTED, COMPLETED, RECORDED = a_run("r0")
 LOST = RunInterrupted.model_validate(ABOUT | {"agent": AGENT, "cause": "agent lost"})
 GIVEN_UP = LOST.model_copy(update={"cause": "no other agent", "final": True})
+CUT_OFF = LOST.model_copy(update={"cause": "cancelled: enough", "final": True})
 DIED = RunFailed.model_validate(
     ABOUT
     | {"agent": AGENT, "error": "worker_died", "message": "gone"}
@@ -83,6 +84,28 @@ def test_interruptions(facts: Sequence[Fact], state: tuple[str, str, bool]) -> N
 def test_a_run_that_had_ended_is_not_cancelled() -> None:
     record = fold([*beginning(), STARTED, COMPLETED, EvaluationCancelled(evaluation=E)])
     assert [run.state for run in record.runs.values()] == ["ended", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "was_under_way"),
+    [
+        ([], "cancelled", True),
+        ([CUT_OFF], "cancelled", True),
+        ([LOST], "cancelled", False),
+        ([GIVEN_UP], "interrupted", False),
+        ([LOST, GIVEN_UP], "interrupted", False),
+    ],
+    ids=["under way", "interrupted for it", "lost", "given up", "lost, then given up"],
+)
+def test_a_cancellation_cuts_off_only_what_was_under_way(
+    facts: Sequence[Fact], state: str, was_under_way: bool
+) -> None:
+    cancelled = [STARTED, *facts, EvaluationCancelled(evaluation=E, reason="enough")]
+    before, counted = run_after(*cancelled), run_after(*cancelled, RECORDED)
+    assert (before.state, counted.state) == (state, state)
+    assert (awaits_count(before), is_cut_off(counted)) == (was_under_way, was_under_way)
+    assert awaits_count(run_status_of(before)) == was_under_way
+    assert is_cut_off(run_status_of(counted)) == was_under_way
 
 
 def test_a_new_attempt_has_nothing_of_the_older_one() -> None:

@@ -113,20 +113,20 @@ def _but_counts(state: EvaluationState) -> EvaluationState:
 @settings(deadline=None)
 def test_a_cancelled_evaluation_is_measured_once_with_every_run_that_has_rows(seed: int) -> None:
     story = random_story(seed, turns=30)
-    assume(not story.state.measured_ns and story.state.analyzed is None)
+    assume(not (story.state.is_ended or story.state.measured_ns))
+    assume(story.state.analyzed is None)
+    runs = story.state.runs.values()
+    complete = {run.run for run in runs if run.outcome == "completed"}
+    under_way = {run.run for run in runs if run.is_under_way}
     story.cancel()
-    assume(story.state.state == "cancelled")
     for run in list(story.state.runs.values()):
         story.say(stored_fact(run, max(run.attempt, 1), story.dice))
         story.settle()
     ends = {run.run: run for fact in measured_in(story) for run in fact.runs}
-    runs = story.state.runs.values()
-    complete = {run.run for run in runs if run.outcome == "completed"}
-    cut_off = {run.run for run in runs if run.state == "cancelled" and run.attempt}
-    assert ends.keys() == complete | cut_off
+    assert ends.keys() == complete | under_way
     assert len(measured_in(story)) == bool(ends)
-    assert {name for name, run in ends.items() if run.end == "cancelled"} == cut_off
-    assert all(ends[name].queries == 2 for name in cut_off)
+    assert {name for name, run in ends.items() if run.end == "cancelled"} == under_way
+    assert all(ends[name].queries == 2 for name in under_way)
 
 
 def measured_in(story: Story) -> list[EvaluationMeasured]:
@@ -134,20 +134,39 @@ def measured_in(story: Story) -> list[EvaluationMeasured]:
     return [entry.fact for entry in story.log if isinstance(entry.fact, EvaluationMeasured)]
 
 
-@pytest.mark.parametrize(("queries", "ends"), [(0, []), (4, ["cancelled"])])
-def test_what_is_cut_off_is_measured_once_counted_if_it_has_rows(
-    queries: int, ends: list[str]
-) -> None:
+@pytest.fixture
+def one_run() -> Story:
+    """Return an evaluation whose only run is under way."""
     story = Story(random.Random(1), now_ns=1)
     story.agents["a1"] = an_agent("a1")
     story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
     story.settle()
-    story.cancel()
-    assert (story.settle(), measured_in(story)) == (0, [])
-    about = {"evaluation": E, "run": "b1-online-model", "attempt": 1, "outputs": 0}
-    story.say(RunRecorded(**about, spans=9, queries=queries))
-    story.settle()
-    assert [run.end for fact in measured_in(story) for run in fact.runs] == ends
+    return story
+
+
+ABOUT = {"evaluation": E, "run": "b1-online-model", "attempt": 1}
+
+
+@pytest.mark.parametrize(("queries", "ends"), [(0, []), (4, ["cancelled"])])
+def test_what_is_cut_off_is_measured_once_counted_if_it_has_rows(
+    one_run: Story, queries: int, ends: list[str]
+) -> None:
+    one_run.cancel()
+    assert (one_run.settle(), measured_in(one_run)) == (0, [])
+    one_run.say(RunRecorded.model_validate(ABOUT | {"spans": 9, "queries": queries, "outputs": 0}))
+    one_run.settle()
+    assert [run.end for fact in measured_in(one_run) for run in fact.runs] == ends
+
+
+@pytest.mark.parametrize("is_final", [False, True], ids=["lost", "given up"])
+def test_a_run_that_was_interrupted_before_the_cancellation_is_not_measured(
+    one_run: Story, is_final: bool
+) -> None:
+    lost = {"agent": "a1", "cause": "agent lost", "final": is_final}
+    one_run.say(RunInterrupted.model_validate(ABOUT | lost))
+    one_run.cancel()
+    one_run.say(RunRecorded.model_validate(ABOUT | {"spans": 9, "queries": 4, "outputs": 0}))
+    assert (one_run.settle(), measured_in(one_run)) == (0, [])
 
 
 @given(SEEDS)

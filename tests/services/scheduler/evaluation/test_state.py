@@ -34,6 +34,7 @@ LOST = RunInterrupted.model_validate(ABOUT | {"cause": "lost"})
 GIVEN_UP = RunInterrupted.model_validate(ABOUT | {"cause": "gone", "final": True})
 DIED = RunFailed.model_validate(ABOUT | {"error": "worker_died", "message": "x"})
 FAILED = RunFailed.model_validate(ABOUT | {"error": "predict", "message": "x"})
+CANCELLED = EvaluationCancelled(evaluation=E, reason="enough")
 COMPLETED = RunCompleted.model_validate(
     ABOUT | {"tally": {}, "conditions": {}, "origin": {"monotonic_ns": 1, "epoch_start_ns": 1}}
 )
@@ -162,6 +163,8 @@ def test_an_attempt_is_lost_once() -> None:
         ([COMPLETED, SHORT], "incomplete"),
         ([FAILED], "failed"),
         ([GIVEN_UP], "failed"),
+        ([GIVEN_UP, CANCELLED], "failed"),
+        ([CANCELLED], "cancelled"),
     ],
 )
 def test_how_a_run_that_is_over_ended(facts: list[Fact], end: str) -> None:
