@@ -95,10 +95,12 @@ class World:
         raise AssertionError(f"no tables: {status}")
 
     async def counted(self, evaluation: str) -> None:
-        """Wait until the collector has counted every run that was started."""
+        """Wait until every run that was started is counted, and the scheduler has handled that."""
         for _ in range(1500):
             runs = (await self.status(evaluation)).runs
-            if all(run.stored for run in runs if run.attempt):
+            backlog = await self.client.backlog("scheduler")
+            is_handled = not (backlog.waiting or backlog.unsettled)
+            if is_handled and all(run.stored for run in runs if run.attempt):
                 return
             await asyncio.sleep(0.02)
         raise AssertionError(f"not counted: {runs}")
