@@ -12,7 +12,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.tracing.batches import Attempt, output_batch
 from schemas.analysis import Compared, Prediction, Predictions, Table
 from schemas.evaluation import EvaluationPlanned
-from schemas.manifest import DatasetManifest
+from schemas.manifest import DatasetManifest, Sample
 from services.analyzer.analysis import Analyzed
 from services.analyzer.answering.predictions import check_alike, fitting, shortened
 from services.analyzer.comparisons import COMPARISONS
@@ -127,6 +127,20 @@ def test_two_datasets_of_one_name_are_not_taken_for_one() -> None:
     check_alike(one, one)
     with pytest.raises(NotAlike, match="two datasets are called vectors"):
         check_alike(one, other)
+
+
+def test_names_of_samples_do_not_make_datasets_differ() -> None:
+    """Older evaluations have no names of samples."""
+    subject = _planned("e1").plan.subject
+    unnamed = Sample(content="YQ==", labels=("cat",))
+    samples = (unnamed, unnamed.model_copy(update={"name": "a.jpg"}), Sample(content="Yg=="))
+    first, named, other = [
+        subject.model_copy(update={"dataset": DatasetManifest(name="d", samples=(sample,))})
+        for sample in samples
+    ]
+    check_alike(first, named)
+    with pytest.raises(NotAlike, match="their samples differ"):
+        check_alike(named, other)
 
 
 def test_an_answer_holds_what_fits() -> None:
