@@ -27,7 +27,9 @@ from mlscope.client import AsyncClient
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.errors import ClientError, CommandRefused, NotAnswering
 from mlscope.evaluation.expectation import expected_text
+from mlscope.evaluation.run import awaits_count
 from mlscope.evaluation.status import awaits_tables, is_unmatched
+from mlscope.settings.limits import TABLES_WAIT_S
 from schemas.encoding.codec import parse
 from schemas.request import Evaluate, Match, ShowTables
 from schemas.status import Matched
@@ -35,8 +37,8 @@ from schemas.values.identity import keyed_evaluation_id
 
 _EXPECTATION_S = 1.0
 """For how long progress may wait for the expected time."""
-_TABLES_S, _POLL_S = 30.0, 0.2
-"""For how long Ctrl-C waits for tables, and how often it looks for them."""
+_POLL_S = 0.2
+"""How often Ctrl-C looks for tables."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -100,9 +102,12 @@ async def cancel_and_show(client: AsyncClient, evaluation: str, form: str, table
     has_tables = False
     with contextlib.suppress(ClientError):
         status = await client.status(evaluation)
-        give_up_s = time.monotonic() + _TABLES_S
+        give_up_s = time.monotonic() + TABLES_WAIT_S
         if awaits_tables(status):
-            print("cancelled; its tables follow (Ctrl-C: do not wait)", file=sys.stderr)
+            is_counting = any(map(awaits_count, status.runs))
+            stored = " once the answers of runs that were cut off are stored" if is_counting else ""
+            wait = f"waiting up to {TABLES_WAIT_S:g} s (Ctrl-C: do not wait)"
+            print(f"cancelled; its tables follow{stored}; {wait}", file=sys.stderr)
         while awaits_tables(status) and time.monotonic() < give_up_s:
             await asyncio.sleep(_POLL_S)
             status = await client.status(evaluation)

@@ -6,6 +6,13 @@ from mlscope.settings.fields import setting
 from mlscope.settings.values import bytes_of, bytes_or_none, bytes_up_to, integer, seconds_of
 
 MIB, GIB = 1 << 20, 1 << 30
+_BATCH_DEADLINE_S = 60.0
+TABLES_WAIT_S = _BATCH_DEADLINE_S + 30.0
+"""For how long people wait for the tables of what they cancelled.
+
+An agent may be silent about a run that was cut off. The collector waits for it until the batch
+deadline, and the analyzer needs a moment after that.
+"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -163,7 +170,7 @@ class Limits:
     batch_deadline_s: float = setting(
         "BATCH_DEADLINE_S",
         seconds_of,
-        60.0,
+        _BATCH_DEADLINE_S,
         "time to wait for missing batches before a run counts as incomplete",
     )
     purge_after_s: float = setting(

@@ -16,6 +16,7 @@ from mlscope.bus.live import LiveMessages
 from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import awaits_tables, status_of, unrequested_status
+from mlscope.settings.limits import TABLES_WAIT_S
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
@@ -38,8 +39,6 @@ _DECISIONS = ("evaluation", "run", "analysis")
 _POLL_S = 1.0
 _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
-_TABLES_S = 30.0
-"""For how long a feed that sees a cancellation waits for the tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class Feed:
             self.story.append(event_of(recorded, self._record))
         status = status_of(self._record) if self._record.is_known else self.scene.status
         if self.scene.caught_up and self.scene.status.state not in ENDED:
-            self._tables_until_s = time.monotonic() + _TABLES_S
+            self._tables_until_s = time.monotonic() + TABLES_WAIT_S
         self.scene = Scene(status, caught_up=True)
         if facts:
             self._wake_all()

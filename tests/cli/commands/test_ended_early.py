@@ -1,6 +1,8 @@
 """Evaluations that end without a result, or are left: what is printed, and the exit code."""
 
 import asyncio
+from itertools import chain, repeat
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,7 @@ from cli.inputs.request import request_from
 from mlscope.bus.bus import Bus
 from mlscope.client import AsyncClient, CommandRefused
 from mlscope.reproducing.logs import file_text
+from mlscope.settings import Settings
 from schemas.evaluation import EvaluationCancelled, EvaluationFailed
 from schemas.message import Fact
 from schemas.request import AgentReason, Refused, ShowTables
@@ -117,6 +120,7 @@ async def test_ctrl_c_shows_the_tables_of_what_was_measured_until_then(
     standing.then_cancelled = lambda _: [EvaluationCancelled(evaluation=ID)]
     running.cancel()
     said = await printed(capsys, "its tables follow")
+    assert "once the answers of runs that were cut off are stored; waiting up to 90 s" in said
     await standing.tell(a_run("r0", ID)[2], *ending(ID, runs=1))
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -125,6 +129,24 @@ async def test_ctrl_c_shows_the_tables_of_what_was_measured_until_then(
     assert f"0 of 2 runs complete, 1 cut off, and analyzed: mlscope analyze {ID}" in shown.err
     assert f"kept: `mlscope show {ID}`" in shown.err
     assert "live, not analyzed" not in said + shown.err
+
+
+async def test_ctrl_c_waits_until_a_silent_agent_is_given_up(
+    running: "asyncio.Task[int]",
+    standing: StandIns,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    readings_s = chain([0.0], repeat(Settings.read({}).batch_deadline_s))
+    clock = SimpleNamespace(monotonic=lambda: next(readings_s))
+    monkeypatch.setattr("cli.commands.run.time", clock)
+    standing.then_cancelled = lambda _: [EvaluationCancelled(evaluation=ID)]
+    running.cancel()
+    await printed(capsys, "its tables follow")
+    await standing.tell(a_run("r0", ID)[2], *ending(ID, runs=1))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert capsys.readouterr().out.startswith(LATENCY.title)
 
 
 async def test_a_cancellation_that_is_refused_is_said_and_the_answers_are_shown(

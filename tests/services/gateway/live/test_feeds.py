@@ -1,11 +1,14 @@
 """Feeds: one an evaluation however many look, gone with the last of them."""
 
 import asyncio
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
 from schemas.evaluation import EvaluationCancelled
@@ -95,6 +98,25 @@ async def test_a_feed_waits_for_the_tables_of_a_run_that_is_cut_off(
         await standing.tell(a_run("r0")[2], *ending(runs=1))
         await seen(viewer, lambda: feed.is_over)
     assert feed.scene.status.tables == ("latency",)
+
+
+async def test_a_feed_waits_until_a_silent_agent_is_given_up(
+    bus: Bus, standing: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def skip(skipped_s: float) -> None:
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + skipped_s)
+        monkeypatch.setattr("services.gateway.live.feeds.time", clock)
+
+    await standing.tell(*beginning(), a_run("r0")[0])
+    feeds = Feeds(bus, limit=8)
+    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
+        await seen(viewer, lambda: feed.scene.caught_up)
+        await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
+        await seen(viewer, lambda: feed.scene.status.state == "cancelled")
+        skip(Settings.read({}).batch_deadline_s)
+        assert not feed.is_over
+        skip(3600)
+        assert feed.is_over
 
 
 async def test_a_feed_that_begins_after_the_cancellation_is_over_at_once(
