@@ -259,6 +259,13 @@ class Settings(Limits):
         "auto: if the kernel supports it, except sessions replayed by ncu; required: always, "
         "otherwise no model opens; off: never",
     )
+    sandbox_devices: tuple[str, ...] = setting(
+        "SANDBOX_DEVICES",
+        names_of,
+        (),
+        "further device files that models may use, as patterns below /dev (`xdma*`), for boards "
+        "that mlscope does not know",
+    )
     prepare_processes: int = setting(
         "PREPARE_PROCESSES",
         integer(0, 64),

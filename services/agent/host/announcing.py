@@ -11,7 +11,7 @@ from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.machine.hardware import package_version, this_machine
 from services.agent.machine.packages import onnxruntime_build, package_facts
 from services.agent.predictors import SHIPPED, predictor_names
-from services.agent.predictors.devices import DeclaredDevices, declared_devices
+from services.agent.predictors.devices import DeclaredDevices, declared_devices, declared_level
 
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "jax": ("jax",),
@@ -114,7 +114,7 @@ def installed_runtimes(
             version=version,
             devices=devices.names,
             device_reason=devices.reason,
-            deepest_level=_DEEPEST.get(name, Level.MODEL),
+            deepest_level=declared_level(name) or _DEEPEST.get(name, Level.MODEL),
         )
 
 

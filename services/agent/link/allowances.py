@@ -77,6 +77,11 @@ class AllowanceSettings(Protocol):
         ...
 
     @property
+    def sandbox_devices(self) -> tuple[str, ...]:
+        """Patterns below /dev of further device files that models may use."""
+        ...
+
+    @property
     def secret_paths(self) -> tuple[Path, ...]:
         """Files and folders that no model may read."""
         ...
@@ -115,6 +120,8 @@ class Allowances:
     preparation: PreparationLimits = PreparationLimits()
     #: whether a worker is confined to its session's files: auto, required or off
     sandbox: str = "auto"
+    #: patterns below /dev of device files that a confined worker may use besides the known ones
+    devices: tuple[str, ...] = ()
     #: files and folders that a confined worker can't read, unless they are its session's
     hidden: tuple[Path, ...] = ()
 
@@ -137,6 +144,7 @@ class Allowances:
             ahead_bytes=ahead_bytes,
             preparation=PreparationLimits(settings.prepare_processes, settings.prepare_timeout_s),
             sandbox=settings.sandbox,
+            devices=settings.sandbox_devices,
             hidden=tuple(path.absolute() for path in settings.secret_paths),
         )
 

@@ -1,22 +1,30 @@
-"""The devices that predictors of other packages declare, and how they are found.
+"""The devices and the depth that predictors of other packages declare, and how they are found.
 
 A package declares them by an entry point in the group `mlscope.devices`: its name is the
 framework's, its value a function `() -> Mapping[str, Sequence[Accelerator]]`. It returns the names
 by which requests want a device (`--device fpga`), each with what was found on this machine; a name
 without a device that works is left out. It imports no framework, because agents call it when they
 announce themselves, and raises what it likes where it cannot look.
+
+A package whose predictor has a method `layers` says so in the group `mlscope.levels`: the value of
+its entry point is the deepest `Level` that the predictor traces by itself, `Level.FRAMEWORK`. A
+request for a deep trace then measures layers in runs of their own.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import cast
 
 from schemas.agent import Accelerator
+from schemas.level import Level, level_of
 from services.agent.errors import DevicesNotFound
 from services.agent.plug_ins import plug_ins
 
-GROUP = "mlscope.devices"
+GROUP, LEVELS = "mlscope.devices", "mlscope.levels"
+
+_log = logging.getLogger(__name__)
 
 FindDevices = Callable[[], Mapping[str, Sequence[Accelerator]]]
 
@@ -42,6 +50,16 @@ def declared_devices(framework: str) -> DeclaredDevices | None:
     accelerators = tuple(own for devices in by_name.values() for own in devices)
     reason = "" if by_name else "its package finds no device here"
     return DeclaredDevices(tuple(by_name), accelerators, reason)
+
+
+def declared_level(framework: str) -> Level | None:
+    """Return the deepest level that a framework's package declares; None if it declares none."""
+    point = plug_ins(LEVELS).get(framework)
+    try:
+        return None if point is None else level_of(point.load())
+    except Exception as error:  # noqa: BLE001 (the package's code raises what it likes)
+        _log.warning("the level that %s declares cannot be read: %s", framework, error)
+        return None
 
 
 def _devices_by_name(point: EntryPoint) -> Mapping[str, Sequence[Accelerator]]:

@@ -85,10 +85,10 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     if allowances.sandbox == "auto" and is_hidden:
         # In most containers root may not mount: there it keeps its rights, as documented.
         hidden = (*map(Path, _PRIVATE), *allowances.hidden)
-        hide(hidden, _shown(session_files), scratch, capabilities)
+        hide(hidden, _shown(session_files, allowances.devices), scratch, capabilities)
         refuse_rights()
         return
-    reach = reach_of(session_files, scratch, allowances.hidden)
+    reach = reach_of(session_files, scratch, allowances.hidden, allowances.devices)
     if not is_on_cpu:
         # Open for good: the rule holds as long as the kernel keeps this folder in memory.
         os.open(_THREADS, os.O_PATH | os.O_CLOEXEC)
@@ -110,10 +110,16 @@ def end_library_threads() -> None:
         os.waitpid(child, 0)
 
 
-def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path]) -> Reach:
+def reach_of(
+    session_files: Iterable[Path],
+    scratch: Path,
+    hidden: Iterable[Path],
+    devices: Iterable[str] = (),
+) -> Reach:
     """Return the reach of a worker that opens `session_files` and writes into `scratch`.
 
     Of the programs' folders, what lies below a `hidden` path (keys, others' files) is left out.
+    `devices` are patterns below /dev of what it may use besides the devices that are known.
     """
     secret = tuple(path.resolve() for path in hidden)
     programs = {
@@ -125,7 +131,7 @@ def reach_of(session_files: Iterable[Path], scratch: Path, hidden: Iterable[Path
     readable = {visible for folder in programs for visible in visible_in(folder, secret)}
     return Reach(
         readable=(*sorted(readable), *sorted(configuration), *session_files),
-        writable=(scratch, *sorted({*_devices()})),
+        writable=(scratch, *sorted({*_devices(devices)})),
     )
 
 
@@ -135,16 +141,17 @@ def _interpreter() -> Iterator[str]:
     yield from filter(None, places)
 
 
-def _devices() -> Iterator[Path]:
-    for pattern in _DEVICES:
+def _devices(further: Iterable[str]) -> Iterator[Path]:
+    relative = (pattern.removeprefix("/dev").lstrip("/") for pattern in further)
+    for pattern in (*_DEVICES, *filter(None, relative)):
         yield from Path("/dev").glob(pattern)
 
 
-def _shown(session_files: Iterable[Path]) -> Iterator[Path]:
+def _shown(session_files: Iterable[Path], devices: Iterable[str]) -> Iterator[Path]:
     """Yield what a worker needs of folders that are hidden otherwise."""
     yield from map(Path, _interpreter())
     yield from (Path("/etc/resolv.conf"), *map(Path, _STATE))
-    yield from _devices()
+    yield from _devices(devices)
     yield from session_files
 
 

@@ -65,6 +65,7 @@ class Small:
     prepare_timeout_s: float = 60.0
     sandbox: str = "auto"
     opens_any_model: bool = True
+    sandbox_devices: tuple[str, ...] = ()
     secret_paths: tuple[Path, ...] = ()
     builders: tuple[str, ...] = ()
     remote_hosts: tuple[str, ...] = ()

@@ -136,10 +136,12 @@ def test_pytorch_without_cuda_serves_no_gpu() -> None:
     assert ("gpu" in runtime.devices) == (not package_version("torch").endswith("+cpu"))
 
 
-def declaring(monkeypatch: pytest.MonkeyPatch, framework: str, code: str) -> None:
-    """Let a package declare the devices of a framework by an expression."""
-    point = EntryPoint(framework, code, devices.GROUP)
-    monkeypatch.setattr(devices, "plug_ins", lambda _: {framework: point})
+def declaring(
+    monkeypatch: pytest.MonkeyPatch, framework: str, code: str, group: str = devices.GROUP
+) -> None:
+    """Let a package declare the devices of a framework, or what else a `group` has, by code."""
+    points = {group: {framework: EntryPoint(framework, code, group)}}
+    monkeypatch.setattr(devices, "plug_ins", lambda name: points.get(name, {}))
     monkeypatch.setattr("services.agent.host.announcing.predictor_names", lambda: (framework,))
 
 
@@ -176,6 +178,22 @@ def test_devices_that_cannot_be_found_are_announced_with_the_reason(
     declaring(monkeypatch, "own", code)
     (runtime,) = announcement("a1", "i1").runtimes
     assert (runtime.devices, runtime.device_reason) == ((), reason)
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        ("schemas.level:Level.FRAMEWORK", Level.FRAMEWORK),
+        ("builtins:dict", Level.MODEL),
+        ("no_such_package:LEVEL", Level.MODEL),
+    ],
+)
+def test_a_predictor_is_traced_as_deeply_as_its_package_declares(
+    monkeypatch: pytest.MonkeyPatch, code: str, level: Level
+) -> None:
+    declaring(monkeypatch, "own", code, devices.LEVELS)
+    (runtime,) = announcement("a1", "i1").runtimes
+    assert runtime.deepest_level == level
 
 
 def test_an_announcement_carries_what_the_owner_said() -> None:

@@ -169,6 +169,13 @@ def test_the_programs_are_reached_and_the_cluster_s_data_are_not(tmp_path: Path)
     assert tmp_path in reach.writable
 
 
+@pytest.mark.parametrize("pattern", ["ptm?", "/dev/ptmx"])
+def test_the_owner_names_further_devices(tmp_path: Path, pattern: str) -> None:
+    device = Path("/dev/ptmx")
+    assert device not in reach_of([], tmp_path, []).writable
+    assert device in reach_of([], tmp_path, [], [pattern]).writable
+
+
 @pytest.mark.parametrize(
     ("device", "variant", "is_confined"),
     [("cpu", "counters", True), ("gpu", "", True), ("gpu", "counters", False)],
