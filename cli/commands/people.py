@@ -64,11 +64,15 @@ async def add(arguments: argparse.Namespace) -> int:
     await record_decision(arguments, PersonAdded(person=asker.name, role=asker.role, **limits))
     if before is None:
         print(
-            f"{asker.name} is {_ARTICLES[asker.role]} {asker.role}; hand these two over, then "
-            "delete them here:\n"
+            f"{asker.name} is {_ARTICLES[asker.role]} {asker.role}; hand these over, then delete "
+            "key and token here:\n"
             f"  key for commands and programs (--seed-file): {folder / f'{asker.name}.nk'}\n"
             f"  token for the pages at {state.gateway_url}: {folder / f'{asker.name}.token'}"
         )
+        if state.authority_file:
+            print(
+                f"  certificate of the cluster (MLSCOPE_TLS_AUTHORITY_FILE): {state.authority_file}"
+            )
     else:
         print(f"{asker.name} is {_ARTICLES[asker.role]} {asker.role} now; key and token stay")
     return exits.OK

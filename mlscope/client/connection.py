@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.errors import BusError
-from mlscope.client.errors import NoCluster, NotAnswering
+from mlscope.bus.errors import BusError, NotPermitted
+from mlscope.client.errors import Denied, NoCluster, NotAnswering
 from mlscope.settings import Settings
 
 REQUESTER = "requester"
@@ -61,7 +61,7 @@ async def open_bus(
     """Connect with the requester's key, within `timeout_s`.
 
     `url`, `seed_file` and `data` are as in `find_settings`. Raises NoCluster, NotAnswering,
-    InvalidSetting.
+    Denied (the server refuses the key), InvalidSetting.
     """
     from mlscope.bus.nats import connect
 
@@ -70,6 +70,8 @@ async def open_bus(
         try:
             connecting = connect(settings, REQUESTER, timeout_s=timeout_s)
             bus = await stack.enter_async_context(connecting)
+        except NotPermitted as error:
+            raise Denied("connect", str(error)) from error
         except BusError as error:
             raise NotAnswering("connect", str(error)) from error
         yield bus

@@ -15,7 +15,7 @@ from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.bus.nats import connect
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client.connection import find_settings, open_bus
-from mlscope.client.errors import NotAnswering
+from mlscope.client.errors import Denied, NotAnswering
 from mlscope.people import People, people_folder
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -51,10 +51,11 @@ async def test_a_person_asks_in_no_other_name_until_removed(
     data_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = data_folder / "keys" / "people" / "ada.nk"
-    with listening(data_folder):
+    with listening(data_folder) as state:
         await provision(settings_of(data_folder, "provisioner"))
         assert await people.add(arguments(data_folder, at_most=2, per_day=9)) == 0
-        assert str(own) in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert all(path in printed for path in (str(own), state.authority_file))
         async with connect(settings_of(data_folder, "scheduler"), "scheduler") as scheduler:
             await answer_who_asks(scheduler)
             async with open_bus(data=str(data_folder), seed_file=str(own)) as ada:
@@ -81,7 +82,7 @@ async def test_a_person_asks_in_no_other_name_until_removed(
                 with pytest.raises(BusError):
                     await ada.ask(command_subject(ListEvaluations), b"{}", timeout_s=1)
         (data_folder / "kept.nk").write_text(seed_text)
-        with pytest.raises(NotAnswering, match="not permitted"):
+        with pytest.raises(Denied, match="not permitted"):
             async with open_bus(
                 data=str(data_folder), seed_file=str(data_folder / "kept.nk"), timeout_s=3
             ):
