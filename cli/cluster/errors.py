@@ -99,6 +99,16 @@ class NotAnAddress(ClusterError):
         self.address = address
 
 
+class PortTaken(ClusterError):
+    """Another process has a port by which other machines know this cluster: end that process."""
+
+    def __init__(self, name: str, address: str) -> None:
+        """Give the `name` of the server and its `address`, with the port."""
+        super().__init__(name)
+        self.name = name
+        self.address = address
+
+
 class AlreadyUp(ClusterError):
     """Another `mlscope up` uses this data folder: mlscope down."""
 

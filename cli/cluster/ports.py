@@ -3,12 +3,15 @@
 import random
 import socket
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
-from cli.cluster.state import previous_ports
+from cli.cluster.errors import NotUp, PortTaken
+from cli.cluster.state import previous_ports, read_state
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("nats", "monitor", "postgres", "gateway")
@@ -17,6 +20,8 @@ _OWN_PORTS = range(10_000, 32_768)
 """Ports below those that Linux gives to outgoing connections: one of these could take a port that
 was free a moment ago."""
 _TRIES = 64
+_RELEASED_WITHIN_S = 10.0
+"""So long may a server of an earlier start take to end."""
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -90,12 +95,15 @@ def chosen_ports(
 
     Clients reach broker and gateway on `host`. `MLSCOPE_GATEWAY_PORT` in `environ` requests the
     gateway's; 0 means that neither broker nor gateway takes its usual one. The usual ports stay
-    reserved against clusters that start at the same time.
+    reserved against clusters that start at the same time. Raises PortTaken where another process
+    has a port by which other machines know the cluster.
     """
     requested = environ.get("MLSCOPE_GATEWAY_PORT", "").strip()
     preferred = dict(previous_ports(folder))
     if requested.isdigit() and int(requested):
         preferred["gateway"] = int(requested)
+    if host != LOOPBACK:
+        _check_known_ports(folder, host, preferred)
     unwanted = {*preferred, *(_USUAL_PORTS if requested == "0" else ())}
     with ExitStack() as reservations:
         usual = {
@@ -104,6 +112,23 @@ def chosen_ports(
             if name not in unwanted and reservations.enter_context(_reserved(port))
         }
         yield choose(NAMES, {**preferred, **usual}, {"nats": host, "gateway": host})
+
+
+def _check_known_ports(folder: Path, host: str, preferred: Mapping[str, int]) -> None:
+    """Raise PortTaken where a port of the last start on this `host` does not become free."""
+    try:
+        state = read_state(folder)
+    except NotUp:
+        return
+    if urlsplit(state.nats_url).hostname != host:
+        return
+    deadline = time.monotonic() + _RELEASED_WITHIN_S
+    for name in ("nats", "gateway"):
+        port = state.ports.get(name)
+        while port and port == preferred.get(name) and not is_free(port, host):
+            if time.monotonic() > deadline:
+                raise PortTaken(name, f"{host}:{port}")
+            time.sleep(0.1)
 
 
 @contextmanager
