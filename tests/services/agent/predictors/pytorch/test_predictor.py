@@ -243,6 +243,7 @@ def test_quantized_layers_are_named_as_the_precision() -> None:
     predictor.close()
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_quantized_layers_are_not_opened_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their calls may end the process there."""
     model = manifest("quantized")
