@@ -163,8 +163,10 @@ class NatsServer(Server):
             return False
         partial = self._conf.with_name(".nats.conf.partial")
         partial.unlink(missing_ok=True)
-        partial.touch(0o600)
-        partial.write_text(text, "utf-8")
+        # Not through a link that another user of a shared folder puts there in between.
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
         partial.replace(self._conf)
         return True
 

@@ -7,7 +7,7 @@ import pytest
 
 from cli.cluster.servers import nats_server
 from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
-from cli.cluster.servers.nats_server import StorageWatch
+from cli.cluster.servers.nats_server import NatsServer, StorageWatch
 
 LAYOUT = NatsLayout("/data/na ts", "127.0.0.1", 4222, "127.0.0.1", 8222)
 COMPLAINT = b"[ERR] JetStream failed to store a msg: write x: no space left on device\n"
@@ -41,6 +41,21 @@ def test_routes_ask_for_certificates_of_both_sides() -> None:
     assert 'server_name: "b1"' in text
     assert 'client_advertise: "b1:1"' in text
     assert "cluster {" not in nats_conf(LAYOUT, {"requester": "UREQ"})
+
+
+def test_the_configuration_is_not_written_through_a_link_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write into the folder could put one there once an old file is removed."""
+    (tmp_path / "other").write_text("as it was")
+
+    def replaced_by_a_link(path: Path, missing_ok: bool) -> None:
+        path.symlink_to(tmp_path / "other")
+
+    monkeypatch.setattr(Path, "unlink", replaced_by_a_link)
+    with pytest.raises(FileExistsError):
+        NatsServer(tmp_path).refresh()
+    assert (tmp_path / "other").read_text() == "as it was"
 
 
 def say(log: Path, text: bytes) -> None:
