@@ -6,8 +6,10 @@ reads the session's files and those of programs, and writes into its scratch fol
 """
 
 import os
+import signal
 import site
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -52,14 +54,18 @@ _THREADS = Path("/proc/self/task")
 this process alone, not for those that it starts.
 """
 
+_FORK_S, _POLL_S = 5.0, 0.001
+"""How long a process may live that ends at once, and how often it is asked."""
 
-def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
+
+def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
     """Confine this thread, and all that it starts, to the files of the session that it opens.
 
     Does nothing where the settings want none. For `auto` it does nothing where `ncu` replays the
     session: CUDA starts in no child process of a confined process (`_THREADS`). Where the kernel
     has no Landlock, `auto` hides files from a worker of root on the CPU by mounts, if root may
-    mount here, and does nothing for others. Raises OSError, also where only a part could be hidden.
+    mount here, and does nothing for others. Returns notes for a reader of its results. Raises
+    OSError, also where only a part could be hidden.
     """
     allowances = message.allowances
     is_on_cpu = message.order.subject.device == "cpu"
@@ -68,10 +74,10 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
     is_possible = has_landlock and (is_on_cpu or not is_replayed)
     is_hidden = not has_landlock and is_on_cpu and os.geteuid() == 0
     if allowances.sandbox == "off":
-        return
+        return ()
     if allowances.sandbox == "auto" and not (is_possible or is_hidden):
-        return
-    end_library_threads()
+        return ()
+    notes = end_openblas_threads()
     session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
     capabilities = {
         *_PROFILING,
@@ -87,7 +93,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         hidden = (*map(Path, _PRIVATE), *allowances.hidden)
         hide(hidden, _shown(session_files, allowances.devices), scratch, capabilities)
         refuse_rights()
-        return
+        return notes
     reach = reach_of(session_files, scratch, allowances.hidden, allowances.devices)
     if not is_on_cpu:
         # Open for good: the rule holds as long as the kernel keeps this folder in memory.
@@ -95,19 +101,29 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> None:
         reach = replace(reach, writable=(*reach.writable, _THREADS))
     confine(reach, capabilities)
     refuse_rights()
+    return notes
 
 
-def end_library_threads() -> None:
+def end_openblas_threads(limit_s: float = _FORK_S) -> tuple[str, ...]:
     """End the threads that OpenBLAS started when it was imported; it starts new ones when needed.
 
     A thread that runs already stays outside of the sandbox, and code that takes over this process
-    could make it act there. OpenBLAS ends its threads before a fork.
+    could make it act there. OpenBLAS ends its threads before a fork. Returns a note where the child
+    had to be killed after `limit_s` seconds, because another library blocks in it.
     """
-    if _THREADS.is_dir() and len(list(_THREADS.iterdir())) > 1:
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
+    if not _THREADS.is_dir() or len(list(_THREADS.iterdir())) < 2:
+        return ()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    until_s = time.monotonic() + limit_s
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() >= until_s:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return (f"sandbox: a library blocked a fork, which was killed after {limit_s:g} s",)
+        time.sleep(_POLL_S)
+    return ()
 
 
 def reach_of(

@@ -12,6 +12,8 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mlscope.tracing.clock import now_ns
@@ -55,6 +57,7 @@ class Worker:
         self._control = Control()
         self._orders: queue.SimpleQueue[PerformOrder | None] = queue.SimpleQueue()
         self._session: Session | None = None
+        self._notes: Sequence[str] = ()
 
     def work(self) -> None:
         """Perform orders until the host closes the session.
@@ -64,7 +67,7 @@ class Worker:
         """
         first = self._channel.receive()
         if isinstance(first, PerformOrder):
-            enter_sandbox(first, self._scratch)
+            self._notes = enter_sandbox(first, self._scratch)
         if first is None:
             return
         self._handle(first)
@@ -85,7 +88,9 @@ class Worker:
         order, opener = message.order, SessionOpener(message, self._scratch)
         prepare_collectors(order.subject.collectors)
         try:
-            session = self._session or opener.open()
+            if (session := self._session) is None:
+                opened = opener.open()
+                session = replace(opened, notes=(*opened.notes, *self._notes))
         except AgentError as error:
             for run in order.runs:
                 self._channel.send(RunEnded(failed_before_start(order, run, error)))

@@ -78,6 +78,15 @@ for path in (mine, opened, secret, scratch / "x"):
     print(*sorted(set(changes)))
 print(numpy.ones((300, 300)).dot(numpy.ones((300, 300))).sum())
 """
+BLOCKED = """
+import signal, threading
+from services.agent.worker.sandbox import end_openblas_threads
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+os.register_at_fork(after_in_child=signal.pause)
+print(*end_openblas_threads(limit_s=0.1))
+(scratch / "x").write_bytes(b"x")
+"""
 BY_MOUNTS = """
 from services.agent.machine.mounts import hide
 
@@ -134,6 +143,11 @@ def test_a_worker_changes_no_mode_owner_or_attribute(tmp_path: Path) -> None:
     lines = probe(tmp_path, ENTERED, "env", f"PYTHONPATH={paths}", "OPENBLAS_NUM_THREADS=2")
     assert lines == ["1 thread", *["PermissionError"] * 4, "27000000.0"]
     assert (tmp_path / "mine").stat().st_mode & 0o7777 != 0o4777
+
+
+def test_a_library_that_blocks_a_fork_does_not_keep_a_worker_waiting(tmp_path: Path) -> None:
+    (line,) = probe(tmp_path, BLOCKED)
+    assert line == "sandbox: a library blocked a fork, which was killed after 0.1 s"
 
 
 @needs_mounts
