@@ -17,7 +17,7 @@ from pathlib import Path
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
 from services.agent.machine.mounts import hide
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.inline.system_calls import FilterMissing, refuse_rights
 
 # Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
 _PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE)
@@ -65,7 +65,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
     session: CUDA starts in no child process of a confined process (`_THREADS`). Where the kernel
     has no Landlock, `auto` hides files from a worker of root on the CPU by mounts, if root may
     mount here, and does nothing for others. Returns notes for a reader of its results. Raises
-    OSError, also where only a part could be hidden.
+    OSError, also where only a part could be hidden, and FilterMissing where a sandbox is required
+    and calls can't be filtered.
     """
     allowances = message.allowances
     is_on_cpu = message.order.subject.device == "cpu"
@@ -92,16 +93,25 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         # In most containers root may not mount: there it keeps its rights, as documented.
         hidden = (*map(Path, _PRIVATE), *allowances.hidden)
         hide(hidden, _shown(session_files, allowances.devices), scratch, capabilities)
-        refuse_rights()
-        return notes
+        return (*notes, *_filtered(is_required=False))
     reach = reach_of(session_files, scratch, allowances.hidden, allowances.devices)
     if not is_on_cpu:
         # Open for good: the rule holds as long as the kernel keeps this folder in memory.
         os.open(_THREADS, os.O_PATH | os.O_CLOEXEC)
         reach = replace(reach, writable=(*reach.writable, _THREADS))
     confine(reach, capabilities)
-    refuse_rights()
-    return notes
+    return (*notes, *_filtered(is_required=allowances.sandbox == "required"))
+
+
+def _filtered(*, is_required: bool) -> tuple[str, ...]:
+    """Refuse calls that Landlock allows; return a note where they can't be and needn't be."""
+    try:
+        refuse_rights()
+    except FilterMissing as error:
+        if is_required:
+            raise
+        return (f"the model could change modes and owners of files: {error}",)
+    return ()
 
 
 def end_openblas_threads(limit_s: float = _FORK_S) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from services.agent.host.dropped_batches import DroppedBatches
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerLimits, WorkerProcess
+from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 
 MANIFESTS = Path(__file__).resolve().parents[3] / "manifests"
 SLEEPY = Path(__file__).resolve().parent / "sleepy"
@@ -212,13 +213,15 @@ async def carried_out(
     *,
     manifests: Path = MANIFESTS,
     silence_s: float = 30.0,
+    allowances: Allowances = DEFAULT_ALLOWANCES,
     **changes: Any,
 ) -> Kept:
     """Do an order in a real worker and return what is said of it."""
     kept = Kept()
     worker = await WorkerProcess.start("w", limits(folder, **changes))
     try:
-        execution = Execution(OutcomePublisher(order, kept), worker, manifests, silence_s)
+        publisher = OutcomePublisher(order, kept)
+        execution = Execution(publisher, worker, manifests, silence_s, allowances)
         await execution.carry_out()
     finally:
         await worker.close()

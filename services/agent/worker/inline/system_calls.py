@@ -52,11 +52,11 @@ _AARCH64 = (
 
 
 class FilterMissing(OSError):
-    """A filter of system calls for inline Python is missing on this machine."""
+    """Calls of the system can't be filtered on this machine."""
 
     def __init__(self, reason: str) -> None:
         """Say why."""
-        super().__init__(f"no inline Python without a filter of system calls (seccomp): {reason}")
+        super().__init__(f"no filter of system calls (seccomp): {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,20 +141,17 @@ _MACHINES = {
 # fmt: on
 
 
-def refuse_rights() -> bool:
-    """Refuse this thread, and all that it starts, to change files that it may not write.
+def refuse_rights() -> None:
+    """Keep this thread, and all that it starts, from changing files that it may not write.
 
     Landlock knows nothing of modes, owners and attributes: a user's process may change those of all
     files of the user. Refused as well are keys that the kernel keeps for the user, and what
     `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory.
-    Returns False on a machine whose numbers of calls are not known here. Raises FilterMissing.
+    Raises FilterMissing, also where the numbers of calls are not known here.
     """
-    machine = _MACHINES.get(platform.machine())
-    if platform.system() != "Linux" or machine is None:
-        return False
+    machine = _machine()
     _give_up_new_rights()
     _install(machine, b"".join(_refusals(machine)), flags=0)
-    return True
 
 
 def _refusals(machine: _Machine) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,34 @@ def test_on_a_gpu_a_worker_may_name_its_threads_and_replays_are_free(
     assert all((threads in reach.writable) == (device == "gpu") for reach in reaches)
 
 
+NO_LANDLOCK = """from services.agent.machine import landlock
+landlock.landlock_version = lambda: 0
+"""
+UNFILTERED = """from services.agent.worker.inline import system_calls
+system_calls._MACHINES.clear()
+"""
+
+
+@needs_landlock
+@scripting_warns
+@pytest.mark.parametrize("sandbox", ["auto", "required"])
+async def test_without_a_filter_of_calls_only_a_required_sandbox_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
+) -> None:
+    """As on a kernel without seccomp, or on another architecture."""
+    patch_workers(tmp_path, monkeypatch, UNFILTERED)
+    allowances = replace(DEFAULT_ALLOWANCES, sandbox=sandbox)
+    folder = tmp_path / "manifests"
+    outcome = await carried_out(
+        order_of(Double(), folder), tmp_path / "w", manifests=folder, allowances=allowances
+    )
+    if sandbox == "auto":
+        notes = list(outcome.completed().caveats)
+    else:
+        notes = [failed.message for failed in outcome.of(RunFailed)]
+    assert any("no filter of system calls" in note for note in notes)
+
+
 class Spy(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
     """Answers with the bytes of a file; `shared` maps it for writing and makes what is missing."""
 
@@ -257,6 +286,14 @@ def order_of(module: Any, manifests: Path, **changes: Any) -> WorkOrder:
     return an_order(subject.model_copy(update={"model": model}), (a_run(queries=1),))
 
 
+def patch_workers(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Let each worker run a `script`, written below `folder`, when it starts."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(script)
+    paths = (folder / "site", MANIFESTS.parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+
+
 @pytest.fixture(
     params=[
         pytest.param("landlock", marks=needs_landlock),
@@ -269,12 +306,7 @@ def refusals(
     """Confine workers in one of two ways; return what the error of a file says that is refused."""
     if request.param == "landlock":
         return ("Permission denied",)
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(
-        "from services.agent.machine import landlock\nlandlock.landlock_version = lambda: 0\n"
-    )
-    paths = (tmp_path / "site", MANIFESTS.parent)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+    patch_workers(tmp_path, monkeypatch, NO_LANDLOCK)
     return ("No such file", "Read-only")
 
 

@@ -562,7 +562,7 @@ def until(holds: Callable[[], bool], within_s: float) -> bool:
 
 def test_no_filter_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "pdp11")
-    with pytest.raises(FilterMissing, match=r"no inline Python without .*pdp11"):
+    with pytest.raises(FilterMissing, match=r"no filter of system calls .*pdp11"):
         filter_calls()
 
 
