@@ -87,19 +87,21 @@ class _Machine:
     starting: Sequence[int]
     #: stat lstat access readlink newfstatat readlinkat faccessat statx faccessat2
     asking: Sequence[int]
-    #: changes of modes, owners and attributes of files, which Landlock allows everywhere; keys of
-    #: the kernel; what `SYS_ADMIN` allows and no counter of a GPU needs (see `refuse_rights`)
+    #: changes of modes of files, which Landlock allows everywhere: chmod fchmod fchmodat fchmodat2
+    modes: Sequence[int]
+    #: changes of owners and attributes of files, which Landlock allows too; keys of the kernel;
+    #: what `SYS_ADMIN` allows and no counter of a GPU needs (see `refuse_rights`)
     rights: Sequence[int]
     #: the first number of another table of calls, if there is one
     foreign: int = 0
 
 
 _CLONE3 = 435
-# chmod fchmod fchmodat, chown fchown lchown fchownat, setxattr lsetxattr fsetxattr, removexattr
-# lremovexattr fremovexattr; add_key request_key keyctl; bpf fanotify_init open_by_handle_at setns
-# quotactl swapon swapoff sethostname setdomainname. With equal numbers everywhere: fchmodat2
-# setxattrat removexattrat file_setattr; io_uring_setup, whose calls no filter sees.
-_RIGHTS = (452, 463, 466, 469, 425)
+# chown fchown lchown fchownat, setxattr lsetxattr fsetxattr, removexattr lremovexattr
+# fremovexattr; add_key request_key keyctl; bpf fanotify_init open_by_handle_at setns quotactl
+# swapon swapoff sethostname setdomainname. With equal numbers everywhere: setxattrat removexattrat
+# file_setattr; io_uring_setup, whose calls no filter sees.
+_RIGHTS = (463, 466, 469, 425)
 # fmt: off
 _MACHINES = {
     "x86_64": _Machine(
@@ -113,8 +115,9 @@ _MACHINES = {
         302,
         (56, 57, 58),
         (4, 6, 21, 89, 262, 267, 269, 332, 439),
+        (90, 91, 268, 452),
         (
-            90, 91, 268, 92, 93, 94, 260, 188, 189, 190, 197, 198, 199,
+            92, 93, 94, 260, 188, 189, 190, 197, 198, 199,
             *_RIGHTS, 248, 249, 250, 321, 300, 304, 308, 179, 167, 168, 170, 171,
         ),
         foreign=0x40000000,
@@ -130,8 +133,9 @@ _MACHINES = {
         261,
         (220,),
         (79, 78, 48, 291, 439),
+        (52, 53, 452),
         (
-            52, 53, 54, 55, 5, 6, 7, 14, 15, 16,
+            54, 55, 5, 6, 7, 14, 15, 16,
             *_RIGHTS, 217, 218, 219, 280, 262, 265, 268, 60, 224, 225, 161, 162,
         ),
     ),
@@ -146,8 +150,9 @@ def refuse_rights() -> None:
 
     Landlock knows nothing of modes, owners and attributes: a user's process may change those of all
     files of the user. Refused as well are keys that the kernel keeps for the user, and what
-    `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory.
-    Raises FilterMissing, also where the numbers of calls are not known here.
+    `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory. A
+    call that changes a mode succeeds and changes nothing, as programs change those of their copies
+    (`shutil.copy`). Raises FilterMissing, also where the numbers of calls are not known here.
     """
     machine = _machine()
     _give_up_new_rights()
@@ -162,6 +167,8 @@ def _refusals(machine: _Machine) -> Iterator[bytes]:
     if machine.foreign:
         yield _step(_AT_LEAST, machine.foreign, 0, 1)
         yield _step(_RETURN, _FAIL | errno.EPERM)
+    for number in machine.modes:
+        yield from _answer(number, _FAIL)  # with error 0: the call is left out and succeeds
     for number in machine.rights:
         yield from _answer(number, _FAIL | errno.EPERM)
     yield _step(_RETURN, _ALLOW)
