@@ -15,9 +15,11 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import uvloop
@@ -43,7 +45,7 @@ from services.agent.predictors.options import usable_cores
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 BOUND = 0.02
-LIMITS = {"ring_bytes": 64 << 20, "spool_bytes": 256 << 20}
+LIMITS: Mapping[str, Any] = {"ring_bytes": 64 << 20, "spool_bytes": 256 << 20}
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,31 @@
-"""Redaction: removes from a text what looks like a secret, before it is logged. Pure."""
+"""Redaction: what looks like a secret, by its name or in a text. Pure."""
 
 import re
 
 HIDDEN = "***"
 _PATTERNS = (
-    re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)"),
+    re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.IGNORECASE),
     re.compile(r"(?P<before>)\bS[ACNOUPX][A-Z2-7]{56}\b"),
     re.compile(r"(?P<before>(?i:\bbearer)\s+)[^\s'\",]+"),
     re.compile(r"(?P<before>\bpassword\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s'&]+)", re.IGNORECASE),
     re.compile(r"(?P<before>\bmlscope_session=)[^\s;,'\"]+"),
 )
-_SECRET_NAME = re.compile(r"password|passwd|secret|token|seed|authorization|cookie", re.IGNORECASE)
+# Not TOKENS: a model's are counted (MAX_TOKENS).
+_SECRET_WORDS = frozenset(
+    {
+        "AUTH",
+        "AUTHORIZATION",
+        "COOKIE",
+        "COOKIES",
+        "CREDENTIAL",
+        "CREDENTIALS",
+        "PASS",
+        "PASSPHRASE",
+    }
+    | {"PASSWORDS", "PAT", "PWD", "SECRETS", "SEED", "SEEDS"}
+)
+_SECRET_ENDS = ("APIKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
+_WORDS = re.compile(r"[A-Z0-9]+")
 
 
 def redact(text: str) -> str:
@@ -21,5 +36,14 @@ def redact(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a field of this name holds a secret; the path of a file is none."""
-    return bool(_SECRET_NAME.search(name)) and not name.endswith(("_file", "_path"))
+    """Tell whether a field or variable of this name holds a secret.
+
+    The path of a file is none, nor the working folder (`PWD`), nor a public key.
+    """
+    upper = name.upper()
+    if upper == "PWD" or upper.endswith(("_FILE", "_PATH", "PUBLIC_KEY")):
+        return False
+    words = _WORDS.findall(upper)
+    return upper.endswith("_KEY") or any(
+        word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words
+    )

@@ -40,6 +40,7 @@ def agent(arguments: argparse.Namespace) -> int:
         assets=settings,
         allowances=Allowances.of(settings),
         memory_bytes=settings.worker_memory_bytes,
+        passed_variables=settings.worker_variables,
         roofs_folder=settings.data_folder / ROOFS,
     )
     print_progress = partial(_print_progress, Counter[str]())

@@ -266,6 +266,12 @@ class Settings(Limits):
         "further device files that models may use, as patterns below /dev (`xdma*`), for boards "
         "that mlscope does not know",
     )
+    worker_variables: tuple[str, ...] = setting(
+        "WORKER_VARIABLES",
+        names_of,
+        (),
+        "environment variables that models' processes get although they look like secrets",
+    )
     prepare_processes: int = setting(
         "PREPARE_PROCESSES",
         integer(0, 64),

@@ -101,6 +101,7 @@ class Agent:
                 settings.spool_max_bytes,
                 settings.worker_memory_bytes,
                 settings.live_interval_s,
+                settings.worker_variables,
             )
         )
         self._sink = BusSink(bus)

@@ -68,6 +68,11 @@ class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
         ...
 
     @property
+    def worker_variables(self) -> tuple[str, ...]:
+        """Names of variables that workers get although they look like secrets."""
+        ...
+
+    @property
     def heartbeat_s(self) -> float:
         """Seconds between renewals of the lease."""
         ...

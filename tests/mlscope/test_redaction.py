@@ -38,12 +38,35 @@ def test_no_password_of_an_address_gets_through(password: str, scheme: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "DATABASE_PASSWORD", "nats_seed", "Set-Cookie", "token"]
+    "name",
+    [
+        "password",
+        "DATABASE_PASSWORD",
+        "PGPASSWORD",
+        "SMTP_PASS",
+        "nats_seed",
+        "Set-Cookie",
+        "token",
+        "hub_token_value",
+        "AWS_SECRET_ACCESS_KEY",
+    ],
 )
 def test_a_secret_is_known_by_its_name(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["nats_seed_file", "token_path", "user", "port"])
-def test_a_file_s_name_is_no_secret(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nats_seed_file",
+        "token_path",
+        "user",
+        "port",
+        "PWD",
+        "MAX_TOKENS",
+        "PYTHONHASHSEED",
+        "bypass",
+    ],
+)
+def test_a_name_of_a_file_or_of_what_is_public_is_no_secret(name: str) -> None:
     assert not is_secret_name(name)

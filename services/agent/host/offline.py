@@ -51,6 +51,8 @@ class OfflineResources:
     allowances: Allowances = DEFAULT_ALLOWANCES
     #: memory that a worker may hold; 0 is no bound
     memory_bytes: int = 0
+    #: names of variables that workers get although they look like secrets
+    passed_variables: tuple[str, ...] = ()
     #: where devices' roofs are kept; None: they are measured for this plan alone
     roofs_folder: Path | None = None
 
@@ -95,7 +97,13 @@ async def _run_plan(
         for order in orders:
             await roofs.roof_for_order(order)
         await _put_introduction(plan, bundle, resources.allowances, roofs)
-        limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES, resources.memory_bytes)
+        limits = WorkerLimits(
+            Path(folder),
+            _RING_BYTES,
+            _SPOOL_BYTES,
+            resources.memory_bytes,
+            passed_variables=resources.passed_variables,
+        )
         for session in plan.plan.sessions:
             await _Session(plan, session, bundle, limits, resources, roofs).run()
     return outcomes

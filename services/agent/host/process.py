@@ -2,19 +2,21 @@
 
 import asyncio
 import contextlib
+import functools
+import logging
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Self
 
+from mlscope.redaction import is_secret_name, redact
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
 from schemas.encoding.errors import MalformedMessage
@@ -30,6 +32,7 @@ from services.agent.link.ring import RUNNING, Handover
 from services.agent.machine.process_memory import process_memory_bytes
 from services.agent.predictors.shapes import reasons_in
 
+_log = logging.getLogger(__name__)
 LIVE_INTERVAL_S = 1.0
 _MOST_LINE_CHARACTERS = 500
 _CLOSE_S = 5.0
@@ -37,12 +40,6 @@ _CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDI
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 # oneDNN reads this once; it prints nothing until a collector turns its output on.
 _FOR_EACH_WORKER: Mapping[str, str] = MappingProxyType({"ONEDNN_VERBOSE_TIMESTAMP": "1"})
-_SECRET_WORDS = frozenset(
-    {"AUTH", "APIKEY", "COOKIE", "CREDENTIAL", "CREDENTIALS", "PASSPHRASE", "PAT", "PWD"}
-    | {"SECRET", "SECRETS", "TOKEN", "TOKENS"}
-)
-_SECRET_ENDS = ("PASSWORD", "PASSWD", "_KEY")
-_SECRET_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -57,6 +54,8 @@ class WorkerLimits:
     memory_bytes: int = 0
     #: between the takes of its batches while it measures; 0: as they come
     live_interval_s: float = LIVE_INTERVAL_S
+    #: names of variables that it gets although they look like secrets
+    passed_variables: tuple[str, ...] = ()
 
 
 class WorkerProcess:
@@ -116,9 +115,7 @@ class WorkerProcess:
             shared = (handover.ring_fd, handover.spool_fd)
             variables = {**environment, **_caches_in(scratch)}
             if container is None:
-                process, host_end = await _started_here(
-                    scratch, stderr, limits.spool_bytes, shared, variables
-                )
+                process, host_end = await _started_here(scratch, stderr, limits, shared, variables)
                 undo.callback(process.kill)
             else:
                 variables |= {**_FOR_EACH_WORKER, "HOME": str((scratch / "home").absolute())}
@@ -238,7 +235,7 @@ class WorkerProcess:
 async def _started_here(
     scratch: Path,
     stderr: IO[bytes],
-    spool_bytes: int,
+    limits: WorkerLimits,
     shared: Sequence[int],
     variables: Mapping[str, str],
 ) -> tuple[asyncio.subprocess.Process, socket.socket]:
@@ -251,7 +248,7 @@ async def _started_here(
         undo.callback(host_end.close)
         descriptors = (worker_end.fileno(), *shared)
         command = [sys.executable, "-P", "-m", "services.agent.worker.worker"]
-        command += map(str, (*descriptors, spool_bytes, scratch))
+        command += map(str, (*descriptors, limits.spool_bytes, scratch))
         with worker_end:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -259,7 +256,7 @@ async def _started_here(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env=worker_environment(variables),
+                env=worker_environment(variables, limits.passed_variables),
                 start_new_session=True,
             )
         undo.pop_all()
@@ -277,25 +274,37 @@ def _caches_in(scratch: Path) -> dict[str, str]:
     }
 
 
-def worker_environment(variables: Mapping[str, str] = NO_VARIABLES) -> dict[str, str]:
-    """Return the environment of a worker: the host's without secrets, and these `variables`."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not (name.startswith("MLSCOPE_") or is_secret(name, value))
-    }
+def worker_environment(
+    variables: Mapping[str, str] = NO_VARIABLES, passed: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the environment of a worker: the host's without secrets, and these `variables`.
+
+    Variables whose names are in `passed` count as no secrets.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")}
+    suspects = {name for name, value in own.items() if is_secret(name, value)}
+    secret = tuple(sorted(suspects.difference(passed)))
+    if secret:
+        _log_withheld(secret)
+    environment = {name: value for name, value in own.items() if name not in secret}
     paths = [str(_ROOT), environment.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, paths))
     return {**environment, **_FOR_EACH_WORKER, **variables, "PYTHONPATH": path}
 
 
+@functools.cache
+def _log_withheld(names: tuple[str, ...]) -> None:
+    """Log once which variables workers do not get."""
+    _log.info(
+        "models get no variables that look like secrets", extra={"variables": ", ".join(names)}
+    )
+
+
 def is_secret(name: str, value: str) -> bool:
-    """Tell whether a variable looks like a secret of the agent's user, by its name or `value`.
+    """Tell whether a variable looks like a secret of the agent's user, by its `name` or `value`.
 
     A model could send it away. The address of a proxy stays, with its password: without it nothing
-    could be reached. `PWD` and `OLDPWD` are folders.
+    could be reached.
     """
-    words = name.upper().split("_")
-    has_secret_name = len(words) > 1 and not _SECRET_WORDS.isdisjoint(words)
-    has_secret_url = "PROXY" not in words and bool(_SECRET_URL.search(value))
-    return has_secret_name or name.upper().endswith(_SECRET_ENDS) or has_secret_url
+    is_proxy = "PROXY" in name.upper().split("_")
+    return is_secret_name(name) or (not is_proxy and redact(value) != value)

@@ -72,6 +72,7 @@ class Small:
     ring_bytes: int = 1 << 20
     spool_max_bytes: int = 1 << 20
     live_interval_s: float = 1.0
+    worker_variables: tuple[str, ...] = ()
     worker_memory_bytes: int = 0
     ahead_bytes: int | None = None
     heartbeat_s: float = 0.2

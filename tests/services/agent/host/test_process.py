@@ -1,6 +1,7 @@
 """Workers as processes: none outlives its agent, nothing is left behind."""
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -134,6 +135,10 @@ async def test_no_file_is_read_in_the_place_of_what_a_worker_wrote(tmp_path: Pat
         ("AWS_SECRET_ACCESS_KEY", "x", False),
         ("AWS_ACCESS_KEY_ID", "x", True),
         ("HF_TOKEN", "x", False),
+        ("DB_PASS", "x", False),
+        ("NATS_SEED", "x", False),
+        ("MAX_TOKENS", "4096", True),
+        ("NOTE", "Bearer abc", False),
         ("PGPASSWORD", "x", False),
         ("SSH_AUTH_SOCK", "/run/agent", False),
         ("DATABASE_URL", "postgres://me:x@host/db", False),
@@ -148,6 +153,36 @@ def test_a_worker_gets_no_secret_of_its_agent_s_user(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert (name in worker_environment()) == is_passed_on
+
+
+def test_the_owner_names_variables_that_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOBAL_SEED", "42")
+    monkeypatch.setenv("MLSCOPE_X", "1")
+    environment = worker_environment(passed=("GLOBAL_SEED", "MLSCOPE_X"))
+    assert environment["GLOBAL_SEED"] == "42"
+    assert "MLSCOPE_X" not in environment
+
+
+async def test_a_worker_gets_the_variables_that_its_limits_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLOBAL_SEED", "42")
+    worker = await WorkerProcess.start("w", limits(tmp_path, passed_variables=("GLOBAL_SEED",)))
+    environment = environment_of(worker.pid)
+    await worker.close()
+    assert b"GLOBAL_SEED=42" in environment
+
+
+def test_what_workers_do_not_get_is_logged_once_by_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv("LOGGED_ONCE_PASS", "hunter2")
+    worker_environment()
+    worker_environment()
+    (record,) = caplog.records
+    assert "LOGGED_ONCE_PASS" in vars(record)["variables"]
+    assert "hunter2" not in str(vars(record))
 
 
 async def test_no_secret_of_the_agent_reaches_a_worker(tmp_path: Path) -> None:
