@@ -5,11 +5,12 @@ import datetime as dt
 import re
 import secrets
 import time
+from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys.members import Members
 from cli.cluster.keys.secret_files import ensure_key, write_secret
-from cli.cluster.state import running_state
+from cli.cluster.state import ClusterState, running_state
 from cli.failures import Misused
 from cli.inputs.connection import folder_of
 from cli.inputs.operator import record_decision, tell_broker
@@ -63,19 +64,23 @@ async def add(arguments: argparse.Namespace) -> int:
     limits = {"at_most": asker.at_most, "per_day": asker.per_day}
     await record_decision(arguments, PersonAdded(person=asker.name, role=asker.role, **limits))
     if before is None:
-        print(
-            f"{asker.name} is {_ARTICLES[asker.role]} {asker.role}; hand these over, then delete "
-            "key and token here:\n"
-            f"  key for commands and programs (--seed-file): {folder / f'{asker.name}.nk'}\n"
-            f"  token for the pages at {state.gateway_url}: {folder / f'{asker.name}.token'}"
-        )
-        if state.authority_file:
-            print(
-                f"  certificate of the cluster (MLSCOPE_TLS_AUTHORITY_FILE): {state.authority_file}"
-            )
+        print(_handed_over(asker, folder, state))
     else:
         print(f"{asker.name} is {_ARTICLES[asker.role]} {asker.role} now; key and token stay")
     return exits.OK
+
+
+def _handed_over(asker: Asker, folder: Path, state: ClusterState) -> str:
+    """Return what a new person needs: files of the people's `folder`, and the certificate."""
+    certificate = state.authority_file
+    lines = (
+        f"{asker.name} is {_ARTICLES[asker.role]} {asker.role}; hand these over, then delete key "
+        "and token here:",
+        f"key for commands and programs (--seed-file): {folder / f'{asker.name}.nk'}",
+        f"token for the pages at {state.gateway_url}: {folder / f'{asker.name}.token'}",
+        certificate and f"certificate of the cluster (MLSCOPE_TLS_AUTHORITY_FILE): {certificate}",
+    )
+    return "\n  ".join(filter(None, lines))
 
 
 async def remove(arguments: argparse.Namespace) -> int:

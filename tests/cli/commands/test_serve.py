@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -44,14 +45,11 @@ serve.serve(argparse.Namespace(service="{service}"))
 
 
 @pytest.mark.parametrize(("service", "threads"), [("collector", "1 1"), ("agent", "None")])
-async def test_numpy_starts_threads_for_workers_alone(service: str, threads: str) -> None:
+def test_numpy_starts_threads_for_workers_alone(service: str, threads: str) -> None:
     environ = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
-    script = (sys.executable, "-c", SERVED.format(service=service))
-    process = await asyncio.create_subprocess_exec(
-        *script, env=environ, stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-    assert out.decode().strip().endswith(threads)
+    script = [sys.executable, "-c", SERVED.format(service=service)]
+    done = subprocess.run(script, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith(threads)
 
 
 async def test_a_service_nobody_knows_is_no_service() -> None:

@@ -55,11 +55,17 @@ def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
 
 
 @pytest.mark.parametrize("due", [None, 0])
+def test_the_verdict_on_a_run_that_was_cut_off_says_so(due: int | None) -> None:
+    queries = [query(n, n * MS, (n + 1) * MS, due=due and n * MS) for n in range(9)]
+    part = {"run": "part", "end": "cancelled", "queries": queries}
+    assert ", cancelled after 9 queries)" in table_of(ANALYSIS, part).verdict
+
+
+@pytest.mark.parametrize("due", [None, 0])
 def test_a_run_that_was_cut_off_is_the_verdict_only_without_another(due: int | None) -> None:
     fast = [query(n, n * MS, (n + 1) * MS, due=due and n * MS) for n in range(9)]
     slow = [query(n, 2 * n * MS, 2 * (n + 1) * MS, due=due and 2 * n * MS) for n in range(9)]
     part = {"run": "part", "end": "cancelled", "queries": fast}
-    assert ", cancelled after 9 queries)" in table_of(ANALYSIS, part).verdict
     verdict = table_of(ANALYSIS, part, {"run": "whole", "queries": slow}).verdict
     assert " in whole " in verdict
     assert "cancelled" not in verdict
