@@ -73,9 +73,9 @@ async def add(arguments: argparse.Namespace) -> int:
 def _handed_over(asker: Asker, folder: Path, state: ClusterState) -> str:
     """Return what a new person needs: files of the people's `folder`, and the certificate."""
     certificate = state.authority_file
+    role = f"{_ARTICLES[asker.role]} {asker.role}"
     lines = (
-        f"{asker.name} is {_ARTICLES[asker.role]} {asker.role}; hand these over, then delete key "
-        "and token here:",
+        f"{asker.name} is {role}; hand these over, then delete key and token here:",
         f"key for commands and programs (--seed-file): {folder / f'{asker.name}.nk'}",
         f"token for the pages at {state.gateway_url}: {folder / f'{asker.name}.token'}",
         certificate and f"certificate of the cluster (MLSCOPE_TLS_AUTHORITY_FILE): {certificate}",
