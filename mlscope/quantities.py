@@ -2,8 +2,8 @@
 
 Every table, page, sentence and command shows figures by one rule, which `static/js/quantities.js`
 repeats. A number has three significant digits, without zeros at its end; whole numbers and all
-digits before the point are kept. A share is percent with one decimal. An estimate has as many
-digits as its interval needs, and its zeros (`estimate_text`).
+digits before the point are kept. A share is percent with one decimal. A half is rounded to the even
+digit. An estimate has as many digits as its interval needs, and its zeros (`estimate_text`).
 """
 
 import math
@@ -17,15 +17,17 @@ _SIGNIFICANT = 3
 _ROUNDED_TO_ONE = 0.9995
 """From here on three digits show one: 999.7 µs is 1 ms."""
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-_BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-_WORK = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_PREFIXED = {
+    **dict.fromkeys(("By", "B", "bytes"), "B"),
+    **{unit: unit for unit in ("FLOP", "FLOP/s", "B/s")},
+}
 _SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
     "ns": _TIMES,
     "s": tuple((factor / 1e9, unit) for factor, unit in _TIMES),
-    **dict.fromkeys(("By", "B", "bytes"), _BYTES),
     **{
-        unit: tuple((factor, prefix + unit) for factor, prefix in _WORK)
-        for unit in ("FLOP", "FLOP/s", "B/s")
+        unit: tuple((factor, prefix + name) for factor, prefix in _PREFIXES)
+        for unit, name in _PREFIXED.items()
     },
 }
 _SHARES = ("share", "probability", "of_")
@@ -50,7 +52,9 @@ def unit_of(column: Column) -> str:
     return "share" if is_share else column.unit
 
 
-_UNITS_SHOWN: Mapping[str, str] = MappingProxyType({"FLOP/By": "FLOP/B", "1/s": "/s", "1": ""})
+_UNITS_SHOWN: Mapping[str, str] = MappingProxyType(
+    {"FLOP/By": "FLOP/B", "1/s": "/s", "1": "", "Cel": "°C"}
+)
 _MONEY: Mapping[str, str] = MappingProxyType({"USD": "", "USD/h": "/h"})
 """Units whose sign stands before the number, and what follows it."""
 _IN_NAMES: Mapping[str, str] = MappingProxyType({"ns": "_ns", "By": "_bytes"})
@@ -181,7 +185,7 @@ def counted(count: int | None) -> str:
     """Return a count of parameters as text: `4.65 M`."""
     if count is None:
         return shown(None)
-    factor, letter = _scale_of(count, _WORK)
+    factor, letter = _scale_of(count, _PREFIXES)
     return f"{number(count / factor)} {letter}".rstrip()
 
 
