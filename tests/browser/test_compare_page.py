@@ -47,7 +47,7 @@ async def test_each_comparison_has_its_chart_and_its_table(
     await standing.tell(*whole_story(), *whole_story(OTHER))
     page = await browser.page(width=width)
     await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
-    await expect(page.locator("#conditions .verdict")).to_contain_text("2 are slower beyond")
+    await expect(page.locator("#conditions .verdict")).to_contain_text("2 are slower by 1% or more")
     for name in ("regressions", "throughput_by_batch", "speedup", "systems", "cost"):
         section = page.locator(f"#{name}")
         await expect(section.locator("figure svg:visible").first).to_be_visible()

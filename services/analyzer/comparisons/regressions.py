@@ -44,7 +44,7 @@ _PLACE_DETAILS = ("agent", "level", "second_run", "second")
 """The columns that tell rows of one load apart."""
 LEAST_CHANGE = 0.01
 """A smaller change counts as the same, however certain it is."""
-_LEAST_TEXT = f" and {LEAST_CHANGE:.0%}"
+_LEAST_TEXT = f" by {LEAST_CHANGE:.0%} or more"
 LEAST_BLOCKS = 3
 """With fewer blocks in both runs, whole runs are compared."""
 

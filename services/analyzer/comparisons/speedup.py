@@ -64,7 +64,7 @@ def _verdict(larger: Sequence[Cells]) -> str:
     if all(row["speedup_high"] is not None and row["speedup_high"] <= 1 for row in larger):
         return f"Larger batches gain nothing: {gain}."
     if not any((row["speedup_low"] or 0.0) > 1 for row in larger):
-        return f"No larger batch gains beyond its interval: {gain}."
+        return f"No larger batch has a speed-up whose interval is above 1: {gain}."
     if doubt := fastest.doubt("which gains the most", place_of, PLACE_DETAILS):
         return f"{capitalised(doubt)}; {gain}."
     return f"{subject_of(row)} on {row['agent']} gains the most: {gain}."

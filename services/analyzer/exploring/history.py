@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from mlscope.counts import be, many
 from mlscope.quantities import shown
-from mlscope.statistics import certain_change
+from mlscope.statistics import LEAST_CHANGE, certain_change
 from schemas.analysis import Table
 from services.analyzer.building.charts import Axis, Chart
 from services.analyzer.building.charts.parts import names, number, tips, view
@@ -20,6 +20,7 @@ from services.analyzer.exploring.source import (
     system_of,
 )
 
+_CERTAIN = f"by {LEAST_CHANGE:.0%} or more with intervals that do not overlap"
 _NOTHING = "Nothing was measured yet: `mlscope run MODEL` measures one."
 
 
@@ -71,11 +72,11 @@ def _verdict(cells: Sequence[Cells], loads: int) -> str:
         faster = sum(row["change"] < 0 for row in cells)
         others = f", {faster} {be(faster)} faster" if faster else ""
         measurements = many(len(cells), "measurement")
-        return f"{measurements}: none is slower{others} than the one before beyond both intervals."
+        return f"{measurements}: none is slower{others} than the one before {_CERTAIN}."
     last = max(slower, key=lambda row: str(row["requested"]))
     change = shown(last["change"], "share")
     return (
-        f"{many(len(slower), 'time')} a load became slower beyond both intervals, last "
+        f"{many(len(slower), 'time')} a load became slower {_CERTAIN}, last "
         f"{last['load']} with {last['system']}: {change} on {last['requested'][:10]}."
     )
 

@@ -69,11 +69,11 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     rivals = [estimate_in(row, "speedup") for row in larger if row is not best]
     largest = estimate_in(best, "speedup")
     is_most = bool(rivals) and all(are_told_apart(rival, largest) for rival in rivals)
-    gains = f"{best['subject']} gains {'the most' if is_most else 'beyond its interval'}"
+    gains = f"{best['subject']} gains{' the most' if is_most else ', with an interval above 1'}"
     if (best["speedup_low"] or 0.0) <= 1:
         best = max(larger, key=lambda row: float(row["speedup"]))
         gains = (
-            "No larger batch gains beyond its interval; by the estimates "
+            "No larger batch has a speed-up whose interval is above 1; by the estimates "
             f"{best['subject']} gains the most"
         )
     verdict = (

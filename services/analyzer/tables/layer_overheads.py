@@ -47,6 +47,7 @@ from services.analyzer.building.table import (
 )
 from services.analyzer.frames.evaluation import LAYER_LEVEL, Frames, Run
 
+_SEEN = "Deeper tracing is seen to add time (whole interval above 0) in"
 _Key = tuple[str, str, str, int]
 _LAYER = ("layer", "name")
 
@@ -120,11 +121,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     of_rows = many(len(rows), "row")
     certain = [row for row in rows if row["valid"] and (row["overhead_low"] or 0.0) > 0]
     if not certain:
-        return f"Deeper tracing adds time beyond the interval in none of {of_rows}{invalid_note}."
+        return f"{_SEEN} none of {of_rows}{invalid_note}."
     by_chance = round(len(rows) * (1 - CONFIDENCE) / 2)
     chance = f" (about {by_chance} expected by chance)" if by_chance else ""
     return (
-        f"Deeper tracing adds time beyond the interval in {len(certain)} of {of_rows}{chance}"
+        f"{_SEEN} {len(certain)} of {of_rows}{chance}"
         f"{_most_text(leader(certain, 'overhead'), rows)}{invalid_note}."
     )
 

@@ -69,7 +69,7 @@ async def test_each_load_counts_where_it_was_measured_last(asked: Bus) -> None:
 async def test_a_history_has_every_measurement(asked: Bus) -> None:
     told = await _explored(asked, table="history", model="tiny:1.0.0")
     assert _evaluations(told) == ["e1", "e1", "e3"]
-    assert "became slower beyond both intervals" in told["table"]["verdict"]
+    assert "became slower by 3% or more with intervals that do not" in told["table"]["verdict"]
     assert "2026-01-04" in told["table"]["verdict"]
 
 

@@ -116,7 +116,7 @@ async def test_figures_of_several_are_set_side_by_side(asked: Bus, database_url:
     assert list(tables) == [each.name for each in COMPARISONS]
     assert "e1 on a" in tables["throughput_by_batch"].verdict
     assert "$1.00 (1.00 … 1.00) a million" in tables["cost"].verdict
-    assert "common blocks: it is slower beyond" in tables["regressions"].verdict
+    assert "common blocks: it is slower by 1% or more with" in tables["regressions"].verdict
     missing = await _answer(asked, COMPARE, **fields | {"others": ["e3"]})
     assert (missing["error"], missing["found"]) == ("unknown", "e3")
 

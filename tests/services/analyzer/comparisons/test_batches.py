@@ -108,7 +108,7 @@ def test_batches_whose_gains_overlap_are_not_told_apart() -> None:
     rough = source("rough", batch(1, 10 * MS), *few)
     verdict = table_of(SPEEDUP, [rough]).verdict
     assert verdict.startswith(
-        "No larger batch gains beyond its interval: batch 4 has 3.08 (no interval)"
+        "No larger batch has a speed-up whose interval is above 1: batch 4 has 3.08 (no interval)"
     )
     assert table_of(THROUGHPUT, [rough]).verdict == (
         "The intervals do not tell which throughput is the highest: 308 samples/s (no interval) of "
@@ -141,7 +141,7 @@ def test_what_is_said_of_all_larger_batches_holds_for_each() -> None:
     rises = _speedup_verdict((1.3, 1.2, 1.4), (1.5, 0.9, 2.4))
     assert rises.startswith("The intervals do not tell which gains the most: ")
     falls = _speedup_verdict((0.95, 0.92, 0.99), (0.9, 0.6, 1.4))
-    assert falls.startswith("No larger batch gains beyond its interval: ")
+    assert falls.startswith("No larger batch has a speed-up whose interval is above 1: ")
     none = _speedup_verdict((0.95, 0.92, 0.99), (0.9, 0.6, 0.99))
     assert none.startswith("Larger batches gain nothing: ")
 

@@ -44,7 +44,8 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     assert (found[1]["change"], found[1]["ratio"]) == (-50.0, None)
     verdict = table_of(LAYERS, [base, other]).verdict
     assert (
-        "2 layers: 1 is slower and 1 is faster beyond their intervals; 2 layers are in" in verdict
+        "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; 2 layers are in"
+        in verdict
     )
 
 
@@ -120,7 +121,7 @@ def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
     # Each is known to 1 %: a difference of 1 may be none, one of 10 may not.
     other = source("e2", layer("a", 101.0), layer("b", 90.0))
     assert table_of(LAYERS, [base, other]).verdict.startswith(
-        "2 layers: 1 is faster beyond its interval; b changes the most, by -10"
+        "2 layers: 1 is faster with an interval that excludes 0; b changes the most, by -10"
     )
 
 

@@ -32,8 +32,8 @@ def test_a_change_counts_beyond_its_interval(ns: int, result: str) -> None:
 def test_whole_runs_that_differ_are_not_called_faster() -> None:
     table = table_of(COMPARISON, [_version("1.0", 2 * MS), _version("2.0", MS)])
     assert table.verdict == (
-        "1 pair of whole runs, with fewer than 3 common blocks: it is faster beyond its interval "
-        "and 1%; drift between the runs may be the cause."
+        "1 pair of whole runs, with fewer than 3 common blocks: it is faster by 1% or more "
+        "with an interval that excludes 0; drift between the runs may be the cause."
     )
 
 
@@ -88,7 +88,7 @@ def test_each_later_evaluation_is_set_against_the_first() -> None:
     told = rows(COMPARISON, *sources)
     assert [(row["first"], row["second"]) for row in told] == [("1.0", "2.0"), ("1.0", "3.0")]
     assert table_of(COMPARISON, sources).verdict.startswith(
-        "2 pairs of whole runs, with fewer than 3 common blocks: 2 are slower beyond their "
+        "2 pairs of whole runs, with fewer than 3 common blocks: 2 are slower by 1% or more "
     )
 
 
@@ -117,9 +117,9 @@ def test_blocks_that_change_both_ways_are_no_regression() -> None:
 @pytest.mark.parametrize(
     ("after", "verdict"),
     [
-        ([MS] * 4, "1 pair: it is neither slower nor faster beyond its interval and 1%."),
-        ([2 * MS] * 4, "1 pair: it is slower beyond its interval and 1%, at worst online at batch"),
-        ([MS // 2] * 4, "1 pair: it is faster beyond its interval and 1%."),
+        ([MS] * 4, "1 pair: it is neither slower nor faster by 1% or more with an interval"),
+        ([2 * MS] * 4, "1 pair: it is slower by 1% or more with an interval that excludes 0, at"),
+        ([MS // 2] * 4, "1 pair: it is faster by 1% or more with an interval that excludes 0."),
     ],
 )
 def test_the_verdict_on_blocks_says_what_their_interval_says(
@@ -278,8 +278,8 @@ def test_the_worst_of_several_loads_is_named_and_those_near_it() -> None:
     before = of("1.0", [MS] * 4, [MS] * 4)
     steady = of("2.0", [2 * MS] * 4, [4 * MS] * 4)
     assert table_of(COMPARISON, [before, steady]).verdict == (
-        "2 pairs: 2 are slower beyond their intervals and 1%, at worst online at batch 4 by 300.0% "
-        "(300.0 … 300.0)."
+        "2 pairs: 2 are slower by 1% or more with intervals that exclude 0, at worst online at "
+        "batch 4 by 300.0% (300.0 … 300.0)."
     )
     alike = of("2.0", [2 * MS] * 4, [2 * MS] * 4)
     assert table_of(COMPARISON, [before, alike]).verdict.endswith(

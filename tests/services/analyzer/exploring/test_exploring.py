@@ -108,11 +108,13 @@ def test_a_gain_that_may_be_none_is_not_the_largest() -> None:
     told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
     wide = {"samples_per_s_low": 1.0, "samples_per_s_high": 2000.0}
     told += [a_load("doubtful"), a_load("doubtful", batch_size=8, rate=900, **wide)]
-    assert table_of(SPEEDUP, *told).verdict.startswith("tiny gains beyond its interval: batch 4")
+    assert table_of(SPEEDUP, *told).verdict.startswith(
+        "tiny gains, with an interval above 1: batch 4"
+    )
 
 
 @pytest.mark.parametrize(
-    ("rival", "gains"), [(200, "gains the most:"), (299, "gains beyond its interval:")]
+    ("rival", "gains"), [(200, "gains the most:"), (299, "gains, with an interval above 1:")]
 )
 def test_a_gain_is_the_most_only_where_its_interval_clears_all_others(
     rival: float, gains: str
@@ -124,14 +126,17 @@ def test_a_gain_is_the_most_only_where_its_interval_clears_all_others(
 
 def test_the_gain_of_the_one_larger_batch_is_not_the_most() -> None:
     told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
-    assert table_of(SPEEDUP, *told).verdict.startswith("tiny gains beyond its interval: batch 4")
+    assert table_of(SPEEDUP, *told).verdict.startswith(
+        "tiny gains, with an interval above 1: batch 4"
+    )
 
 
 def test_where_larger_batches_gain_nothing_the_smallest_does_not_win() -> None:
     told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 90), (8, 80))]
     verdict = table_of(SPEEDUP, *told).verdict
     assert verdict.startswith(
-        "No larger batch gains beyond its interval; by the estimates tiny gains the most: batch 4"
+        "No larger batch has a speed-up whose interval is above 1; by the estimates tiny gains "
+        "the most: batch 4"
     )
 
 
@@ -194,7 +199,10 @@ def test_history_marks_what_certainly_changed() -> None:
         ("e3", "+19%"),
         ("e4", "-25%"),
     ]
-    assert "1 time a load became slower beyond both intervals" in table.verdict
+    assert (
+        "1 time a load became slower by 3% or more with intervals that do not overlap"
+        in table.verdict
+    )
     assert "2026-01-03" in table.verdict
 
 
@@ -206,8 +214,9 @@ def test_history_does_not_mix_loads() -> None:
 def test_history_without_a_change_says_how_much_was_measured() -> None:
     days = [a_load(evaluation=f"e{n}", requested=f"2026-01-0{n}", ms=10.0) for n in (1, 2, 3)]
     table = table_of(HISTORY, *days, a_load("other"))
-    assert (
-        table.verdict == "4 measurements: none is slower than the one before beyond both intervals."
+    assert table.verdict == (
+        "4 measurements: none is slower than the one before by 3% or more with intervals that do "
+        "not overlap."
     )
     faster = table_of(HISTORY, *days, a_load(requested="2026-01-04", ms=5.0)).verdict
     assert faster.startswith("4 measurements: none is slower, 1 is faster than the one before")
@@ -239,9 +248,8 @@ def test_the_last_time_that_a_load_became_slower_is_named_with_its_system() -> N
         for month, ms in zip(months, (10.0, 12.0), strict=True)
     ]
     assert table_of(HISTORY, *slower).verdict == (
-        "2 times a load became slower beyond both intervals, last a, online, batch 1 with "
-        "onnxruntime on a1, "
-        "cpu: 20.0% on 2026-04-05."
+        "2 times a load became slower by 3% or more with intervals that do not overlap, last a, "
+        "online, batch 1 with onnxruntime on a1, cpu: 20.0% on 2026-04-05."
     )
 
 

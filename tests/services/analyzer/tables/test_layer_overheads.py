@@ -88,7 +88,8 @@ def test_a_layer_behind_another_may_cost_more_than_predict() -> None:
 def test_what_may_be_noise_costs_nothing_beyond_doubt() -> None:
     deep = _run("s", 5, (100, 450), (230, 60))
     assert (
-        "adds time beyond the interval in none of 2 rows." in table_of(ANALYSIS, OWN, deep).verdict
+        "to add time (whole interval above 0) in none of 2 rows."
+        in table_of(ANALYSIS, OWN, deep).verdict
     )
 
 
@@ -100,8 +101,8 @@ def test_the_most_costly_layer_is_one_beyond_doubt() -> None:
 def test_layers_that_intervals_do_not_tell_apart_are_named_together() -> None:
     steady = table_of(ANALYSIS, OWN, _run("s", 5, (110, 60), (210, 70)))
     assert steady.verdict == (
-        "Deeper tracing adds time beyond the interval in 2 of 2 rows; the intervals do not tell to "
-        "which layer it adds most: conv0 or conv1."
+        "Deeper tracing is seen to add time (whole interval above 0) in 2 of 2 rows; the intervals "
+        "do not tell to which layer it adds most: conv0 or conv1."
     )
 
 
@@ -112,8 +113,8 @@ def test_of_many_layers_some_seem_slower_by_chance() -> None:
     for span in deep["spans"]:
         span[5] += 7 if span[9] else 9
     assert table_of(ANALYSIS, own, deep).verdict == (
-        "Deeper tracing adds time beyond the interval in 40 of 40 rows (about 1 expected by "
-        "chance), most to conv0 at level system: 9 ns, 9.0% of its time."
+        "Deeper tracing is seen to add time (whole interval above 0) in 40 of 40 rows (about 1 "
+        "expected by chance), most to conv0 at level system: 9 ns, 9.0% of its time."
     )
 
 
@@ -121,7 +122,7 @@ def test_rows_that_do_not_hold_are_counted_and_lead_nothing() -> None:
     slower, faster = _run("b", 4, (110, 60), (210, 70)), _run("s", 5, (90, 50), (190, 60))
     table = table_of(ANALYSIS, OWN, slower, faster)
     assert [row["valid"] for row in rows_of(table)] == [True, True, False, True]
-    assert table.verdict.startswith("Deeper tracing adds time beyond the interval in 2 of 4 rows; ")
+    assert "above 0) in 2 of 4 rows; " in table.verdict
     assert table.verdict.endswith("; 1 row does not hold.")
 
 

@@ -21,7 +21,7 @@ async def test_two_evaluations_are_compared(web: httpx.AsyncClient, standing: St
 async def test_the_verdict_on_regressions_is_said_once(
     web: httpx.AsyncClient, standing: StandIns
 ) -> None:
-    verdict = "8 pairs: none is slower or faster beyond its interval."
+    verdict = "8 pairs: none is slower or faster with an interval that excludes 0."
     standing.held = [LATENCY.model_copy(update={"name": "regressions", "verdict": verdict})]
     await standing.tell(*whole_story(), *whole_story(OTHER))
     page = (await web.get(f"/compare?runs={OTHER},{E}")).text
