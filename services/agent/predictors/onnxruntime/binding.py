@@ -60,7 +60,8 @@ class BoundSession:
     ORT reads inputs on a CPU in place. It copies those of another device when they are bound
     (onnxruntime issue #5857): there each call binds them anew, and ORT launches the model while it
     copies. Outputs of known shape are bound to arrays of their own; they are overwritten by the
-    next call with the same inputs.
+    next call with the same inputs. Those of free shapes are bound anew for each call: ORT would
+    want the next one to have the shape of the last.
     """
 
     def __init__(self, session: ort.InferenceSession, device: Device | None = None) -> None:
@@ -81,6 +82,8 @@ class BoundSession:
             if self.device is not None:
                 for name, array in inputs.items():
                     bound.binding.bind_cpu_input(name, array)
+            if bound.outputs is None:
+                self._let_allocate(bound.binding, "cpu")
             self._run(bound.binding)
             if self.device is not None:
                 # The device's memory is free until the next call.
@@ -105,6 +108,8 @@ class BoundSession:
             for name, value in bound.on_device.items():
                 value.update_inplace(inputs[name])
             bound.divided.synchronize_inputs()
+            if bound.outputs is None:
+                self._let_allocate(bound.divided, self.device.name)
             ends_ns.append(now_ns())
             self._run(bound.divided)
             bound.divided.synchronize_outputs()
@@ -151,8 +156,13 @@ class BoundSession:
                 self._device_values[layout] = ort.OrtValue.ortvalue_from_numpy(array, device)
             value = bound.on_device[name] = self._device_values[layout]
             bound.divided.bind_ortvalue_input(name, value)
+        self._let_allocate(bound.divided, device)
+
+    def _let_allocate(self, binding: Any, device: str) -> None:
+        """Let ORT allocate a binding's outputs in the memory of a `device`, at the next run."""
+        binding.clear_binding_outputs()
         for place in self.session.get_outputs():
-            bound.divided.bind_output(place.name, device)
+            binding.bind_output(place.name, device)
 
     def _bind_outputs(self, binding: Any, batch: int) -> dict[str, npt.NDArray[Any]] | None:
         """Bind outputs to arrays of a `batch`; return these, or None where sizes aren't known."""
@@ -163,8 +173,6 @@ class BoundSession:
             for place in places
         ]
         if any(-1 in shape or not place.shape for place, shape in zip(places, shapes, strict=True)):
-            for place in places:
-                binding.bind_output(place.name, "cpu")
             return None
         outputs = {}
         for place, shape in zip(places, shapes, strict=True):

@@ -74,9 +74,9 @@ def tensor(name: str, shape: Sizes, values: Sequence[int] = ()) -> bytes:
     return dims + kind + field(8, name) + field(9, array.tobytes())
 
 
-def place(name: str, shape: Sizes, kind: int = FLOAT) -> bytes:
-    """Return an input or output of a model."""
-    dims = b"".join(field(1, field(1, size)) for size in shape)
+def place(name: str, shape: Sequence[int | str], kind: int = FLOAT) -> bytes:
+    """Return an input or output of a model; a size with a name is free."""
+    dims = b"".join(field(1, field(2 if isinstance(size, str) else 1, size)) for size in shape)
     return field(1, name) + field(2, field(1, field(1, kind) + field(2, dims)))
 
 
