@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import polars as pl
+
 from mlscope.load.scenarios import COLD
+from schemas.batch import SpanKind
 from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_note
 from services.analyzer.building.roofs.roof_position import MEMORY_BOUND_COLUMN
 from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stacks_with_serialised
@@ -24,7 +27,9 @@ from services.analyzer.frames.replayed_counters import CountedKernels, with_coun
 
 NO_KERNELS = "No kernels: no run at level system traced a GPU."
 ONLY_COPIES = "No kernels: where a GPU was traced, it only copied and set memory."
+OUTSIDE_QUERIES = "No kernels: none of those that were traced belongs to an answered query."
 COLD_KERNELS = "Kernels were traced only in cold starts; their layers are in cold_layers."
+SERIALISED_KERNELS = "Only serialised runs traced kernels: see kernels and kernels_by_layer."
 NO_COUNTERS = "No run at level hardware has counters of kernels."
 
 MOST_UNATTRIBUTED = 0.005
@@ -107,12 +112,18 @@ def without_replays(traced: Sequence[TracedStack]) -> list[TracedStack]:
 
 
 def no_kernels(frames: Frames) -> str:
-    """Return why a table of kernels is empty: only cold starts or copies, or nothing."""
-    with_kernels = [run for run in frames.measured if kernels_of(run).height]
-    if any(run.row.variant == COLD for run in with_kernels):
+    """Return why a table of kernels is empty: in which runs they are, or what ran instead."""
+    variants = {run.row.variant for run in frames.measured if kernels_of(run).height}
+    if COLD in variants:
         return COLD_KERNELS
-    is_traced = any(answered_work(run).height for run in frames.measured)
-    return ONLY_COPIES if is_traced and not with_kernels else NO_KERNELS
+    if SERIALISED in variants:
+        return SERIALISED_KERNELS
+    if variants:
+        return NO_KERNELS
+    is_kernel = pl.col("kind") == int(SpanKind.KERNEL)
+    if any(run.device_work.filter(is_kernel).height for run in frames.measured):
+        return OUTSIDE_QUERIES
+    return ONLY_COPIES if any(answered_work(run).height for run in frames.measured) else NO_KERNELS
 
 
 def no_timed_kernels(frames: Frames, traced: Sequence[TracedStack]) -> str:

@@ -17,8 +17,11 @@ from services.analyzer.building.kernel_sums import (
     NO_KERNELS,
     ONLY_COPIES,
     ONLY_REPLAY,
+    OUTSIDE_QUERIES,
+    SERIALISED_KERNELS,
 )
 from services.analyzer.building.roofs.ceilings import ceilings_of
+from services.analyzer.building.stacks import SERIALISED
 from services.analyzer.building.table import Analysis
 from services.analyzer.frames.evaluation import RunRow
 from services.analyzer.frames.kernels import point_of
@@ -43,6 +46,7 @@ from tests.services.analyzer.tables.traced import (
     model_run,
     named,
     predicts,
+    queries,
 )
 
 TABLE_IX = Path(__file__).parents[3] / "golden" / "xsp" / "table_ix.csv"
@@ -191,6 +195,7 @@ def test_a_table_of_kernels_says_why_it_has_none() -> None:
     runs = {
         COLD_KERNELS: kernel_run((0, "k", 100), variant="cold"),
         ONLY_COPIES: kernel_run(copy(0, 100), memset(None, 10)),
+        OUTSIDE_QUERIES: kernel_run((None, "k", 100), count=1) | {"queries": queries(2)[1:]},
         NO_KERNELS: model_run(variant="cold"),
     }
     analyses = [analysis for analysis in of_kernels() if analysis.name not in LAYERS_TOO]
@@ -198,6 +203,14 @@ def test_a_table_of_kernels_says_why_it_has_none() -> None:
     for analysis in analyses:
         verdicts = [table_of(analysis, run).verdict for run in runs.values()]
         assert verdicts == [*runs], analysis.name
+
+
+def test_kernels_of_serialised_runs_alone_are_pointed_to() -> None:
+    serialised = kernel_run((0, "k", 100), variant=SERIALISED)
+    assert table_of(BY_LAYER, serialised).rows
+    for analysis in (BY_NAME, BY_MODEL, DEVICE_USE):
+        table = table_of(analysis, serialised)
+        assert (table.rows, table.verdict) == ((), SERIALISED_KERNELS)
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
