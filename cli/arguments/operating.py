@@ -105,6 +105,12 @@ def add_offline(commands: Parsers) -> None:
         "--model", default="", metavar="NAME", help="name of the model in another tool's trace"
     )
     bundle.add_argument(
+        "--framework", default="", metavar="NAME", help="its framework, if the trace names another"
+    )
+    bundle.add_argument(
+        "--device", default="", metavar="NAME", help="its device, such as npu or fpga"
+    )
+    bundle.add_argument(
         "--batch-size",
         type=int,
         default=1,

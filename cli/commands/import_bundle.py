@@ -48,7 +48,8 @@ class Keys:
 def import_bundle(arguments: argparse.Namespace) -> int:
     """Play a bundle, or another tool's trace, back and follow the evaluation to its end."""
     suffix = f" {secrets.token_hex(8)}" if arguments.again else ""
-    with as_bundle(arguments.bundle, arguments.model, arguments.batch_size) as path:
+    names = {name: getattr(arguments, name) for name in ("model", "framework", "device")}
+    with as_bundle(arguments.bundle, batch_size=arguments.batch_size, **names) as path:
         try:
             bundle = read(path)
         except BundleBroken as error:

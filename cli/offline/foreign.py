@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,23 +22,32 @@ from mlscope.settings import Settings
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port, Synthetic
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, ScenarioChoice, SystemNeed
+from schemas.values.framework_names import predictors_name
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
+_NAME = re.compile(r"[\w.+-]{1,64}")
 
 
 @contextmanager
-def as_bundle(path: Path, model: str = "", batch_size: int = 1) -> Iterator[Path]:
+def as_bundle(
+    path: Path, model: str = "", batch_size: int = 1, framework: str = "", device: str = ""
+) -> Iterator[Path]:
     """Yield `path` itself if it is a bundle, else a temporary one: unpacked, or made from a trace.
 
     `model` ('': the file's name up to its first dot) and `batch_size` (1 or more) describe a trace,
-    which does not contain them. Raises Misused.
+    which does not contain them. `framework` and `device` stand in for what the file says or for
+    what its format suggests. Raises Misused, also for a bundle that is given such a name.
     """
     try:
         if unpacked_head(path, len(MAGIC)) == MAGIC:
+            if model or framework or device:
+                raise Misused(
+                    f"{path} is a bundle, which has its names: omit --model, --framework, --device"
+                )
             with unpacked(path) as bundle:
                 yield bundle
             return
-        recording = read_foreign(path)
+        recording = _named(read_foreign(path), framework, device)
     except ForeignError as error:
         raise Misused(str(error)) from error
     plan = plan_of(recording, model or path.name.partition(".")[0], batch_size)
@@ -47,6 +57,18 @@ def as_bundle(path: Path, model: str = "", batch_size: int = 1) -> Iterator[Path
         bundle = Path(folder) / f"{path.name}.bundle"
         asyncio.run(write_bundle(bundle, plan, recording))
         yield bundle
+
+
+def _named(recording: Recording, framework: str, device: str) -> Recording:
+    """Return a `recording` of this `framework` and `device`, as far as they are not ''."""
+    for option, name in (("--framework", framework), ("--device", device)):
+        if name and not _NAME.fullmatch(name):
+            raise Misused(f"{option} {name!r}: a name has 1 to 64 letters, digits, or _ . + -")
+    return replace(
+        recording,
+        framework=predictors_name(framework or recording.framework),
+        device=device or recording.device,
+    )
 
 
 def digest_of(path: Path) -> str:

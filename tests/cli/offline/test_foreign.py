@@ -113,6 +113,26 @@ def test_a_bundle_that_cannot_be_unpacked_is_named(tmp_path: Path, body: bytes |
         pass
 
 
+def test_a_trace_is_of_the_framework_and_device_that_the_user_names() -> None:
+    with as_bundle(KINETO, framework="torch", device="npu") as path:
+        bundle = read(path)
+        (end,) = [fact for fact in _facts(bundle) if isinstance(fact, RunCompleted)]
+    assert (bundle.plan.subject.framework, bundle.plan.subject.device) == ("pytorch", "npu")
+    assert (end.conditions.framework, end.conditions.device) == ("pytorch", "npu")
+    with as_bundle(KINETO, framework="my-simulator") as path:
+        assert read(path).plan.subject.framework == "my-simulator"
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [(KINETO, "--device 'a b': a name has"), (FOLDER / "h200-resnet50.bundle.gz", "is a bundle")],
+    ids=["bad", "bundle"],
+)
+def test_a_device_that_cannot_be_named_is_refused(file: Path, reason: str) -> None:
+    with pytest.raises(Misused, match=reason), as_bundle(file, device="a b"):
+        pass
+
+
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     strange = tmp_path / "strange"
     strange.write_text("hello")
