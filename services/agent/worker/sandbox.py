@@ -165,6 +165,24 @@ def _interpreter() -> Iterator[str]:
     """Yield the folders of Python and its packages."""
     places = (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
     yield from filter(None, places)
+    yield from _editable()
+
+
+def _editable() -> Iterator[str]:
+    """Yield packages and modules that lie outside Python's path, installed with `--editable`.
+
+    setuptools writes a finder for each such project, whose folder as a whole is not importable.
+    """
+    for finder in sys.meta_path:
+        module = sys.modules.get(getattr(finder, "__module__", ""))
+        if module is None or not module.__name__.startswith("__editable__"):
+            continue
+        for name in module.MAPPING:
+            spec = finder.find_spec(name, None)
+            if spec is not None and spec.origin:
+                yield from spec.submodule_search_locations or [spec.origin]
+        for folders in module.NAMESPACES.values():
+            yield from folders
 
 
 def _devices(further: Iterable[str]) -> Iterator[Path]:
