@@ -25,6 +25,8 @@ Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 Visibility = Literal["cluster", "private"]
 IMPORTED, MEASURED_BY = "imported", "measured_by"
 """Labels of a request that plays a recording back: its name, and the agent that measured it."""
+PURPOSE, PREDICT = "purpose", "predict"
+"""The label, and its value, of a request for answers to files, as `mlscope predict` sends."""
 
 
 class ScenarioChoice(Command):
@@ -225,6 +227,9 @@ class ListEvaluations(Command):
     agents: tuple[Token, ...] = Field(default=(), max_length=64)
     #: all of these labels in the request
     labels: dict[str, str] = Field(default_factory=dict)
+    #: also those for answers to files alone (label purpose=predict), which are listed too where
+    #: `labels` have a purpose
+    predictions: bool = False
     #: asked for by this person
     requested_by: str = Field(default="", max_length=64)
     #: words that all occur, in any case, in model, framework, device, agents, labels, state, id or

@@ -71,6 +71,7 @@ def add_listing(commands: Parsers) -> None:
         metavar="k=v",
         help="only with this label; repeatable",
     )
+    add("--all", action="store_true", help="also those of `mlscope predict` and of models tried")
     add_output(listing)
     add_connection(listing)
 

@@ -37,6 +37,7 @@ _EVALUATION_OPTIONS = (
     "device",
     "need",
     "label",
+    "all",
 )
 _RUNNING_NOTE = "-o json says what is missing and how to install it; --runnable lists what runs now"
 _KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -124,6 +125,7 @@ def constraints_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "agents": arguments.agent,
         "system": system_of(arguments),
         "labels": texts_of("--label", arguments.label),
+        "predictions": arguments.all or None,
     }
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 

@@ -63,7 +63,7 @@ class Watched:
 
 async def _watch_running(client: AsyncClient, watched: dict[str, Watched]) -> None:
     """Follow evaluations that have begun, and no longer those that ended."""
-    newest = await client.evaluations(limit=_MOST_EVALUATIONS)
+    newest = await client.evaluations(limit=_MOST_EVALUATIONS, predictions=True)
     running = {status.evaluation for status in newest if status.state not in ENDED}
     for evaluation in running - watched.keys():
         watched[evaluation] = Watched(client, evaluation)

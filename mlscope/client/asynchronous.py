@@ -130,7 +130,8 @@ class AsyncClient:
         """Return the newest evaluations that fit, newest first. Raises CommandRefused.
 
         `constraints` are the fields of `ListEvaluations`: limit (50), model (`name:>=1`), state,
-        framework (`onnxruntime:>=1.16`), system, agents, labels.
+        framework (`onnxruntime:>=1.16`), system, agents, labels, predictions (also those of
+        `predict`).
         """
         command = command_of(ListEvaluations, constraints)
         listed = await ask_for(self.bus, command, EvaluationList)

@@ -17,7 +17,7 @@ from mlscope.client.asking import ask_for, command_of
 from mlscope.client.prices import with_kept_prices
 from schemas.analysis import Compared, Prediction, Predictions
 from schemas.exploration import Explore, Explored
-from schemas.request import Compare, ShowPredictions
+from schemas.request import PREDICT, PURPOSE, Compare, ShowPredictions
 from schemas.status import EvaluationStatus
 
 _ANSWER_S = 60.0
@@ -181,6 +181,7 @@ def requests_of(
                 "scenarios": [queries],
                 "outputs": len(some),
                 "dataset": dataset,
+                "labels": {**fields.get("labels", {}), PURPOSE: PREDICT},
             },
         )
 

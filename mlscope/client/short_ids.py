@@ -22,7 +22,7 @@ async def whole_id(bus: Bus, text: str) -> str:
     """
     if not _SHORT.fullmatch(text):
         return text
-    listing = ListEvaluations(search=text, limit=_MOST_LISTED)
+    listing = ListEvaluations(search=text, limit=_MOST_LISTED, predictions=True)
     listed = await ask_for(bus, listing, EvaluationList)
     ids = [own.evaluation for own in listed.evaluations if own.evaluation.startswith(text)]
     if len(ids) < 2 or text in ids:

@@ -74,11 +74,9 @@ async def open_evaluations(bus: Bus) -> tuple[list[EvaluationStatus], int]:
 
     Raises NotAnswering.
     """
-    lists = [
-        ask_for(bus, ListEvaluations(state=state, limit=MOST_SHOWN, sort="oldest"), EvaluationList)
-        for state in _OPEN_STATES
-    ]
-    answers = await asyncio.gather(*lists)
+    oldest = ListEvaluations(limit=MOST_SHOWN, sort="oldest", predictions=True)
+    lists = [oldest.model_copy(update={"state": state}) for state in _OPEN_STATES]
+    answers = await asyncio.gather(*(ask_for(bus, command, EvaluationList) for command in lists))
     listed = [status for answer in answers for status in answer.evaluations]
     full = await asyncio.gather(
         *(status_of(bus, status.evaluation) for status in listed[:MOST_SHOWN])

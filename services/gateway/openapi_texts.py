@@ -30,6 +30,7 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "most_latency_ns": "leave out results whose latency is above this, in nanoseconds",
         "name": "the name of the manifest or file",
         "offset": "how many entries to leave out, for the pages of a list",
+        "predictions": "`true`: also evaluations that only answered files",
         "price": "dollars an hour of an agent, `agent=dollars`; may be repeated",
         "run": "a run's name in its evaluation",
         "runnable": "`true`: only models that an agent can open as it is",

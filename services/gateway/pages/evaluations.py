@@ -29,7 +29,7 @@ _HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _DIRECTIONS: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("oldest", "model", "state", "latency", "noise"), "ascending")
 )
-_OWN = ("search", "state", "sort", "limit", "page")
+_OWN = ("search", "state", "predictions", "sort", "limit", "page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Search:
 
     search: str = ""
     state: str = ""
+    #: "true": also evaluations that only answered files
+    predictions: str = ""
     sort: str = "newest"
     limit: int = PAGE_SIZE
     page: int = 1
@@ -71,6 +73,7 @@ def search_of(query: Sequence[tuple[str, str]]) -> Search:
     return Search(
         search=own.get("search", "").strip(),
         state=own.get("state", ""),
+        predictions="true" if own.get("predictions") == "true" else "",
         sort=sort if sort in get_args(ListOrder) else "newest",
         limit=min(_number(own.get("limit", ""), PAGE_SIZE), _MOST_ROWS),
         page=_number(own.get("page", ""), 1),

@@ -14,7 +14,7 @@ SYSTEM = tuple(name for name in SystemNeed.model_fields if name != "labels")
 
 _LISTS = {"agent": "agents"}
 _MAPS = {"label": "labels", "system_label": "system.labels"}
-_ORDER = ("limit", "offset", "sort", "search", "requested_by")
+_ORDER = ("limit", "offset", "sort", "search", "predictions", "requested_by")
 QUERY = (*_ORDER, "model", "state", "framework", *SYSTEM, *_LISTS, *_MAPS)
 """Parameters of a list; `agent`, `label` and `system_label` (both k=v) may be repeated."""
 

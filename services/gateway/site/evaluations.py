@@ -13,7 +13,7 @@ from services.gateway.rendering import rendered
 async def evaluations(request: Request) -> Response:
     """GET /evaluations: those that match the query, as in `/api/evaluations`, page by page."""
     search = search_of(request.query_params.multi_items())
-    own = {"search": search.search, "state": search.state, "sort": search.sort}
+    own = {name: getattr(search, name) for name in ("search", "state", "predictions", "sort")}
     window = {"limit": str(search.limit), "offset": str((search.page - 1) * search.limit)}
     command = list_of([*search.filters, *own.items(), *window.items()])
     answer = await ask_evaluations(bus_of(request), command)

@@ -14,7 +14,7 @@ from mlscope.bus.records import Recorded
 from mlscope.evaluation.status import status_of
 from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
 from schemas.people import THE_USER, Asker
-from schemas.request import ListEvaluations
+from schemas.request import PURPOSE, ListEvaluations
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.list_filters import filters_of, row_of, with_figures
@@ -187,6 +187,7 @@ class EvaluationIndex:
             command.state,
             filters,
             command.sort,
+            predictions=command.predictions or PURPOSE in command.labels,
         )
         statuses = [
             status_of(self.open[name], f"{self.pages}{name}", runs=False)

@@ -12,7 +12,7 @@ from mlscope.manifests.device_names import gpu_vendors, is_device
 from mlscope.manifests.errors import BadConstraint
 from schemas.analysis import Estimate, Headline
 from schemas.manifest import FrameworkNeed
-from schemas.request import ListEvaluations, SystemNeed
+from schemas.request import PREDICT, PURPOSE, ListEvaluations, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid
 from services.scheduler.evaluation.listing import Row
@@ -35,6 +35,7 @@ def row_of(state: EvaluationState) -> Row:
         labels=frozenset(request.labels.items()) if request else frozenset(),
         requested_by=state.requested_by,
         is_private=state.is_private,
+        is_prediction=request is not None and request.labels.get(PURPOSE) == PREDICT,
     )
     row = with_figures(row, state.headlines)
     if plan is None:

@@ -1,7 +1,7 @@
 """Evaluations in the order of their requests, by model and state. Mutable, without I/O.
 
-There is a sorted list for each model and state that can be asked for, so that a list of one model
-costs what there is of it, however many evaluations there are.
+There is a sorted list for each model and state that can be asked for, with and without predictions,
+so that a list of one model costs what there is of it, however many evaluations there are.
 """
 
 from bisect import bisect_left, insort
@@ -13,8 +13,8 @@ from typing import Any
 
 from schemas.request import ListOrder
 
-_OrderKey = tuple[str, str]
-"""Model in lower case and state; '' is any."""
+_OrderKey = tuple[str, str, bool]
+"""Model in lower case and state ('' is any), and whether predictions are listed too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Row:
     labels: frozenset[tuple[str, str]] = frozenset()
     requested_by: str = ""
     is_private: bool = False
+    #: whether only answers to files were asked for
+    is_prediction: bool = False
     #: the best of all loads, None before the analysis
     samples_per_s: float | None = None
     latency_ns: float | None = None
@@ -85,20 +87,24 @@ class Listing:
         state: str = "",
         filters: Iterable[Callable[[Row], bool]] = (),
         order: ListOrder = "newest",
+        *,
+        predictions: bool = True,
     ) -> list[str]:
         """Return all evaluations that pass all `filters`, in an `order`.
 
         `model` is a model's name, or the name as requests give it, in any case; '' is any, as for
-        `state`. The cost is a few microseconds for each evaluation of that model and state.
+        `state`. Without `predictions` those that only answered files are left out. The cost is a
+        few microseconds for each evaluation of that model and state.
         """
         checks = tuple(filters)
-        names = [name for _, name in reversed(self._orders.get((model.lower(), state), []))]
+        key = (model.lower(), state, predictions)
+        names = [name for _, name in reversed(self._orders.get(key, []))]
         if checks:
             names = [name for name in names if all(check(self._rows[name]) for check in checks)]
         if order == "oldest":
             return names[::-1]
-        if key := _SORT_KEYS.get(order):
-            names.sort(key=lambda name: key(self._rows[name]))
+        if sort_key := _SORT_KEYS.get(order):
+            names.sort(key=lambda name: sort_key(self._rows[name]))
         return names
 
 
@@ -121,4 +127,4 @@ _SORT_KEYS: Mapping[str, Callable[[Row], Any]] = MappingProxyType(
 def _order_keys(row: Row) -> set[_OrderKey]:
     model = row.model.lower()
     models = ("", model, model.partition(":")[0])
-    return set(product(models, ("", row.state)))
+    return set(product(models, ("", row.state), {True, row.is_prediction}))

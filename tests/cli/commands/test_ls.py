@@ -111,7 +111,7 @@ async def test_evaluations_are_listed_under_the_constraints_of_requests(
     words = """
         --model tiny --model-version >=1 --framework onnxruntime:>=1.16
         --agent a1 --device cpu --need memory_bytes=8 --label build=007
-        --state analyzed --limit 3
+        --state analyzed --limit 3 --all
     """
     assert (await mlscope("ls", "evaluations", *words.split())).code == exits.OK
     (asked,) = standing.listed
@@ -124,6 +124,7 @@ async def test_evaluations_are_listed_under_the_constraints_of_requests(
             "labels": {"build": "007"},
             "state": "analyzed",
             "limit": 3,
+            "predictions": True,
         }
     )
 

@@ -24,7 +24,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import Compared, FailedQuery, Prediction, Predictions
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.level import Level
-from schemas.request import Compare, ShowPredictions
+from schemas.request import PREDICT, PURPOSE, Compare, ShowPredictions
 from schemas.status import EvaluationStatus, RunStatus
 
 
@@ -34,12 +34,12 @@ def _uploads(count: int, size: int = 1) -> list[Upload]:
 
 def test_a_request_carries_a_query_a_file_and_asks_for_no_time() -> None:
     uploads = [Upload("a.jpg", b"abc"), Upload("b.jpg", address="artifact://x", sha256="sha256:0")]
-    ((some, fields),) = requests_of(uploads, {"agents": ["a1"], "trace_level": "none"})
+    ((some, fields),) = requests_of(uploads, {"agents": ["a1"], "labels": {"by": "me"}})
     request = request_of("lite0", fields)
     assert some == uploads
     assert request.scenarios[0].parameters == {"queries": 2}
     assert (request.outputs, request.batch_sizes, request.warmup) == (2, (1,), 0)
-    assert request.agents == ("a1",)
+    assert (request.agents, request.labels) == (("a1",), {"by": "me", PURPOSE: PREDICT})
     assert not isinstance(request.dataset, str)
     first, second = request.dataset.samples
     assert base64.b64decode(first.content) == b"abc"

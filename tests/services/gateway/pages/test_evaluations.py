@@ -71,9 +71,10 @@ def test_what_was_asked_for_is_said_in_short() -> None:
 
 
 def test_what_was_asked_stands_in_the_form_again() -> None:
-    html = shown(search='a"b', state="failed", filters=(("agent", "a1"),))
+    html = shown(search='a"b', state="failed", predictions="true", filters=(("agent", "a1"),))
     assert 'name="search" value="a&#34;b"' in html
     assert '<option value="failed" selected>' in html
+    assert '<option value="true" selected>predictions too' in html
     assert '<input type="hidden" name="agent" value="a1">' in html
     assert 'title="remove this filter">agent = a1' in html
 

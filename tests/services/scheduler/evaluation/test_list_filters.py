@@ -7,7 +7,7 @@ import pytest
 
 from schemas.evaluation import EvaluationRequested
 from schemas.manifest import HardwareManifest
-from schemas.request import ListEvaluations
+from schemas.request import PREDICT, PURPOSE, ListEvaluations
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import RequestRefused
 from services.scheduler.evaluation.index import EvaluationIndex
@@ -173,6 +173,21 @@ def test_a_search_finds_parts_of_every_field(
     board: EvaluationIndex, search: str, names: list[str]
 ) -> None:
     assert found(board, search=search) == names
+
+
+def test_what_only_answered_files_is_listed_on_request() -> None:
+    board = EvaluationIndex()
+    for number, labels in enumerate(({}, {PURPOSE: PREDICT}, {PURPOSE: "nightly"})):
+        story = Story(random.Random(number))
+        fact = EvaluationRequested(
+            evaluation=f"e{number}", request=a_request(labels=labels), requested_ns=number
+        )
+        story.say(fact)
+        for recorded in story.log:
+            board.take(recorded)
+    assert found(board) == found(board, model="tiny") == ["e2", "e0"]
+    assert found(board, predictions=True) == ["e2", "e1", "e0"]
+    assert found(board, labels={PURPOSE: PREDICT}) == ["e1"]
 
 
 def test_a_list_says_how_many_match_beyond_its_page(board: EvaluationIndex) -> None:
