@@ -117,6 +117,8 @@ class Assets(Message):
     format: str = ""
     #: import path of a function that builds the model, as `torchvision.models.resnet50`
     builder: str = ""
+    #: versions of the builder's package that have it, as `>=1.0.12`; '' is any
+    builder_version: str = ""
     #: arguments of the builder
     arguments: JsonObject = Field(default_factory=dict)
     #: `random`: the builder's initial weights from `seed`; results are marked
@@ -128,6 +130,14 @@ class Assets(Message):
     assets: dict[str, str] = Field(default_factory=dict)
     #: address of a file whose name, as steps and code use it, is not its address
     addresses: dict[str, str] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out no version of a builder: digests of older manifests have none."""
+        fields: dict[str, Any] = write(self)
+        if not self.builder_version:
+            fields.pop("builder_version", None)
+        return fields
 
 
 class Variant(Message):

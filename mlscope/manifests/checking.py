@@ -12,7 +12,6 @@ from mlscope.manifests.errors import BadConstraint, Fault
 from mlscope.manifests.files import file_faults
 from mlscope.manifests.naming import naming_faults
 from mlscope.manifests.ports import ELEMENT_TYPES, code_faults, port_faults
-from mlscope.manifests.variants import frameworks_of
 from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
 from schemas.operators import step_faults
@@ -66,13 +65,19 @@ def model_faults(model: ModelManifest) -> Iterator[Fault]:
 
 
 def constraint_faults(model: ModelManifest) -> Iterator[Fault]:
-    """Yield the constraints on versions of a model's frameworks that are none."""
-    for number, need in enumerate(frameworks_of(model)):
+    """Yield the constraints on versions of a model's frameworks and builders that are none."""
+    constraints = {
+        "framework.version": model.framework.version,
+        "model.builder_version": model.model.builder_version,
+    }
+    for number, entry in enumerate(model.frameworks):
+        constraints[f"frameworks.{number}.version"] = entry.version
+        constraints[f"frameworks.{number}.model.builder_version"] = entry.model.builder_version
+    for field, constraint in constraints.items():
         try:
-            constraint_of(need.version)
+            constraint_of(constraint)
         except BadConstraint:
-            field = "framework" if number == 0 else f"frameworks.{number - 1}"
-            yield Fault(f"{field}.version", repr(need.version), CONSTRAINTS)
+            yield Fault(field, repr(constraint), CONSTRAINTS)
 
 
 def dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:

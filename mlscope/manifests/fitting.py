@@ -1,5 +1,6 @@
 """What an agent lacks to open a model: a framework, packages, a hub, a permission. Pure."""
 
+import shlex
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, RANDOM_ADVICE, UNVERIFIED, refused_in
-from schemas.agent import Announcement
+from schemas.agent import Announcement, PackageFacts
 from schemas.manifest import CODE_FIELDS, Assets, ModelManifest
 from schemas.status import AgentStatus
 from schemas.values.framework_names import FRAMEWORKS
@@ -36,6 +37,8 @@ class Needs:
 
     #: the import name of a package, and what needs it
     packages: Mapping[str, str] = field(default_factory=dict)
+    #: the constraint on the version of some of these packages
+    versions: Mapping[str, str] = field(default_factory=dict)
     #: the address of a file on a model hub that no cache can stand in for; '' without one
     hub_file: str = ""
     #: whether random weights make the file unnecessary
@@ -59,8 +62,12 @@ def needs_of(model: ModelManifest, options: Mapping[str, Any]) -> Needs:
     names += [assets.archive, "" if assets.builder else assets.graph_path]
     hub_files = (name for name in names if name and _is_hub_alone(assets, name))
     hub_file = next(hub_files, "")
-    address = address_of(assets, hub_file) if hub_file else ""
-    return Needs(packages, address, bool(assets.builder) and hub_file == assets.weights_path)
+    return Needs(
+        packages=packages,
+        versions={root: assets.builder_version} if assets.builder_version else {},
+        hub_file=address_of(assets, hub_file) if hub_file else "",
+        may_be_random=bool(assets.builder) and hub_file == assets.weights_path,
+    )
 
 
 def _is_hub_alone(assets: Assets, name: str) -> bool:
@@ -82,10 +89,15 @@ def missing_parts(agent: Announcement, needs: Needs) -> Iterator[Lack]:
 
     An agent of release 0.1, which announces neither packages nor hubs, lacks nothing.
     """
-    reasons = {fact.name: fact.reason for fact in agent.packages or ()}
+    facts = {fact.name: fact for fact in agent.packages or ()}
     for name, needed_by in needs.packages.items():
-        if reason := reasons.get(name):
-            yield Lack(name, f"{needed_by} needs {name}: {reason}")
+        fact, constraint = facts.get(name, PackageFacts(name=name)), needs.versions.get(name, "")
+        if fact.reason:
+            yield Lack(name, f"{needed_by} needs {name}: {fact.reason}")
+        elif fact.version and not _is_met(constraint, [fact.version]):
+            versions = f"{name}{constraint}"
+            reason = f"there is {fact.version}: pip install --upgrade {shlex.quote(versions)}"
+            yield Lack(versions, f"{needed_by} needs {versions}, and {reason}")
     if needs.hub_file and agent.has_hub is False:
         advice = f"; {RANDOM_ADVICE}" if needs.may_be_random else ""
         reason = agent.hub_reason or "MLSCOPE_HUB_URL is not set there"

@@ -8,6 +8,7 @@ says so, and they are used only on request. Some are also a file of timm's own r
 ends in the first digits of its sha256, and that one is named where it is loaded as it is.
 """
 
+import json
 import re
 import sys
 from collections import defaultdict
@@ -16,11 +17,15 @@ from importlib import import_module
 from typing import Any
 
 from tools.catalog.entries import IMAGENET_LABELS, Entry, LabelFiles, Picture
+from tools.catalog.releases import FILE as RELEASES_FILE
 
 PER_FAMILY = 4
 MOST_PARAMETERS = 100_000_000
-_VERSION, _CORRECTED = "1.1.0", "1.2.0"
-"""What manifests say whose pictures are cropped and weights learnt from ImageNet-1K; and others."""
+_VERSION, _CORRECTED, _BOUNDED = "1.1.0", "1.2.0", "1.3.0"
+"""What manifests say whose pictures are cropped and weights learnt from ImageNet-1K; others; and
+those of models that some release of timm lacks.
+"""
+_FIRST_RELEASES: Mapping[str, str] = json.loads(RELEASES_FILE.read_text("utf-8"))
 
 _LEARNT = re.compile(r"(?:^|_)in(?P<thousands>\d+)k(?=_|$)")
 _UNSAID = "ssld"
@@ -105,13 +110,15 @@ def _entry(
     papers = config.paper_ids or []
     papers = [papers] if isinstance(papers, str) else list(papers)
     is_first = learnt == "ImageNet-1K" and config.crop_mode == "center"
+    bound = bound_of(name)
+    version = _BOUNDED if bound else _VERSION if is_first else _CORRECTED
     return Entry(
         name=f"timm-{name.replace('_', '-')}",
         task="image classification",
         description=f"{name} of timm, weights {config.tag or 'default'}.",
         framework="pytorch",
         framework_version=">=2.0",
-        version=_VERSION if is_first else _CORRECTED,
+        version=version,
         license=config.license or "",
         references=[*papers, *([config.origin_url] if config.origin_url else [])],
         inputs=[input_of(config)],
@@ -127,12 +134,19 @@ def _entry(
         model={
             **weights,
             "builder": "timm.create_model",
+            **bound,
             "arguments": {"model_name": name, "pretrained": False},
             "assets": labels.imagenet(),
         },
         attributes={"weights": config.tag, **sizes, "training_dataset": learnt},
         dataset="photos",
     )
+
+
+def bound_of(name: str) -> dict[str, str]:
+    """Return the constraint on timm's version, for a model that not every release has."""
+    first = _FIRST_RELEASES.get(name)
+    return {"builder_version": f">={first}"} if first else {}
 
 
 def training_dataset_of(tag: str) -> str:

@@ -185,9 +185,10 @@ def test_a_range_is_of_an_inputs_integers(side: str, port: dict[str, Any]) -> No
     assert _fault_of(**{side: ports}) == f"{side}.0.range"
 
 
-def test_a_manifest_without_a_range_keeps_its_digest() -> None:
+def test_a_manifest_without_newer_fields_keeps_its_digest() -> None:
     model = ModelManifest.model_validate(MODEL)
     assert "range" not in model.model_dump(mode="json")["inputs"][0]
+    assert "builder_version" not in model.model_dump(mode="json")["model"]
     bounded = {**INPUT, "type": "raw", "element_type": "int64", "range": [0, 9], "steps": []}
     model = ModelManifest.model_validate({**MODEL, "inputs": [bounded]})
     assert model.model_dump(mode="json")["inputs"][0]["range"] == [0, 9]

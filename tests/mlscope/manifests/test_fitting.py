@@ -63,6 +63,22 @@ def test_a_missing_package_is_told_with_its_install_line(missing: str, needed_by
     assert told == f"{needed_by} needs {missing}: {ABSENT}"
 
 
+@pytest.mark.parametrize(
+    ("installed", "reason"),
+    [
+        ("1.0.9", "there is 1.0.9: pip install --upgrade 'timm>=1.0.12'"),
+        ("1.0.12", ""),
+        ("1.1.0+cpu", ""),
+        ("", ""),
+    ],
+)
+def test_a_builder_that_is_too_old_is_told_before_it_is_called(installed: str, reason: str) -> None:
+    agent = a_torch(packages=(PackageFacts(name="timm", version=installed),)).announcement
+    model = a_timm_model(model=TIMM.model_copy(update={"builder_version": ">=1.0.12"}))
+    told = lacking(agent, model)
+    assert told == (reason and f"builder timm.create_model needs timm>=1.0.12, and {reason}")
+
+
 def test_weights_of_a_hub_need_one_or_none() -> None:
     agent = a_torch(has_hub=False, hub_reason="https://hub: refused").announcement
     told = lacking(agent, a_timm_model())

@@ -169,3 +169,5 @@ def test_a_constraint_nobody_can_read_is_told_at_its_line() -> None:
     assert (fault.line, fault.field, fault.found) == (3, "framework.version", "'newest'")
     more = GOOD + "frameworks:\n  - {name: y, version: oldest}\n"
     assert only_fault(more).field == "frameworks.0.version"
+    of_builder = "frameworks:\n  - {name: y, model: {builder: a.b, builder_version: newest}}\n"
+    assert only_fault(GOOD + of_builder).field == "frameworks.0.model.builder_version"

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tools.catalog.__main__ import write
-from tools.catalog.timm import input_of, training_dataset_of, weights_of
+from tools.catalog.releases import first_releases
+from tools.catalog.timm import bound_of, input_of, training_dataset_of, weights_of
 from tools.catalog.torchvision import attributes_of, training_text
 
 MODELS = Path(__file__).parents[3] / "manifests" / "models"
@@ -81,6 +82,19 @@ def test_timm_s_and_keras_name_their_weights_and_parameters() -> None:
         assert attributes["parameters"] > 0
         if each["name"] not in WITHOUT_CHECKSUM:
             assert model.get("weights_checksum") or model.get("unverifiable"), each["name"]
+
+
+def test_a_model_of_timm_names_the_release_that_first_had_it() -> None:
+    for manifest in manifests("timm"):
+        bound = bound_of(manifest["model"]["arguments"]["model_name"])
+        assert manifest["model"].get("builder_version") == bound.get("builder_version")
+        assert (manifest["version"] == "1.3.0") == bool(bound), manifest["name"]
+
+
+def test_the_first_release_of_a_model_is_that_from_which_on_it_stays() -> None:
+    models = {"1.0": {"a", "gone"}, "1.1": {"a", "b", "came"}, "1.2": {"a", "b"}}
+    models["1.3"] = {"a", "b", "came"}
+    assert first_releases(models) == {"b": "1.1", "came": "1.3"}
 
 
 def weights(name: str, *evaluated: str) -> SimpleNamespace:
