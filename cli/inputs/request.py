@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.manifests import name_or_manifest
@@ -16,6 +14,7 @@ from mlscope.bus.errors import BusError
 from mlscope.client.asynchronous import request_of
 from mlscope.client.errors import ClientError, NoScenario
 from mlscope.client.scenario_texts import scenario_in
+from mlscope.yaml_values import yaml_value
 from schemas.request import Evaluate
 
 
@@ -166,8 +165,8 @@ def pairs_of(option: str, texts: Iterable[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, text in texts_of(option, texts).items():
         try:
-            values[key] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+            values[key] = yaml_value(text)
+        except ValueError as error:
             raise Misused(f"{option} {key}={text}: {error}") from None
     return values
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
 
-import yaml
-
+from mlscope.yaml_values import yaml_value
 from schemas.request import Evaluate
 
 _ONLY_IN_MESSAGES = ("variants",)
@@ -142,8 +141,8 @@ def _yaml_text(value: Any) -> str:
     """Return a value as YAML on one line: plain where that is read back as the same text."""
     if isinstance(value, str) and value.strip():
         try:
-            is_plain = yaml.safe_load(value) == value
-        except yaml.YAMLError:
+            is_plain = yaml_value(value) == value
+        except ValueError:
             is_plain = False
         if is_plain:
             return value

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from mlscope.client.errors import EvaluationRefused, NoScenario
+from mlscope.yaml_values import yaml_value
 from schemas.request import Refused
 
 
@@ -38,8 +37,8 @@ def scenario_in(text: str) -> dict[str, Any]:
     for part in filter(None, parameters.split(",")):
         key, equals, value = part.partition("=")
         try:
-            values[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
+            values[key] = yaml_value(value)
+        except ValueError:
             equals = ""
         if not key or not equals:
             raise NoScenario(text, part)

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from mlscope.client.equivalents import request_fields
+from mlscope.yaml_values import yaml_value
 from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Evaluate, SystemNeed
@@ -183,7 +184,7 @@ def _scenarios(reader: _Reader, defaults: Defaults) -> list[dict[str, Any]]:
         for key in reader.values:
             scenario, _, parameter = key.partition(".")
             if scenario == name and parameter and reader.text(key):
-                parameters[parameter] = reader.read(key, value_of)
+                parameters[parameter] = reader.read(key, yaml_value)
         own = defaults.get(name, {})
         parameters = {
             key: value
@@ -311,19 +312,11 @@ def sizes_of(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def value_of(text: str) -> Any:
-    """Return the value of a YAML text, as the command line reads it. Raises ValueError."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"found {text[:40]}, allowed: a number, a word or a YAML value") from None
-
-
 def text_of(value: Any) -> str:
-    """Return a value as a text that `value_of` reads as the same value."""
+    """Return a value as a text that `yaml_value` reads as the same value."""
     if isinstance(value, str) and value.strip():
         try:
-            if value_of(value) == value:
+            if yaml_value(value) == value:
                 return value
         except ValueError:
             pass
@@ -343,12 +336,12 @@ def texts_by_key(text: str) -> dict[str, str]:
 
 def values_by_key(text: str) -> dict[str, Any]:
     """Return the lines `key=value` of a text as a map of YAML values. Raises ValueError."""
-    return {key: value_of(value) for key, value in texts_by_key(text).items()}
+    return {key: yaml_value(value) for key, value in texts_by_key(text).items()}
 
 
 def map_of(text: str) -> dict[str, Any]:
     """Return the map in a JSON or YAML text. Raises ValueError."""
-    value = value_of(text)
+    value = yaml_value(text)
     if not isinstance(value, dict):
         raise ValueError('found no map, allowed: fields of a request, as {"levels": ["none"]}')
     return value

@@ -127,6 +127,7 @@ def test_several_models_and_a_manifest_are_several_requests() -> None:
         ("warmup", "-1", "greater"),
         ("blocks.budget_s", "x", "a number"),
         ("options", "threads", "key=value"),
+        ("options", "x=[&a [1, 1], [*a, *a]]", "without aliases"),
         ("further", "[1]", "fields of a request"),
         ("further", '{"modle": 1}', "modle"),
         ("trace_level", "deep", "unknown trace level"),
