@@ -3,8 +3,9 @@
 import re
 
 HIDDEN = "***"
+# A scheme without a bound would be looked for from each word to the text's end.
 _PATTERNS = (
-    re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.IGNORECASE),
+    re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]{0,31}://[^\s:/@]*:)[^\s/@]+(?=@)", re.IGNORECASE),
     re.compile(r"(?P<before>)\bS[ACNOUPX][A-Z2-7]{56}\b"),
     re.compile(r"(?P<before>(?i:\bbearer)\s+)[^\s'\",]+"),
     re.compile(r"(?P<before>\bpassword\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s'&]+)", re.IGNORECASE),
