@@ -1,6 +1,7 @@
 """The contents of the buckets `catalog` and `leases`, entry by entry. Mutable."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -30,6 +31,10 @@ _log = logging.getLogger(__name__)
 _AGENT_KEY = "agent_"
 _ISSUER_LEASE_KEY = "issuer-"
 _AGENT_LEASE_KEY = "agent-"
+# The names become parts of subjects: no wildcard may be among them.
+_ATTEMPT = re.compile(r"([A-Za-z0-9_-]{1,64})/([A-Za-z0-9_-]{1,64})/([0-9]{1,9})")
+_MOST_ATTEMPTS = 1024
+"""Attempts of an agent that count: each may have to be looked for in the log."""
 
 M = TypeVar("M", bound=Message)
 
@@ -144,7 +149,8 @@ class LeaseView:
         if lease is None:
             return
         if lease.busy:
-            self._busy[agent] = tuple(filter(None, map(_attempt_of, lease.busy)))
+            busy = map(_attempt_of, lease.busy[:_MOST_ATTEMPTS])
+            self._busy[agent] = tuple(filter(None, busy))
         if lease.brought_s:
             self._fetching_s[agent] = {
                 attempt: time_s
@@ -186,6 +192,5 @@ def _lease_of(entry: Entry) -> Lease | None:
 
 def _attempt_of(text: str) -> Attempt | None:
     """Return the attempt of a text `EVALUATION/RUN/NUMBER`, or None."""
-    evaluation, _, run_and_number = text.partition("/")
-    run, _, number = run_and_number.partition("/")
-    return Attempt(evaluation, run, int(number)) if number.isdecimal() else None
+    parts = _ATTEMPT.fullmatch(text)
+    return Attempt(parts[1], parts[2], int(parts[3])) if parts else None

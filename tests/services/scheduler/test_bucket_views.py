@@ -102,6 +102,22 @@ def test_what_agents_work_on_is_read_and_nonsense_is_not() -> None:
     assert leases.busy() == {}
 
 
+@pytest.mark.parametrize("text", ["e/r/" + "1" * 5000, "*/r/1", "e/>/1", "e/r/-1", "e/r"])
+def test_what_names_no_attempt_ends_nothing_and_is_looked_for_nowhere(text: str) -> None:
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
+    lease = Lease(holder="a1", incarnation="i1", busy=(text, "e1/r1/2"), brought_s={text: 1.0})
+    leases.take(entry("agent-a1", lease), 0.0)
+    assert leases.busy() == {"a1": (("e1", "r1", 2),)}
+    assert leases.fetching_s() == {"a1": {}}
+
+
+def test_of_countless_attempts_the_first_count() -> None:
+    leases = LeaseView(grace_s=2.0, lease_s=15.0)
+    busy = tuple(f"e{number}/r/1" for number in range(5000))
+    leases.take(entry("agent-a1", Lease(holder="a1", incarnation="i1", busy=busy)), 0.0)
+    assert len(leases.busy()["a1"]) == 1024
+
+
 def test_how_long_files_took_is_read_until_the_agent_says_otherwise() -> None:
     leases = LeaseView(grace_s=2.0, lease_s=15.0)
     brought = {"e1/r1/2": 90.5, "nonsense": 1.0}
