@@ -5,7 +5,7 @@ An agent proves that it is alive by a lease, not by facts.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
@@ -159,6 +159,13 @@ class AgentAnnounced(Fact):
     happened = "announced"
     agent: Token
     announcement: Announcement
+
+    @model_validator(mode="after")
+    def _speaks_of_itself(self) -> "AgentAnnounced":
+        # The broker knows the agent by its subject; who runs what is decided by the announcement.
+        if self.announcement.agent != self.agent:
+            raise ValueError(f"the announcement of {self.agent} names {self.announcement.agent}")
+        return self
 
 
 class AgentLeft(Fact):

@@ -44,6 +44,12 @@ def test_an_agent_s_facts_are_under_its_own_subject() -> None:
     assert subject_of(fact) == "mlscope.v1.agent.a1.announced"
 
 
+def test_an_agent_announces_itself_alone() -> None:
+    other = {**_ANNOUNCED, "agent": "a2"}
+    with pytest.raises(MalformedMessage, match="the announcement of a1 names a2"):
+        parse(AgentAnnounced, {"agent": "a1", "announcement": other})
+
+
 def test_a_lease_says_who_lives() -> None:
     assert parse(Lease, {"holder": "a1", "incarnation": "i"}).busy == ()
     assert Hardware(**_HERE).interconnect == ""
