@@ -7,6 +7,15 @@ class RegistryError(Exception):
     """The registry can't use its input."""
 
 
+class AnnouncementTooLarge(RegistryError):
+    """An agent says too much of itself: one such entry would keep the whole catalog from others."""
+
+    def __init__(self, agent: str, size_bytes: int, most_bytes: int) -> None:
+        """Give the `agent`, the size of its announcement as JSON, and the largest allowed."""
+        self.agent, self.size_bytes, self.most_bytes = agent, size_bytes, most_bytes
+        super().__init__(f"{agent} announced {size_bytes} bytes, allowed: up to {most_bytes}")
+
+
 class ManifestRefused(RegistryError):
     """A manifest can't be added to or removed from the catalog; `refused` is the answer."""
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlscope.bus.records import Recorded
+from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from schemas.agent import (
     AgentAnnounced,
@@ -27,6 +28,7 @@ from schemas.message import Fact, Message
 from schemas.price import AgentPriced, Price
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import manifest_key
+from services.registry.errors import AnnouncementTooLarge
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,9 @@ def fold(log: Iterable[Recorded], memory: Memory | None = None) -> RegistryState
 def _announced(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, AgentAnnounced)
+    size_bytes = len(fact.announcement.model_dump_json())
+    if size_bytes > MAX_PAYLOAD_BYTES:
+        raise AnnouncementTooLarge(fact.agent, size_bytes, MAX_PAYLOAD_BYTES)
     current = state.agents.get(fact.agent)
     status = AgentStatus(
         announcement=fact.announcement,

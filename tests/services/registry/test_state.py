@@ -19,7 +19,17 @@ from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Envelope, Fact
 from schemas.subjects import subject_of
 from services.registry.decide import decide_back, decide_lost
-from services.registry.state import Memory, RegistryState, catalog_of, digest, entries, evolve, fold
+from services.registry.errors import AnnouncementTooLarge
+from services.registry.state import (
+    Memory,
+    RegistryState,
+    catalog_of,
+    digest,
+    entries,
+    evolve,
+    evolve_or_pass_over,
+    fold,
+)
 from tests.services.registry.samples import a_model, an_announcement
 
 AGENTS = st.sampled_from(["a1", "a2"])
@@ -69,6 +79,15 @@ def test_two_streams_interleave_as_they_like(fleet: list[Fact], manifests: list[
     """Sequences count per stream, so the digest must not depend on which came first."""
     one, other = log_of(fleet), log_of(manifests)
     assert digest(fold(one + other)) == digest(fold(other + one))
+
+
+def test_an_agent_that_says_too_much_is_passed_over() -> None:
+    """Its entry could not be written, and none of those after it."""
+    large = an_announcement("a1").model_copy(update={"image": "x" * 600_000})
+    fact = AgentAnnounced(agent="a1", announcement=large)
+    state, error = evolve_or_pass_over(RegistryState(), recorded(fact, 7))
+    assert isinstance(error, AnnouncementTooLarge)
+    assert (state.fleet_sequence, state.agents) == (7, {})
 
 
 @given(FLEET)
