@@ -14,6 +14,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _CLOSE_S = 2.0
 
+BEYOND_LIMITS = (
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+    psycopg.errors.TooManyArguments,
+    psycopg.errors.TooManyColumns,
+)
+"""Errors of values that no PostgreSQL takes: too deep, too long. For psycopg they are
+OperationalErrors, like a server that is away, but to wait and repeat does not help."""
+
 T = TypeVar("T")
 
 

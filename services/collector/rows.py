@@ -33,6 +33,10 @@ COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_TRAILER = b"\xff\xff"
 """The end of a binary COPY: a field count of -1."""
 
+MOST_TEXT_BYTES = 16 << 20
+"""The largest text of a row: what a worker hands over at most. The server needs 30 times its size
+to read one as JSON."""
+
 _EPOCH_2000_US = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _STORED = {"<i8": ">i8", "<i4": ">i4", "<i2": ">i2", "<i1": ">i2"}
 """Column types in a row by those in a batch; PostgreSQL's smallest integer has two bytes."""
@@ -139,6 +143,8 @@ def _last_field_of(batch: Batch) -> tuple[Sequence[bytes], Array]:
         texts, rows = batch.attribute_texts, batch.attribute_rows
     else:
         texts, rows = batch.texts, range(batch.count)
+    if (most := max(map(len, texts), default=0)) > MOST_TEXT_BYTES:
+        raise MisshapenBatch(f"a text of {most} bytes, allowed: up to {MOST_TEXT_BYTES}")
     if len(rows) != len(texts):
         raise MisshapenBatch(f"{len(texts)} texts for {len(rows)} rows")
     if rows and (min(rows) < 0 or max(rows) >= batch.count or len(set(rows)) < len(rows)):

@@ -16,7 +16,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from mlscope.database.connection import Database
+from mlscope.database.connection import BEYOND_LIMITS, Database
 from mlscope.database.migrations import Profile, apply
 from mlscope.database.statements import read_statements
 from services.collector.completeness import StoredRows, WaitingAttempt
@@ -303,7 +303,7 @@ class Store:
                 yield session
         except (errors.DiskFull, errors.OutOfMemory) as error:
             raise DatabaseFull(str(error)) from error
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except (psycopg.DataError, psycopg.IntegrityError, *BEYOND_LIMITS) as error:
             raise RefusedRows(str(error)) from error
         except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
             raise DatabaseAway(str(error)) from error

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import dict_row, tuple_row
 
-from mlscope.database.connection import Database
+from mlscope.database.connection import BEYOND_LIMITS, Database
 from mlscope.database.statements import read_statements
 from services.analyzer.errors import DatabaseAway
 
@@ -76,5 +76,7 @@ def _translated_errors() -> Iterator[None]:
     """Raise DatabaseAway for psycopg's errors of a lost or unprovisioned database."""
     try:
         yield
+    except BEYOND_LIMITS:
+        raise
     except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
         raise DatabaseAway(str(error)) from error

@@ -1,9 +1,11 @@
 """Rows the collector wrote, read back whole; tables kept, as rows that SQL users can select."""
 
+import hashlib
 import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +279,15 @@ def test_tables_come_back_as_they_were(store: Store) -> None:
     named = store.tables(ShowTables(evaluation="e1", tables=("layers", "latency")))
     assert [table.name for table in named.tables] == ["latency", "layers"]
     assert store.tables(ShowTables(evaluation="e2")).tables == ()
+
+
+def test_a_name_too_long_for_an_index_is_no_lost_database(store: Store) -> None:
+    """One that is lost is waited for, without end."""
+    done = analyze(store.read("e1", [MEASURED]))
+    name = "".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(200))
+    long = tuple({**summary, "model": name} for summary in done.summaries)
+    with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+        store.write("e1", replace(done, summaries=long))
 
 
 def test_rows_of_a_table_come_in_pages(store: Store) -> None:

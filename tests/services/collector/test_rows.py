@@ -16,7 +16,14 @@ from mlscope.tracing.batches import Attempt, linked_batch, query_batch, trace_ba
 from schemas.batch import Batch
 from services.collector import rows as module
 from services.collector.errors import MisshapenBatch
-from services.collector.rows import COPY_HEADER, COPY_TRAILER, batch_key_of, layout_of, rows_of
+from services.collector.rows import (
+    COPY_HEADER,
+    COPY_TRAILER,
+    MOST_TEXT_BYTES,
+    batch_key_of,
+    layout_of,
+    rows_of,
+)
 from services.collector.store import migrate
 from tests.services.collector.builders import (
     REQUESTED_NS,
@@ -160,6 +167,7 @@ def test_copy_names_the_columns_of_the_layout(batch: Batch) -> None:
         (a_trace(attribute_rows=()), "1 texts for 0 rows"),
         (some_queries(error_rows=(1, 1), error_texts=("a", "b")), "not distinct"),
         (some_outputs(texts=()), "0 texts for 2 rows"),
+        (some_outputs(texts=(b"1", b"1" * (MOST_TEXT_BYTES + 1))), "a text of 16777217 bytes"),
     ],
 )
 def test_misshapen_batches_are_named(batch: Batch, reason: str) -> None:

@@ -77,8 +77,10 @@ def test_many_collectors_store_each_batch_once(store: Store, database_url: str) 
     assert _ask(database_url, "SELECT count(*) FROM span") == [(160,)]
 
 
-def test_refused_rows_leave_nothing(store: Store, database_url: str) -> None:
-    bad = a_trace(1, attribute_rows=(0,), attribute_texts=(b"{torn",))
+@pytest.mark.parametrize("text", [b"{torn", b"[" * 20_000 + b"]" * 20_000])
+def test_refused_rows_leave_nothing(store: Store, database_url: str, text: bytes) -> None:
+    """Lists nested too deep are an OperationalError, as if the server were away for ever."""
+    bad = a_trace(1, attribute_rows=(0,), attribute_texts=(text,))
     with pytest.raises(RefusedRows):
         store.save(_prepared(a_trace(0), bad))
     assert _ask(database_url, "SELECT count(*) FROM batch") == [(0,)]
