@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway", "agent")
 PROVISIONER = "provisioner"
-_DATABASE_USERS = frozenset({"collector", "analyzer", "gateway", PROVISIONER})
+_DATABASE_USERS = frozenset({"collector", "analyzer", PROVISIONER})
 
 
 def _mlscope(*arguments: str) -> tuple[str, ...]:

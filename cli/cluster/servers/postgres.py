@@ -148,7 +148,10 @@ class Postgres(Server):
         role = sql.Identifier(NAME)
         password = sql.Literal(secret_files.ensure_password(self.password_file).value)
         try:
-            with psycopg.connect(self.admin_url(), autocommit=True, connect_timeout=5) as session:
+            # Who listens there may be another user of this machine, and ask for a clear text.
+            with psycopg.connect(
+                self.admin_url(), autocommit=True, connect_timeout=5, require_auth="scram-sha-256"
+            ) as session:
                 roles = session.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (NAME,))
                 if not roles.fetchone():
                     create_role = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")

@@ -221,6 +221,7 @@ def test_each_service_gets_its_own_key_and_no_other_secret(
         "provision": "provisioner.nk",
     }
     assert "MLSCOPE_DATABASE_PASSWORD_FILE" not in given["registry"]
+    assert "MLSCOPE_DATABASE_PASSWORD_FILE" not in given["gateway"]
     assert "MLSCOPE_DATABASE_PASSWORD_FILE" in given["collector"]
     secrets = [path.read_text().strip() for path in (data_folder / "keys").iterdir()]
     assert len(secrets) == 15

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.settings import InvalidSetting, Settings, is_loopback
+from mlscope.settings.hosts import with_password
 from mlscope.settings.reference import documentation
 
 SEED = "SU" + "A" * 56
@@ -145,6 +146,19 @@ def test_the_password_joins_the_url_only_when_asked(tmp_path: Path) -> None:
     expected = "postgresql://me:s3cr%2Ft@db:5433/x?connect_timeout=3"
     assert settings.database_conninfo() == expected
     assert "s3cr" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "?require_auth=%21password"),
+        ("?connect_timeout=3", "?connect_timeout=3&require_auth=%21password"),
+        ("?require_auth=password", "?require_auth=password"),
+    ],
+)
+def test_on_loopback_a_password_is_proved_and_not_sent(query: str, expected: str) -> None:
+    url = with_password(f"postgresql://me@127.0.0.1:5433/x{query}", "pw")
+    assert url == f"postgresql://me:pw@127.0.0.1:5433/x{expected}"
 
 
 def test_a_secret_in_a_value_shows_nowhere() -> None:

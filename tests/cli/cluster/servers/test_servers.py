@@ -1,12 +1,16 @@
 """nats-server and PostgreSQL as children: durable, private, gone when they should be."""
 
+import contextlib
 import json
 import os
 import shutil
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -17,6 +21,7 @@ import psycopg
 import pytest
 
 from cli.cluster.errors import NotReady, WrongDataVersion
+from cli.cluster.keys.secret_files import ensure_password
 from cli.cluster.processes import Identity, identify, is_alive, wait_until
 from cli.cluster.servers import postgres_home
 from cli.cluster.servers.nats_server import MEMORY_BYTES, NatsServer
@@ -24,6 +29,7 @@ from cli.cluster.servers.postgres import Postgres
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
+from mlscope.settings.hosts import with_password
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root must become somebody else")
 
@@ -124,6 +130,34 @@ def test_the_database_asks_for_a_password(postgres: Postgres) -> None:
     for password in (None, "wrong"):
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(postgres.url, password=password).close()
+
+
+def _ask_for_the_password(listener: socket.socket, heard: list[bytes]) -> None:
+    """Be another user's server: ask who connects for the password in clear text."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                # An offer of encryption has 8 bytes, and is declined.
+                while len(begun := connection.recv(1024)) == 8:
+                    connection.sendall(b"N")
+                if begun:
+                    connection.sendall(b"R" + struct.pack(">ii", 8, 3))
+                    heard.append(connection.recv(1024))
+
+
+def test_who_took_the_databases_port_is_sent_no_password(data_folder: Path) -> None:
+    """Any user of this machine can listen there between two starts."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_ask_for_the_password, args=(listener, heard), daemon=True).start()
+        server = Postgres(data_folder, port=listener.getsockname()[1])
+        assert not server.is_ready()
+        password = ensure_password(server.password_file).value
+        with pytest.raises(psycopg.OperationalError, match="clear"):
+            psycopg.connect(with_password(server.url, password))
+        listener.shutdown(socket.SHUT_RDWR)
+    assert heard == [b"", b""]
 
 
 def test_rows_survive_a_kill_and_a_restart(data_folder: Path) -> None:
