@@ -31,6 +31,8 @@ AREAS = {
     "medium": (32.0**2, 96.0**2),
     "large": (96.0**2, 1e10),
 }
+MOST_CLASSES = 4096
+"""Classes, true or detected: each takes 100 kB."""
 METHOD = "COCO, 101 recalls"
 NO_INTERVAL = "no interval: shapes of an image are not independent"
 TOO_MANY = "no interval: too many shapes to resample their images"
@@ -65,6 +67,8 @@ class _Curves:
     def of(cls, images: Sequence[tuple[TrueShapes, DetectedShapes]]) -> Self:
         """Return the curves of each class, area and limit, from truth and detections by image."""
         classes = sorted({int(n) for image in images for shapes in image for n in shapes.classes})
+        if len(classes) > MOST_CLASSES:
+            raise Unusable("the number of classes", len(classes), f"up to {MOST_CLASSES}")
         shape = len(classes), len(AREAS), len(MOST_DETECTIONS), len(THRESHOLDS)
         precision, recall = np.full((*shape, len(RECALLS)), np.nan), np.full(shape, np.nan)
         areas, limit = list(AREAS.values()), MOST_DETECTIONS[-1]
@@ -122,7 +126,8 @@ def average_precision(
     many draws; none where they would draw more than `MOST_DRAWN` shapes.
 
     A class without true shapes (crowds do not count) has no value and is left out of the means, as
-    in COCO: its detections cost nothing. Raises ShapesDiffer, Unusable for negative sides, or
+    in COCO: its detections cost nothing. Raises ShapesDiffer, Unusable for negative sides or too
+    many classes, or
     NotANumber naming the image.
     """
     require_same_length("images true against detected", len(truths), len(detections))

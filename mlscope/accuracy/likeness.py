@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from mlscope.accuracy.comparison import AGREEMENT, Comparison, compare_by_measures
 from mlscope.accuracy.errors import NotANumber, ShapesDiffer
 from mlscope.accuracy.shapes import boxes_of_corners, overlaps
-from mlscope.accuracy.text import edit_distance
+from mlscope.accuracy.text import edit_distances
 
 Shape = tuple[str, float, tuple[float, ...]]
 """Class, probability, and corners (left, top, right, bottom) of one shape."""
@@ -56,15 +56,17 @@ def compare_shapes(
 def compare_texts(first: Mapping[str, str], second: Mapping[str, str]) -> Comparison:
     """Compare texts: equality, and edits per character of the first text.
 
-    Against an empty first text, the edits themselves count.
+    Against an empty first text, the edits themselves count. Of texts that are too long to be
+    compared (`edit_distances`) they are unknown.
     """
+    names = sorted(first.keys() & second.keys())
+    edits = edit_distances((first[name], second[name]) for name in names)
     by_sample: dict[str, dict[str, float | None]] = {}
-    for name in first.keys() & second.keys():
+    for name, distance in zip(names, edits, strict=True):
         first_text, second_text = first[name], second[name]
-        edits = edit_distance(first_text, second_text)
         by_sample[name] = {
             EQUAL: float(first_text == second_text),
-            EDITS: edits / max(len(first_text), 1),
+            EDITS: None if distance is None else distance / max(len(first_text), 1),
             AGREEMENT: float(first_text == second_text),
         }
     return compare_by_measures(by_sample, first, second, _TEXTS)

@@ -15,6 +15,9 @@ from mlscope.accuracy.errors import ShapesDiffer, Unusable
 
 MOST_PIXELS = 2**25
 """Most pixels of a mask or a map: a few bytes of run lengths could need any amount of memory."""
+_MOST_BITS = 30
+"""Of a run: it is no longer than a mask. A number that grows with each character would take hours.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def decompressed(text: str, height: int, width: int) -> Mask:
         bits = ord(character) - 48
         if not 0 <= bits < 64:
             raise Unusable("a character of counts", character, "'0' to 'o'")
+        if shift > _MOST_BITS:
+            raise Unusable("a run of counts", f"more than {_MOST_BITS} bits", "a number of pixels")
         value |= (bits & 31) << shift
         shift += 5
         if bits & 32:

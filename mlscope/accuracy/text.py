@@ -3,7 +3,7 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from mlscope.statistics import Interval
 
 RESAMPLES = 1000
 SEED = 1
+MOST_COMPARED = 10**10
+"""Pairs of units that are compared for all edit distances of one metric: they take a minute."""
+TOO_LONG = "{} utterances are too long to be compared"
 UNANSWERED = "{} unanswered questions score 0, as in the official script"
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -73,13 +76,30 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     shorter = np.array([numbers[token] for token in second], np.int64)
     if longer.size < shorter.size:
         longer, shorter = shorter, longer
-    steps = np.arange(shorter.size + 1)
+    steps = np.arange(longer.size + 1)
     row = steps.copy()
-    for deletions, token in enumerate(longer, 1):
-        best = np.minimum(row[1:] + 1, row[:-1] + (shorter != token))
+    for deletions, token in enumerate(shorter, 1):
+        best = np.minimum(row[1:] + 1, row[:-1] + (longer != token))
         # Insertions from the left are a running minimum once their slope is subtracted.
         row = np.minimum.accumulate(np.concatenate([[deletions], best]) - steps) + steps
     return int(row[-1])
+
+
+def edit_distances(
+    pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]],
+) -> list[int | None]:
+    """Return the edit distance of each pair.
+
+    None of one that would compare more than `MOST_COMPARED` units with those before it.
+    """
+    distances: list[int | None] = []
+    compared = 0
+    for first, second in pairs:
+        own = len(first) * len(second)
+        is_affordable = compared + own <= MOST_COMPARED
+        distances.append(edit_distance(first, second) if is_affordable else None)
+        compared += own if is_affordable else 0
+    return distances
 
 
 def word_error_rate(predicted: Sequence[str | None], truths: Sequence[str | None]) -> Outcome:
@@ -142,16 +162,21 @@ def _error_rate(
     `split` returns the units of a text.
     """
     require_same_length("transcripts against truths", len(predicted), len(truths))
-    edits, lengths = [], []
-    for transcript, truth in zip(predicted, truths, strict=True):
-        if transcript is not None and truth is not None:
-            edits.append(edit_distance(split(transcript), split(truth)))
-            lengths.append(len(split(truth)))
+    pairs = [
+        (split(transcript), split(truth))
+        for transcript, truth in zip(predicted, truths, strict=True)
+        if transcript is not None and truth is not None
+    ]
+    counted = zip(edit_distances(pairs), pairs, strict=True)
+    rows = [(distance, len(truth)) for distance, (_, truth) in counted if distance is not None]
+    edits, lengths = [distance for distance, _ in rows], [length for _, length in rows]
+    caveats = (TOO_LONG.format(len(pairs) - len(rows)),) if len(rows) < len(pairs) else ()
     n, excluded = sum(lengths), len(truths) - len(lengths)
     method = f"edits of all utterances per true {unit[:-1]}"
     if n == 0:
-        return Outcome(name, None, 0, None, method, (f"no true {unit}",), excluded)
-    return Outcome(name, sum(edits) / n, n, _interval_of_rate(edits, lengths), method, (), excluded)
+        return Outcome(name, None, 0, None, method, (f"no true {unit}", *caveats), excluded)
+    interval = _interval_of_rate(edits, lengths)
+    return Outcome(name, sum(edits) / n, n, interval, method, caveats, excluded)
 
 
 def _interval_of_rate(edits: Sequence[int], lengths: Sequence[int]) -> Interval | None:

@@ -5,6 +5,7 @@ task; only for texts does the task tell answers to questions from transcripts. T
 those of `mlscope.accuracy`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -25,9 +26,9 @@ def judge(answers: Sequence[Prediction], scoring_context: ScoringContext) -> lis
     `scoring_context` is what the plan says of the model and its dataset. Raises AccuracyError.
     """
     with_truth = [answer for answer in answers if answer.truth or answer.judged]
-    kinds = [answer.kind for answer in with_truth if answer.kind]
     # Of kinds that are equally frequent, the first counts.
-    judge_of = _JUDGES.get(max(dict.fromkeys(kinds), key=kinds.count)) if kinds else None
+    kinds = Counter(answer.kind for answer in with_truth if answer.kind).most_common(1)
+    judge_of = _JUDGES.get(kinds[0][0]) if kinds else None
     if judge_of is None:
         return []
     return judge_of(with_truth, scoring_context)

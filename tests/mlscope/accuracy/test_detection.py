@@ -233,6 +233,9 @@ def test_refuses_what_it_cannot_judge() -> None:
         average_precision([truth], [DetectedShapes.of([[0, np.inf, 5, 5]], [1], [1])])
     with pytest.raises(Unusable, match="image 0"):
         average_precision([truth], [DetectedShapes.of([[9, 9, -5, 5]], [1], [1])])
+    many = DetectedShapes.of([[0, 0, 5, 5]] * 5000, range(5000), [1] * 5000)
+    with pytest.raises(Unusable, match="number of classes is 5000"):
+        average_precision([truth], [many])
     with pytest.raises(ShapesDiffer):
         TrueShapes.of([[0, 0, 5, 5]], [1, 2])
     with pytest.raises(ShapesDiffer):

@@ -57,7 +57,7 @@ def test_masks_that_do_not_fit_are_refused() -> None:
         Mask(2, 2, (5, -1))
     with pytest.raises(ShapesDiffer):
         mask_of([1, 0])
-    for text in ("\x01", "p"):
+    for text in ("\x01", "p", "o" * 1_000_000):
         with pytest.raises(Unusable):
             decompressed(text, 2, 2)
     with pytest.raises(ShapesDiffer, match="size of masks"):

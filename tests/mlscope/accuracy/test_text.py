@@ -16,7 +16,7 @@ from mlscope.accuracy import (
     f1,
     word_error_rate,
 )
-from mlscope.accuracy.text import answer_f1, edit_distance, normalised_answer
+from mlscope.accuracy.text import answer_f1, edit_distance, edit_distances, normalised_answer
 from mlscope.statistics import wilson
 
 #: predicted, truth, and what evaluate-v1.1.py gives: normalised prediction, exact match, F1
@@ -104,6 +104,14 @@ def test_golden_error_rates() -> None:
     found = character_error_rate(["kitten"], ["sitting"])
     assert (found.value, found.n, found.interval) == (3 / 7, 7, None)
     assert word_error_rate(["a b c"], ["a"]).value == 2.0
+
+
+def test_texts_that_would_take_hours_are_left_out() -> None:
+    long = "ab" * 100_000
+    assert edit_distances([("kitten", "sitting"), (long, long[1:]), ("ab", "b")]) == [3, None, 1]
+    found = character_error_rate([long, "ab"], [long[1:], "ab"])
+    assert (found.value, found.n, found.excluded) == (0.0, 2, 1)
+    assert found.caveats == ("1 utterances are too long to be compared",)
 
 
 def _ends(found: Outcome) -> tuple[float, float]:
