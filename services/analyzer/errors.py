@@ -38,6 +38,15 @@ class CountMissing(RowsMissing):
         super().__init__(run, "counts", 0, 1)
 
 
+class AnalysisTooLong(AnalyzerError):
+    """The tables of an evaluation are not computed in time: what an agent sent may never end."""
+
+    def __init__(self, limit_s: float) -> None:
+        """Give the limit."""
+        self.limit_s = limit_s
+        super().__init__(f"its tables were not computed within {limit_s:g} s")
+
+
 class NotAlike(AnalyzerError):
     """Two evaluations can't be compared."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -39,7 +40,7 @@ from services.analyzer.answering.tables import answer_of
 from services.analyzer.answering.timelines import Timelines
 from services.analyzer.answering.traces import Traces
 from services.analyzer.answering.visibility import Visibility
-from services.analyzer.errors import NoRuns, RowsMissing
+from services.analyzer.errors import AnalysisTooLong, NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available, until_counted
 from services.analyzer.reanalysis import Reanalyst
@@ -48,6 +49,8 @@ from services.analyzer.tables import ANALYSES
 
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
+COMPUTED_WITHIN_S = 900.0
+"""Half of the time for which the scheduler waits for tables: others wait behind this evaluation."""
 _MOST_TRIES = 3
 _FEW_TRIES_FOR_ROWS = 10
 """How often rows are looked for of which the log does not say that any were stored."""
@@ -93,6 +96,7 @@ class Analyzer:
         self._turn = asyncio.Lock()
         self.analyzed = 0
         self.failed = 0
+        self.is_stuck = False
 
     async def run(self) -> None:
         """Analyze every measured evaluation, forever."""
@@ -100,6 +104,9 @@ class Analyzer:
             for delivery in deliveries:
                 async with reporting_progress(delivery, _ALIVE_S):
                     await self._handle(delivery)
+            if self.is_stuck:
+                _log.error("an analysis does not end: neither does its thread, so the process does")
+                os._exit(1)
 
     async def tables(self, command: ReceivedCommand) -> bytes:
         """Answer `tables` with the tables of an evaluation, or a refusal with the reason."""
@@ -152,7 +159,7 @@ class Analyzer:
     async def analyze(self, measured: EvaluationMeasured, facts: Sequence[Fact]) -> Analyzed:
         """Compute and store the tables of an evaluation that was `measured`, and return them.
 
-        `facts` are the decisions about it. Raises NoRuns, RowsMissing.
+        `facts` are the decisions about it. Raises NoRuns, RowsMissing, AnalysisTooLong.
         """
         frames = await until_counted(self._work.read, measured.evaluation, measured.runs)
         context = scoring_context_of(facts)
@@ -160,7 +167,11 @@ class Analyzer:
         frames = replace(
             frames, samples=samples_of(facts), scoring_context=context, caveats=caveats
         )
-        analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
+        try:
+            async with asyncio.timeout(COMPUTED_WITHIN_S):
+                analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
+        except TimeoutError:
+            raise AnalysisTooLong(COMPUTED_WITHIN_S) from None
         await until_available(self._work.write, measured.evaluation, analyzed)
         return analyzed
 
@@ -188,7 +199,8 @@ class Analyzer:
             await delivery.retry()
             return
         except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
-            most_tries, delay_s = _MOST_TRIES, None
+            self.is_stuck = isinstance(error, AnalysisTooLong)
+            most_tries, delay_s = 1 if self.is_stuck else _MOST_TRIES, None
             lacks_rows = isinstance(error, NoRuns | RowsMissing)
             failure = f"analysis failed, try {delivery.tries}: {error}"
             _log.error(failure, extra=place, exc_info=not lacks_rows)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
@@ -205,6 +206,23 @@ async def test_no_rows_fail_with_the_cause(
         said = await _analyzed(bus)
     assert isinstance(said, AnalysisFailed)
     assert "no run of evaluation e1" in said.cause
+
+
+async def test_an_analysis_without_end_fails_and_ends_the_process(
+    server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an agent sent may take hours, and the evaluations behind it wait."""
+    is_over, has_ended = threading.Event(), asyncio.Event()
+    monkeypatch.setattr("services.analyzer.service.COMPUTED_WITHIN_S", 0.05)
+    monkeypatch.setattr("services.analyzer.service.analyze", lambda *_: is_over.wait(60))
+    monkeypatch.setattr("services.analyzer.service.os._exit", lambda _: has_ended.set())
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        said = await _analyzed(bus)
+        await asyncio.wait_for(has_ended.wait(), 30)
+        is_over.set()
+    assert isinstance(said, AnalysisFailed)
+    assert said.cause == "AnalysisTooLong: its tables were not computed within 0.05 s"
 
 
 LARGER = MEASURED.model_copy(update={"runs": (MEASURED.runs[0].model_copy(update={"queries": 6}),)})
