@@ -59,7 +59,9 @@ async def restore(settings: Settings, path: Path) -> Contents:
     """
     address = settings.database_conninfo()
     with reading(path) as reader:
-        if reader.contents.format > FORMAT:
+        # A stream of another name could take in every subject, or send on what it takes.
+        unknown = reader.contents.streams.keys() - {*stream_order()}
+        if reader.contents.format > FORMAT or unknown:
             raise NewerBackup(reader.contents.made_by)
         await asyncio.to_thread(check_database, address, reader)
         admin = Admin(settings)

@@ -204,6 +204,15 @@ async def test_a_database_older_than_the_backup_is_refused(
             await restore(other("provisioner"), tmp_path / "b")
 
 
+async def test_streams_that_mlscope_does_not_know_are_not_restored(
+    nats_server: NatsServer, tmp_path: Path, database_url: str
+) -> None:
+    with writing(tmp_path / "b", Contents("9.9", "now")) as writer:
+        writer.contents.streams["SPY"] = {"config": {"subjects": [">"]}, "state": {}}
+    with pytest.raises(NewerBackup, match=r"made by mlscope 9\.9"):
+        await restore(settings_in(nats_server, database_url)("provisioner"), tmp_path / "b")
+
+
 def test_a_database_that_is_not_migrated_yet_is_saved_too(
     tmp_path: Path, database_url: str
 ) -> None:
