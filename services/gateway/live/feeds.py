@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -232,6 +233,8 @@ class Feeds:
         self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
         self._overview = OverviewFeed(bus)
         self._overviews_of_people: set[OverviewFeed] = set()
+        #: the open streams of each person, and of the cluster's user
+        self._streams: Counter[str] = Counter()
         self.is_closing = False
 
     @property
@@ -246,34 +249,49 @@ class Feeds:
         """What all evaluations do, as viewers were last told; None if nobody views it."""
         return self._overview.overview
 
-    def check_limit(self) -> None:
-        """Raise TooManyViewers if no further stream may be opened."""
-        if self.viewers >= self._limit or self.is_closing:
+    def check_limit(self, asker: Asker = THE_USER) -> None:
+        """Raise TooManyViewers if `asker` may open no further stream.
+
+        One person may have half of them, so that others see something as well.
+        """
+        is_full = self.viewers >= self._limit or self.is_closing
+        if is_full or (asker.name and 2 * self._streams[asker.name] >= self._limit):
             raise TooManyViewers(self._limit)
+
+    @contextmanager
+    def _stream_of(self, asker: Asker) -> Iterator[None]:
+        """Count a stream of `asker` while the context is open. Raises TooManyViewers."""
+        self.check_limit(asker)
+        self._streams[asker.name] += 1
+        try:
+            yield
+        finally:
+            self._streams[asker.name] -= 1
 
     @asynccontextmanager
     async def viewing(
-        self, evaluation: str, *, after: int, wants_spans: bool = False
+        self, evaluation: str, *, after: int, wants_spans: bool = False, asker: Asker = THE_USER
     ) -> AsyncIterator[tuple[Feed, Viewer]]:
         """View an `evaluation` while the context is open; skip its story up to sequence `after`.
 
-        With `wants_spans` the viewer gets spans too. Raises TooManyViewers.
+        With `wants_spans` the viewer, whom `asker` looks through, gets spans too. Raises
+        TooManyViewers.
         """
-        self.check_limit()
-        if evaluation not in self._feeds:
-            feed = Feed(self._bus, evaluation)
-            self._feeds[evaluation] = (feed, asyncio.create_task(feed.run()))
-        feed, running = self._feeds[evaluation]
-        viewer = Viewer(feed.story, after=after, wants_spans=wants_spans)
-        feed.join(viewer)
-        try:
-            yield feed, viewer
-        finally:
-            feed.leave(viewer)
-            if not feed.viewers and self._feeds.get(evaluation, (None,))[0] is feed:
-                del self._feeds[evaluation]
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+        with self._stream_of(asker):
+            if evaluation not in self._feeds:
+                feed = Feed(self._bus, evaluation)
+                self._feeds[evaluation] = (feed, asyncio.create_task(feed.run()))
+            feed, running = self._feeds[evaluation]
+            viewer = Viewer(feed.story, after=after, wants_spans=wants_spans)
+            feed.join(viewer)
+            try:
+                yield feed, viewer
+            finally:
+                feed.leave(viewer)
+                if not feed.viewers and self._feeds.get(evaluation, (None,))[0] is feed:
+                    del self._feeds[evaluation]
+                    running.cancel()
+                    await asyncio.gather(running, return_exceptions=True)
 
     @asynccontextmanager
     async def viewing_overview(
@@ -285,18 +303,18 @@ class Feeds:
 
         Raises TooManyViewers.
         """
-        self.check_limit()
-        if asker.is_owner:
-            async with self._overview.viewing(digest=digest) as viewer:
-                yield self._overview, viewer
-            return
-        overview = OverviewFeed(as_asked_by(asker, self._bus))
-        self._overviews_of_people.add(overview)
-        try:
-            async with overview.viewing(digest=digest) as viewer:
-                yield overview, viewer
-        finally:
-            self._overviews_of_people.discard(overview)
+        with self._stream_of(asker):
+            if asker.is_owner:
+                async with self._overview.viewing(digest=digest) as viewer:
+                    yield self._overview, viewer
+                return
+            overview = OverviewFeed(as_asked_by(asker, self._bus))
+            self._overviews_of_people.add(overview)
+            try:
+                async with overview.viewing(digest=digest) as viewer:
+                    yield overview, viewer
+            finally:
+                self._overviews_of_people.discard(overview)
 
     def close(self) -> None:
         """End every stream soon, without an `end` event: its client reconnects elsewhere."""

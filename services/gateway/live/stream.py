@@ -27,9 +27,10 @@ def live_response(feeds: Feeds, request: Request, evaluation: str) -> StreamingR
     `feeds` has the evaluation's feed, `request` says after which event the client resumes.
     Raises TooManyViewers.
     """
-    feeds.check_limit()
+    asker = who_asks(request)
+    feeds.check_limit(asker)
     after, wants_spans = last_event_id(request), request.query_params.get("spans") == "1"
-    events = live_events(feeds, evaluation, after=after, wants_spans=wants_spans)
+    events = live_events(feeds, evaluation, after=after, wants_spans=wants_spans, asker=asker)
     return StreamingResponse(events, headers=_HEADERS)
 
 
@@ -45,14 +46,15 @@ async def live_events(
     *,
     after: int,
     wants_spans: bool = False,
+    asker: Asker = THE_USER,
     ping_s: float = _PING_S,
 ) -> AsyncIterator[bytes]:
     """Yield the events of an `evaluation` after sequence `after`, then new ones until it ends.
 
-    They come from its feed in `feeds`, encoded, with spans where `wants_spans`; a ping is sent
-    every `ping_s` seconds.
+    They come from its feed in `feeds`, encoded, with spans where `wants_spans`, for `asker`; a ping
+    is sent every `ping_s` seconds.
     """
-    viewing = feeds.viewing(evaluation, after=after, wants_spans=wants_spans)
+    viewing = feeds.viewing(evaluation, after=after, wants_spans=wants_spans, asker=asker)
     pings = Pings(ping_s)
     async with viewing as (feed, viewer):
         yield b"retry: 1000\n\n"
@@ -91,9 +93,10 @@ def overview_response(feeds: Feeds, request: Request) -> StreamingResponse:
 
     `feeds` has the feed. Raises TooManyViewers.
     """
-    feeds.check_limit()
+    asker = who_asks(request)
+    feeds.check_limit(asker)
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    events = overview_events(feeds, digest=text[:64], asker=who_asks(request))
+    events = overview_events(feeds, digest=text[:64], asker=asker)
     return StreamingResponse(events, headers=_HEADERS)
 
 

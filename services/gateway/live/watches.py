@@ -15,6 +15,7 @@ from mlscope.client.errors import ClientError
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import MalformedMessage
 from schemas.message import Message
+from schemas.people import Asker
 from schemas.request import Refused
 from schemas.subjects import asker_of, watch_subject
 from schemas.trace import Watch, Watching
@@ -50,12 +51,13 @@ class Watches:
         answer: Message
         try:
             evaluation = decode_body(Watch, command.body).evaluation
-            await status_of(as_asked_by(asker_of(command.subject), self._bus), evaluation)
+            asker = asker_of(command.subject)
+            await status_of(as_asked_by(asker, self._bus), evaluation)
             self._until_s[evaluation] = asyncio.get_running_loop().time() + self._lasts_s
             if evaluation not in self._relaying:
-                self._feeds.check_limit()
+                self._feeds.check_limit(asker)
                 self._listening[evaluation] = asyncio.Event()
-                self._relaying[evaluation] = asyncio.create_task(self._relay(evaluation))
+                self._relaying[evaluation] = asyncio.create_task(self._relay(evaluation, asker))
             await self._listening[evaluation].wait()
             subject = watch_subject(evaluation, "*")
             answer = Watching(evaluation=evaluation, subject=subject, lasts_s=self._lasts_s)
@@ -71,10 +73,12 @@ class Watches:
             task.cancel()
         await asyncio.gather(*self._relaying.values(), return_exceptions=True)
 
-    async def _relay(self, evaluation: str) -> None:
+    async def _relay(self, evaluation: str, asker: Asker) -> None:
+        """Relay an evaluation while it is asked for, as a stream of who asked first."""
         loop = asyncio.get_running_loop()
+        viewing = self._feeds.viewing(evaluation, after=0, wants_spans=True, asker=asker)
         try:
-            async with self._feeds.viewing(evaluation, after=0, wants_spans=True) as (feed, viewer):
+            async with viewing as (feed, viewer):
                 while not (feed.scene.caught_up or feed.is_broken):
                     await viewer.wait(_WAIT_S)
                 self._listening[evaluation].set()

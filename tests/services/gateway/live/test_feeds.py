@@ -13,6 +13,7 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
 from schemas.evaluation import EvaluationCancelled
 from schemas.live.resources import ResourcesUsed
+from schemas.people import THE_USER, Asker
 from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.feeds import Feeds
@@ -48,6 +49,16 @@ async def test_a_full_house_refuses_the_next(bus: Bus, standing: StandIns) -> No
     feeds.close()
     with pytest.raises(TooManyViewers):
         feeds.check_limit()
+
+
+async def test_one_person_leaves_streams_for_others(bus: Bus, standing: StandIns) -> None:
+    feeds, eve, ada = Feeds(bus, limit=4), Asker("eve", "viewer"), Asker("ada", "viewer")
+    async with feeds.viewing(E, after=0, asker=eve), feeds.viewing_overview(digest="", asker=eve):
+        with pytest.raises(TooManyViewers):
+            feeds.check_limit(eve)
+        for asker in (ada, THE_USER):
+            feeds.check_limit(asker)
+    feeds.check_limit(eve)
 
 
 async def test_a_feed_ends_with_its_story(bus: Bus, standing: StandIns) -> None:
