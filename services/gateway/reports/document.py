@@ -42,6 +42,7 @@ async def document_of(status: EvaluationStatus, tables: Tables, pictures: Pictur
         tables,
         charts,
         styles=styles,
+        content_rules=CONTENT_RULES,
         version=version("mlscope"),
         made_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )

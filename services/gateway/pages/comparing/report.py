@@ -48,7 +48,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """Everything that is known of an evaluation; `styles` are the document's own."""
+    """Everything that is known of an evaluation; `styles` are the document's own.
+
+    `content_rules` are a browser's for the document, also where it was mailed and comes as a file.
+    """
 
     status: EvaluationStatus
     tiles: Sequence[Tile]
@@ -60,6 +63,7 @@ class ReportView:
     conditions: Section | None
     request: Equivalents | None
     styles: str
+    content_rules: str
     version: str
     made_at: str
     template: ClassVar[str] = "report.html"
@@ -76,7 +80,8 @@ def report_view(
 ) -> ReportView:
     """Return the report of an evaluation in `status` with all its `tables`.
 
-    `charts` are the drawn charts by table; `frame` are the view's styles, version and date.
+    `charts` are the drawn charts by table; `frame` are the view's styles, content rules,
+    version and date.
     """
     view = _cut(tables)
     sections = {section.name: section for section in view.sections}

@@ -39,6 +39,8 @@ async def test_a_report_is_one_document_that_loads_nothing(
     assert report.status_code == 200
     assert "default-src 'none'" in report.headers["content-security-policy"]
     text = report.text
+    # As a file in a mail it comes without a header.
+    assert '<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;' in text
     assert "<svg" in text
     assert "It is fast &amp; &lt;new&gt;." in text
     assert "A formula." in text
