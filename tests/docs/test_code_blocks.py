@@ -11,6 +11,7 @@ import pytest
 
 from cli.cluster.state import read_state
 from tests.docs.pages import REPOSITORY, CodeBlock, runnable_blocks
+from tests.ending import stopped_in_the_end
 from tests.places import lent_folder
 
 _DOCUMENTED_URL = "nats://127.0.0.1:4222"
@@ -36,12 +37,9 @@ def run_block(block: CodeBlock, folder: Path) -> None:
 @pytest.fixture
 def reader_folder() -> Iterator[Path]:
     """Lend a folder with the shipped manifests; a cluster that was started in it is stopped."""
-    with lent_folder("docs") as folder:
+    with lent_folder("docs") as folder, stopped_in_the_end(folder / ".mlscope", folder):
         shutil.copytree(REPOSITORY / "manifests", folder / "manifests")
         yield folder
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        down = [sys.executable, "-m", "cli.main", "down"]
-        subprocess.run(down, cwd=folder, env=environment, check=False, capture_output=True)
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """A local cluster started with the user's own command, and what tests ask of it."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from mlscope import Client
 from mlscope.client.errors import EvaluationRefused
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
+from tests.ending import stopped_in_the_end
 from tests.forked import STARTERS, run_mlscope
 from tests.places import server_folder
 
@@ -157,18 +157,14 @@ def running(
     environ: Mapping[str, str] = MappingProxyType({}), folder: Path | None = None
 ) -> Iterator[Cluster]:
     """Run a cluster with further settings until the block ends; a folder of its own is removed."""
-    is_given = folder is not None
-    folder = folder or server_folder("flow")
+    removed = [] if folder else [server_folder("flow")]
+    folder = folder or removed[0]
     folder.chmod(0o711)
     cluster = Cluster(folder, environ)
-    try:
+    with stopped_in_the_end(folder, *removed):
         cluster.mlscope("up", "--detach")
         _wait_for_manifests(cluster)
         yield cluster
-    finally:
-        cluster.mlscope("down")
-        if not is_given:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(cluster: Cluster, model: Any = "identity", **request: Any) -> EvaluationStatus:
