@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +13,20 @@ from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body
 from schemas.evaluation import EvaluationCancelled
 from schemas.live.resources import ResourcesUsed
+from schemas.message import Fact
 from schemas.people import THE_USER, Asker
 from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.viewer import Viewer
 from tests.stories import E, StandIns, a_run, beginning, ending, queries, whole_story
+
+
+async def until(viewer: Viewer, holds: Callable[[], bool]) -> None:
+    """Wait until something holds of a viewer's feed, 30 s at most."""
+    async with asyncio.timeout(30):
+        while not holds():
+            await viewer.wait(1.0)
 
 
 async def test_viewers_of_an_evaluation_share_its_feed(bus: Bus, standing: StandIns) -> None:
@@ -64,50 +72,32 @@ async def test_one_person_leaves_streams_for_others(bus: Bus, standing: StandIns
 async def test_a_feed_ends_with_its_story(bus: Bus, standing: StandIns) -> None:
     await standing.tell(*whole_story())
     feeds = Feeds(bus, limit=8)
-    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
-        while not feed.is_over:
-            await viewer.wait(1.0)
+    async with feeds.viewing(E, after=0) as (feed, viewer):
+        await until(viewer, lambda: feed.is_over)
         sequences = [event.sequence for event in feed.story]
         assert len(sequences) == len(whole_story())
         assert sequences == sorted(set(sequences))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(a_run("r0"), (), id="whole run"),
+        pytest.param(a_run("r0")[:1], a_run("r0")[2:], id="cut off"),
+    ],
+)
 async def test_a_feed_of_a_cancelled_evaluation_ends_with_the_tables(
-    bus: Bus, standing: StandIns
+    bus: Bus, standing: StandIns, before: Sequence[Fact], after: Sequence[Fact]
 ) -> None:
-    await standing.tell(*beginning(), *a_run("r0"))
+    await standing.tell(*beginning(), *before)
     feeds = Feeds(bus, limit=8)
-    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
-        while not feed.scene.caught_up:
-            await viewer.wait(1.0)
+    async with feeds.viewing(E, after=0) as (feed, viewer):
+        await until(viewer, lambda: feed.scene.caught_up)
         await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
-        while feed.scene.status.state != "cancelled":
-            await viewer.wait(1.0)
+        await until(viewer, lambda: feed.scene.status.state == "cancelled")
         assert not feed.is_over
-        await standing.tell(*ending(runs=1))
-        while not feed.is_over:
-            await viewer.wait(1.0)
-    assert feed.scene.status.tables == ("latency",)
-
-
-async def seen(viewer: Viewer, holds: Callable[[], bool]) -> None:
-    """Wait until a viewer's feed is such that something holds."""
-    while not holds():
-        await viewer.wait(1.0)
-
-
-async def test_a_feed_waits_for_the_tables_of_a_run_that_is_cut_off(
-    bus: Bus, standing: StandIns
-) -> None:
-    await standing.tell(*beginning(), a_run("r0")[0])
-    feeds = Feeds(bus, limit=8)
-    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
-        await seen(viewer, lambda: feed.scene.caught_up)
-        await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
-        await seen(viewer, lambda: feed.scene.status.state == "cancelled")
-        assert not feed.is_over
-        await standing.tell(a_run("r0")[2], *ending(runs=1))
-        await seen(viewer, lambda: feed.is_over)
+        await standing.tell(*after, *ending(runs=1))
+        await until(viewer, lambda: feed.is_over)
     assert feed.scene.status.tables == ("latency",)
 
 
@@ -120,10 +110,10 @@ async def test_a_feed_waits_until_a_silent_agent_is_given_up(
 
     await standing.tell(*beginning(), a_run("r0")[0])
     feeds = Feeds(bus, limit=8)
-    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
-        await seen(viewer, lambda: feed.scene.caught_up)
+    async with feeds.viewing(E, after=0) as (feed, viewer):
+        await until(viewer, lambda: feed.scene.caught_up)
         await standing.tell(EvaluationCancelled(evaluation=E, reason="enough"))
-        await seen(viewer, lambda: feed.scene.status.state == "cancelled")
+        await until(viewer, lambda: feed.scene.status.state == "cancelled")
         skip(Settings.read({}).batch_deadline_s)
         assert not feed.is_over
         skip(3600)
@@ -135,9 +125,8 @@ async def test_a_feed_that_begins_after_the_cancellation_is_over_at_once(
 ) -> None:
     await standing.tell(*beginning(), *a_run("r0"), EvaluationCancelled(evaluation=E, reason=""))
     feeds = Feeds(bus, limit=8)
-    async with feeds.viewing(E, after=0) as (feed, viewer), asyncio.timeout(30):
-        while not feed.scene.caught_up:
-            await viewer.wait(1.0)
+    async with feeds.viewing(E, after=0) as (feed, viewer):
+        await until(viewer, lambda: feed.scene.caught_up)
         assert feed.is_over
 
 
@@ -170,19 +159,12 @@ async def test_what_a_run_uses_is_told_while_no_query_ends(
     await standing.tell(*beginning())
     used = ResourcesUsed(evaluation=E, run="r0", attempt=1, agent="a1", cpu_cores=1.5)
     feeds = Feeds(bus, limit=8)
-    async with (
-        connect(server, "agent") as agent,
-        feeds.viewing(E, after=0) as (feed, viewer),
-        asyncio.timeout(30),
-    ):
-        while not feed.scene.caught_up:
-            await viewer.wait(1.0)
+    async with connect(server, "agent") as agent, feeds.viewing(E, after=0) as (feed, viewer):
+        await until(viewer, lambda: feed.scene.caught_up)
         await agent.publish(queries([5, 7]), id="q0")
-        while not told_of(viewer, '"answered":[2]'):
-            await viewer.wait(1.0)
+        await until(viewer, lambda: told_of(viewer, '"answered":[2]'))
         await agent.publish_live(resources_subject(used), encode_body(used))
-        while not told_of(viewer, '"cpu_cores":[1.5]'):
-            await viewer.wait(1.0)
+        await until(viewer, lambda: told_of(viewer, '"cpu_cores":[1.5]'))
 
 
 def told_of(viewer: Viewer, text: str) -> bool:
