@@ -22,6 +22,12 @@ WAY = {
     ("collector", "collect"),
     ("analyzer", "analyze"),
 }
+PARENTS = {
+    "match": "accept",
+    "session": "command start",
+    "run": "session",
+    "collect": "run",
+}
 
 
 def whole_way(receiver: Receiver, evaluation: str) -> list[ReceivedSpan]:
@@ -58,8 +64,5 @@ def test_each_evaluation_is_one_connected_trace() -> None:
     assert traces[0][0].trace != traces[1][0].trace
     for spans in traces:
         assert_connected(spans)
-        assert parent_of(spans, "match") == "accept"
-        assert parent_of(spans, "session") == "command start"
-        assert parent_of(spans, "run") == "session"
-        assert parent_of(spans, "collect") == "run"
+        assert {name: parent_of(spans, name) for name in PARENTS} == PARENTS
         assert all(span.end_ns >= span.start_ns > 0 for span in spans)

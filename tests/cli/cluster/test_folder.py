@@ -20,8 +20,7 @@ def test_keys_are_made_once(tmp_path: Path) -> None:
     again = secret_files.ensure_keys(tmp_path, ["agent", "requester", "gateway"])
     assert made["agent"] == again["agent"]
     assert len({key.public for key in again.values()}) == 3
-    assert made["agent"].seed.startswith("SU")
-    assert made["agent"].public.startswith("U")
+    assert (made["agent"].seed[:2], made["agent"].public[:1]) == ("SU", "U")
 
 
 def test_a_password_is_not_in_its_own_repr(tmp_path: Path) -> None:

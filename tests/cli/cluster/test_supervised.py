@@ -21,8 +21,7 @@ def test_delays_double_up_to_a_bound() -> None:
     for _ in range(8):
         history = after_end(history, 0.0)
         delays.append(delay_s(history))
-    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-    assert history.total == 8
+    assert (history.total, delays) == (8, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
 
 
 def test_a_process_that_held_starts_over() -> None:

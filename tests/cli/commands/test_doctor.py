@@ -107,10 +107,8 @@ def test_a_clock_nobody_tells_of_is_not_called_good(
 def test_too_little_disk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage("/")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    assert (findings()["disk"].state, "MLSCOPE_DATA" in findings()["disk"].advice) == (
-        "missing",
-        True,
-    )
+    disk = findings()["disk"]
+    assert (disk.state, "MLSCOPE_DATA" in disk.advice) == ("missing", True)
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

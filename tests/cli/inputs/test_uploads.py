@@ -142,10 +142,10 @@ def test_a_link_out_of_a_folder_is_refused_with_a_way_to_copy_it(
 
 
 def test_without_a_cluster_there_is_nowhere_to_send_to(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MLSCOPE_NATS_URL", raising=False)
-    monkeypatch.setenv("MLSCOPE_DATA", str(tmp_path))
+    monkeypatch.setenv("MLSCOPE_DATA", str(data_folder))
     with pytest.raises(NoCluster, match="mlscope up --detach"):
         put_file(RUN, "models", file)
 

@@ -137,10 +137,8 @@ def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
     assert store.failed_queries(KEY) == 2
     assert store.purgeable() == []
     store.settle(KEY, "interrupted", 2)
-    assert (store.waiting(), [each.is_only_attempt for each in store.purgeable()]) == (
-        [],
-        [False],
-    )
+    assert store.waiting() == []
+    assert [attempt.is_only_attempt for attempt in store.purgeable()] == [False]
     store.end_run(_ended(a_completion(), "c1"))
     assert [each.cause for each in store.waiting()] == ["c1"]
 

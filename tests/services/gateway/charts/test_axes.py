@@ -30,20 +30,14 @@ def test_times_are_labelled_as_finely_as_they_lie_apart(later: str, format_: str
 
 def test_marks_of_one_time_stand_side_by_side_and_keep_their_time() -> None:
     columns = (text_column("at", "When."), text_column("load", "L."))
-    chart = {
-        "encoding": {
-            "x": {"field": "at", "type": "temporal", "axis": {}},
-            "color": {"field": "load"},
-        }
-    }
+    at = {"field": "at", "type": "temporal", "axis": {}}
+    chart = {"encoding": {"x": at, "color": {"field": "load"}}}
     first, last = "2026-11-23T00:00:00Z", "2026-11-23T02:00:00Z"
     rows = ((first, "a"), (first, "b"), (last, "a"))
-    spec = spec_of(
-        fitted(Table(name="t", title="T", columns=columns, rows=rows, chart=chart), PAGE)
-    )
-    placed = [
-        (row["at"], row[spec["encoding"]["x"]["field"]][11:16]) for row in spec["data"]["values"]
-    ]
+    table = Table(name="t", title="T", columns=columns, rows=rows, chart=chart)
+    spec = spec_of(fitted(table, PAGE))
+    field = spec["encoding"]["x"]["field"]
+    placed = [(row["at"], row[field][11:16]) for row in spec["data"]["values"]]
     assert placed == [(first, "00:00"), (first, "00:01"), (last, "02:00")]
 
 

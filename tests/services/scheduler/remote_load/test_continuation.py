@@ -166,21 +166,16 @@ def test_a_load_whose_answers_do_not_keep_up_says_so() -> None:
 
 def test_levels_share_a_budget_and_a_run_ends_well_before_its_time_out() -> None:
     order, plan = order_with(RESULT_RULE, timeout_s=8.0)
-    both = order.session.model_copy(update={"runs": (plan, plan)})
+    session = order.session.model_copy(update={"runs": (plan, plan)})
+    both = order.model_copy(update={"session": session})
+    patient = plan.model_copy(update={"timeout_s": 600.0})
     load, _ = continued(Blocks(), "fixed_rate", rate_hz=20, queries=10)
 
     def longer(queries: int) -> Load:
         return continued(Blocks(), "fixed_rate", rate_hz=20, queries=queries)[0]
 
-    alone = continuation_of(order, plan, load, longer)
-    assert alone.load.queries == 80
-    shared = continuation_of(
-        order.model_copy(update={"session": both}),
-        plan.model_copy(update={"timeout_s": 600.0}),
-        load,
-        longer,
-    )
-    assert shared.load.queries == 100
+    assert continuation_of(order, plan, load, longer).load.queries == 80
+    assert continuation_of(both, patient, load, longer).load.queries == 100
 
 
 def test_a_rule_of_medians_ends_by_the_medians_of_service_times() -> None:
