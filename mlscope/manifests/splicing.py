@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 Path = tuple[str | int, ...]
+_MISSING = object()
 
 
 def differences(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -16,10 +17,7 @@ def differences(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name, value in after.items():
-            if name in before:
-                yield from differences(before[name], value, (*path, name))
-            else:
-                yield (*path, name), value
+            yield from differences(before.get(name, _MISSING), value, (*path, name))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for place, (item_before, item_after) in enumerate(zip(before, after, strict=True)):
             yield from differences(item_before, item_after, (*path, place))

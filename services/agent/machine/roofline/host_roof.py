@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns, time_ns
@@ -167,22 +168,18 @@ def parallel_tries_s(works: list[Work]) -> list[float]:
     Each work has a thread of its own, and all begin each try together. One try before warms up.
     """
     barrier = threading.Barrier(len(works))
-    stamps: list[list[tuple[int, int]]] = [[] for _ in works]
 
-    def repeat(work: Work, own_stamps: list[tuple[int, int]]) -> None:
+    def stamps_of(work: Work) -> list[tuple[int, int]]:
+        stamps = []
         for _ in range(TRIES + 1):
             barrier.wait()
             began = perf_counter_ns()
             work()
-            own_stamps.append((began, perf_counter_ns()))
+            stamps.append((began, perf_counter_ns()))
+        return stamps
 
-    pairs = zip(works, stamps, strict=True)
-    threads = [threading.Thread(target=repeat, args=pair) for pair in pairs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    tries = list(zip(*stamps, strict=True))[1:]
+    with ThreadPoolExecutor(len(works)) as pool:
+        tries = list(zip(*pool.map(stamps_of, works), strict=True))[1:]
     return [
         (max(end for _, end in stamps) - min(began for began, _ in stamps)) * 1e-9
         for stamps in tries

@@ -65,7 +65,6 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
     """
     check_known(requested, OPTION_NAMES)
     place = place_of(device)
-    on_gpu = place.startswith("cuda")
     if is_gpu(place) and not has_gpu:
         raise BadOption("device", device, "cpu: this PyTorch sees no GPU")
     options = Options(
@@ -83,10 +82,12 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
         normalize=choice(requested, OPTION, PLACES, "host"),
         decode=choice(requested, decoding.OPTION, decoding.PLACES, "host"),
     )
-    if options.graphs and not on_gpu:
+    if place.startswith("cuda"):
+        return options
+    if options.graphs:
         raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")
-    if options.inputs == "device" and not on_gpu:
+    if options.inputs == "device":
         raise BadOption("inputs", "device", "host on a CPU, whose memory is the host's")
-    if options.decode == "device" and not on_gpu:
+    if options.decode == "device":
         raise BadOption(decoding.OPTION, "device", "host on a CPU: nvJPEG decodes on a GPU")
     return options
