@@ -1,6 +1,7 @@
 """JAX on a GPU: large inputs and outputs go through page-locked memory, with the same answers."""
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,13 @@ def doubled(seed: int = 0) -> Any:
     return lambda x: x * 2
 
 
-def opened() -> Predictor:
+def opened(shape: Sequence[int] = SHAPE) -> Predictor:
     manifest = ModelManifest.model_validate(
         {
             "name": "doubled",
             "version": "1.0.0",
             "framework": {"name": "jax"},
-            "inputs": [{"type": "raw", "layer_name": "x", "shape": [-1, *SHAPE]}],
+            "inputs": [{"type": "raw", "layer_name": "x", "shape": [-1, *shape]}],
             "outputs": [{"type": "raw", "layer_name": "y"}],
             "model": Assets(builder="tests.gpu.test_jax.doubled", weights="random"),
         }
@@ -64,6 +65,27 @@ def test_large_tensors_are_copied_through_page_locked_memory() -> None:
         assert np.array_equal(answer, array * 2)
     assert predictor.opened.host_memory == LOCKED
     assert np.array_equal(answer, array * 2)
+    predictor.close()
+
+
+def is_page_locked(array: Any) -> bool:
+    """Return whether CUDA knows an array's memory as the host's own, page-locked."""
+    runtime: Any = pytest.importorskip("cuda.bindings.runtime")
+    error, attributes = runtime.cudaPointerGetAttributes(array.ctypes.data)
+    assert error == runtime.cudaError_t.cudaSuccess
+    return bool(attributes.type == runtime.cudaMemoryType.cudaMemoryTypeHost)
+
+
+@pytest.mark.parametrize("shape", [(1,), SHAPE], ids=["16 bytes", "12 MB"])
+def test_outputs_of_any_size_return_into_page_locked_memory(shape: Sequence[int]) -> None:
+    predictor = opened(shape)
+    inputs = {"x": np.ones((4, *shape), np.float32)}
+    (first,) = predictor.predict(inputs).values()
+    (answer,) = predictor.predict({"x": inputs["x"] * 3}).values()
+    assert predictor.opened.output_memory == LOCKED
+    assert is_page_locked(answer)
+    assert not is_page_locked(inputs["x"])
+    assert (first.max(), answer.max()) == (2, 6)
     predictor.close()
 
 

@@ -17,6 +17,7 @@ pytest.importorskip("jax")
 import jax
 import jax.export
 import jax.monitoring
+from jax.sharding import SingleDeviceSharding
 
 from mlscope.tracing.clock import now_ns
 from schemas.manifest import Assets, ModelManifest
@@ -265,7 +266,11 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuPredictor]:
     monkeypatch.setattr(jax_predictor, "cuda_page_locks", lambda: locks)
     set_up, put = jax_predictor._set_up_device, jax.device_put
     monkeypatch.setattr(jax_predictor, "_set_up_device", lambda options: AGpu(set_up(options)))
-    monkeypatch.setattr(jax_predictor, "SingleDeviceSharding", lambda *_, **__: None)
+    monkeypatch.setattr(
+        jax_predictor,
+        "SingleDeviceSharding",
+        lambda a_gpu, **kind: SingleDeviceSharding(a_gpu._device, **kind),
+    )
     monkeypatch.setattr(jax, "default_device", lambda _: nullcontext())
 
     def put_there(value: Any, to: Any = None) -> Any:
@@ -281,12 +286,21 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuPredictor]:
 
 def test_on_a_gpu_the_memory_of_arrays_is_declared(on_gpu: GpuPredictor) -> None:
     opened = on_gpu.opened
-    assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", PAGEABLE, PAGEABLE)
+    assert (opened.device, opened.host_memory, opened.output_memory) == ("gpu", PAGEABLE, LOCKED)
     on_gpu.predict({"x": page_aligned((2, 6), "float32")})
     assert (on_gpu.opened.host_memory, on_gpu.opened.memory_reason) == (LOCKED, "")
     on_gpu.predict(batch())
     assert on_gpu.opened.host_memory == PAGEABLE
     assert "shares its pages" in on_gpu.opened.memory_reason
+
+
+def test_on_a_gpu_no_call_behind_the_opening_compiles(on_gpu: GpuPredictor) -> None:
+    events: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
+    outputs = on_gpu.predict(batch())
+    jax.monitoring.clear_event_listeners()
+    assert events == []
+    assert np.allclose(outputs["scores"], plain(batch()), atol=1e-5)
 
 
 def test_the_parts_of_a_call_follow_each_other_within_it(on_gpu: GpuPredictor) -> None:
