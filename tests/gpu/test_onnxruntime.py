@@ -106,6 +106,19 @@ def test_no_copy_goes_through_pageable_memory(on_gpu: Predictor) -> None:
     assert PAGES not in {kind for _, source, target, _ in copies for kind in (source, target)}
 
 
+def test_outputs_of_free_shapes_return_into_page_locked_memory(tmp_path: Path) -> None:
+    free = [place(name, ("n", "m")) for name in ("x", "y")]
+    inputs = {"x": page_aligned((2, 1000), "float32")}
+    inputs["x"][...] = 3
+    body = model([node("Relu", "x", "y")], free[:1], free[1:])
+    with opened_net(tmp_path, body, inputs, ["y"], provider="cuda") as predictor:
+        answer = predictor.predict(inputs)["y"]
+        assert np.array_equal(answer, inputs["x"])
+        assert predictor.opened.output_memory == LOCKED
+        copies = copies_of(predictor, inputs)
+    assert (FROM_DEVICE, ON_DEVICE, PINNED, answer.nbytes) in copies
+
+
 def test_arrays_that_cannot_be_locked_are_predicted_and_said(on_cpu: Predictor) -> None:
     predictor = open_model(request(NAME, BATCH, device="gpu"))
     inputs = {"images": batch()["images"].copy()}

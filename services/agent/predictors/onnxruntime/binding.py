@@ -1,9 +1,11 @@
 """Arrays that are bound to a session of ONNX Runtime once, on a GPU in page-locked memory."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
@@ -46,8 +48,10 @@ class Binding:
     inputs: Tensors
     #: ORT's own
     binding: Any
-    #: the output arrays; None where ORT allocates them
+    #: the output arrays; None where their shapes are free
     outputs: dict[str, npt.NDArray[Any]] | None
+    #: memory of the host for outputs of free shapes, by name
+    buffers: dict[str, npt.NDArray[np.uint8]] = field(default_factory=dict)
     #: ORT's own, of inputs and outputs in the device's memory; None until a call is divided
     divided: Any = None
     #: those inputs, by name
@@ -61,7 +65,8 @@ class BoundSession:
     (onnxruntime issue #5857): there each call binds them anew, and ORT launches the model while it
     copies. Outputs of known shape are bound to arrays of their own; they are overwritten by the
     next call with the same inputs. Those of free shapes are bound anew for each call: ORT would
-    want the next one to have the shape of the last.
+    want the next one to have the shape of the last. From another device they are copied into
+    memory that is kept, too, and grows.
     """
 
     def __init__(self, session: ort.InferenceSession, device: Device | None = None) -> None:
@@ -70,6 +75,14 @@ class BoundSession:
         self.device = device
         #: whether outputs return into arrays that are kept; known once a call was made
         self.keeps_outputs = False
+        #: the types of the outputs, by name
+        self._output_types = {
+            place.name: _ELEMENT_TYPES.get(place.type) for place in session.get_outputs()
+        }
+        #: copies outputs that ORT left on the device; None: ORT copies them into new arrays
+        self._copy_out = device.copy_out if device and all(self._output_types.values()) else None
+        #: where ORT allocates outputs of free shapes
+        self._allocating_device = device.name if device and self._copy_out else "cpu"
         self._run = session.run_with_iobinding
         self._bindings: dict[int, Binding] = {}
         #: inputs on the device by name, shape and type, which every divided call copies anew
@@ -83,15 +96,12 @@ class BoundSession:
                 for name, array in inputs.items():
                     bound.binding.bind_cpu_input(name, array)
             if bound.outputs is None:
-                self._let_allocate(bound.binding, "cpu")
+                self._let_allocate(bound.binding, self._allocating_device)
             self._run(bound.binding)
             if self.device is not None:
                 # The device's memory is free until the next call.
                 bound.binding.clear_binding_inputs()
-        if bound.outputs is not None:
-            return bound.outputs
-        names = [place.name for place in self.session.get_outputs()]
-        return dict(zip(names, bound.binding.copy_outputs_to_cpu(), strict=True))
+            return bound.outputs or self._copied_out(bound, bound.binding)
 
     def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
         """Return the outputs for one batch, and when the call's parts ran. Raises PredictFailed.
@@ -114,7 +124,7 @@ class BoundSession:
             self._run(bound.divided)
             bound.divided.synchronize_outputs()
             ends_ns.append(now_ns())
-            outputs = self._fetched(bound, self.device.copy_out)
+            outputs = self._copied_out(bound, bound.divided)
             ends_ns.append(now_ns())
         return outputs, call_parts(ends_ns)
 
@@ -138,7 +148,7 @@ class BoundSession:
             for name, array in inputs.items():
                 binding.bind_cpu_input(name, array)
         outputs = self._bind_outputs(binding, len(next(iter(inputs.values()))))
-        self.keeps_outputs = outputs is not None
+        self.keeps_outputs = outputs is not None or self._copy_out is not None
         # A binding has only the addresses of arrays, so they must be stored with it.
         if self.device is not None and self.device.locks is not None:
             for array in (*inputs.values(), *(outputs or {}).values()):
@@ -161,8 +171,8 @@ class BoundSession:
     def _let_allocate(self, binding: Any, device: str) -> None:
         """Let ORT allocate a binding's outputs in the memory of a `device`, at the next run."""
         binding.clear_binding_outputs()
-        for place in self.session.get_outputs():
-            binding.bind_output(place.name, device)
+        for name in self._output_types:
+            binding.bind_output(name, device)
 
     def _bind_outputs(self, binding: Any, batch: int) -> dict[str, npt.NDArray[Any]] | None:
         """Bind outputs to arrays of a `batch`; return these, or None where sizes aren't known."""
@@ -181,17 +191,41 @@ class BoundSession:
             binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
         return outputs
 
-    def _fetched(
-        self, bound: Binding, copy_out: Callable[[int, int, int], object] | None
-    ) -> Tensors:
-        """Return the outputs of a divided call in the host's memory, by name."""
-        names = [place.name for place in self.session.get_outputs()]
-        values = dict(zip(names, bound.divided.get_outputs(), strict=True))
-        if bound.outputs is None or copy_out is None:
-            return {name: value.numpy() for name, value in values.items()}
-        for name, array in bound.outputs.items():
-            copy_out(array.ctypes.data, values[name].data_ptr(), array.nbytes)
-        return bound.outputs
+    def _copied_out(self, bound: Binding, binding: Any) -> Tensors:
+        """Return the outputs of a `binding`'s run, by name, once they are in the host's memory."""
+        if self._copy_out is None:
+            return dict(zip(self._output_types, binding.copy_outputs_to_cpu(), strict=True))
+        arrays = {}
+        # A run returns when the device has ended: nothing is left to wait for.
+        for (name, kind), value in zip(
+            self._output_types.items(), binding.get_outputs(), strict=True
+        ):
+            array = (
+                self._kept_array(bound.buffers, name, value.shape(), np.dtype(kind))
+                if bound.outputs is None
+                else bound.outputs[name]
+            )
+            if array.nbytes:
+                self._copy_out(array.ctypes.data, value.data_ptr(), array.nbytes)
+            arrays[name] = array
+        return arrays
+
+    def _kept_array(
+        self,
+        buffers: dict[str, npt.NDArray[np.uint8]],
+        name: str,
+        shape: Sequence[int],
+        kind: np.dtype[Any],
+    ) -> npt.NDArray[Any]:
+        """Return an output's array of a `shape` in its buffer, which is made anew to grow."""
+        size_bytes, buffer = math.prod(shape) * kind.itemsize, buffers.get(name)
+        if buffer is None or buffer.nbytes < size_bytes:
+            # Twice as much: pages are locked seldom, also where each call has a larger output.
+            least_bytes = 4096 if buffer is None else 2 * buffer.nbytes
+            buffer = buffers[name] = page_aligned((max(size_bytes, least_bytes),), "uint8")
+            if self.device is not None and self.device.locks is not None:
+                self.device.locks.lock(buffer)
+        return buffer[:size_bytes].view(kind).reshape(tuple(shape))
 
 
 def tensor_place(place: Any) -> TensorPlace:

@@ -160,7 +160,7 @@ class GpuPredictor(OnnxRuntimePredictor):
             self.opened = replace(
                 self.opened,
                 host_memory=memory,
-                # Outputs of free shapes return into new arrays.
+                # Outputs of free shapes and a type that NumPy lacks return into new arrays.
                 output_memory=memory if self._bound.keeps_outputs else PAGEABLE,
                 memory_reason=reason,
             )

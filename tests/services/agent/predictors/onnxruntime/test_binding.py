@@ -8,6 +8,7 @@ import onnxruntime as ort
 import pytest
 
 from services.agent.predictors.onnxruntime.binding import BoundSession, Device
+from services.agent.predictors.page_locking import PageLocks, page_aligned
 from tests.services.agent.predictors.onnx_nets import WHOLE, model, node, place
 
 
@@ -32,3 +33,19 @@ def test_outputs_of_free_shapes_differ_from_call_to_call(
         inputs["x"][...] = np.arange(1024) < count
         outputs = bound.predict_parts(inputs)[0] if is_divided else bound.predict(inputs)
         assert np.array_equal(outputs["y"], np.nonzero(inputs["x"]))
+
+
+def test_a_device_s_outputs_of_free_shapes_return_into_locked_memory_that_grows() -> None:
+    locked: dict[int, int] = {}
+    locks = PageLocks(locked.__setitem__, locked.__delitem__)
+    bound = BoundSession(places_of_ones(), Device("cpu", locks, ctypes.memmove))
+    inputs, addresses = {"x": page_aligned((8, 1024), "float32")}, []
+    for count in (3, 0, 2, 1024):
+        inputs["x"][5] = np.arange(1024) < count
+        outputs = bound.predict(inputs)
+        assert np.array_equal(outputs["y"], np.nonzero(inputs["x"]))
+        addresses.append(outputs["y"].ctypes.data)
+    assert len(set(addresses[:3])) == 1
+    assert locked[addresses[0]] < outputs["y"].nbytes <= locked[addresses[-1]]
+    bound.forget()
+    assert locked == {}
