@@ -7,7 +7,7 @@ from cli import exits
 from cli.cluster.errors import ClusterError
 from mlscope.assets.errors import FetchError
 from mlscope.backup.errors import BackupError
-from mlscope.bus.errors import BusError, NotPermitted
+from mlscope.bus.errors import BusError, KeyRevoked, NotPermitted
 from mlscope.client.errors import (
     ClientError,
     CommandRefused,
@@ -49,7 +49,7 @@ def explain(error: Exception) -> Failure | None:
         case CommandRefused(refused=refused):
             code = _REFUSAL_CODES.get(refused.error, exits.FAILED)
             return Failure(code, refusal_text(refused))
-        case Denied() | NotPermitted():
+        case Denied() | NotPermitted() | KeyRevoked():
             return Failure(exits.AUTH, str(error))
         case StillRunning():
             next_step = f"`mlscope watch {error.evaluation}` continues watching"

@@ -16,7 +16,6 @@ from cli import exits
 from cli.inputs.pages import TOKEN_FILE
 from mlscope.bus.bus import Bus
 from mlscope.bus.discovery import ServiceInstance
-from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import ServiceInfo, StatsSource
 from mlscope.bus.wrapping import WrappedBus
 from mlscope.health import Announced, count_silence
@@ -59,7 +58,7 @@ def serve(arguments: argparse.Namespace) -> int:
 async def serve_until_stopped(name: str, settings: Settings) -> None:
     """Run the service `name` until a signal, or until its connection ends for good.
 
-    `settings` are its own. Raises Unreachable when the connection ended.
+    `settings` are its own. Raises Unreachable when the connection ended, or KeyRevoked.
     """
     from mlscope.bus.nats import connect
     from mlscope.bus.permissions import agent_inbox
@@ -77,8 +76,8 @@ async def serve_until_stopped(name: str, settings: Settings) -> None:
         closed.add_done_callback(lambda _: stop.set())
         try:
             await service.serve(cast("Bus", announcing), settings, stop)
-            if closed.done():
-                raise Unreachable("the server ended the connection for good")
+            if closed.done() and (cause := closed.result()) is not None:
+                raise cause
         finally:
             closed.cancel()
             announcing.close_port()

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from mlscope.bus.errors import BusError
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.records import (
     Backlog,
@@ -262,8 +263,11 @@ class Bus(Protocol):
         """
         ...
 
-    async def wait_closed(self) -> None:
-        """Return once the bus is closed, by `close` or by its server for good."""
+    async def wait_closed(self) -> BusError | None:
+        """Return once the bus is closed: None by `close`, or why by its server for good.
+
+        The cause is KeyRevoked, or Unreachable.
+        """
         ...
 
     async def close(self) -> None:

@@ -70,6 +70,16 @@ class NotPermitted(BusError):
         super().__init__(f"not permitted: {subject}")
 
 
+class KeyRevoked(BusError):
+    """The server took the connection's key before, and takes it no more."""
+
+    def __init__(self, name: str) -> None:
+        """Name the connection: a service or a person."""
+        way_back = "`mlscope agents invite NAME` on the cluster's machine lets it join again"
+        advice = f"; {way_back}" if name == "agent" else ""
+        super().__init__(f"this {name}'s key was revoked by its cluster{advice}")
+
+
 class NotProvisioned(BusError):
     """A stream, durable or bucket is missing: run `mlscope provision`."""
 

@@ -333,9 +333,10 @@ class NatsBus:
         await self._connection.settled()
         return instance
 
-    async def wait_closed(self) -> None:
-        """Return once the connection is closed, by us or by the server for good."""
+    async def wait_closed(self) -> BusError | None:
+        """Return once the connection is closed: None by us, or why by the server for good."""
         await self._connection.availability.closed.wait()
+        return self._connection.end_cause
 
     async def close(self) -> None:
         """Close within a bounded time."""

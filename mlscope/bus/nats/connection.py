@@ -17,6 +17,7 @@ from nats.errors import MaxPayloadError
 from mlscope.bus.accounts import LOG, account_of
 from mlscope.bus.errors import (
     BusError,
+    KeyRevoked,
     NoAnswer,
     NoReply,
     NotPermitted,
@@ -80,6 +81,9 @@ class Connection:
         self._replies = ReplySubjects(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
         self._sending: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+        #: why its server ended it for good; None where `close` did
+        self.end_cause: BusError | None = None
 
     async def open(self, timeout_s: float) -> None:
         """Connect within `timeout_s`. Raises Unreachable (no server), NotPermitted (wrong key)."""
@@ -350,6 +354,10 @@ class Connection:
         _log.log(logging.DEBUG if is_repeated else logging.WARNING, "%s: %s", self.name, text)
         self._replies.note_denial(text.lower())
         self._rejection.note(text.lower())
+        if self._rejection.is_revoked and self._closing is None:
+            self._lose(KeyRevoked(self.name))
+            # In a task of its own: it cancels the one that reconnects and that reports this error.
+            self._closing = asyncio.get_running_loop().create_task(self.close())
 
     async def _disconnected(self) -> None:
         self.availability.lost()
@@ -358,9 +366,14 @@ class Connection:
     async def _reconnected(self) -> None:
         _log.info("%s: connected again", self.name)
         self._last_failure = ""
+        self._rejection.accepted()
         self.availability.reconnected()
 
     async def _ended(self) -> None:
         if not self.availability.closed.is_set():
-            _log.error("%s: the server ended the connection for good", self.name)
-            self._end(Unreachable(self._place))
+            self._lose(Unreachable("the server ended the connection for good"))
+
+    def _lose(self, cause: BusError) -> None:
+        _log.error("%s: %s", self.name, cause)
+        self.end_cause = cause
+        self._end(Unreachable(self._place))

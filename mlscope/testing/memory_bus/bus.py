@@ -351,7 +351,7 @@ class MemoryBus:
         return self._durable(durable).backlog()
 
     async def wait_closed(self) -> None:
-        """Return once the bus is closed."""
+        """Return once the bus is closed; its server never ends it."""
         await self._closed.wait()
 
     async def announce(self, info: ServiceInfo, stats: StatsSource) -> ServiceInstance:

@@ -21,7 +21,7 @@ from cli.commands import agents, join
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
 from cli.inputs.operator import tell_broker
-from mlscope.bus.errors import BusError, NoReply, NotPermitted, Unreachable
+from mlscope.bus.errors import BusError, KeyRevoked, NoReply, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.permissions import agent_inbox, agent_key
 from mlscope.client.connection import find_settings
@@ -145,6 +145,8 @@ async def test_a_machine_joins_once_and_is_revoked(
             assert await agents.revoke(arguments(data_folder)) == 0
             with pytest.raises(BusError):
                 await bus.get("leases", "agent-gpu1")
+            async with asyncio.timeout(20.0):
+                assert isinstance(await bus.wait_closed(), KeyRevoked)
         with pytest.raises(NotPermitted):
             await lease_of(member, "gpu1")
         with pytest.raises(Misused, match="no machine joined"):

@@ -1,9 +1,11 @@
-"""nats-py's client, changed so that a failed attempt to connect leaves no socket open."""
+"""nats-py's client, changed in how it takes failed attempts to connect and rejections."""
 
 import logging
 from typing import Any
 
 from nats.aio.client import Client, Srv
+from nats.errors import AuthorizationError
+from nats.protocol.parser import AUTHORIZATION_VIOLATION
 
 
 def is_of_use(record: logging.LogRecord) -> bool:
@@ -16,10 +18,11 @@ def is_of_use(record: logging.LogRecord) -> bool:
 
 
 class TidyClient(Client):
-    """A client that closes the socket of its last attempt before it opens the next.
+    """A client that closes the socket of its last attempt, and tries again after a rejection.
 
     nats-py (2.16) loses the open socket of a server that accepts the connection and dies before it
-    sends its greeting, as a server that is starting or being killed may.
+    sends its greeting, as a server that is starting or being killed may. It closes for good when a
+    server ends an open connection because of its key, which another server may still take.
     """
 
     async def _connect_to_server(self, s: Srv) -> None:
@@ -27,3 +30,9 @@ class TidyClient(Client):
         if last:
             last.close()
         await super()._connect_to_server(s)
+
+    async def _process_err(self, err_msg: str) -> None:
+        if AUTHORIZATION_VIOLATION in err_msg:
+            await self._process_op_err(AuthorizationError())
+        else:
+            await super()._process_err(err_msg)

@@ -8,8 +8,10 @@ from typing import Any
 from mlscope.bus.errors import NotPermitted
 
 _WRONG_AFTER_S = 0.5
-"""How long a key must be rejected to be called wrong: a server that reads its configuration anew
-rejects keys that it has for a moment."""
+"""How long a new key must be rejected to be called wrong: a server that reads its configuration
+anew rejects keys that it has for a moment."""
+_REVOKED_AFTER_S = 3.0
+"""How long a key must be rejected that was accepted before, by every server that answers."""
 
 
 class KeyRejection:
@@ -19,13 +21,23 @@ class KeyRejection:
         """Begin without a rejection."""
         self._is_wrong = asyncio.Event()
         self._since_s = math.inf
+        self._limit_s = _WRONG_AFTER_S
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether a key that was accepted before is rejected for good."""
+        return self._is_wrong.is_set() and self._limit_s == _REVOKED_AFTER_S
+
+    def accepted(self) -> None:
+        """Note that a server took the key."""
+        self._since_s, self._limit_s = math.inf, _REVOKED_AFTER_S
 
     def note(self, text: str) -> None:
         """Take the lower-case `text` of an error of the connection."""
         if "authorization violation" in text:
             now_s = asyncio.get_running_loop().time()
             self._since_s = min(self._since_s, now_s)
-            if now_s >= self._since_s + _WRONG_AFTER_S:
+            if now_s >= self._since_s + self._limit_s:
                 self._is_wrong.set()
 
     async def connect(self, connecting: Coroutine[Any, Any, None], name: str) -> None:
@@ -41,3 +53,4 @@ class KeyRejection:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        self.accepted()

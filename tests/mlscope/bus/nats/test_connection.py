@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mlscope.bus.errors import (
+    KeyRevoked,
     NoAnswer,
     NoReply,
     NotPermitted,
@@ -136,6 +137,27 @@ async def test_a_key_that_is_refused_for_a_moment_connects() -> None:
     refusal = GREETING + b"-ERR 'Authorization Violation'\r\n"
     async with greeting(refusal, GREETING) as (_, settings), connected(settings) as connection:
         assert connection.availability.is_up
+
+
+async def test_a_key_that_was_taken_is_revoked_once_it_is_refused_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mlscope.bus.nats.connecting.key_rejection._REVOKED_AFTER_S", 0.5)
+    refusal = GREETING + b"-ERR 'Authorization Violation'\r\n"
+    async with (
+        greeting(GREETING, refusal, GREETING, refusal) as (greeter, settings),
+        connected(settings, 20.0) as connection,
+    ):
+        greeter.hang_up()
+        await until(lambda: greeter.greeted == 3 and connection.availability.is_up)
+        await asyncio.sleep(0.5)
+        hung_up_s = asyncio.get_running_loop().time()
+        greeter.hang_up()
+        await until(connection.availability.closed.is_set)
+        assert asyncio.get_running_loop().time() - hung_up_s >= 0.5
+        assert isinstance(connection.end_cause, KeyRevoked)
+        with pytest.raises(Unreachable):
+            await connection.request("a", b"")
 
 
 async def test_silence_is_told_from_a_lost_server() -> None:
