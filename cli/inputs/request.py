@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -96,9 +95,12 @@ def _require_dataset(name: str, arguments: argparse.Namespace) -> None:
         async with client_of(arguments) as client:
             return {dataset.name for dataset in (await client.catalog("dataset")).datasets}
 
-    with contextlib.suppress(ClientError, BusError):
-        if name not in asyncio.run(names()):
-            raise Misused(f"--dataset {name}: the catalog has none; did you mean ./{name}?")
+    try:
+        known = asyncio.run(names())
+    except (ClientError, BusError):
+        return
+    if name not in known:
+        raise Misused(f"--dataset {name}: the catalog has none; did you mean ./{name}?")
 
 
 def system_of(arguments: argparse.Namespace) -> dict[str, Any]:
