@@ -151,7 +151,8 @@ def add_agents(commands: Parsers) -> None:
         nargs="?",
         default="",
         metavar="INVITATION",
-        help="what `mlscope agents invite` printed; not needed if this machine has joined before",
+        help="what `mlscope agents invite` printed, or - to type it or pipe it in, where no other "
+        "user of the machine can read it; not needed if this machine has joined before",
     )
     join.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
 

@@ -74,7 +74,7 @@ def _clock(epoch_s: float) -> str:
 
 
 def invite(arguments: argparse.Namespace) -> int:
-    """Print the line that lets another machine join as an agent, once.
+    """Print the command that lets another machine join as an agent, once, and what it asks for.
 
     Raises NotUp, and Misused for a name that is taken or a cluster that nobody else reaches.
     """
@@ -95,7 +95,7 @@ def invite(arguments: argparse.Namespace) -> int:
     tell_broker(members, state)
     authority = Path(state.authority_file).read_text("ascii") if state.authority_file else ""
     invitation = Invitation(agent, state.nats_url, seed, authority, ends_s)
-    print(f"mlscope join {invitation.word()}")
+    print(f"mlscope join -\n{invitation.word()}")
     return exits.OK
 
 

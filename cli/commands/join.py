@@ -20,7 +20,7 @@ from pathlib import Path
 from cli.cluster.keys.secret_files import ensure_key, write_secret
 from cli.commands.serve import serve
 from cli.failures import Misused
-from cli.inputs.invitation import Invitation, invitation_in
+from cli.inputs.invitation import Invitation, invitation_in, typed_invitation
 from mlscope.bus.errors import NoReply, NotPermitted
 from mlscope.bus.nats import ClientRefused, dial
 from mlscope.bus.permissions import agent_key, invitation_key
@@ -40,8 +40,8 @@ def join(arguments: argparse.Namespace) -> int:
     """
     data: Path = Path(arguments.data) if arguments.data else Settings.read(os.environ).data_folder
     folder = data.resolve() / "membership"
-    if arguments.invitation:
-        asyncio.run(become_member(invitation_in(arguments.invitation), folder))
+    if word := typed_invitation() if arguments.invitation == "-" else arguments.invitation:
+        asyncio.run(become_member(invitation_in(word), folder))
     elif not (folder / "member.json").exists():
         raise Misused("no invitation: `mlscope agents invite NAME` on the cluster prints one")
     os.environ.update(member_environ(folder), MLSCOPE_DATA=str(data.resolve()))

@@ -3,8 +3,10 @@
 import base64
 import binascii
 import json
+import sys
 import zlib
 from dataclasses import asdict, dataclass, field
+from getpass import getpass
 
 from cli.failures import Misused
 
@@ -29,12 +31,21 @@ class Invitation:
         return _PREFIX + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
 
 
-def invitation_in(word: str) -> Invitation:
-    """Return the invitation that `word` holds. Raises Misused."""
-    packed = word.strip().removeprefix(_PREFIX)
+def typed_invitation() -> str:
+    """Return what a person types without showing it, or what comes over standard input.
+
+    The arguments of a command can be read by every user of the machine, and stay in the history of
+    a shell.
+    """
+    return getpass("invitation: ") if sys.stdin.isatty() else sys.stdin.read()
+
+
+def invitation_in(text: str) -> Invitation:
+    """Return the invitation that the last word of `text` holds. Raises Misused."""
+    packed = (text.split() or [""])[-1].removeprefix(_PREFIX)
     try:
-        text = zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
-        return Invitation(**json.loads(text))
+        fields = zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+        return Invitation(**json.loads(fields))
     except (binascii.Error, zlib.error, ValueError, TypeError):
-        advice = "copy all that `mlscope agents invite NAME` printed after `join`"
+        advice = "copy all of the last line that `mlscope agents invite NAME` printed"
         raise Misused(f"not an invitation: {advice}") from None

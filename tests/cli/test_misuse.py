@@ -70,7 +70,7 @@ def test_a_listing_without_a_kind_says_what_there_is(capsys: pytest.CaptureFixtu
         ("export e --limit -1", "--limit -1: expected a number of spans, or 0 for all"),
         ("import torn.json", "torn.json"),
         ("join", "no invitation: `mlscope agents invite NAME` on the cluster prints one"),
-        ("join nonsense", "not an invitation: copy all that `mlscope agents invite NAME` printed"),
+        ("join nonsense", "not an invitation: copy all of the last line that `mlscope agents"),
         ("models fetch dataset.yml", "dataset.yml: expected a model manifest, found a dataset"),
         ("people add 'a b' --role viewer", "'a b': not a person's name; allowed: 1 to 64 of A-Z"),
         ("reproduce none.yml", "none.yml: No such file or directory"),

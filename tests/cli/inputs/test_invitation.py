@@ -1,9 +1,11 @@
 """An invitation is one word, which says all that a machine needs."""
 
+import io
+
 import pytest
 
 from cli.failures import Misused
-from cli.inputs.invitation import Invitation, invitation_in
+from cli.inputs.invitation import Invitation, invitation_in, typed_invitation
 
 INVITATION = Invitation("gpu1", "tls://192.0.2.7:4222", "SUABC", "-----BEGIN …\n", 1.5)
 
@@ -17,5 +19,10 @@ def test_a_word_says_the_invitation() -> None:
 
 @pytest.mark.parametrize("word", ["", "gpu1", INVITATION.word()[:-9], "mlscope1-bm90IHppcHBlZA"])
 def test_half_a_word_is_refused(word: str) -> None:
-    with pytest.raises(Misused, match="copy all that `mlscope agents invite NAME` printed"):
+    with pytest.raises(Misused, match="the last line that `mlscope agents invite NAME` printed"):
         invitation_in(word)
+
+
+def test_what_invite_prints_may_be_piped_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"mlscope join -\n{INVITATION.word()}\n"))
+    assert invitation_in(typed_invitation()) == INVITATION
