@@ -20,7 +20,7 @@ from cli.printing.wide_tables import (
     with_intervals,
 )
 from mlscope.layout import Layout, folded, laid_out
-from mlscope.printable import printable
+from mlscope.printable import csv_cell, printable
 from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Table
 
@@ -99,7 +99,7 @@ def write_rows(rows: Rows, form: str, stream: TextIO | None = None) -> None:
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(rows.columns)
-        writer.writerows(rows.rows)
+        writer.writerows(map(csv_cell, row) for row in rows.rows)
     else:
         lines = table_lines(rows, is_bold=takes_bold(out), fit=width_of(out))
         out.writelines(f"{line}\n" for line in lines)

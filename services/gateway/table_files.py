@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from mlscope.printable import csv_cell
 from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Table
 
@@ -25,7 +26,7 @@ def file_content(table: Table, suffix: str) -> str | bytes:
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(column.name for column in table.columns)
-        writer.writerows(table.rows)
+        writer.writerows(map(csv_cell, row) for row in table.rows)
         return text.getvalue()
     if suffix == "md":
         return _markdown(table)

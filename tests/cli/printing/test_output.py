@@ -42,6 +42,7 @@ def test_texts_of_others_do_not_act_on_a_terminal() -> None:
 def test_csv_quotes_what_it_must() -> None:
     rows = list(csv.DictReader(io.StringIO(written("csv"))))
     assert rows == [{"name": "a, b", "time_ns": "5000000.0"}, {"name": "ünï", "time_ns": ""}]
+    assert written("csv", Rows(("reason", "gain"), (("=1+1", -2),))) == "reason,gain\n'=1+1,-2\n"
 
 
 def test_a_table_has_units_and_no_colour_in_a_pipe() -> None:
