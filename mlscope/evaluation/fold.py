@@ -193,9 +193,21 @@ def _of_run(change: Callable[[RunRecord, Any], RunRecord]) -> Callable[[Any, Any
     return step
 
 
-def measure_evaluation(record: E, _: EvaluationMeasured) -> E:
-    """Return the record once all of its runs are over."""
-    return record if record.state == "measured" else replace(record, state="measured")
+def measure_evaluation(record: E, fact: EvaluationMeasured) -> E:
+    """Return the record once all of its runs are over.
+
+    Those of which the collector was silent for too long have ended as incomplete.
+    """
+    if record.state == "measured":
+        return record
+    silent = {
+        run.run: replace(run, state="incomplete", cause=measured.cause)
+        for measured in fact.runs
+        if measured.end == "incomplete"
+        and (run := record.runs.get(measured.run)) is not None
+        and (run.attempt, run.state) == (measured.attempt, "ended")
+    }
+    return replace(record, state="measured", runs={**record.runs, **silent})
 
 
 def analyze_evaluation(record: E, fact: EvaluationAnalyzed) -> E:

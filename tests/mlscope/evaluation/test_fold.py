@@ -9,8 +9,10 @@ from mlscope.evaluation.status import status_of
 from schemas.evaluation import (
     EvaluationCancelled,
     EvaluationFailed,
+    EvaluationMeasured,
     EvaluationPlanned,
     EvaluationPostponed,
+    MeasuredRun,
     RunInterrupted,
     RunStarted,
 )
@@ -126,6 +128,17 @@ def test_missing_batches_are_counted() -> None:
     )
     run = run_after(started, completed, short)
     assert (run.state, run.cause) == ("incomplete", "3 of 5 batches were stored")
+
+
+def test_a_run_that_nobody_counted_ends_as_it_was_measured() -> None:
+    started, completed, recorded = a_run("r0")
+    silent = MeasuredRun(run="r0", attempt=1, end="incomplete", agent=AGENT, cause="silent")
+    measured = EvaluationMeasured(evaluation=E, runs=(silent,))
+    record = fold((*beginning(), started, completed, measured))
+    run, other = status_of(record).runs
+    assert (run.state, run.cause, other.state) == ("incomplete", "silent", "planned")
+    assert evolve(record, measured) is record
+    assert evolve(record, recorded).runs["r0"].state == "incomplete"
 
 
 def test_cancelling_ends_what_had_not_ended() -> None:
