@@ -33,17 +33,18 @@ async def until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         delay_s = min(delay_s * 2, _MOST_DELAY_S)
 
 
-async def until_counted(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `act` as `until_available` does, a few times within 1.6 s while a count is missing.
+async def until_counted(read: Callable[..., T], *args: object) -> T:
+    """Call `read` as `until_available` does, a few times within 1.6 s while a count is missing.
 
-    Raises CountMissing.
+    The last time it need not wait for counts (`awaits_counts`) that the collector may never note.
+    Raises CountMissing where one is sure to come.
     """
     for delay_s in _COUNT_DELAYS_S:
         try:
-            return await until_available(act, *args, **kwargs)
+            return await until_available(read, *args)
         except CountMissing:
             await asyncio.sleep(delay_s)
-    return await until_available(act, *args, **kwargs)
+    return await until_available(read, *args, awaits_counts=False)
 
 
 def rows_delay_s(tries: int) -> float:

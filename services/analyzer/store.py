@@ -50,8 +50,8 @@ def _check_stored(run: MeasuredRun, row: RunRow, counts: Mapping[str, int]) -> N
     for kind, stored_rows in (("queries", run.queries), ("spans", spans)):
         if counts[kind] < stored_rows:
             raise RowsMissing(run.run, kind, counts[kind], stored_rows)
-    # The collector publishes its count before it notes it, and a table shows the state. Only a run
-    # that was cut off is sure to be counted: of others the collector may have been silent.
+    # The collector publishes its count before it notes it. Only a run that was cut off is sure to
+    # be counted: of others the collector may have been silent.
     if run.end == "cancelled" and row.state == "ended":
         raise CountMissing(run.run)
 
@@ -64,10 +64,13 @@ class Store:
         self._bounds = bounds or Bounds()
         self._sessions = Sessions(database_url, Path(__file__).with_name("queries.sql"))
 
-    def read(self, evaluation: str, measured: Sequence[MeasuredRun]) -> Frames:
+    def read(
+        self, evaluation: str, measured: Sequence[MeasuredRun], *, awaits_counts: bool = True
+    ) -> Frames:
         """Return the rows of the attempts that count, in the order of `measured`.
 
-        Raises NoRuns, RowsMissing.
+        With `awaits_counts`, CountMissing says that the collector has yet to note its count of an
+        attempt whose state a table shows. Raises NoRuns, RowsMissing.
         """
         with self._sessions.transaction() as session:
             attempts = session.maps("attempts", {"evaluation": evaluation})
@@ -75,6 +78,9 @@ class Store:
                 raise NoRuns(evaluation)
             starts = {row["run_key"]: row.pop("ts") for row in attempts}
             recorded = {row["run_key"]: RunRow(**row) for row in attempts}
+            for row in recorded.values():
+                if awaits_counts and row.state == "ended" and row.outcome != "completed":
+                    raise CountMissing(row.run)
             readers = []
             for run in measured:
                 key = run_key(evaluation, run.run, run.attempt)

@@ -17,11 +17,19 @@ async def test_a_count_that_comes_in_a_moment_is_waited_for() -> None:
     assert await until_counted(read, "r0") == "r0"
 
 
-async def test_a_count_that_does_not_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_sure", [True, False])
+async def test_only_a_count_that_is_sure_to_come_is_missed_in_the_end(
+    is_sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("services.analyzer.patience._COUNT_DELAYS_S", (0.0, 0.0))
 
-    def read() -> None:
-        raise CountMissing("r0")
+    def read(run: str, *, awaits_counts: bool = True) -> str:
+        if awaits_counts or is_sure:
+            raise CountMissing(run)
+        return run
 
+    if not is_sure:
+        assert await until_counted(read, "r0") == "r0"
+        return
     with pytest.raises(CountMissing):
-        await until_counted(read)
+        await until_counted(read, "r0")

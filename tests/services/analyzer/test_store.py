@@ -20,6 +20,7 @@ from mlscope.tracing.batches import trace_batch
 from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
 from schemas.request import ShowTables
+from schemas.run import RunFailed
 from schemas.values.identity import run_key
 from services.analyzer.analysis import Analyzed, analyze
 from services.analyzer.correlation import METHODS
@@ -91,6 +92,17 @@ def test_a_run_that_was_cut_off_is_read_once_its_count_is_noted(
     with closing(collector.Store(rows_url)) as rows:
         rows.settle(KEY, "incomplete", 3)
     assert [row.state for row in store.read("e1", [measured]).attempts] == ["incomplete"]
+
+
+def test_a_state_that_a_table_shows_is_read_once_it_is_noted(rows_url: str, store: Store) -> None:
+    failed = RunFailed(evaluation="e1", run="r0", attempt=2, agent="a1", error="open", message="")
+    with closing(collector.Store(rows_url)) as rows:
+        rows.end_run(run_row(failed, a_plan().plan, REQUESTED_NS, "c1"))
+        with pytest.raises(CountMissing, match="run r0"):
+            store.read("e1", [MEASURED])
+        assert len(store.read("e1", [MEASURED], awaits_counts=False).attempts) == 2
+        rows.settle(run_key("e1", "r0", 2), "recorded", 0)
+    assert [row.state for row in store.read("e1", [MEASURED]).attempts] == ["ended", "recorded"]
 
 
 def test_layers_are_read_with_their_nature(rows_url: str, store: Store) -> None:
