@@ -21,7 +21,8 @@ class WaitingAttempt:
 
     `announced` and `stored` count its batches by kind: trace, query, output. `batches` counts all
     stored batches, also more than were announced. The agent of an interrupted attempt has not
-    announced how many there are.
+    announced how many there are. Nor has one that failed under a load from elsewhere (`is_issued`)
+    announced its queries: their issuer may have more of them on their way.
     """
 
     run_key: int
@@ -34,6 +35,7 @@ class WaitingAttempt:
     rows: StoredRows
     batches: int = 0
     is_interrupted: bool = False
+    is_issued: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -68,9 +70,10 @@ def decide(
     """Return the fact to publish about the `waiting` attempt now; None means to wait.
 
     It got no batch for `waited_s` seconds. After `deadline_s` of them an attempt counts as
-    incomplete, also an interrupted one.
+    incomplete, also an interrupted one. One whose issuer has not announced its queries is complete
+    after a thirtieth of that: the issuer ends with the attempt.
     """
-    if waiting.is_complete:
+    if waiting.is_complete and (not waiting.is_issued or waited_s >= deadline_s / 30):
         return RunRecorded(
             evaluation=waiting.evaluation,
             run=waiting.run,
@@ -80,7 +83,7 @@ def decide(
             outputs=waiting.rows.outputs,
             batches=waiting.batches,
         )
-    if waited_s < deadline_s:
+    if waiting.is_complete or waited_s < deadline_s:
         return None
     return RunIncomplete(
         evaluation=waiting.evaluation,
