@@ -5,6 +5,17 @@ class UnsuitableDatabase(Exception):
     """The database can't store mlscope's data."""
 
 
+class TlsMissing(UnsuitableDatabase):
+    """The database's server does not speak TLS, and its URL names another machine."""
+
+    def __init__(self) -> None:
+        """Say how to go on."""
+        super().__init__(
+            "the database's server does not speak TLS (ssl = on in postgresql.conf): where nobody "
+            "else is on the network to it, end MLSCOPE_DATABASE_URL with ?sslmode=disable"
+        )
+
+
 class WrongEncoding(UnsuitableDatabase):
     """The database does not store text as Unicode: names would be changed or returned as bytes."""
 

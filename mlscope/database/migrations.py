@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import psycopg
 
-from mlscope.errors import WrongEncoding
+from mlscope.errors import TlsMissing, WrongEncoding
 
 _log = logging.getLogger(__name__)
 Profile = Literal["postgresql", "timescaledb"]
@@ -56,8 +56,8 @@ def apply(
     """Apply the missing migrations of `component` in one transaction; return the profile.
 
     The migrations are the files in `folder`, then `generated`; they are applied to the database at
-    `database_url`. An advisory lock makes parallel and repeated calls safe. Raises WrongEncoding
-    before anything is changed.
+    `database_url`. An advisory lock makes parallel and repeated calls safe. Raises TlsMissing and
+    WrongEncoding before anything is changed.
     """
     profile = _install_extension(database_url)
     with psycopg.connect(database_url) as session:
@@ -88,9 +88,15 @@ def _install_extension(database_url: str) -> Profile:
     """Install the extension TimescaleDB if it is available; return the resulting profile.
 
     It has a connection of its own, because a server that has the extension's files and does not
-    preload them closes the connection. Raises WrongEncoding.
+    preload them closes the connection. Raises TlsMissing, WrongEncoding.
     """
-    with psycopg.connect(database_url) as session:
+    try:
+        connection = psycopg.connect(database_url)
+    except psycopg.OperationalError as error:
+        if "server does not support SSL" in str(error):
+            raise TlsMissing from error
+        raise
+    with connection as session:
         # SQL_ASCII makes psycopg return text as bytes; other encodings lack some characters.
         encoding = session.info.parameter_status("server_encoding")
         if encoding != "UTF8":

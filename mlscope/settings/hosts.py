@@ -1,7 +1,7 @@
 """Addresses that settings name."""
 
 from ipaddress import ip_address
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -10,6 +10,24 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def with_encryption(url: str) -> str:
+    """Return the URL of a database, which asks for TLS where another machine may be meant.
+
+    A URL that says itself (`sslmode`) stays as it is, and so do loopback and sockets of this
+    machine. libpq's own default is to go on without TLS where a server does not speak it.
+    """
+    parts = urlsplit(url)
+    fields = parse_qs(parts.query)
+    places = parts.netloc.rpartition("@")[2].split(",")
+    hosts = [unquote(urlsplit(f"//{place}").hostname or "") for place in places]
+    hosts += [host for text in fields.get("host", ()) for host in text.split(",")]
+    is_here = all(not host or host[0] in "/@" or is_loopback(host) for host in hosts)
+    if is_here or "sslmode" in fields:
+        return url
+    query = "&".join(filter(None, (parts.query, "sslmode=require")))
+    return urlunsplit(parts._replace(query=query))
 
 
 def with_password(url: str, password: str) -> str:

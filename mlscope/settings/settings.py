@@ -4,6 +4,7 @@ A program's entry point calls `Settings.read(os.environ)`; nothing else reads th
 """
 # ruff: noqa: RUF009 (`setting` is `dataclasses.field` with our metadata)
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from mlscope.redaction import redact
 from mlscope.settings.errors import InvalidSetting
 from mlscope.settings.fields import made_setting, setting, values_in
-from mlscope.settings.hosts import is_loopback, with_password
+from mlscope.settings.hosts import is_loopback, with_encryption, with_password
 from mlscope.settings.limits import GIB, MIB, Limits
 from mlscope.settings.values import (
     LEVELS,
@@ -87,7 +88,8 @@ class Settings(Limits):
         "DATABASE_URL",
         url_of("postgresql", "postgres"),
         "postgresql://mlscope@127.0.0.1:5432/mlscope",
-        "URL of the database, preferably without its password",
+        "URL of the database, preferably without its password; on another machine, TLS is required "
+        "unless it has an sslmode",
     )
     database_password_file: Path | None = setting(
         "DATABASE_PASSWORD_FILE", path_of, None, "file with the database's password"
@@ -371,10 +373,15 @@ class Settings(Limits):
         return None if self.gateway_token_file is None else secret_in(self.gateway_token_file)
 
     def database_conninfo(self) -> str:
-        """Return the database's URL with its password, a secret."""
+        """Return the database's URL with its password, a secret.
+
+        It asks for TLS where it names another machine and neither it nor libpq's PGSSLMODE says.
+        """
+        is_said = "PGSSLMODE" in os.environ
+        url = self.database_url if is_said else with_encryption(self.database_url)
         if self.database_password_file is None:
-            return self.database_url
-        return with_password(self.database_url, secret_in(self.database_password_file))
+            return url
+        return with_password(url, secret_in(self.database_password_file))
 
     def __repr__(self) -> str:
         """Return the settings without secrets."""

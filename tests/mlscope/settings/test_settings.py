@@ -143,7 +143,7 @@ def test_the_password_joins_the_url_only_when_asked(tmp_path: Path) -> None:
             "MLSCOPE_DATABASE_PASSWORD_FILE": str(tmp_path / "pw"),
         }
     )
-    expected = "postgresql://me:s3cr%2Ft@db:5433/x?connect_timeout=3"
+    expected = "postgresql://me:s3cr%2Ft@db:5433/x?connect_timeout=3&sslmode=require"
     assert settings.database_conninfo() == expected
     assert "s3cr" not in repr(settings)
 
@@ -159,6 +159,30 @@ def test_the_password_joins_the_url_only_when_asked(tmp_path: Path) -> None:
 def test_on_loopback_a_password_is_proved_and_not_sent(query: str, expected: str) -> None:
     url = with_password(f"postgresql://me@127.0.0.1:5433/x{query}", "pw")
     assert url == f"postgresql://me:pw@127.0.0.1:5433/x{expected}"
+
+
+@pytest.mark.parametrize(
+    ("place", "query"),
+    [
+        ("me@db", "sslmode=require"),
+        ("me@[::1]:5432,db:5433", "sslmode=require"),
+        ("me@", "host=/tmp,db&sslmode=require"),
+        ("me@db", "sslmode=disable"),
+        ("me@127.0.0.1:5432", ""),
+        ("me@[::1]:5432,localhost", ""),
+        ("me@%2Frun%2Fpostgresql", ""),
+    ],
+)
+def test_a_database_elsewhere_is_asked_for_tls(
+    monkeypatch: pytest.MonkeyPatch, place: str, query: str
+) -> None:
+    """`query` is what the address has in the end; an `sslmode=require` in it is added."""
+    given = query.removesuffix("sslmode=require").removesuffix("&")
+    url = f"postgresql://{place}/x?{given}".removesuffix("?")
+    settings = Settings.read({"MLSCOPE_DATABASE_URL": url})
+    assert settings.database_conninfo() == f"postgresql://{place}/x?{query}".removesuffix("?")
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    assert settings.database_conninfo() == url
 
 
 def test_a_secret_in_a_value_shows_nowhere() -> None:
