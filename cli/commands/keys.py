@@ -49,9 +49,8 @@ def keys(arguments: argparse.Namespace) -> int:
     owner: int | None = arguments.owner
     public = {name: _service_key(out / name, name, owner).public for name in PERMISSIONS}
     public |= _agent_keys(out, arguments.agent, owner)
-    _set_owner(ensure_password(out / "gateway" / "token").path, owner, _OWNER_ONLY)
-    # The services and the database's own user read it: only the volume protects this file.
-    _set_owner(ensure_password(out / "database" / "password").path, owner, _EVERYBODY)
+    for secret in ("gateway/token", "database/password"):
+        _set_owner(ensure_password(out / secret).path, owner, _OWNER_ONLY)
     for file_name, layout in _layouts(out, arguments.broker, owner).items():
         (out / "nats" / file_name).write_text(nats_conf(layout, public), "utf-8")
     print(out)

@@ -51,9 +51,10 @@ if ! have timescale/timescaledb:2.29.2-pg17 || standin timescale/timescaledb:2.2
 set -e
 bin=$(echo /usr/lib/postgresql/*/bin)
 data=/var/lib/postgresql/data
+POSTGRES_PASSWORD=$(cat "$POSTGRES_PASSWORD_FILE") && export POSTGRES_PASSWORD
 mkdir -p "$data" /run/postgresql && chown -R postgres "$data" /run/postgresql && chmod 700 "$data"
 if [ ! -s "$data/PG_VERSION" ]; then
-    cp "$POSTGRES_PASSWORD_FILE" /tmp/password && chown postgres /tmp/password
+    echo "$POSTGRES_PASSWORD" >/tmp/password && chown postgres /tmp/password
     su postgres -c "$bin/initdb -D $data -U $POSTGRES_USER -E UTF8 --locale=C.UTF-8 --auth=scram-sha-256 --pwfile=/tmp/password"
     rm /tmp/password
     echo "host all all all scram-sha-256" >>"$data/pg_hba.conf"

@@ -40,9 +40,10 @@ def test_secrets_outlive_a_restart(tmp_path: Path) -> None:
     assert make(tmp_path) == make(tmp_path)
 
 
-def test_only_the_owner_reads_a_seed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret", ["agent/seed.nk", "database/password", "gateway/token"])
+def test_only_the_owner_reads_a_secret(tmp_path: Path, secret: str) -> None:
     make(tmp_path)
-    assert (tmp_path / "agent" / "seed.nk").stat().st_mode & 0o077 == 0
+    assert (tmp_path / secret).stat().st_mode & 0o077 == 0
 
 
 def test_the_broker_learns_public_keys_only(tmp_path: Path) -> None:
