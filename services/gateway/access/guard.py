@@ -1,7 +1,9 @@
 """Access control: a bearer token if one is set, and no requests from other sites' pages."""
 
+import asyncio
 import hashlib
 import hmac
+import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -17,13 +19,19 @@ from mlscope.people import People
 from mlscope.settings import is_loopback
 from schemas.people import THE_USER, Asker
 from schemas.request import Refused
+from services.gateway.access.failures import Failures
 from services.gateway.access.tickets import Tickets
 from services.gateway.responses import refusal
 
+_log = logging.getLogger(__name__)
 _COOKIE = "mlscope_session"
 SESSION_S = 7 * 24 * 3600
 """How long a login lasts."""
 
+WRONG_TOKEN_S = 1.0
+"""How long a wrong bearer token waits for its answer, from the eleventh within a minute on."""
+
+_AUTHORIZATION = "authorization"
 _DIGITS = 16
 _OPEN = ("/healthz", "/login")
 _OPEN_FOLDER = "/static/"
@@ -66,6 +74,7 @@ class Guard:
         self._people = people
         self._own_hosts = own_hosts
         self._tickets = Tickets()
+        self._wrong_tokens = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
@@ -80,8 +89,28 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        response = self._refusal(Request(scope))
+        request = Request(scope)
+        response = self._refusal(request)
+        if (
+            response is not None
+            and response.status_code == 401
+            and _AUTHORIZATION in request.headers
+        ):
+            await self._slow_down(request.client.host if request.client else "")
         await (response or self._app)(scope, receive, send_guarded)
+
+    async def _slow_down(self, address: str) -> None:
+        """Delay the answer to a wrong token when its `address` has sent many.
+
+        Right tokens are served as ever: many clients may share one address.
+        """
+        now_s = time.monotonic()
+        had_many = self._wrong_tokens.wait_s(address, now_s)
+        self._wrong_tokens.add(address, now_s)
+        if had_many:
+            await asyncio.sleep(WRONG_TOKEN_S)
+        elif self._wrong_tokens.wait_s(address, now_s):
+            _log.warning("many wrong tokens", extra={"address": address})
 
     def _refusal(self, request: Request) -> Response | None:
         host = host_of(request.headers)
@@ -182,7 +211,7 @@ def cookie_of(token: str) -> str:
 
 def is_authorised(headers: Mapping[str, str], cookies: Mapping[str, str], token: str) -> bool:
     """Tell whether `headers` have the `token`, or `cookies` the one that the login page sets."""
-    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    scheme, _, credentials = headers.get(_AUTHORIZATION, "").partition(" ")
     if scheme.lower() == "bearer" and _same(credentials.strip(), token):
         return True
     expires, _, signature = cookies.get(cookie_of(token), "").partition(".")

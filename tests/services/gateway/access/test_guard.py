@@ -35,6 +35,30 @@ async def test_a_token_is_asked_for(bus: Bus, standing: StandIns) -> None:
             assert (await web.get("/api/catalog", headers=headers)).status_code == status
 
 
+async def test_many_wrong_tokens_are_answered_late_and_right_ones_at_once(
+    bus: Bus,
+    standing: StandIns,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("services.gateway.access.guard.WRONG_TOKEN_S", 0.5)
+    async with web_over(bus, TOKEN) as web:
+
+        async def asked_s(token: str) -> tuple[int, float]:
+            began_s = time.monotonic()
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = await web.get("/api/catalog", headers=headers)
+            return answer.status_code, time.monotonic() - began_s
+
+        early = [await asked_s("wrong") for _ in range(MAX_FAILURES)]
+        late, right = await asked_s("wrong"), await asked_s(TOKEN)
+    assert {status for status, _ in (*early, late)} == {401}
+    assert min(elapsed_s for _, elapsed_s in early) < 0.5 <= late[1]
+    assert right[0] == 200
+    assert right[1] < late[1]
+    assert caplog.messages.count("many wrong tokens") == 1
+
+
 async def test_the_login_gives_a_cookie_that_is_not_the_token(bus: Bus, standing: StandIns) -> None:
     async with web_over(bus, TOKEN) as web:
         assert (await web.post("/login", data={"token": "wrong"})).status_code == 401
