@@ -36,6 +36,10 @@ _log = logging.getLogger(__name__)
 LIVE_INTERVAL_S = 1.0
 _MOST_LINE_CHARACTERS = 500
 _CLOSE_S = 5.0
+# The kernel's out-of-memory killer leaves no other trace, nor does the limit of a worker's fork.
+_HINTS: Mapping[int, str] = MappingProxyType(
+    {signal.SIGKILL: " (out of memory?)", signal.SIGALRM: " (a library blocked its fork)"}
+)
 _CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 # oneDNN reads this once; it prints nothing until a collector turns its output on.
@@ -207,9 +211,7 @@ class WorkerProcess:
         if code >= 0:
             ending = f"exited with {code}"
         else:
-            # The kernel's out-of-memory killer leaves no other trace.
-            hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-            ending = f"was killed by {signal.Signals(-code).name}{hint}"
+            ending = f"was killed by {signal.Signals(-code).name}{_HINTS.get(-code, '')}"
         lines = reasons_in(tail_of(self._stderr))
         return WorkerDied(ending, lines[-1][:_MOST_LINE_CHARACTERS] if lines else "")
 

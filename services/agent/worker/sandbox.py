@@ -119,7 +119,8 @@ def end_openblas_threads(limit_s: float = _FORK_S) -> tuple[str, ...]:
 
     A thread that runs already stays outside of the sandbox, and code that takes over this process
     could make it act there. OpenBLAS ends its threads before a fork. Returns a note where the child
-    had to be killed after `limit_s` seconds, because another library blocks in it.
+    had to be killed after `limit_s` seconds, because another library blocks in it. Where one blocks
+    here, before the fork, no code of ours runs any more: SIGALRM ends this process.
     """
     if not _THREADS.is_dir() or len(list(_THREADS.iterdir())) < 2:
         return ()
@@ -129,9 +130,11 @@ def end_openblas_threads(limit_s: float = _FORK_S) -> tuple[str, ...]:
     until_s = time.monotonic() + limit_s
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() >= until_s:
+    timer_before = signal.setitimer(signal.ITIMER_REAL, limit_s)  # which the child does not inherit
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return (f"sandbox: a library blocked a fork, which was killed after {limit_s:g} s",)
+    signal.setitimer(signal.ITIMER_REAL, *timer_before)
         time.sleep(_POLL_S)
     return ()
 

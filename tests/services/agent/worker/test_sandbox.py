@@ -95,6 +95,14 @@ os.register_at_fork(after_in_child=signal.pause)
 print(*end_openblas_threads(limit_s=0.1))
 (scratch / "x").write_bytes(b"x")
 """
+BLOCKED_BEFORE = """
+import threading, time
+from services.agent.worker.sandbox import end_openblas_threads
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+os.register_at_fork(before=lambda: time.sleep(60))
+end_openblas_threads(limit_s=0.1)
+"""
 BY_MOUNTS = """
 from services.agent.machine.mounts import hide
 
@@ -158,6 +166,11 @@ def test_a_worker_changes_no_mode_owner_or_attribute(tmp_path: Path) -> None:
 def test_a_library_that_blocks_a_fork_does_not_keep_a_worker_waiting(tmp_path: Path) -> None:
     (line,) = probe(tmp_path, BLOCKED)
     assert line == "sandbox: a library blocked a fork, which was killed after 0.1 s"
+
+
+def test_a_library_that_blocks_before_a_fork_ends_the_worker(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError, match="SIGALRM"):
+        probe(tmp_path, BLOCKED_BEFORE)
 
 
 @needs_mounts
