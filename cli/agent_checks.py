@@ -6,19 +6,22 @@ from cli.findings import Finding
 from mlscope.redaction import redact
 from mlscope.settings import Settings
 from services.agent.machine.landlock import landlock_version
+from services.agent.worker.sandbox import missing_parts
 
 _HUB_LIMIT_S = 5.0
 
 
 def sandbox() -> Finding:
     """Check whether the kernel can confine the processes of models to their own files."""
-    version = landlock_version()
-    if version:
-        return Finding("sandbox", "ok", f"models are confined to their files (Landlock {version})")
-    advice = (
-        "models can read and write what the agent can: open only trusted ones, or use Linux 5.13"
-    )
-    return Finding("sandbox", "note", "this kernel has no Landlock", advice)
+    if not (missing := missing_parts()):
+        version = f"Landlock {landlock_version()}, filter of system calls"
+        return Finding("sandbox", "ok", f"models are confined to their files ({version})")
+    if Settings.read(os.environ).sandbox == "required":
+        advice = "an agent here does not start: set MLSCOPE_SANDBOX to auto, or use another machine"
+        return Finding("sandbox", "missing", "; ".join(missing), advice)
+    rights = "change modes and owners of" if landlock_version() else "read and write"
+    advice = f"models can {rights} the agent's files: open only trusted ones, or use Linux 5.13"
+    return Finding("sandbox", "note", "; ".join(missing), advice)
 
 
 def models() -> Finding:

@@ -140,6 +140,9 @@ class Announcement(Message):
     hub_reason: str = ""
     #: other hosts whose model servers it may use
     remote_hosts: tuple[str, ...] = ()
+    #: whether models' processes are confined (auto, required, off), and what its machine lacks for
+    #: that; '' unknown
+    sandbox: str = ""
     mlscope_version: str = ""
     python_version: str = ""
     #: container engine that its owner lets it start sessions in, with its version; '' for none

@@ -259,7 +259,7 @@ class Settings(Limits):
         "auto",
         "whether an agent confines the processes of models to their own files (Linux's Landlock): "
         "auto: if the kernel supports it, except sessions replayed by ncu; required: always, "
-        "otherwise no model opens; off: never",
+        "otherwise the agent does not start; off: never",
     )
     sandbox_devices: tuple[str, ...] = setting(
         "SANDBOX_DEVICES",

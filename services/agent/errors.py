@@ -66,17 +66,6 @@ class PackageMissing(AgentError):
         super().__init__(f"{needed_by} can't be used here: {reason}")
 
 
-class SandboxMissing(AgentError):
-    """The agent's owner requires a sandbox for models, and this kernel has none."""
-
-    def __init__(self) -> None:
-        """Say how to go on."""
-        super().__init__(
-            "this kernel has no Landlock, which MLSCOPE_SANDBOX=required asks for; set it to auto "
-            "to let models act with the agent's rights"
-        )
-
-
 class ModelNotAllowed(AgentError):
     """The agent's owner lets it open the models of its own catalog alone."""
 

@@ -13,6 +13,7 @@ from mlscope.manifests.digests import digest_of, model_digests
 from mlscope.manifests.folders import read_manifests
 from mlscope.manifests.verifying import UNVERIFIED, refused_in
 from mlscope.serving import run_until_stopped
+from mlscope.settings import InvalidSetting
 from schemas.agent import AgentAnnounced, AgentLeft
 from schemas.manifest import ModelManifest
 from schemas.message import derived_id
@@ -20,7 +21,6 @@ from schemas.plan import Subject, WorkOrder
 from services.agent.errors import (
     AgentError,
     ModelNotAllowed,
-    SandboxMissing,
     Stopped,
     WorkerDied,
 )
@@ -44,10 +44,10 @@ from services.agent.host.state import Ended, Stopping
 from services.agent.link.allowances import Allowances
 from services.agent.link.variants import variant_environment
 from services.agent.machine.hardware import package_version
-from services.agent.machine.landlock import landlock_version
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
+from services.agent.worker.sandbox import missing_parts
 
 _POLL_S = 0.2
 _POLL_S = 30.0
@@ -59,8 +59,11 @@ async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:
     """Run an agent with its `settings` on a `bus`, until `stop` is set.
 
     Runs under way then are left to the scheduler to repeat. Raises NameTaken when another agent of
-    this name is alive.
+    this name is alive, and InvalidSetting when a required sandbox cannot be had here.
     """
+    if settings.sandbox == "required" and (missing := missing_parts()):
+        expected = f"auto, which lets models do more, or off: {'; '.join(missing)}"
+        raise InvalidSetting("MLSCOPE_SANDBOX", settings.sandbox, expected)
     claim = LeaseClaim(
         settings.agent_id,
         settings.data_folder / "agents",
@@ -111,6 +114,8 @@ class Agent:
         self._folder: OwnFolder | None = None
         self._models: frozenset[str] | None = None
         self._hub = HubWatch(settings.hub_url)
+        lacks = () if settings.sandbox == "off" else missing_parts()
+        self._sandbox = "; ".join((settings.sandbox, *lacks))
         self._announcing = asyncio.Lock()
         self._times_announced = 0
         self.orders = OrderQueue(self.id, self.incarnation)
@@ -162,7 +167,8 @@ class Agent:
             described = await asyncio.to_thread(self._roofs.added_to, described)
             described = self._containers.added_to(described)
             fault = self._hub.fault
-            described = described.model_copy(update={"has_hub": not fault, "hub_reason": fault})
+            changes = {"has_hub": not fault, "hub_reason": fault, "sandbox": self._sandbox}
+            described = described.model_copy(update=changes)
             fact = AgentAnnounced(agent=self.id, announcement=described)
             fact_id = derived_id(self.incarnation, "announced", self._times_announced)
             self._times_announced += 1
@@ -285,8 +291,6 @@ class Agent:
 
         Raises AgentError, OSError.
         """
-        if self._allowances.sandbox == "required" and not landlock_version():
-            raise SandboxMissing
         if self._models is not None and not is_own(order.subject, self._models):
             raise ModelNotAllowed(order.subject.model.name)
         roof = await self._roofs.roof_for_order(order)

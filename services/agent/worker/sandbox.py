@@ -17,7 +17,7 @@ from pathlib import Path
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
 from services.agent.machine.mounts import hide
-from services.agent.worker.inline.system_calls import FilterMissing, refuse_rights
+from services.agent.worker.inline.system_calls import FilterMissing, filter_fault, refuse_rights
 
 # Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
 _PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE)
@@ -56,6 +56,12 @@ this process alone, not for those that it starts.
 
 _FORK_S, _POLL_S = 5.0, 0.001
 """How long a process may live that ends at once, and how often it is asked."""
+
+
+def missing_parts() -> tuple[str, ...]:
+    """Return what this machine lacks of a sandbox, in words; () where it has all."""
+    landlock_fault = "" if landlock_version() else "this kernel has no Landlock"
+    return tuple(filter(None, (landlock_fault, filter_fault())))
 
 
 def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
@@ -124,17 +130,17 @@ def end_openblas_threads(limit_s: float = _FORK_S) -> tuple[str, ...]:
     """
     if not _THREADS.is_dir() or len(list(_THREADS.iterdir())) < 2:
         return ()
+    timer_before = signal.setitimer(signal.ITIMER_REAL, limit_s)  # which the child does not inherit
     child = os.fork()
     if child == 0:
         os._exit(0)
+    signal.setitimer(signal.ITIMER_REAL, *timer_before)
     until_s = time.monotonic() + limit_s
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() >= until_s:
-    timer_before = signal.setitimer(signal.ITIMER_REAL, limit_s)  # which the child does not inherit
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return (f"sandbox: a library blocked a fork, which was killed after {limit_s:g} s",)
-    signal.setitimer(signal.ITIMER_REAL, *timer_before)
         time.sleep(_POLL_S)
     return ()
 

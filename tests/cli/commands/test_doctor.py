@@ -44,6 +44,17 @@ def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
     assert found["nats-server"].state == found["postgres"].state == "ok"
 
 
+@pytest.mark.parametrize(("setting", "state"), [("auto", "note"), ("required", "missing")])
+def test_what_a_sandbox_lacks_is_said(
+    monkeypatch: pytest.MonkeyPatch, setting: str, state: str
+) -> None:
+    monkeypatch.setattr("services.agent.worker.inline.system_calls._MACHINES", {})
+    monkeypatch.setenv("MLSCOPE_SANDBOX", setting)
+    finding = agent_checks.sandbox()
+    assert finding.state == state
+    assert "no filter of system calls (seccomp): Linux on" in finding.observation
+
+
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorrt"])
 def test_gpu_paths_nobody_ran_are_unverified(framework: str) -> None:
     finding = findings()[f"gpu {framework}"]

@@ -15,6 +15,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NotPermitted
+from mlscope.settings import InvalidSetting
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
 from mlscope.tracing.batches import columns_of
@@ -30,6 +31,7 @@ from services.agent.errors import NameTaken
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.service import serve
+from services.agent.worker.sandbox import missing_parts
 from tests.mlscope.assets import web_server
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -197,8 +199,18 @@ async def test_an_agent_says_what_it_is_and_holds_a_lease(scheduler: Scheduler) 
     said = fact.announcement
     assert (said.agent, said.image, said.labels) == ("a1", "mlscope:1", {"rack": "7"})
     assert [runtime.framework for runtime in said.runtimes] == ["onnxruntime"]
+    assert said.sandbox == "; ".join(("auto", *missing_parts()))
     lease = await scheduler.held_lease()
     assert (lease.holder, lease.incarnation) == ("a1", said.incarnation)
+
+
+async def test_an_agent_that_can_t_have_its_required_sandbox_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.agent.worker.inline.system_calls._MACHINES", {})
+    async with connect(MemoryServer(), "agent") as bus:
+        with pytest.raises(InvalidSetting, match="MLSCOPE_SANDBOX=required"):
+            await serve(bus, Small(tmp_path, sandbox="required"), asyncio.Event())
 
 
 async def test_an_agent_of_a_catalog_opens_no_model_that_is_not_its_own(tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ class AgentView:
             ("Python", announcement.python_version),
             ("mlscope", announcement.mlscope_version),
             ("Models", "any" if announcement.models is None else "only those of its own catalog"),
+            ("Sandbox of models", announcement.sandbox),
             ("Python code in requests", "allowed" if is_open else "not allowed"),
             ("Reserved", "for one request" if announcement.reserved_for else ""),
         ]

@@ -28,7 +28,7 @@ from services.agent.predictors import Opened
 from services.agent.worker.answers.isolate_samples import finish_code_by_sample
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.inline.process import spans_within_call
-from services.agent.worker.inline.system_calls import FilterMissing, filter_calls
+from services.agent.worker.inline.system_calls import FilterMissing, filter_calls, filter_fault
 from tests.seccomp import needs_filter
 from tests.services.agent.builders import a_subject
 
@@ -561,7 +561,9 @@ def until(holds: Callable[[], bool], within_s: float) -> bool:
 
 
 def test_no_filter_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert filter_fault() == ""
     monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    assert "pdp11" in filter_fault()
     with pytest.raises(FilterMissing, match=r"no filter of system calls .*pdp11"):
         filter_calls()
 
