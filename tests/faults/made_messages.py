@@ -8,11 +8,13 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgpack
 
 from schemas.encoding.message_index import COMMANDS, FACTS
+from schemas.message import Command, Fact
 
 _TOKENS = ("e1", "e2", "r0", "r1", "a1", "first", "ghost", "scheduler", "x" * 64, "agent-first")
 _TEXTS = (
@@ -88,9 +90,9 @@ def _body(subject: str, chance: random.Random) -> bytes:
     fact = next((FACTS[name] for name in FACTS if tokens[2:] and _is_of(name, tokens)), None)
     value: Any = chance.choice(_TEXTS)
     if command is not None:
-        value = _spoilt(_of_schema(command.model_json_schema(), chance), chance)
+        value = _spoilt(_of_schema(_schema_of(command), chance), chance)
     elif fact is not None:
-        data = _spoilt(_of_schema(fact.model_json_schema(), chance), chance)
+        data = _spoilt(_of_schema(_schema_of(fact), chance), chance)
         of_agent = 3 if tokens[2] == "agent" else -1
         for name, place in (("evaluation", 3), ("run", 4), ("agent", of_agent)):
             if isinstance(data, dict) and name in data and chance.random() < 0.8:
@@ -110,6 +112,11 @@ def _body(subject: str, chance: random.Random) -> bytes:
     except (OverflowError, UnicodeEncodeError, ValueError, TypeError):
         return b"\xc1"
     return packed
+
+
+@cache
+def _schema_of(kind: type[Command] | type[Fact]) -> dict[str, Any]:
+    return kind.model_json_schema()
 
 
 def _is_of(name: str, tokens: list[str]) -> bool:
