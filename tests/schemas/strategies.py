@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import StringConstraints
 from pydantic.fields import FieldInfo
 
+from schemas.agent import AgentAnnounced, Announcement
 from schemas.level import Level
 from schemas.manifest import Port
 from schemas.message import Message
@@ -32,7 +33,15 @@ _JSON_LIKE = st.recursive(
 def messages(kind: type[Message]) -> st.SearchStrategy[Any]:
     """Return a strategy of valid messages of a kind."""
     fields = {name: _field(kind, name, field) for name, field in kind.model_fields.items()}
+    if kind is AgentAnnounced:
+        announced = st.tuples(fields["agent"], fields["announcement"])
+        return announced.map(lambda pair: _announced(*pair))
     return st.fixed_dictionaries(fields).map(lambda values: kind(**values))
+
+
+def _announced(agent: str, announcement: Announcement) -> AgentAnnounced:
+    own = announcement.model_copy(update={"agent": agent})
+    return AgentAnnounced(agent=agent, announcement=own)
 
 
 def _field(kind: type[Message], name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
