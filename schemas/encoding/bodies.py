@@ -11,6 +11,13 @@ from schemas.encoding.faults import abbreviate, first_fault
 from schemas.message import Message
 
 M = TypeVar("M", bound=Message)
+C = TypeVar("C", list[Any], dict[Any, Any])
+
+MOST_CONTAINERS = 1_000_000
+"""Lists and maps of a message."""
+
+MOST_KEYS = 100_000
+"""Keys of one map: each unknown one is a fault."""
 
 
 def pack(value: dict[str, Any]) -> bytes:
@@ -33,7 +40,7 @@ def is_json(body: bytes) -> bool:
 def unpack(body: bytes) -> dict[str, Any]:
     """Return the map in a body. Raises MalformedMessage."""
     try:
-        value = _parse_json(body) if is_json(body) else msgpack.unpackb(body, strict_map_key=False)
+        value = _parse_json(body) if is_json(body) else _parse_msgpack(body)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException, RecursionError) as error:
         expected = str(error) or "a msgpack map or a JSON object"
         raise MalformedMessage(
@@ -45,6 +52,27 @@ def unpack(body: bytes) -> dict[str, Any]:
     return value
 
 
+class _Containers:
+    """Counts the lists and maps of a message: a byte of it may be one, which takes 60."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def take(self, container: C) -> C:
+        """Return a list or map. Raises ValueError for one too many, and for too many keys."""
+        self._count += 1
+        if self._count > MOST_CONTAINERS:
+            raise ValueError(f"at most {MOST_CONTAINERS} lists and maps are expected")
+        if isinstance(container, dict) and len(container) > MOST_KEYS:
+            raise ValueError(f"at most {MOST_KEYS} keys of a map are expected")
+        return container
+
+
+def _parse_msgpack(body: bytes) -> Any:
+    take = _Containers().take
+    return msgpack.unpackb(body, strict_map_key=False, list_hook=take, object_hook=take)
+
+
 def _parse_json(body: bytes) -> Any:
     """Return the value of a JSON text that msgpack can encode too, as every fact requires.
 
@@ -54,7 +82,7 @@ def _parse_json(body: bytes) -> Any:
     def reject_constant(text: str) -> object:
         raise ValueError(f"{text} is not valid in JSON")
 
-    value = json.loads(body, parse_constant=reject_constant)
+    value = json.loads(body, parse_constant=reject_constant, object_hook=_Containers().take)
     msgpack.packb(value)
     return value
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import time
+from typing import Any
 
 import msgpack
 import pytest
@@ -13,7 +15,7 @@ from schemas.encoding.errors import MalformedMessage, SchemaError, UnknownMessag
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.evaluation import EvaluationCancelled
 from schemas.message import Envelope, Fact
-from schemas.request import Cancel, Evaluate
+from schemas.request import Cancel, Evaluate, ShowTables
 from tests.schemas.strategies import messages
 
 _SOME = settings(
@@ -92,6 +94,23 @@ def test_a_command_with_a_field_nobody_knows_is_refused_by_name() -> None:
     with pytest.raises(MalformedMessage) as raised:
         decode_body(Cancel, b'{"evaluation": "e1", "raeson": "typo"}')
     assert raised.value.field == "raeson"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"evaluation": "e", "tables": [1] * 2_000_000}, "tables.0: "),
+        ({str(number): 1 for number in range(500_000)}, "at most 100000 keys"),
+        ({"tables": [[]] * 1_000_001}, "at most 1000000 lists"),
+    ],
+)
+def test_countless_faults_cost_no_more_than_the_first(fields: dict[str, Any], reason: str) -> None:
+    """Each would take a kilobyte, and a message may have millions."""
+    body = msgpack.packb(fields)
+    start_s = time.process_time()
+    with pytest.raises(MalformedMessage, match=reason):
+        decode_body(ShowTables, body)
+    assert time.process_time() - start_s < 1.5
 
 
 def test_a_deep_field_of_a_fact_is_named() -> None:
