@@ -28,23 +28,9 @@ RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[onnxrunt
 COPY --from=code /opt/code /opt/code
 USER mlscope
 
-# TORCH_INDEX may name PyTorch's index of builds for CPUs; the package registry's has CUDA (5 GB).
-FROM base AS pytorch
-ARG TORCH_INDEX=""
-RUN PIP_EXTRA_INDEX_URL="${TORCH_INDEX:-$PIP_EXTRA_INDEX_URL}" \
-    pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[pytorch]" \
-    && pip uninstall --yes mlscope
-COPY --from=code /opt/code /opt/code
-USER mlscope
-
-FROM base AS tensorflow
-RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[tensorflow]" \
-    && pip uninstall --yes mlscope
-COPY --from=code /opt/code /opt/code
-USER mlscope
-
-FROM base AS jax
-RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[jax]" \
+# Small images first: without BuildKit an engine builds every stage above the one that is asked for.
+FROM base AS litert
+RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[litert]" \
     && pip uninstall --yes mlscope
 COPY --from=code /opt/code /opt/code
 USER mlscope
@@ -55,8 +41,23 @@ RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[openvino
 COPY --from=code /opt/code /opt/code
 USER mlscope
 
-FROM base AS litert
-RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[litert]" \
+FROM base AS jax
+RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[jax]" \
+    && pip uninstall --yes mlscope
+COPY --from=code /opt/code /opt/code
+USER mlscope
+
+FROM base AS tensorflow
+RUN pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[tensorflow]" \
+    && pip uninstall --yes mlscope
+COPY --from=code /opt/code /opt/code
+USER mlscope
+
+# TORCH_INDEX may name PyTorch's index of builds for CPUs; the package registry's has CUDA (5 GB).
+FROM base AS pytorch
+ARG TORCH_INDEX=""
+RUN PIP_EXTRA_INDEX_URL="${TORCH_INDEX:-$PIP_EXTRA_INDEX_URL}" \
+    pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[pytorch]" \
     && pip uninstall --yes mlscope
 COPY --from=code /opt/code /opt/code
 USER mlscope
