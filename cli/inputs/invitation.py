@@ -37,7 +37,10 @@ def typed_invitation() -> str:
     The arguments of a command can be read by every user of the machine, and stay in the history of
     a shell.
     """
-    return getpass("invitation: ") if sys.stdin.isatty() else sys.stdin.read()
+    try:
+        return getpass("invitation: ") if sys.stdin.isatty() else sys.stdin.read()
+    except EOFError:  # Ctrl-D
+        return ""
 
 
 def invitation_in(text: str) -> Invitation:
