@@ -302,6 +302,21 @@ def add_keys(commands: Parsers) -> None:
         help="create a separate key for this agent; repeatable",
     )
     parser.add_argument(
+        "--person",
+        action="append",
+        default=[],
+        metavar="NAME:ROLE[:AT_MOST[:PER_DAY]]",
+        help=f"create a key and a page token for a person who is one of {', '.join(_ROLES)}, "
+        "with limits on open and daily evaluations; repeatable",
+    )
+    parser.add_argument(
+        "--address",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="further name of the brokers, as clients elsewhere reach them; repeatable",
+    )
+    parser.add_argument(
         "--broker",
         action="append",
         default=[],

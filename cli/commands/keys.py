@@ -6,6 +6,8 @@
     OUT/NAME/seed.nk          nkey seed of a service, of `provisioner` and of `requester`
     OUT/database/password     password of the database's only user
     OUT/gateway/token         bearer token of the gateway
+    OUT/people/NAME.json      what broker and gateway read of a person (`--person NAME:ROLE`)
+    OUT/people/NAME.nk        the person's seed, and NAME.token, for the pages: hand both over
 
 With `--broker HOST`, given once for each of three brokers, they keep everything three times and
 speak TLS to each other and to clients:
@@ -14,11 +16,13 @@ speak TLS to each other and to clients:
     OUT/nats/server.pem       the certificate of all brokers, and server.key, its secret key
     OUT/authority/            authority.pem, which clients trust; its secret key stays in OUT/tls
 
+`--address HOST` is a further name in their certificate, by which clients elsewhere reach them.
+
 Existing secrets are kept, so that a restart changes none; only nats.conf is always rewritten.
 Agents that share the key `agent` trust each other. An agent that must not be impersonated by
 others, nor impersonate them, gets its own key. When its NAME.pub is deleted, the next nats.conf
-rejects it. When its owner has put NAME.pub there, no seed is created. The broker reads a new
-nats.conf when it starts or receives SIGHUP.
+rejects it. When its owner has put NAME.pub there, no seed is created. A person whose NAME.json is
+deleted is rejected too. The broker reads a new nats.conf when it starts or receives SIGHUP.
 """
 
 import argparse
@@ -29,10 +33,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli import exits
+from cli.cluster.keys.person_files import asker_in, ensure_person
 from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, write_secret
 from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
+from mlscope.people import People, Person
+from schemas.people import Asker
 
 _NATS_PORT, _MONITOR_PORT, _ROUTE_PORT = 4222, 8222, 6222
 _FEWEST_BROKERS = 3
@@ -51,16 +58,31 @@ def keys(arguments: argparse.Namespace) -> int:
     public |= _agent_keys(out, arguments.agent, owner)
     for secret in ("gateway/token", "database/password"):
         _set_owner(ensure_password(out / secret).path, owner, _OWNER_ONLY)
-    for file_name, layout in _layouts(out, arguments.broker, owner).items():
-        (out / "nats" / file_name).write_text(nats_conf(layout, public), "utf-8")
+    people = _people(out / "people", [asker_in(text) for text in arguments.person], owner)
+    addresses = tuple(arguments.address)
+    for file_name, layout in _layouts(out, arguments.broker, addresses, owner).items():
+        text = nats_conf(layout, public, people=people)
+        (out / "nats" / file_name).write_text(text, "utf-8")
     print(out)
     return exits.OK
 
 
-def _layouts(out: Path, brokers: Sequence[str], owner: int | None) -> dict[str, NatsLayout]:
+def _people(folder: Path, askers: Iterable[Asker], owner: int | None) -> Sequence[Person]:
+    """Return everybody whose files are in `folder`, with the `askers` written anew."""
+    for asker in askers:
+        ensure_person(folder, asker)
+        for kind in ("json", "nk", "token"):
+            _set_owner(folder / f"{asker.name}.{kind}", owner, _OWNER_ONLY)
+    return People(folder).all()
+
+
+def _layouts(
+    out: Path, brokers: Sequence[str], addresses: Sequence[str], owner: int | None
+) -> dict[str, NatsLayout]:
     """Return each broker's layout by the name of its configuration file.
 
-    Several `brokers` get certificates. Raises Misused for hosts that make no cluster of brokers.
+    Several `brokers` get certificates, also for further `addresses`. Raises Misused for hosts that
+    make no cluster of brokers, and for addresses of one that has no certificate.
     """
     alone = NatsLayout(
         store="/data",
@@ -70,6 +92,8 @@ def _layouts(out: Path, brokers: Sequence[str], owner: int | None) -> dict[str, 
         monitor_port=_MONITOR_PORT,
     )
     if not brokers:
+        if addresses:
+            raise Misused("--address is for the certificate of three brokers: add --broker")
         return {"nats.conf": alone}
     names = [host.partition(".")[0] for host in brokers]
     if len(brokers) < _FEWEST_BROKERS or len(set(names)) < len(names) or not all(names):
@@ -77,7 +101,7 @@ def _layouts(out: Path, brokers: Sequence[str], owner: int | None) -> dict[str, 
             f"--broker {', '.join(brokers)}: give it once for each of three or more brokers, whose "
             "hosts differ in their first label; one broker alone needs none"
         )
-    _write_certificates(out, brokers, owner)
+    _write_certificates(out, (*brokers, *addresses), owner)
     certificate_file, key_file = f"{_MOUNTED}/server.pem", f"{_MOUNTED}/server.key"
     encrypted = replace(alone, certificate_file=certificate_file, key_file=key_file)
     layouts = {}

@@ -3,19 +3,17 @@
 import argparse
 import datetime as dt
 import re
-import secrets
-import time
 from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys.members import Members
-from cli.cluster.keys.secret_files import ensure_key, write_secret
+from cli.cluster.keys.person_files import check_name, ensure_person
 from cli.cluster.state import ClusterState, running_state
 from cli.failures import Misused
 from cli.inputs.connection import folder_of
 from cli.inputs.operator import record_decision, tell_broker
 from cli.printing.output import Rows, write_rows
-from mlscope.people import People, Person, people_folder
+from mlscope.people import People, people_folder
 from schemas.people import Asker, PersonAdded, PersonRemoved
 from schemas.values.identity import ALLOWED
 
@@ -39,10 +37,7 @@ async def add(arguments: argparse.Namespace) -> int:
 
     Raises NotUp, and Misused for a name that nobody can have.
     """
-    if not re.fullmatch(ALLOWED, arguments.name):
-        raise Misused(
-            f"{arguments.name!r}: not a person's name; allowed: 1 to 64 of A-Z a-z 0-9 _ -"
-        )
+    check_name(arguments.name)
     data = folder_of(arguments.data)
     state, folder = running_state(data), people_folder(data)
     if (folder / f"{arguments.name}.removing").exists():
@@ -52,13 +47,7 @@ async def add(arguments: argparse.Namespace) -> int:
         )
     asker = Asker(arguments.name, arguments.role, arguments.at_most, arguments.per_day)
     before = {person.asker.name: person for person in People(folder).all()}.get(asker.name)
-    if before is None:
-        public_key, token = ensure_key(folder, asker.name).public, secrets.token_urlsafe(32)
-        write_secret(folder / f"{asker.name}.token", token)
-        person = Person(asker, public_key, token, time.time())
-    else:
-        person = Person(asker, before.public_key, before.token, before.since_s)
-    write_secret(folder / f"{asker.name}.json", person.text())
+    ensure_person(folder, asker)
     if before is None or before.asker != asker:  # else the broker has nothing new to read
         tell_broker(Members(data), state)
     limits = {"at_most": asker.at_most, "per_day": asker.per_day}

@@ -15,6 +15,7 @@ import yaml
 
 from cli.commands.keys import keys
 from mlscope.manifests.folders import read_manifests
+from mlscope.people import people_folder
 from mlscope.settings import Settings
 from mlscope.settings.values import bytes_of
 from schemas.manifest import FrameworkManifest
@@ -29,7 +30,7 @@ VERSIONS = ("1.28", "1.31", kubernetes_validate.latest_version())
 
 def documents() -> Iterator[dict[str, Any]]:
     """Yield each object of the manifests."""
-    for file in sorted(FOLDER.glob("*.yaml")):
+    for file in sorted(FOLDER.rglob("*.yaml")):
         if file.name != "kustomization.yaml":
             yield from yaml.safe_load_all(file.read_text("utf-8"))
 
@@ -59,6 +60,23 @@ def test_every_file_is_applied() -> None:
     assert set(KUSTOMIZATION["resources"]) == files
 
 
+def test_what_opens_the_brokers_to_others_is_applied_on_request() -> None:
+    component = yaml.safe_load((FOLDER / "outside" / "kustomization.yaml").read_text("utf-8"))
+    assert (component["kind"], component["resources"]) == ("Component", ["brokers.yaml"])
+    assert "components" not in KUSTOMIZATION
+    spec = OBJECTS["Service", "nats-outside"]["spec"]
+    assert spec["selector"] == OBJECTS["Service", "nats"]["spec"]["selector"]
+
+
+def test_the_gateway_reads_people_where_they_are_mounted() -> None:
+    (value,) = (
+        own["value"] for own in environment(PODS["gateway"]) if own["name"] == "MLSCOPE_DATA"
+    )
+    mounts = PODS["gateway"]["spec"]["containers"][0]["volumeMounts"]
+    (mounted,) = (own["mountPath"] for own in mounts if own["name"] == "people")
+    assert str(people_folder(Path(value))) == mounted
+
+
 def test_every_service_the_brokers_and_two_kinds_of_agents_run() -> None:
     assert set(PODS) == {*SERVICES, "nats", "provision", "agent-cpu", "agent-nvidia"}
     arguments = {name: PODS[name]["spec"]["containers"][0]["args"] for name in SERVICES}
@@ -73,7 +91,8 @@ def test_what_a_pod_mounts_and_reads_is_made(name: str) -> None:
     claims = OBJECTS.get(("StatefulSet", name), {}).get("spec", {}).get("volumeClaimTemplates", ())
     claimed = {claim["metadata"]["name"] for claim in claims}
     assert {mount["name"] for mount in container["volumeMounts"]} == {*volumes, *claimed}
-    secrets = {volume["secret"]["secretName"] for volume in volumes.values() if "secret" in volume}
+    mounted = (volume["secret"] for volume in volumes.values() if "secret" in volume)
+    secrets = {own["secretName"] for own in mounted if not own.get("optional")}
     assert secrets <= set(generated("secretGenerator"))
     maps = {volume["configMap"]["name"] for volume in volumes.values() if "configMap" in volume}
     maps |= {source["configMapRef"]["name"] for source in container.get("envFrom", ())}
@@ -126,7 +145,9 @@ def test_the_gateway_has_room_for_the_datasets_that_it_takes_at_a_time() -> None
 
 def test_the_documented_command_makes_every_file_that_is_read(tmp_path: Path) -> None:
     hosts = [f"nats-{number}.nats" for number in range(3)]
-    assert keys(Namespace(out=tmp_path / "keys", owner=None, agent=[], broker=hosts)) == 0
+    names = {"agent": [], "person": ["alice:viewer"], "address": []}
+    assert keys(Namespace(out=tmp_path / "keys", owner=None, broker=hosts, **names)) == 0
+    assert (tmp_path / "keys" / "people" / "alice.json").is_file()
     entries = KUSTOMIZATION["secretGenerator"] + KUSTOMIZATION["configMapGenerator"]
     for entry in entries:
         for file in entry.get("files", ()):

@@ -14,12 +14,15 @@ from cli.cluster.servers.nats_server import find_program
 from cli.commands.keys import keys
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS
+from mlscope.people import People
+from schemas.people import Asker
 
 HOSTS = ("nats-0.nats", "nats-1.nats", "nats-2.nats")
 
 
-def arguments(out: Path, agents: Sequence[str] = (), brokers: Sequence[str] = ()) -> Namespace:
-    return Namespace(out=out, owner=os.getuid(), agent=list(agents), broker=list(brokers))
+def arguments(out: Path, agents: Sequence[str] = (), **lists: Sequence[str]) -> Namespace:
+    lists = {"broker": (), "person": (), "address": (), **lists}
+    return Namespace(out=out, owner=os.getuid(), agent=list(agents), **lists)
 
 
 def make(out: Path, *agents: str) -> dict[str, str]:
@@ -89,7 +92,7 @@ def test_a_public_key_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_three_brokers_have_a_configuration_each_that_the_server_takes(tmp_path: Path) -> None:
-    assert keys(arguments(tmp_path, brokers=HOSTS)) == 0
+    assert keys(arguments(tmp_path, broker=HOSTS)) == 0
     for name in ("nats-0", "nats-1", "nats-2"):
         conf = tmp_path / "nats" / f"{name}.conf"
         text = conf.read_text()
@@ -102,14 +105,44 @@ def test_three_brokers_have_a_configuration_each_that_the_server_takes(tmp_path:
 
 
 def test_their_certificate_is_for_each_host_and_its_authority_for_everybody(tmp_path: Path) -> None:
-    assert keys(arguments(tmp_path, brokers=HOSTS)) == 0
+    assert keys(arguments(tmp_path, broker=HOSTS, address=["nats.example"])) == 0
     certificate = x509.load_pem_x509_certificate((tmp_path / "nats" / "server.pem").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert set(HOSTS) <= set(names.get_values_for_type(x509.DNSName))
+    assert {*HOSTS, "nats.example"} <= set(names.get_values_for_type(x509.DNSName))
     authority = tmp_path / "authority" / "authority.pem"
     assert authority.stat().st_mode & 0o444 == 0o444
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.read_bytes()))
     assert (tmp_path / "tls" / "authority.key").stat().st_mode & 0o077 == 0
+
+
+def test_a_person_is_known_to_brokers_and_gateway_until_the_file_is_taken_away(
+    tmp_path: Path,
+) -> None:
+    people = tmp_path / "people"
+    assert keys(arguments(tmp_path, broker=HOSTS, person=["alice:viewer", "bob:owner"])) == 0
+    seed = (people / "alice.nk").read_text()
+    assert keys(arguments(tmp_path, broker=HOSTS, person=["alice:requester:3:20"])) == 0
+    alice, bob = People(people).all()
+    assert (alice.asker, bob.asker.role) == (Asker("alice", "requester", 3, 20), "owner")
+    assert (people / "alice.nk").read_text() == seed
+    assert (people / "alice.token").read_text().strip() == alice.token
+    confs = [(tmp_path / "nats" / f"nats-{number}.conf").read_text() for number in range(3)]
+    assert all(person.public_key in conf for person in (alice, bob) for conf in confs)
+    (people / "bob.json").unlink()
+    assert keys(arguments(tmp_path, broker=HOSTS)) == 0
+    assert bob.public_key not in (tmp_path / "nats" / "nats-0.conf").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "a b:viewer", "alice", "alice:boss", "alice:owner:many"])
+def test_a_person_without_name_role_or_numbers_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Misused, match=r"not a person's name|write NAME:ROLE"):
+        keys(arguments(tmp_path, person=[text]))
+    assert not (tmp_path / "nats" / "nats.conf").exists()
+
+
+def test_an_address_without_a_certificate_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misused, match="add --broker"):
+        keys(arguments(tmp_path, address=["nats.example"]))
 
 
 @pytest.mark.parametrize(
@@ -120,5 +153,5 @@ def test_hosts_that_make_no_cluster_of_brokers_are_refused(
     tmp_path: Path, hosts: tuple[str, ...]
 ) -> None:
     with pytest.raises(Misused, match="three or more"):
-        keys(arguments(tmp_path, brokers=hosts))
+        keys(arguments(tmp_path, broker=hosts))
     assert not list((tmp_path / "nats").glob("*.conf"))
