@@ -1,6 +1,7 @@
 """`mlscope serve` and `provision`: what is wrong with their settings ends them with a sentence."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -15,8 +16,9 @@ import pytest
 from cli import exits
 from cli.cluster.ports import free_port
 from cli.cluster.servers.nats_server import NatsServer
-from cli.commands.serve import _traced
+from cli.commands.serve import _AnnouncingBus, _traced
 from mlscope.bus.bus import Bus
+from mlscope.bus.records import ServiceInfo
 from mlscope.health import Announced
 from mlscope.settings import InvalidSetting, Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
@@ -99,6 +101,14 @@ async def _made_anew(path: Path) -> None:
 
 def _is_new(path: Path) -> bool:
     return Announced.read(path) is not None
+
+
+async def test_what_a_service_has_when_it_is_ready_is_never_garbage() -> None:
+    catalog = [["a manifest"]]
+    async with connect(MemoryServer(), "registry") as bus:
+        announcing = _AnnouncingBus(bus, Settings.read({}))
+        await announcing.announce(ServiceInfo("registry", "1.0.0", "Knows.", {}), dict)
+        assert not any(searched is catalog for searched in gc.get_objects())
 
 
 async def test_without_the_setting_for_telemetry_a_service_has_its_own_bus() -> None:
