@@ -30,6 +30,7 @@ from services.agent.host.clock_reading import read_cluster_clock
 from services.registry import state
 from services.registry.service import Registry, serve
 from services.registry.state import RegistryState, digest, fold
+from tests.pings import until_answering
 from tests.services.registry.samples import a_model, an_announcement
 
 SHIPPED = Path(__file__).resolve().parents[3] / "manifests"
@@ -54,19 +55,10 @@ async def serving(
     )
     async with connect(server, "registry") as bus:
         task = asyncio.create_task(serve(bus, settings, stop))
-        await answered(bus)
+        await until_answering(bus, "registry")
         yield
         stop.set()
         await task
-
-
-async def answered(bus: Bus) -> None:
-    """Wait until the registry says what it is."""
-    while True:
-        with contextlib.suppress(Exception):
-            await bus.ask("$SRV.PING.registry", b"", timeout_s=0.2)
-            return
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -25,10 +25,11 @@ from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet
 from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.service import serve
+from tests.pings import until_answering
 from tests.services.scheduler.doubles import hangs, scripted
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
 from tests.services.scheduler.stories import completed_fact
-from tests.services.scheduler.worlds import QUICK, World, a_world, answering, quick, scheduling
+from tests.services.scheduler.worlds import QUICK, World, a_world, quick, scheduling
 
 E, RUN = "e1", "b1-poisson-model"
 
@@ -122,7 +123,7 @@ async def test_a_load_others_issue_goes_on_while_leases_are_not_known(world: Wor
     async with connect(world.server, "scheduler") as bus:
         late: Any = LateLeases(bus)
         serving = asyncio.create_task(serve(late, quick(), stop, QUICK))
-        await answering(world.client)
+        await until_answering(world.client, "scheduler")
         await asyncio.sleep(0.3)
         stop.set()
         await serving
@@ -240,7 +241,7 @@ async def test_a_load_ends_with_an_evaluation_that_another_scheduler_ended(
     async with connect(world.server, "scheduler") as bus:
         deaf: Any = Deaf(bus)
         serving = asyncio.create_task(serve(deaf, quick(), stop, patient))
-        await answering(world.client)
+        await until_answering(world.client, "scheduler")
         async with asyncio.timeout(60):
             await begun.wait()
             await other.settle(E, cancels)

@@ -23,6 +23,7 @@ from schemas.status import EvaluationStatus
 from schemas.subjects import command_subject, decisions_of
 from services.scheduler.placement.fleet import Limits
 from services.scheduler.service import serve
+from tests.pings import until_answering
 from tests.services.scheduler.doubles import ScriptedAgent, neighbours
 from tests.services.scheduler.samples import a_dataset, a_model, an_agent
 
@@ -143,16 +144,7 @@ async def scheduling(
     stop = asyncio.Event()
     async with connect(world.server, "scheduler") as bus:
         task = asyncio.create_task(serve(bus, settings or quick(), stop, limits))
-        await answering(bus)
+        await until_answering(bus, "scheduler")
         yield
         stop.set()
         await task
-
-
-async def answering(bus: Bus) -> None:
-    """Wait until a scheduler answers."""
-    while True:
-        with contextlib.suppress(Exception):
-            await bus.ask("$SRV.PING.scheduler", b"", timeout_s=0.2)
-            return
-        await asyncio.sleep(0.01)

@@ -1,7 +1,6 @@
 """Manifests over REST, with a real registry on the same bus."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from services.gateway.openapi import document
 from services.registry.service import serve
+from tests.pings import until_answering
 from tests.services.gateway.conftest import web_over
 from tests.stories import a_model
 
@@ -28,19 +28,11 @@ async def web(server: MemoryServer, bus: Bus, tmp_path: Path) -> AsyncIterator[h
     stop = asyncio.Event()
     async with connect(server, "registry") as own:
         serving = asyncio.create_task(serve(own, Settings(manifests_folder=tmp_path), stop))
-        await _answers(own)
+        await until_answering(own, "registry")
         async with web_over(bus) as web:
             yield web
         stop.set()
         await serving
-
-
-async def _answers(bus: Bus) -> None:
-    while True:
-        with contextlib.suppress(Exception):
-            await bus.ask("$SRV.PING.registry", b"", timeout_s=0.2)
-            return
-        await asyncio.sleep(0.01)
 
 
 def _model(**changes: Any) -> dict[str, Any]:
