@@ -28,12 +28,23 @@ from tests.services.scheduler.stories import E, Story, completed_fact, stored_fa
 WAITS = Limits(recording_wait_s=900, analysis_wait_s=1800)
 
 
+def asked(**request: Any) -> Story:
+    """Return an evaluation that was just requested, for one agent."""
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    story.say(EvaluationRequested(evaluation=E, request=a_request(**request), requested_ns=0))
+    return story
+
+
+def begun(**request: Any) -> Story:
+    """Return an evaluation whose first run was just started."""
+    story = asked(**request)
+    story.settle()
+    return story
+
+
 def completed(*scenarios: str) -> Story:
     """Return an evaluation whose runs have all completed, none recorded."""
-    story = Story(random.Random(1))
-    story.agents["a1"] = an_agent("a1")
-    request = a_request(scenarios=list(scenarios))
-    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story = asked(scenarios=list(scenarios))
     while story.settle():
         for run in story.state.runs.values():
             if run.is_under_way:
@@ -83,10 +94,7 @@ def test_an_analyzer_that_never_speaks_fails_the_evaluation_in_the_end() -> None
 
 
 def test_a_failed_runs_rows_are_waited_for_less_long() -> None:
-    story = Story(random.Random(1))
-    story.agents["a1"] = an_agent("a1")
-    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
-    story.settle()
+    story = begun()
     about = {"evaluation": E, "run": first(story).plan.run, "attempt": 1, "agent": "a1"}
     story.say(RunFailed.model_validate(about | {"error": "predict", "message": "x"}))
     assert follows(story, 179) == []
@@ -96,11 +104,7 @@ def test_a_failed_runs_rows_are_waited_for_less_long() -> None:
 
 def test_runs_of_a_group_share_their_time() -> None:
     """They take turns in one session, so each may take the time-outs of all, and no others'."""
-    story = Story(random.Random(1))
-    story.agents["a1"] = an_agent("a1")
-    request = a_request(scenarios=["online", "batched"], trace_level="framework", run_timeout_s=10)
-    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
-    story.settle()
+    story = begun(scenarios=["online", "batched"], trace_level="framework", run_timeout_s=10)
     grace_s = WAITS.run_grace_s
     assert follows(story, 2 * 10 + grace_s - 1) == []
     ended = follows(story, 2 * 10 + grace_s)
@@ -111,11 +115,7 @@ def test_runs_of_a_group_share_their_time() -> None:
 
 
 def test_a_run_that_completed_is_not_started_again_with_its_group() -> None:
-    story = Story(random.Random(1))
-    story.agents["a1"] = an_agent("a1")
-    request = a_request(scenarios=["online"], trace_level="framework")
-    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
-    story.settle()
+    story = begun(scenarios=["online"], trace_level="framework")
     quick, slow = list(story.state.runs)
     for attempt in (1, 2):
         _die(story, slow, attempt)
@@ -126,11 +126,7 @@ def test_a_run_that_completed_is_not_started_again_with_its_group() -> None:
 
 
 def test_a_run_that_failed_before_the_others_waits_for_them() -> None:
-    story = Story(random.Random(1))
-    story.agents["a1"] = an_agent("a1")
-    request = a_request(scenarios=["online"], trace_level="framework")
-    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
-    story.settle()
+    story = begun(scenarios=["online"], trace_level="framework")
     quick, slow = list(story.state.runs)
     _die(story, quick, 1)
     assert follows(story, 1) == [], "the other run of its group is under way"
@@ -140,9 +136,7 @@ def test_a_run_that_failed_before_the_others_waits_for_them() -> None:
 
 
 def test_waiting_for_another_agent_begins_when_the_last_one_is_lost() -> None:
-    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
-    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
-    story.settle()
+    story = begun()
     story.now_ns = 100 * S_NS
     story.agents["a1"] = an_agent("a1", state="lost")
     story.settle()
@@ -153,10 +147,7 @@ def test_waiting_for_another_agent_begins_when_the_last_one_is_lost() -> None:
 
 
 def test_a_young_claim_is_not_judged_by_its_issuers_lease() -> None:
-    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
-    request = a_request(scenarios=["poisson"])
-    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
-    story.settle()
+    story = begun(scenarios=["poisson"])
     story.now_ns = 100 * S_NS
     about = {"evaluation": E, "run": first(story).plan.run, "attempt": 1}
     story.say(RunIssued.model_validate(about | {"issuer": "s9"}))
@@ -170,9 +161,7 @@ def test_a_young_claim_is_not_judged_by_its_issuers_lease() -> None:
 def test_an_agent_that_breaks_attempts_off_gives_way_even_to_a_busier_one(
     breaks: int, agent: str
 ) -> None:
-    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
-    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
-    story.settle()
+    story = begun()
     for number in range(breaks):
         if number:
             story.settle()
@@ -262,10 +251,7 @@ def test_only_planning_takes_long() -> None:
 
 @pytest.mark.parametrize(("reason", "cause"), [("enough", "cancelled: enough"), ("", "cancelled")])
 def test_a_cancellation_ends_the_runs_under_way_for_good(reason: str, cause: str) -> None:
-    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
-    request = a_request(scenarios=["online", "batched"])
-    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
-    story.settle()
+    story = begun(scenarios=["online", "batched"])
     interrupted, cancelled = decide_cancel(story.state, reason, "ada")
     assert isinstance(interrupted, RunInterrupted)
     assert isinstance(cancelled, EvaluationCancelled)
