@@ -8,7 +8,7 @@ from mlscope.database.migrations import Profile, migrations_in
 from services.collector import store
 
 _FOLDER = Path(store.__file__).with_name("migrations")
-_COMMON = (
+COMMON = (
     "0001_rows",
     "0002_stored_at",
     "0003_settled_batches",
@@ -20,7 +20,7 @@ _COMMON = (
     "0009_saved_up_to",
     "0010_left_up_to",
 )
-_OWN = {
+OWN = {
     "postgresql": ("0001_trends", "0002_trend"),
     "timescaledb": ("0001_hypertables", "0002_policies", "0003_trends", "0004_trend"),
 }
@@ -28,7 +28,7 @@ _OWN = {
 
 @pytest.mark.parametrize("profile", ["postgresql", "timescaledb"])
 def test_no_migration_is_renamed_or_lost(profile: Profile) -> None:
-    known = (*_COMMON, *(f"{profile}/{name}" for name in _OWN[profile]))
+    known = (*COMMON, *(f"{profile}/{name}" for name in OWN[profile]))
     found = tuple(each.version for each in migrations_in(_FOLDER, profile))
     assert found[: len(known)] == known
 

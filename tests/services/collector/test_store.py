@@ -27,6 +27,7 @@ from tests.services.collector.builders import (
     some_outputs,
     some_queries,
 )
+from tests.services.collector.test_migrations import COMMON, OWN
 
 KEY = run_key("e1", "r0", 1)
 
@@ -221,20 +222,7 @@ def test_a_database_without_tables_is_away(database_url: str) -> None:
         store.save(_prepared(a_trace()))
 
 
-VERSIONS = [
-    "0001_rows",
-    "0002_stored_at",
-    "0003_settled_batches",
-    "0004_links",
-    "0005_failed_samples",
-    "0006_variants",
-    "0007_stored_up_to",
-    "0008_saved_runs",
-    "0009_saved_up_to",
-    "0010_left_up_to",
-    "postgresql/0001_trends",
-    "postgresql/0002_trend",
-]
+VERSIONS = [*COMMON, *(f"postgresql/{name}" for name in OWN["postgresql"])]
 
 
 def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
