@@ -2,27 +2,25 @@
 
 from typing import Any
 
-import yaml
+from mlscope.yaml_bounds import READING_ERRORS, check_bounds, loader
 
 MOST_CHARACTERS = 1 << 16
 """A longer text takes its reader's process too long."""
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_DEPTH = 32
 
 
 def yaml_value(text: str) -> Any:
     """Return the value of a YAML `text`.
 
-    Raises ValueError for a text that is none, is too long, or has aliases: a few that are nested
-    make a value of billions.
+    Raises ValueError for a text that is none, is too long, is too deep, or has aliases: a few that
+    are nested make a value of billions.
     """
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"found {len(text)} characters, allowed: up to {MOST_CHARACTERS}")
     try:
-        if "*" in text and any(
-            isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, _LOADER)
-        ):
-            raise ValueError(f"found {text[:40]}, allowed: a value without aliases (*NAME)")
-        return yaml.load(text, _LOADER)  # noqa: S506 (a safe loader)
-    except (yaml.YAMLError, RecursionError):
-        raise ValueError(f"found {text[:40]}, allowed: a number, a word or a YAML value") from None
+        check_bounds(text, _MOST_DEPTH, with_aliases=False)
+        return loader(text).get_single_data()
+    except READING_ERRORS:
+        raise ValueError(
+            f"found {text[:40]}, allowed: a number, a word or a YAML value without aliases (*NAME)"
+        ) from None

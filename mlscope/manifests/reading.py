@@ -15,16 +15,18 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
 from mlscope.manifests.partial import Path, is_touched, without_faults
+from mlscope.yaml_bounds import READING_ERRORS, check_bounds, loader
 from schemas.manifest import Manifest, Step
 
 MOST_BYTES: Final = 1 << 20
 _MOST_NODES = 100_000
 """Most nodes of one manifest with its aliases resolved: nested aliases can make billions."""
+_MOST_CHARACTERS = 4 << 20
+"""Most characters of all words with aliases resolved."""
 _MOST_DEPTH = 32
 _MOST_VALUE_LENGTH = 80
 _UNKNOWN_FIELD = "an unknown field"
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
 _KINDS: Mapping[str, type[BaseModel]] = types.MappingProxyType(
     {model.model_fields["kind"].default: model for model in get_args(get_args(Manifest)[0])}
@@ -77,42 +79,47 @@ def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path, int]]:
     """Return the value of a YAML text and the line of each path in it. Raises ManifestFaulty."""
     if len(text) > MOST_BYTES:
         raise ManifestFaulty(file, [Fault("", f"{len(text)} characters", f"up to {MOST_BYTES}")])
-    loader = _LOADER(text)
     try:
-        root = loader.get_single_node()
+        check_bounds(text, _MOST_DEPTH + 1)
+        of_text = loader(text)
+        root = of_text.get_single_node()
         if root is None:
             raise ManifestFaulty(file, [Fault("", "nothing", "a map of fields", 1)])
         lines: dict[Path, int] = {}
         for path, node in _nodes(root, file):
             lines.setdefault(path, node.start_mark.line + 1)
-        return loader.construct_document(root), lines
+        return of_text.construct_document(root), lines
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         problem = " ".join(filter(None, (error.context, error.problem)))
         raise ManifestFaulty(file, [Fault("", problem, "YAML", line)]) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except READING_ERRORS as error:
         problem = " ".join(str(error).split()) or "endless nesting"
         raise ManifestFaulty(file, [Fault("", problem, "YAML")]) from error
-    finally:
-        loader.dispose()
 
 
 def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
     """Yield each node with its path. Raises ManifestFaulty for repeated keys and alias bombs."""
     unvisited: list[tuple[Path, Any]] = [((), root)]
-    count = 0
+    count = characters = 0
     while unvisited:
         path, node = unvisited.pop()
         count += 1
-        if count > _MOST_NODES or len(path) > _MOST_DEPTH:
-            allowed = f"{_MOST_NODES} nodes with aliases resolved, {_MOST_DEPTH} deep"
+        characters += len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        if count > _MOST_NODES or len(path) > _MOST_DEPTH or characters > _MOST_CHARACTERS:
+            most = f"{_MOST_NODES} nodes and {_MOST_CHARACTERS} characters"
+            allowed = f"{most} with aliases resolved, {_MOST_DEPTH} deep"
             raise ManifestFaulty(file, [Fault("", "more", allowed, node.start_mark.line + 1)])
         yield path, node
         if isinstance(node, yaml.SequenceNode):
             unvisited += [((*path, index), item) for index, item in enumerate(node.value)]
         first_lines: dict[str, int] = {}
         for key, item in node.value if isinstance(node, yaml.MappingNode) else ():
-            line, name = key.start_mark.line + 1, str(key.value)
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                field = ".".join(map(str, path))
+                raise ManifestFaulty(file, [Fault(field, "a key of more", "a word", line)])
+            name = str(key.value)
             if name in first_lines and name != "<<":
                 repeated = f"it again, after line {first_lines[name]}"
                 field = ".".join(map(str, (*path, name)))

@@ -18,10 +18,20 @@ def test_a_value_is_read_as_yaml_says() -> None:
         "*x",
         "2026-99-99",
         "[&a [1, 1], &b [*a, *a], [*b, *b]]",
-        "[" * 2000,
+        "[" * 60_000,
+        "- " * 30_000,
+        "{a: " * 16_000,
+        "? " * 30_000,
+        "1" + ":1" * 30_000,
+        "0x" + "f" * 30_000,
+        "1:1" + ":1" * 300 + ".0",
+        "!!bool x",
+        "!!int ''",
+        "!!timestamp x",
+        "%TAG !a! b\n" * 101 + "--- 1",
         "x" * (MOST_CHARACTERS + 1),
     ],
 )
-def test_what_is_none_too_long_or_has_aliases_is_refused(text: str) -> None:
+def test_what_is_none_too_much_or_has_aliases_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         yaml_value(text)

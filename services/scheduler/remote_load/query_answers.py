@@ -8,6 +8,8 @@ from services.scheduler.remote_load.standard_streams import write_message
 
 REPORT_S = 0.25
 _MAX_DIGITS = 11
+_MOST_ERROR_CHARACTERS = 2000
+"""Of one query: an agent may answer each of millions with megabytes."""
 
 
 class QueryAnswers:
@@ -41,7 +43,7 @@ class QueryAnswers:
         row, error, failed_samples = _parse_answer(query, body, now_ns)
         self.rows.append(row)
         if error:
-            self._errors[query] = error
+            self._errors[query] = error[:_MOST_ERROR_CHARACTERS]
         if failed_samples:
             self._failed_samples[query] = failed_samples
 

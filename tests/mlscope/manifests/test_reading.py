@@ -131,6 +131,40 @@ def test_an_alias_of_itself_is_bounded() -> None:
     assert "aliases" in only_fault("a: &a [*a]\n").allowed
 
 
+def test_aliases_of_a_long_word_are_bounded() -> None:
+    text = f"a: &a {'x' * 500_000}\nb: [{', '.join(['*a'] * 10_000)}]\n"
+    assert "characters with aliases" in only_fault(text).allowed
+
+
+def test_aliases_in_a_key_are_bounded() -> None:
+    key = "[x]"
+    for n in range(10):
+        key = f"[&a{n} {key}, {', '.join([f'*a{n}'] * 10)}]"
+    fault = only_fault(f"{GOOD}? {key}\n: 1\n")
+    assert (fault.allowed, fault.line) == ("a word", 12)
+
+
+@pytest.mark.parametrize("text", ["[" * 500_000, "- " * 500_000, "{a: " * 250_000, "? " * 500_000])
+def test_lists_in_lists_are_bounded(text: str) -> None:
+    fault = only_fault(text)
+    assert ("in each other" in fault.found, fault.line) == (True, 1)
+
+
+def test_directives_are_bounded() -> None:
+    text = "".join(f"%TAG !a{n}! b\n" for n in range(50_000))
+    assert "directives" in only_fault(f"{text}--- {GOOD}").found
+
+
+@pytest.mark.parametrize("number", ["1" + ":1" * 400_000, "0x" + "f" * 9_000, "1" * 9_000])
+def test_numbers_are_bounded(number: str) -> None:
+    assert "characters" in only_fault(f"name: {number}\n").found
+
+
+@pytest.mark.parametrize("value", ["!!bool x", "!!int ''", "!!timestamp x", "1:1.0" + ":1" * 200])
+def test_a_value_that_its_tag_excludes_is_told(value: str) -> None:
+    assert faults_of(f"name: {value}\n")
+
+
 def test_steps_and_inline_code_exclude_each_other() -> None:
     code = "preprocess: |\n  def fun(env, data):\n    return data\n"
     assert "either steps or inline code" in only_fault(GOOD + code).allowed

@@ -55,3 +55,13 @@ def test_an_answer_in_part_keeps_its_status_its_reasons_and_how_many_failed(
     columns = msgpack.unpackb(told[0], strict_map_key=False)
     assert np.frombuffer(columns["status"], "<i1").tolist() == [ANSWERED, ANSWERED]
     assert (columns["failed"], columns["errors"]) == ({0: 2}, {0: "sample 3: decode: torn"})
+
+
+def test_an_error_of_megabytes_is_kept_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bytes] = []
+    monkeypatch.setattr("services.scheduler.remote_load.query_answers.write_message", told.append)
+    answers = QueryAnswers(1)
+    failed = {"status": FAILED, "service_ns": -1, "error": "x" * 1_000_000}
+    answers.add("inbox.0", msgpack.packb(failed), 10)
+    answers.report()
+    assert len(told[0]) < 3000
