@@ -104,7 +104,7 @@ def _rows(evaluation: str, base: Mapping[Key, Cells], compared: Mapping[Key, Cel
 
 
 def _verdict(rows: Sequence[Cells], noun: str) -> str:
-    """Return how many changed for certain, and the largest change."""
+    """Return how many changed by their intervals, and the largest of these changes."""
     if not rows:
         return f"No other evaluation has {noun}s."
     paired = [row for row in rows if row["found_in"] == _BOTH]
@@ -112,10 +112,12 @@ def _verdict(rows: Sequence[Cells], noun: str) -> str:
     alone = f"; {many(single, noun)} {be(single)} in one evaluation only" if single else ""
     if not paired:
         return f"No {noun} is in both{alone}."
-    worst = max(paired, key=lambda row: abs(row["change"] or 0.0))
-    change = estimate_text(worst, "change", "ns")
+    changed = [row for row in paired if _result(row) in ("slower", "faster")]
+    worst = max(changed or paired, key=lambda row: abs(row["change"] or 0.0))
+    among = "of these " if len(changed) > 1 else "" if changed else "by the estimates "
+    most = f"{among}{worst['name']} changes the most, by {estimate_text(worst, 'change', 'ns')}"
     changes = changes_text(many(len(paired), noun), Counter(map(_result, paired)))
-    return f"{changes}{alone}; {worst['name']} changes the most, by {change}."
+    return f"{changes}; {most}{alone}."
 
 
 def _result(row: Cells) -> str:

@@ -161,7 +161,7 @@ def _first_facets(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Row
 
 
 def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Row]:
-    """Return the rows of the names with the longest bars, and note how many there are."""
+    """Return the rows of the names with the longest bars, to either side, and note how many."""
     for encoding in encodings_of(plot):
         place = encoding.get("y", {})
         field, order = place.get("field"), place.get("sort")
@@ -170,7 +170,7 @@ def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Ro
         totals: dict[Any, float] = {}
         for row in rows:
             name, value = row.get(field), row.get(order["field"])
-            amount = float(value) if isinstance(value, int | float) else 0.0
+            amount = abs(value) if isinstance(value, int | float) else 0.0
             totals[name] = max(totals.get(name, 0.0), amount)
         if len(totals) <= MOST_NAMES:
             break

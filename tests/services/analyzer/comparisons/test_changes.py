@@ -43,10 +43,10 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     assert found[0]["ratio_low"] < 0.5 < found[0]["ratio_high"]
     assert (found[1]["change"], found[1]["ratio"]) == (-50.0, None)
     verdict = table_of(LAYERS, [base, other]).verdict
-    assert (
-        "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; 2 layers are in"
-        in verdict
+    assert verdict.startswith(
+        "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; of these b changes "
     )
+    assert verdict.endswith("; 2 layers are in one evaluation only.")
 
 
 def test_layers_of_one_name_are_matched_in_their_order() -> None:
@@ -123,6 +123,16 @@ def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
     assert table_of(LAYERS, [base, other]).verdict.startswith(
         "2 layers: 1 is faster with an interval that excludes 0; b changes the most, by -10"
     )
+
+
+def test_the_largest_change_is_one_whose_interval_excludes_none() -> None:
+    base = source("e1", layer("a", 100.0), layer("b", 10_000.0))
+    # A change of b by 40 is within its 1 %.
+    other = source("e2", layer("a", 90.0), layer("b", 10_040.0))
+    assert "; a changes the most, by -10" in table_of(LAYERS, [base, other]).verdict
+    slower = source("e2", layer("a", 100.1), layer("b", 10_040.0))
+    verdict = table_of(LAYERS, [base, slower]).verdict
+    assert "; by the estimates b changes the most, by 40" in verdict
 
 
 def test_a_list_that_is_complete_is_not_called_cut() -> None:
