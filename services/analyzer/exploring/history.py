@@ -53,7 +53,7 @@ def history(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
                     "model_version": row["model_version"],
                     "framework_version": row["framework_version"],
                     **estimate_cells("latency", row, "latency_ns"),
-                    "change": change,
+                    "change": change or None,
                     "note": f"{change:+.0%}" if change else "",
                 }
             )
@@ -67,9 +67,9 @@ def _verdict(cells: Sequence[Cells], loads: int) -> str:
     if len(cells) == loads:
         which = f"Each of {loads} loads" if loads > 1 else "The load"
         return f"{which} was measured once: nothing to compare."
-    slower = [row for row in cells if row["change"] > 0]
+    slower = [row for row in cells if (row["change"] or 0.0) > 0]
     if not slower:
-        faster = sum(row["change"] < 0 for row in cells)
+        faster = sum((row["change"] or 0.0) < 0 for row in cells)
         others = f", {faster} {be(faster)} faster" if faster else ""
         measurements = many(len(cells), "measurement")
         return f"{measurements}: none is slower{others} than the one before {_CERTAIN}."
@@ -135,7 +135,7 @@ EXPLORATION = Exploration(
         text_column("requested", "When the evaluation was requested, UTC."),
         *estimate_columns("latency", "Latency of a query: the statistic that the scenario names."),
         float_column(
-            "change", "Share by which it certainly changed since the one before; else 0.", "1"
+            "change", "Share by which it certainly changed since the one before; else null.", "1"
         ),
         text_column("note", "The change as a text; '' without one."),
         text_column("load", "Scenario and batch size."),
