@@ -28,12 +28,16 @@ def figure_in(table: Table | None, row: Cells, column: str, note: str = "") -> F
 
     `note` says what it is.
     """
-    value = row.get(column)
-    if table is None or not isinstance(value, int | float):
+    if table is None or not isinstance(row.get(column), int | float):
         return None
     unit = next((unit_of(candidate) for candidate in table.columns if candidate.name == column), "")
-    estimate = Estimate(value=value, low=row.get(f"{column}_low"), high=row.get(f"{column}_high"))
-    return figure_of(estimate, unit, note)
+    return figure_of(estimate_in(row, column), unit, note)
+
+
+def estimate_in(row: Cells, column: str) -> Estimate:
+    """Return the number in a `column` of a `row`, with the ends of its interval if it has any."""
+    low, high = (row.get(f"{column}_{end}") for end in ("low", "high"))
+    return Estimate(value=row[column], low=low, high=high)
 
 
 def with_value(rows: Iterable[Cells], column: str) -> Sequence[Cells]:

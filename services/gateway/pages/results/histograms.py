@@ -17,8 +17,7 @@ from services.gateway.pages.results.picture import Tick, of_loads
 from services.gateway.pages.results.tiles import load_text
 
 MOST_HISTOGRAMS = 6
-_TICKS = 3
-_END_SHARE = 0.26
+_END_SHARE = 0.38
 """What a label at an end and half of one in the middle take of the axis, at the least width."""
 _LEAST_HEIGHT = 2.0
 """Percent: a single query of many is still seen."""
@@ -84,10 +83,9 @@ class Histogram:
 
     @property
     def ticks(self) -> list[Tick]:
-        """Where the first bucket begins and the last ends, and others between with room."""
-        step = max(1, -(-self.places // _TICKS))
-        least, most = _END_SHARE * self.places, (1 - _END_SHARE) * self.places
-        inner = [place for place in range(0, self.places, step) if least <= place <= most]
+        """Where the first bucket begins and the last ends, and the middle if it has room."""
+        middle = self.places // 2
+        inner = [middle] if middle >= _END_SHARE * self.places else []
         return [
             Tick(round(100 * place / self.places, 2), shown(bounds_ns(self.first + place)[0], "ns"))
             for place in [0, *inner, self.places]

@@ -145,10 +145,10 @@ class _Axis:
 
 
 def nice_steps(highest: float) -> list[float]:
-    """Return about four round values from 0 to `highest`."""
+    """Return three to six round values from 0 to `highest`."""
     if highest <= 0:
         return [0.0]
-    raw = highest / 4
+    raw = highest / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next((size * power for size in (*_STEPS, 10.0) if size * power >= raw), raw)
     return [step * number for number in range(int(highest / step) + 1)]

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlscope.quantities import interval_text, shown
-from schemas.analysis import Estimate, Table
+from mlscope.quantities import shown
+from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 from services.gateway.pages.headlines import Figure, figure_of
 from services.gateway.pages.results.cells import (
     Cells,
+    estimate_in,
     figure_in,
     rows_by_run,
     rows_of,
@@ -95,9 +96,7 @@ def _throughput_tile(status: EvaluationStatus, tables: Mapping[str, Table]) -> l
     best = max(measured, key=lambda row: float(row["samples_per_s"]))
     offered = best.get("offered_per_s")
     place = _place(best) + (f", {shown(offered, '1/s')} offered" if offered else "")
-    low, high = best.get("samples_per_s_low"), best.get("samples_per_s_high")
-    estimate = Estimate(value=best["samples_per_s"], low=low, high=high)
-    figure = figure_of(estimate, "samples/s")
+    figure = figure_of(estimate_in(best, "samples_per_s"), "samples/s")
     return [Tile("Throughput", figure, place, "throughput")] if figure else []
 
 
@@ -131,16 +130,12 @@ def _accuracy_tile(tables: Mapping[str, Table]) -> list[Tile]:
     if not rows:
         return []
     row = rows[0]
+    counted = f"{row['hits']} of {row['n']}" if row.get("hits") is not None else ""
+    # Where hits are counted the value is a share; else it is in the column's unit.
     figure = figure_in(tables["accuracy"], row, "value")
+    figure = figure_of(estimate_in(row, "value"), "share") if counted else figure
     if figure is None:
         return []
-    counted = f"{row['hits']} of {row['n']}" if row.get("hits") is not None else ""
-    if counted:
-        low, high = (
-            "" if row.get(end) is None else shown(row[end], "share")
-            for end in ("value_low", "value_high")
-        )
-        figure = Figure(shown(row["value"], "share"), interval_text(low, high), counted)
     place = " · ".join(filter(None, (str(row.get("kind") or ""), counted)))
     return [Tile(f"Accuracy, {row.get('metric', '')}", figure, place, "accuracy")]
 
@@ -150,10 +145,7 @@ def _energy_tile(tables: Mapping[str, Table]) -> list[Tile]:
     if not rows:
         return []
     row = rows[0]
-    text = f"{shown(row['per_sample'], 'J')}"
     power = f" at {shown(row['power'], 'W')}" if row.get("power") is not None else ""
     place = f"{row.get('part', '')}, batch {row.get('batch_size', '')}{power}"
-    ends = [row.get("per_sample_low"), row.get("per_sample_high")]
-    interval = " … ".join(shown(end, "J") for end in ends) if None not in ends else ""
-    figure = Figure(text, interval or "no interval", "")
-    return [Tile("Energy per sample", figure, place, "energy")]
+    figure = figure_in(tables["energy"], row, "per_sample")
+    return [Tile("Energy per sample", figure, place, "energy")] if figure else []

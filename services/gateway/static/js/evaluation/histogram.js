@@ -1,4 +1,4 @@
-// The latencies of a run's queries so far: bars of equal ratio, and the share that is faster.
+// The latencies of a run's queries so far: bars of equal ratio, and the share that is as fast.
 
 import { duration, percent } from "../quantities.js";
 
@@ -59,7 +59,7 @@ export class Histogram {
     const floor = HEIGHT - BOTTOM;
     const most = Math.max(...bars.map((bar) => bar.count));
     const y = (share) => floor - share * (floor - 14);
-    const parts = [0, 0.5, 1].map((share) => element("text", { x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, `${share * 100} %`));
+    const parts = [0, 0.5, 1].map((share) => element("text", { x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, `${share * 100}%`));
     parts.push(element("line", { class: "axis", x1: LEFT, x2: width, y1: floor, y2: floor }));
     const every = Math.max(1, Math.ceil(80 / step));
     let curve = `M${LEFT},${floor}`;
@@ -82,7 +82,7 @@ export class Histogram {
     const address = `${this.trace}?run=${encodeURIComponent(run)}&query=${bar.query}`;
     const part = isLink ? element("a", { href: address, tabindex: -1, "aria-hidden": "true" }) : element("g", {});
     const slowest = bar.query < 0 ? "" : `; the slowest is query ${bar.query}`;
-    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${percent(bar.below)} are faster${slowest}`;
+    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${percent(bar.below)} are as fast${slowest}`;
     part.append(element("title", {}, text), ...shapes);
     return part;
   }

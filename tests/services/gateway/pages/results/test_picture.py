@@ -108,5 +108,6 @@ def test_one_batch_size_is_no_curve() -> None:
 
 def test_steps_are_round() -> None:
     assert nice_steps(56.1) == [0.0, 20.0, 40.0]
-    assert nice_steps(100.0) == [0.0, 50.0, 100.0]
+    assert nice_steps(100.0) == [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+    assert nice_steps(8.9) == [0.0, 2.0, 4.0, 6.0, 8.0]
     assert nice_steps(0.0) == [0.0]

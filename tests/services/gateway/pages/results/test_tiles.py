@@ -91,9 +91,9 @@ def test_accuracy_and_energy_are_there_where_they_were_measured() -> None:
     accuracy |= {"hits": 3, "n": 4, "kind": "smoke check"}
     energy = {"part": "gpu", "batch_size": 8, "per_sample": 0.21, "power": 148.0}
     shown = tiles(a_table("accuracy", accuracy), a_table("energy", energy))
-    assert shown["Accuracy, top-1"].figure.interval == "60.0% … 80.0%"
+    assert shown["Accuracy, top-1"].figure.interval == "60.0 … 80.0"
     assert shown["Accuracy, top-1"].place == "smoke check · 3 of 4"
-    assert (shown["Energy per sample"].amount, shown["Energy per sample"].unit) == ("0.21", "J")
+    assert (shown["Energy per sample"].amount, shown["Energy per sample"].unit) == ("0.210", "J")
     assert shown["Energy per sample"].place == "gpu, batch 8 at 148 W"
 
 
