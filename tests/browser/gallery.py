@@ -34,7 +34,7 @@ MEASURED = {"MLSCOPE_DEFAULT_BUDGET_S": "10"}
 BEST = ("home", "new-chosen", "evaluation", "trace-recorded", "analysis-layers", "compare")
 
 _PATIENCE_MS = 120_000
-"""What a picture may wait for: a model to open, a query to end."""
+"""What a picture may wait for: a model to open, a query to end, a page on a busy machine."""
 
 Action = Callable[[Page], Awaitable[object]]
 
@@ -125,19 +125,19 @@ async def _second(page: Page) -> None:
 
 async def _measured(page: Page) -> None:
     """Wait until strips are drawn: a model is opened before its first query."""
-    await page.wait_for_selector("canvas", timeout=_PATIENCE_MS)
+    await page.wait_for_selector("canvas")
     await _second(page)
 
 
 async def _answered(page: Page) -> None:
     await page.locator("select[name=sample]").select_option(index=[0, 1])
     await page.get_by_role("button", name="Predict").click()
-    await page.wait_for_selector("#answers li", timeout=_PATIENCE_MS)
+    await page.wait_for_selector("#answers li")
 
 
 async def _mirrored(page: Page) -> None:
     await page.locator("#mirrored button").click()
-    await page.wait_for_selector("#mirrored rect", timeout=_PATIENCE_MS)
+    await page.wait_for_selector("#mirrored rect")
 
 
 async def _drawn(page: Page) -> None:
@@ -166,6 +166,7 @@ async def photograph(browser: Browsing, cluster: Cluster, shots: list[Shot], fol
     origin = read_state(cluster.folder).gateway_url
     for width, scheme in product(WIDTHS, SCHEMES):
         page = await browser.page(width=width, scheme=scheme)
+        page.set_default_timeout(_PATIENCE_MS)
         await page.goto(cluster.pages_url())
         for shot in shots:
             response = await page.goto(origin + shot.path)

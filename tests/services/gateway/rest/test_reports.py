@@ -25,7 +25,7 @@ CHARTED = Table(
     columns=(Column(name="run", type="text"), Column(name="p50", type="float", unit="ns")),
     rows=(("<b>r0</b>", 5.0),),
     verdict="It is fast & <new>.",
-    source="A formula.",
+    source="A formula of `spans`.",
     chart=BARS,
 )
 
@@ -43,7 +43,7 @@ async def test_a_report_is_one_document_that_loads_nothing(
     assert '<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;' in text
     assert "<svg" in text
     assert "It is fast &amp; &lt;new&gt;." in text
-    assert "A formula." in text
+    assert "A formula of <code>spans</code>." in text
     assert "mlscope run tiny" in text
     assert not re.findall(r'(?:src|href)="(?!#)', text)
     assert "<script" not in text
