@@ -13,10 +13,16 @@ from mlscope.counts import be, many, verb
 from mlscope.image_geometry import geometry_steps_of
 from schemas.analysis import Headline, Table
 from schemas.batch import SpanKind
-from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
+from schemas.evaluation import (
+    EvaluationCancelled,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationRequested,
+)
 from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.message import Fact
 from schemas.plan import Plan, Subject
+from schemas.request import PREDICT, PURPOSE
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import CANCELLED, Frames, Run, Sample, ScoringContext
@@ -174,6 +180,12 @@ def cancellation_caveats(measured: EvaluationMeasured, facts: Iterable[Fact]) ->
         yield f"{counts}; {cut_off} {was} with the queries until then"
     else:
         yield f"{counts}, and only {verb(complete, 'it counts', 'they count')}"
+
+
+def is_prediction(facts: Iterable[Fact]) -> bool:
+    """Return whether an evaluation only answered files, as its request says."""
+    requests = [fact.request for fact in facts if isinstance(fact, EvaluationRequested)]
+    return any(request.labels.get(PURPOSE) == PREDICT for request in requests)
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

@@ -29,6 +29,7 @@ from services.analyzer.analysis import (
     Analyzed,
     analyze,
     cancellation_caveats,
+    is_prediction,
     model_of,
     samples_of,
     scoring_context_of,
@@ -172,6 +173,9 @@ class Analyzer:
                 analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
         except TimeoutError:
             raise AnalysisTooLong(COMPUTED_WITHIN_S) from None
+        if is_prediction(facts):
+            # A few files without a warm-up do not say how fast a model is: nothing to explore.
+            analyzed = replace(analyzed, summaries=())
         await until_available(self._work.write, measured.evaluation, analyzed)
         return analyzed
 

@@ -16,8 +16,14 @@ from mlscope.bus.streams import durable_named
 from mlscope.client import AsyncClient, AsyncEvaluation, CommandRefused
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
-from schemas.evaluation import EvaluationAnalyzed, EvaluationMeasured, MeasuredRun
+from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationMeasured,
+    EvaluationRequested,
+    MeasuredRun,
+)
 from schemas.message import Fact
+from schemas.request import Evaluate
 from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s
 from services.analyzer.service import serve
 from services.analyzer.store import migrate
@@ -135,6 +141,20 @@ async def test_spans_beyond_the_setting_are_left_out_and_tables_say_so(
         answer = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["operators"]}')
     (table,) = Tables.model_validate_json(answer).tables
     assert "r0: the first 3 of 5 spans were read" in table.caveats
+
+
+@pytest.mark.parametrize(("labels", "loads"), [({"purpose": "predict"}, 0), ({}, 1)])
+async def test_what_was_only_predicted_is_not_explored(
+    server: MemoryServer, database_url: str, bus: Bus, labels: dict[str, str], loads: int
+) -> None:
+    _rows(database_url)
+    request = Evaluate.model_validate({"model": "tiny", "labels": labels})
+    fact = EvaluationRequested(evaluation="e1", request=request, requested_ns=1)
+    await bus.publish(fact, id="request")
+    async with analyzing(server, database_url):
+        await _analyzed(bus)
+        answer = await bus.ask("mlscope.v1.request.explore", b'{"table": "systems"}')
+    assert json.loads(answer)["total_loads"] == loads
 
 
 async def test_a_measured_evaluation_gets_its_tables(
