@@ -67,7 +67,7 @@ class Store:
     def read(
         self, evaluation: str, measured: Sequence[MeasuredRun], *, awaits_counts: bool = True
     ) -> Frames:
-        """Return the rows of the attempts that count, in the order of `measured`.
+        """Return the rows of an `evaluation` that count, in the order of its `measured` runs.
 
         With `awaits_counts`, CountMissing says that the collector has yet to note its count of an
         attempt whose state a table shows. Raises NoRuns, RowsMissing.

@@ -72,6 +72,10 @@ class HostChannel:
 
     async def send(self, message: ToWorker) -> None:
         """Send a message. A dead worker raises nothing here: its process tells."""
+        # A worker that dies with messages unread resets the connection, and uvloop raises
+        # RuntimeError for bytes to a transport that is closed.
+        if self._writer.is_closing():
+            return
         try:
             self._writer.write(framed(encode(message)))
             await self._writer.drain()

@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import uvloop
 
 from schemas.encoding.errors import MalformedMessage
 from services.agent.link.channel import HostChannel, WorkerChannel, framed
@@ -39,6 +41,25 @@ async def test_a_dead_worker_is_the_end_of_messages() -> None:
     assert await host.receive() is None
     await host.send(StopRun(KEY))
     host.close()
+
+
+async def close_without_reading() -> None:
+    host_end, worker_end = socket.socketpair()
+    host = await HostChannel.over(host_end)
+    await host.send(StopRun(KEY))
+    worker_end.close()
+    assert await host.receive() is None
+    # The reset closes the host's transport, of which uvloop takes no more bytes.
+    await host.send(StopRun(KEY))
+    host.close()
+
+
+@pytest.mark.parametrize("event_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_worker_that_dies_over_unread_messages_raises_nothing(
+    event_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(close_without_reading())
 
 
 async def test_a_torn_message_is_an_error_on_both_sides() -> None:
