@@ -120,6 +120,11 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
                 return _OK
         time.sleep(_POLL_S)
     print(log.read_text("utf-8", "replace")[-4000:], file=sys.stderr, end="")
+    if process.poll() is None:
+        waited = f"not ready after {UP_WITHIN_S:g} s, and still starting"
+        advice = "`mlscope status` shows its processes, `mlscope down` stops it"
+        print(f"mlscope up: {waited}: {advice}", file=sys.stderr)
+        process.returncode = _FAILED  # as above: it outlives us
     return _FAILED
 
 

@@ -326,6 +326,14 @@ def test_detached_it_says_why_it_failed(
     assert read_state(data_folder).phase == "failed"
 
 
+def test_detached_it_says_that_a_slow_start_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "UP_WITHIN_S", 0.01)
+    assert commands.up_detached(tmp_path, ["sleep", "1"]) == 1
+    assert "not ready after 0.01 s, and still starting" in capsys.readouterr().err
+
+
 def test_two_clusters_that_start_at_once_differ_in_every_port(tmp_path: Path) -> None:
     with chosen_ports(tmp_path / "a", {}) as first, chosen_ports(tmp_path / "b", {}) as second:
         assert not set(first.values()) & set(second.values())
