@@ -39,6 +39,37 @@ AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")
 MAX_REQUEST_BYTES = 100_000
 
 
+class Forked:
+    """A command that was forked; it is looked after like a `subprocess.Popen`."""
+
+    def __init__(self, state: IO[str]) -> None:
+        """Take the pipe that says its process id, then its exit code."""
+        self._state = state
+        self.pid = int(state.readline())
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout_s: float) -> int:
+        """Return its exit code, negative for the signal that ended it; once only.
+
+        Raises `TimeoutExpired`.
+        """
+        if not select.select([self._state], [], [], timeout_s)[0]:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout_s)
+        with self._state:
+            return int(self._state.readline())
+
+
+Service = Forked | subprocess.Popen[bytes]
+
+
 class Forks:
     """The process that forks, as whoever runs commands sees it."""
 
@@ -55,23 +86,26 @@ class Forks:
                 stdout=subprocess.DEVNULL,
             )
 
+    def start(self, request: bytes, out: IO[bytes], err: IO[bytes]) -> Forked:
+        """Start the command of a request, which writes into these files."""
+        reading, writing = os.pipe()
+        try:
+            files = [out.fileno(), err.fileno(), writing]
+            socket.send_fds(self._requests, [request], files)
+        finally:
+            os.close(writing)
+        return Forked(os.fdopen(reading))
+
     def run(self, request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
         """Run the command of a request to its end; `TimeoutExpired` when it takes too long."""
-        reading, writing = os.pipe()
-        with (
-            os.fdopen(reading) as state,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-        ):
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            command = self.start(request, out, err)
             try:
-                socket.send_fds(self._requests, [request], [out.fileno(), err.fileno(), writing])
-            finally:
-                os.close(writing)
-            pid = int(state.readline())
-            if not select.select([state], [], [], timeout_s)[0]:
-                os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(request.decode(), timeout_s)
-            code = int(state.readline())
+                code = command.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                command.kill()
+                command.wait(60.0)
+                raise
             return subprocess.CompletedProcess([], code, _content(out), _content(err))
 
 
@@ -86,6 +120,18 @@ def forks(*, clusters: bool = False) -> Forks:
     return Forks(clusters=clusters)
 
 
+def _request(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: Path | None = None
+) -> bytes:
+    """Return the request for a command; empty where it needs an interpreter of its own."""
+    at_start = {name for name in (*os.environ, *environ) if name.startswith(AT_START)}
+    if any(environ.get(name, "") != os.environ.get(name, "") for name in at_start):
+        return b""
+    told = {"arguments": arguments, "environ": dict(environ), "cwd": str(folder or Path.cwd())}
+    request = json.dumps(told).encode()
+    return request if len(request) < MAX_REQUEST_BYTES else b""
+
+
 def run_mlscope(
     arguments: Sequence[str],
     environ: Mapping[str, str],
@@ -97,13 +143,8 @@ def run_mlscope(
 
     `cwd`: its folder, the current one by default. `timeout`: in seconds; `TimeoutExpired` then.
     """
-    at_start = {name for name in (*os.environ, *environ) if name.startswith(AT_START)}
-    is_alike = all(environ.get(name, "") == os.environ.get(name, "") for name in at_start)
-    told = {"arguments": arguments, "environ": dict(environ), "cwd": str(cwd or Path.cwd())}
-    request = json.dumps(told).encode()
-    if is_alike and len(request) < MAX_REQUEST_BYTES:
-        # Coverage is measured as an interpreter ends, which a forked service does not.
-        if tuple(arguments[:2]) == ("up", "--detach") and "COVERAGE_PROCESS_CONFIG" not in environ:
+    if request := _request(arguments, environ, cwd):
+        if tuple(arguments[:2]) == ("up", "--detach") and not is_measured(environ):
             return forks(clusters=True).run(request, timeout)
         if not STARTERS & set(arguments[:1]):
             return forks().run(request, timeout)
@@ -115,6 +156,26 @@ def run_mlscope(
         check=False,
         timeout=timeout,
     )
+
+
+def start_service(name: str, environ: Mapping[str, str], log: IO[bytes]) -> Service:
+    """Start `mlscope serve` with this environment; it writes into a log."""
+    arguments = ["serve", name]
+    request = _request(arguments, environ)
+    if request and not is_measured(environ):
+        return forks(clusters=True).start(request, log, log)
+    return subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *arguments],
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )
+
+
+def is_measured(environ: Mapping[str, str]) -> bool:
+    """Say whether coverage is measured: as an interpreter ends, which a forked service does not."""
+    return "COVERAGE_PROCESS_CONFIG" in environ
 
 
 def next_command(requests: socket.socket) -> list[str]:

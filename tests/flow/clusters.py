@@ -1,8 +1,6 @@
 """A local cluster started with the user's own command, and what tests ask of it."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from mlscope.client.errors import EvaluationRefused
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
 from tests.ending import stopped_in_the_end
-from tests.forked import STARTERS, run_mlscope
+from tests.forked import STARTERS, Service, run_mlscope, start_service
 from tests.places import server_folder
 
 T = TypeVar("T")
@@ -117,7 +115,7 @@ class Cluster:
         with psycopg.connect(settings.database_conninfo()) as session:
             return session.execute(statement.encode(), values).fetchall()
 
-    def service(self, name: str, **more: str) -> "subprocess.Popen[bytes]":
+    def service(self, name: str, **more: str) -> Service:
         """Start another instance of a service by hand."""
         state = read_state(self.folder)
         environ = self.environment(
@@ -129,13 +127,7 @@ class Cluster:
             **more,
         )
         with (self.folder / "logs" / f"second-{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "cli.main", "serve", name],
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            return start_service(name, environ, log)
 
 
 def _wait_for_manifests(cluster: Cluster) -> None:

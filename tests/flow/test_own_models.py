@@ -1,6 +1,7 @@
 """A user's own model with inline Python, from a file and in a request; exported, run again."""
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def cluster() -> Iterator[Cluster]:
                 until(lambda: len(client.catalog("agent").agents) == 2, 60.0)
             yield lent
         finally:
-            strict.terminate()
+            strict.send_signal(signal.SIGTERM)
             strict.wait(60)
 
 

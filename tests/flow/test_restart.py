@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from tests.faults.digests import differing
 from tests.flow.asking import stranger
 from tests.flow.clusters import SERVICES, Cluster, assert_well, online, run, until
 from tests.flow.manifests import model
+from tests.forked import Service
 
 pytestmark = pytest.mark.timeout(180)
 #: this module stops servers: the cluster is its own
@@ -30,7 +30,7 @@ SLOW = {"name": "fixed_rate", "parameters": {"queries": 150, "rate_hz": 30}}
 
 
 @contextmanager
-def ended_later(*processes: "subprocess.Popen[bytes]") -> Iterator[None]:
+def ended_later(*processes: Service) -> Iterator[None]:
     """Ask processes to end when the block does, and check that they end well."""
     try:
         yield
