@@ -40,6 +40,8 @@ _DECISIONS = ("evaluation", "run", "analysis")
 _POLL_S = 1.0
 _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
+_UNREADABLE = (SchemaError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+_MOST_COUNT = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class Feed:
             if entity in _DECISIONS:
                 self._has_news.set()
                 continue
-            with contextlib.suppress(SchemaError, KeyError, TypeError, ValueError):
+            with contextlib.suppress(*_UNREADABLE):
                 if entity == RESOURCES:
                     used = decode_body(ResourcesUsed, body)
                     # An agent may say so of its own runs only: the broker checks the subject.
@@ -175,9 +177,8 @@ class Feed:
                         self.relay.accept(cast("TraceCaptured", decode_live(subject, body)[1]))
                     # Without such viewers spans are only counted: their columns are not decoded.
                     batch = unpack(body)["data"]
-                    self._meter.count_spans(
-                        str(batch["run"]), batch["attempt"], batch["sequence"], batch["count"]
-                    )
+                    numbers = [_count(batch[name]) for name in ("attempt", "sequence", "count")]
+                    self._meter.count_spans(str(batch["run"]), *numbers)
                 elif isinstance(fact := decode_live(subject, body)[1], QueriesAnswered):
                     self._meter.count_queries(fact)
                     if self.relay is not None:
@@ -221,6 +222,13 @@ class Feed:
             if not all(arrived):
                 # Names and lanes that only dropped events had.
                 viewer.introduce(self.relay.introduction())
+
+
+def _count(value: object) -> int:
+    """Return a number of a batch that was not decoded. Raises ValueError."""
+    if not isinstance(value, int) or not 0 <= value <= _MOST_COUNT:
+        raise ValueError("not a count")
+    return value
 
 
 class Feeds:

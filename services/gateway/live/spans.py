@@ -5,7 +5,9 @@ given in the order of arrival, so a span that comes after its children is drawn 
 the stored trace takes its place.
 """
 
+import contextlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,6 +25,10 @@ from schemas.trace import QUERY_KIND
 
 MOST_ROWS = 5_000
 """Spans of one event: a burst becomes several."""
+
+_MOST_LANES = 4096
+"""Spans in further lanes are left out: a page cannot show them, and each is described to it."""
+_MOST_DEVICE = 1 << 31
 
 COLUMNS = ("lane", "depth", "start", "duration", "name", "id", "parent")
 _LANE_FIELDS = ("lane", "key", "group", "level", "title", "thread", "device", "stream")
@@ -102,7 +108,9 @@ class SpanRelay:
         self._gaps: list[SpanGap] = []
         self._attempts: dict[str, _Attempt] = {}
         self._lanes: dict[int, dict[str, Any]] = {}
+        self._codes: set[int] = set()
         self._names: dict[str, int] = {}
+        self._texts: list[str] = []
         self._announced = (0, 0)
         self._sequence = 0
 
@@ -122,12 +130,18 @@ class SpanRelay:
         listed = (columns[column] for column in ("start_ns", "duration_ns", "span", "parent"))
         start, duration, span, parent = (array.tolist() for array in listed)
         rows = zip(codes.tolist(), start, duration, name.tolist(), span, parent, strict=True)
-        attempt.rows += [
+        drawn = [
             Row(code, begin, max(length, 0), text, id_, above, values.get(place))
             for place, (code, begin, length, text, id_, above) in enumerate(rows)
+            if self._may_draw(code)
         ]
+        attempt.rows += drawn
         ends = columns["start_ns"] + columns["duration_ns"]
-        attempt.last_end_ns = max(attempt.last_end_ns, int(ends.max(initial=0)))
+        last_end_ns = int(ends.max(initial=0))
+        if len(drawn) < fact.count:
+            left_out = fact.count - len(drawn)
+            self._gaps.append(SpanGap(fact.run, fact.attempt, min(start), last_end_ns, left_out))
+        attempt.last_end_ns = max(attempt.last_end_ns, last_end_ns)
 
     def accept_load(self, fact: QueriesAnswered) -> None:
         """Take a batch of queries, which are drawn as spans."""
@@ -173,15 +187,15 @@ class SpanRelay:
     def introduction(self) -> bytes:
         """Return the content of an event without spans, with all lanes and names so far."""
         lanes = list(self._lanes.values())[: self._announced[0]]
-        names = list(self._names)[: self._announced[1]]
+        names = self._texts[: self._announced[1]]
         content = {"lanes": lanes, "names": dict(enumerate(names)), **{c: [] for c in COLUMNS}}
         return _json_bytes({"run": "", "attempt": 0, "sequence": self._sequence, **content})
 
     def whole(self, batch: SpanBatch) -> bytes:
         """Return the content of an event with every lane and name that its spans refer to."""
         content = batch.content
-        texts, lanes = list(self._names), list(self._lanes.values())
-        names = {number: texts[number] for number in sorted(set(content["name"]))}
+        lanes = list(self._lanes.values())
+        names = {number: self._texts[number] for number in sorted(set(content["name"]))}
         used = [lanes[number] for number in sorted(set(content["lane"]))]
         return _json_bytes({**content, "lanes": used, "names": names})
 
@@ -198,14 +212,14 @@ class SpanRelay:
             columns["query"] = [row.query for row in rows]
             columns["kind"] = [QUERY_KIND if row.query >= 0 else 0 for row in rows]
         lanes, names = self._announced
-        self._announced = (len(self._lanes), len(self._names))
+        self._announced = (len(self._lanes), len(self._texts))
         self._sequence += 1
         content = {
             "run": run,
             "attempt": attempt.number,
             "sequence": self._sequence,
             "lanes": list(self._lanes.values())[lanes:],
-            "names": dict(enumerate(list(self._names)[names:], names)),
+            "names": dict(enumerate(self._texts[names:], names)),
             **columns,
         }
         end_ns = max(row.start + row.duration for row in rows)
@@ -217,7 +231,7 @@ class SpanRelay:
         lane = self._lanes.get(row.code)
         if lane is None:
             key = key_of(row.code)
-            series = list(self._names)[key.track] if key.group == COUNTER else ""
+            series = self._texts[key.track] if key.group == COUNTER else ""
             described = lane_of(len(self._lanes), key, series).model_dump()
             lane = self._lanes[row.code] = {name: described[name] for name in _LANE_FIELDS}
         number: int = lane["lane"]
@@ -242,8 +256,17 @@ class SpanRelay:
             attempt = self._attempts[run] = _Attempt(number)
         return attempt
 
+    def _may_draw(self, code: int) -> bool:
+        """Say whether spans with this number of a lane have one; further lanes are left out."""
+        if len(self._codes) < _MOST_LANES:
+            self._codes.add(code)
+        return code in self._codes
+
     def _name(self, text: str) -> int:
-        return self._names.setdefault(text, len(self._names))
+        if text not in self._names:
+            self._names[text] = len(self._texts)
+            self._texts.append(text)
+        return self._names[text]
 
 
 def _json_bytes(content: Mapping[str, Any]) -> bytes:
@@ -257,14 +280,16 @@ def _device_and_value(
     device, values = np.full(fact.count, -1, np.int64), dict[int, float]()
     kinds = kind.tolist()
     for row, text in zip(fact.attribute_rows, fact.attribute_texts, strict=False):
-        if row >= len(kinds) or kinds[row] not in _WITH_DEVICE:
+        if not 0 <= row < len(kinds) or kinds[row] not in _WITH_DEVICE:
             continue
         attributes = _attributes_in(text)
         number, value = attributes.get("device"), attributes.get("value")
-        if isinstance(number, int):
+        if isinstance(number, int) and abs(number) <= _MOST_DEVICE:
             device[row] = number
         if kinds[row] == SpanKind.SAMPLE and isinstance(value, int | float):
-            values[row] = float(value)
+            with contextlib.suppress(OverflowError):
+                if math.isfinite(value):
+                    values[row] = float(value)
     return device, values
 
 
@@ -272,6 +297,6 @@ def _attributes_in(text: bytes) -> dict[str, Any]:
     """Return the attributes of a span; none where an agent sent something else."""
     try:
         attributes = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return attributes if isinstance(attributes, dict) else {}

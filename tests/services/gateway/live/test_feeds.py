@@ -17,6 +17,7 @@ from schemas.message import Fact
 from schemas.people import THE_USER, Asker
 from schemas.subjects import resources_subject
 from services.gateway.errors import TooManyViewers
+from services.gateway.live import feeds as feeds_module
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.viewer import Viewer
 from tests.stories import E, StandIns, a_run, beginning, ending, queries, whole_story
@@ -165,6 +166,12 @@ async def test_what_a_run_uses_is_told_while_no_query_ends(
         await until(viewer, lambda: told_of(viewer, '"answered":[2]'))
         await agent.publish_live(resources_subject(used), encode_body(used))
         await until(viewer, lambda: told_of(viewer, '"cpu_cores":[1.5]'))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "5", -1, 10**30, None, [1]])
+def test_only_a_number_of_spans_is_counted(value: object) -> None:
+    with pytest.raises(ValueError):
+        feeds_module._count(value)
 
 
 def told_of(viewer: Viewer, text: str) -> bool:

@@ -1,10 +1,12 @@
 """Live spans: all of them once, in the lanes of the stored trace; what is dropped is counted."""
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +84,42 @@ def test_lanes_have_the_keys_of_the_stored_trace() -> None:
     assert content["value"] == [None, None, None, None, 61.5]
     assert content["query"] == [0, 0, 0, -1, -1], "a query is called by its number"
     assert content["kind"] == [7, 7, 7, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 5000,
+        b'{"device": %s}' % (b"9" * 30),
+        b'{"value": %s}' % (b"9" * 400),
+        b'{"value": 1e999}',
+    ],
+)
+def test_attributes_that_nobody_can_read_are_none(text: bytes) -> None:
+    relay = SpanRelay()
+    sample = (1, -1, 3, 3, 5, 0, 4, -1, 0, text, SpanKind.SAMPLE, -1)
+    relay.accept(linked_batch(_ATTEMPT, 0, [sample], _NAMES))
+    (content,) = _contents(relay.flush())
+    assert (content["id"], content.get("value")) == ([1], None)
+
+
+def test_attributes_of_a_row_that_is_not_there_are_none() -> None:
+    relay, batch = SpanRelay(), _batch(0, [(1, 1)])
+    relay.accept(
+        batch.model_copy(update={"attribute_rows": (-5, 7), "attribute_texts": (b"{}", b"{}")})
+    )
+    assert len(_contents(relay.flush())) == 1
+
+
+def test_lanes_have_a_limit_and_what_is_left_out_is_counted() -> None:
+    relay = SpanRelay()
+    rows = [(number, -1, 3, number, number, 0, 4, -1, 0, b"", 6, -1) for number in range(20_000)]
+    relay.accept(linked_batch(_ATTEMPT, 0, rows, {f"power{n}": n for n in range(20_000)}))
+    began_s = time.process_time()
+    contents = _contents(relay.flush())
+    assert time.process_time() - began_s < 10
+    assert sum(len(content["id"]) for content in contents) == 4096
+    assert [gap.count for gap in relay.take_gaps()] == [20_000 - 4096]
 
 
 def test_a_batch_that_comes_twice_or_of_an_older_attempt_adds_nothing() -> None:
