@@ -31,8 +31,9 @@ def own_folder(parent: Path, incarnation: str) -> OwnFolder:
     path = parent / incarnation
     for _ in range(_TRIES):
         parent.mkdir(parents=True, exist_ok=True)
-        # Nobody else may look at what models write, or start a program that a worker of root made.
-        path.mkdir(exist_ok=True, mode=0o700)
+        # Nobody else may look at what models write. Workers of root are users of their own: they
+        # pass through to folders that they alone may enter.
+        path.mkdir(exist_ok=True, mode=0o700 if os.geteuid() else 0o711)
         # Another agent that clears dead folders may remove it before it is locked: try again.
         try:
             lock = try_lock(path, "exclusive")

@@ -111,7 +111,8 @@ class WorkerProcess:
         with contextlib.ExitStack() as undo:
             handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
             undo.callback(handover.close)
-            scratch.mkdir(parents=True)
+            # Nobody else may look at what models write.
+            scratch.mkdir(parents=True, mode=0o700)
             (scratch / "tmp").mkdir()
             (scratch / "home").mkdir()
             stderr = opened_stderr(limits.folder)

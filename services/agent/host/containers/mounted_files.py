@@ -22,6 +22,7 @@ def mounted_files(
         return [(path, path) for path in sorted(present)]
     folders = {path for path in present if path.is_dir()}
     roots = _common_roots(present - folders)
+    links.mkdir(parents=True, exist_ok=True, mode=0o700)
     in_place = {root: links / str(number) for number, root in enumerate(sorted(roots))}
     for path in (*present, writable):
         for root in in_place.keys() & set(path.parents):
