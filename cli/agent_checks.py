@@ -6,22 +6,33 @@ from cli.findings import Finding
 from mlscope.redaction import redact
 from mlscope.settings import Settings
 from services.agent.machine.landlock import landlock_version
+from services.agent.worker.own_user import can_change_user
 from services.agent.worker.sandbox import missing_parts
 
 _HUB_LIMIT_S = 5.0
 
 
 def sandbox() -> Finding:
-    """Check whether the kernel can confine the processes of models to their own files."""
+    """Check whether the kernel can confine models to their files; under root, as which user."""
     if not (missing := missing_parts()):
         version = f"Landlock {landlock_version()}, filter of system calls"
-        return Finding("sandbox", "ok", f"models are confined to their files ({version})")
+        text = f"models are confined to their files ({version})"
+        return Finding("sandbox", "ok", text + _user_of_models())
     if Settings.read(os.environ).sandbox == "required":
         advice = "an agent here does not start: set MLSCOPE_SANDBOX to auto, or use another machine"
         return Finding("sandbox", "missing", "; ".join(missing), advice)
     rights = "change modes and owners of" if landlock_version() else "read and write"
     advice = f"models can {rights} the agent's files: open only trusted ones, or use Linux 5.13"
     return Finding("sandbox", "note", "; ".join(missing), advice)
+
+
+def _user_of_models() -> str:
+    """Return what to add for root, whose models may have users of their own."""
+    if os.geteuid():
+        return ""
+    user = Settings.read(os.environ).worker_user
+    own = {"auto": ", each on a CPU as a user of its own", "own": ", each as a user of its own"}
+    return own.get(user, ", as root") if can_change_user() else ", as root"
 
 
 def models() -> Finding:

@@ -261,6 +261,14 @@ class Settings(Limits):
         "auto: if the kernel supports it, except sessions replayed by ncu; required: always, "
         "otherwise the agent does not start; off: never",
     )
+    worker_user: str = setting(
+        "WORKER_USER",
+        choice_of("auto", "own", "agent"),
+        "auto",
+        "user of the processes of models if the agent runs as root: own: each has a user of its "
+        "own, unless only root can read or use what it needs (unverified on a GPU); auto: the same "
+        "on the CPU, root on accelerators; agent: root",
+    )
     sandbox_devices: tuple[str, ...] = setting(
         "SANDBOX_DEVICES",
         names_of,

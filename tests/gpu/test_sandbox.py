@@ -1,6 +1,7 @@
 """Models on a GPU in the sandbox: CUDA starts there, and no other file is reached."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
 from services.agent.machine.landlock import landlock_version  # noqa: E402
 from tests.services.agent.builders import carried_out  # noqa: E402
 from tests.services.agent.worker.test_sandbox import Double, order_of, spied  # noqa: E402
@@ -22,11 +24,17 @@ pytestmark = [
 ON_GPU: Mapping[str, Any] = {"device": "gpu", "options": {}}
 
 
-async def test_cuda_starts_in_the_sandbox(tmp_path: Path) -> None:
+@pytest.mark.parametrize("user", ["auto", "own"])
+async def test_cuda_starts_in_the_sandbox(tmp_path: Path, user: str) -> None:
+    """For root, `own` is a user without an account, who keeps the capability for counters."""
     order = order_of(Double(), tmp_path / "manifests", **ON_GPU)
-    said = await carried_out(order, tmp_path / "w", manifests=tmp_path / "manifests")
+    allowances = replace(DEFAULT_ALLOWANCES, worker_user=user)
+    said = await carried_out(
+        order, tmp_path / "w", manifests=tmp_path / "manifests", allowances=allowances
+    )
     assert said.completed().tally.queries == 1
     assert said.completed().conditions.device == "gpu"
+    assert not [note for note in said.completed().caveats if "ran as root" in note]
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["read", "write"])

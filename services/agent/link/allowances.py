@@ -77,6 +77,11 @@ class AllowanceSettings(Protocol):
         ...
 
     @property
+    def worker_user(self) -> str:
+        """Whether a confined worker of root becomes a user of its own: auto, own or agent."""
+        ...
+
+    @property
     def sandbox_devices(self) -> tuple[str, ...]:
         """Patterns below /dev of further device files that models may use."""
         ...
@@ -120,6 +125,9 @@ class Allowances:
     preparation: PreparationLimits = PreparationLimits()
     #: whether a worker is confined to its session's files: auto, required or off
     sandbox: str = "auto"
+    #: whether a confined worker of root becomes a user of its own (own; auto: on the CPU), or stays
+    #: root (agent)
+    worker_user: str = "auto"
     #: patterns below /dev of device files that a confined worker may use besides the known ones
     devices: tuple[str, ...] = ()
     #: files and folders that a confined worker can't read, unless they are its session's
@@ -144,6 +152,7 @@ class Allowances:
             ahead_bytes=ahead_bytes,
             preparation=PreparationLimits(settings.prepare_processes, settings.prepare_timeout_s),
             sandbox=settings.sandbox,
+            worker_user=settings.worker_user,
             devices=settings.sandbox_devices,
             hidden=tuple(path.absolute() for path in settings.secret_paths),
         )

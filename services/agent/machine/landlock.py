@@ -2,7 +2,8 @@
 
 Landlock (Linux 5.13) restricts also root. Names of files and folders stay readable here, contents
 do not. Other processes cannot be traced, signalled or reached by abstract sockets. A process of
-root gives up its capabilities as well, but for those that profiling needs.
+root gives up its capabilities as well, but for those that profiling needs, and may become another
+user.
 
 Source: https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -11,7 +12,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_DUMPABLE = 38, 24, 4
+_PR_SET_KEEPCAPS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 8, 47, 2
 _CAPABILITY_VERSION = 0x20080522
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -32,10 +34,13 @@ _SCOPES_FROM = 6
 class Capability(IntEnum):
     """The capabilities that a worker of root may need; numbers of <linux/capability.h>."""
 
+    CHOWN = 0
+    DAC_OVERRIDE = 1
     DAC_READ_SEARCH = 2
     KILL = 5
     SETGID = 6
     SETUID = 7
+    SETPCAP = 8
     IPC_LOCK = 14
     SYS_ADMIN = 21
     SYS_NICE = 23
@@ -107,20 +112,63 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         os.close(descriptor)
 
 
+def has_capabilities(wanted: Iterable[Capability]) -> bool:
+    """Tell whether this thread has all capabilities that are `wanted`."""
+    _, sets = _capabilities()
+    effective = sets[0] | sets[3] << 32
+    return all(effective >> capability & 1 for capability in wanted)
+
+
 def drop_capabilities(retained: Collection[int]) -> None:
     """Give up every capability but those `retained`, in this thread and in all that it starts."""
+    _lower_bound(retained)
+    _retain(retained)
+
+
+def become_user(uid: int, groups: Iterable[int], retained: Collection[int]) -> None:
+    """Make this process of root one of the user and the group `uid`, also in further `groups`.
+
+    It and the programs that it starts keep the capabilities `retained`. Raises OSError.
+    """
     libc = _libc()
+    _lower_bound(retained)
+    _checked(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    os.setgroups([*groups])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    _retain(retained)
+    for capability in retained:
+        libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0)  # EPERM without it
+    # After a change of user, the files of /proc/self are root's until this is set again.
+    _checked(libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+
+
+def _lower_bound(retained: Collection[int]) -> None:
+    """Keep programs that are started from now on from having more capabilities than `retained`."""
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in retained:
-            libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # EINVAL beyond the kernel's last
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    current = (ctypes.c_uint32 * 6)()
-    _checked(libc.capget(header, current))
+            _libc().prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # EINVAL beyond the kernel's last
+
+
+def _retain(retained: Collection[int]) -> None:
+    """Have the capabilities `retained` of those that are permitted, and give up all others."""
+    header, sets = _capabilities()
     mask = sum(1 << capability for capability in retained)
     for half in (0, 1):
-        for kind in (0, 1, 2):
-            current[3 * half + kind] &= (mask >> (32 * half)) & 0xFFFFFFFF
-    _checked(libc.capset(header, current))
+        permitted = sets[3 * half + 1] & (mask >> (32 * half)) & 0xFFFFFFFF
+        sets[3 * half : 3 * half + 3] = [permitted] * 3
+    _checked(_libc().capset(header, sets))
+
+
+def _capabilities() -> tuple["ctypes.Array[ctypes.c_uint32]", "ctypes.Array[ctypes.c_uint32]"]:
+    """Return what capset(2) takes: a header, and effective, permitted, inheritable bits.
+
+    The three are those of the low half, then of the high half.
+    """
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    _checked(_libc().capget(header, sets))
+    return header, sets
 
 
 def refuse_tracers() -> None:

@@ -27,12 +27,12 @@ _NOT_HERE = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL)
 
 def hide(
     hidden: Iterable[Path], shown: Iterable[Path], writable: Path, allowed: Collection[Capability]
-) -> None:
+) -> bool:
     """Hide `hidden` paths, but for those `shown`, and make all read-only but the folder `writable`.
 
     It is for a process of root, which gives up all capabilities but those `allowed`. A hidden path
-    within a shown one is hidden. Paths that do not exist are left out. Does nothing where
-    root may not mount. Raises OSError where only a part could be hidden.
+    within a shown one is hidden. Paths that do not exist are left out. Does nothing and returns
+    False where root may not mount. Raises OSError where only a part could be hidden.
     """
     try:
         _checked(_libc().unshare(_CLONE_NEWNS))
@@ -40,7 +40,7 @@ def hide(
     except OSError as error:
         if error.errno not in _NOT_HERE:
             raise
-        return
+        return False
     _mount(str(writable), writable, _MS_BIND)
     visible = {path.resolve() for path in (*shown, writable) if path.exists()}
     # The shorter ones first: what is shown within them may be hidden by a longer one.
@@ -54,6 +54,7 @@ def hide(
     drop_capabilities({*allowed} - {Capability.SYS_ADMIN})
     # Other workers have the same user and rights, and would see its files in /proc/PID/root.
     refuse_tracers()
+    return True
 
 
 def _cover(folder: Path, shown: Iterable[Path]) -> None:

@@ -2,7 +2,8 @@
 
 A model's file can hold operators that read and write files, and a framework runs them with the
 rights of its process. So a worker gives up the rights it does not need before it opens a model: it
-reads the session's files and those of programs, and writes into its scratch folder alone.
+reads the session's files and those of programs, and writes into its scratch folder alone. A worker
+of root becomes a user of its own.
 """
 
 import os
@@ -10,7 +11,7 @@ import signal
 import site
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,12 @@ from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
 from services.agent.machine.mounts import hide
 from services.agent.worker.inline.system_calls import FilterMissing, filter_fault, refuse_rights
+from services.agent.worker.own_user import CHANGING_USER, Needs, become_own_user, can_change_user
 
 # Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
 _PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE)
 _GPU_COUNTERS = (Capability.SYS_ADMIN,)  # which NVIDIA's driver asks for by default
-# The process of inline code becomes a user of its own, which its worker ends.
+# The process of inline code becomes a user of its own where its worker is root, which ends it.
 _INLINE_CODE = (
     Capability.DAC_READ_SEARCH,
     Capability.KILL,
@@ -42,6 +44,12 @@ _DEVICES = (
     "null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "kfd", "accel*",
     "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
 )  # fmt: skip
+_ACCELERATORS = (
+    "nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "dri/renderD*", "kfd", "accel*", "accel/*",
+    "neuron*", "apex_*", "vfio/*",
+)  # fmt: skip
+_ENERGY = "class/powercap/intel-rapl:*/energy_uj"
+"""Below /sys: counters of energy, which most kernels let only root read."""
 
 _PRIVATE = (
     "/dev", "/etc/shadow", "/etc/gshadow", "/etc/ssh", "/home", "/root", "/run", "/tmp",  # noqa: S108
@@ -70,43 +78,87 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
     Does nothing where the settings want none. For `auto` it does nothing where `ncu` replays the
     session: CUDA starts in no child process of a confined process (`_THREADS`). Where the kernel
     has no Landlock, `auto` hides files from a worker of root on the CPU by mounts, if root may
-    mount here, and does nothing for others. Returns notes for a reader of its results. Raises
+    mount here, and does nothing for others.
+
+    A worker of root becomes a user of its own; unless its owner asks for more, only on the CPU,
+    since no driver of an accelerator was tried. Returns notes for a reader of its results. Raises
     OSError, also where only a part could be hidden, and FilterMissing where a sandbox is required
     and calls can't be filtered.
     """
     allowances = message.allowances
-    is_on_cpu = message.order.subject.device == "cpu"
-    is_replayed = message.order.session.variant == "counters"
-    has_landlock = bool(landlock_version())
-    is_possible = has_landlock and (is_on_cpu or not is_replayed)
-    is_hidden = not has_landlock and is_on_cpu and os.geteuid() == 0
-    if allowances.sandbox == "off":
-        return ()
-    if allowances.sandbox == "auto" and not (is_possible or is_hidden):
+    if (confining := _confining(message)) is None:
         return ()
     notes = end_openblas_threads()
-    session_files = (message.manifests_folder, *(file.path for file in message.files.values()))
+    # Frameworks keep files at home (OpenVINO an id, without which it cannot be imported). Packages
+    # that the user installed for Python are still found where they are.
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
+    os.environ["HOME"] = str(scratch / "home")
+    is_on_cpu = message.order.subject.device == "cpu"
     capabilities = {
         *_PROFILING,
         *(() if is_on_cpu else _GPU_COUNTERS),
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
-    # Frameworks keep files at home (OpenVINO an id, without which it cannot be imported). Packages
-    # that the user installed for Python are still found where they are.
-    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
-    os.environ["HOME"] = str(scratch / "home")
-    if allowances.sandbox == "auto" and is_hidden:
-        # In most containers root may not mount: there it keeps its rights, as documented.
-        hidden = (*map(Path, _PRIVATE), *allowances.hidden)
-        hide(hidden, _shown(session_files, allowances.devices), scratch, capabilities)
-        return (*notes, *_filtered(is_required=False))
-    reach = reach_of(session_files, scratch, allowances.hidden, allowances.devices)
-    if not is_on_cpu:
+    is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and is_on_cpu)
+    if is_wanted and can_change_user():
+        if confining(message, scratch, capabilities | CHANGING_USER):
+            may_read_all = confining is _confine_by_landlock
+            needs = _needs_of(message, scratch)
+            notes += become_own_user(needs, capabilities, may_read_all=may_read_all)
+    else:
+        confining(message, scratch, capabilities)
+    return (*notes, *_filtered(is_required=allowances.sandbox == "required"))
+
+
+def _confining(
+    message: PerformOrder,
+) -> Callable[[PerformOrder, Path, Set[Capability]], bool] | None:
+    """Return what confines the worker of an order: whether it did; None: nothing is to."""
+    sandbox = message.allowances.sandbox
+    is_on_cpu = message.order.subject.device == "cpu"
+    is_replayed = message.order.session.variant == "counters"
+    if sandbox == "required":
+        return _confine_by_landlock
+    if sandbox == "off":
+        return None
+    if landlock_version():
+        return _confine_by_landlock if is_on_cpu or not is_replayed else None
+    return _hide_by_mounts if is_on_cpu and os.geteuid() == 0 else None
+
+
+def _hide_by_mounts(message: PerformOrder, scratch: Path, retained: Set[Capability]) -> bool:
+    """Return False in most containers: root may not mount there, and keeps its rights."""
+    allowances = message.allowances
+    hidden = (*map(Path, _PRIVATE), *allowances.hidden)
+    return hide(hidden, _shown(_session_files(message), allowances.devices), scratch, retained)
+
+
+def _confine_by_landlock(message: PerformOrder, scratch: Path, retained: Set[Capability]) -> bool:
+    allowances = message.allowances
+    reach = reach_of(_session_files(message), scratch, allowances.hidden, allowances.devices)
+    if message.order.subject.device != "cpu":
         # Open for good: the rule holds as long as the kernel keeps this folder in memory.
         os.open(_THREADS, os.O_PATH | os.O_CLOEXEC)
         reach = replace(reach, writable=(*reach.writable, _THREADS))
-    confine(reach, capabilities)
-    return (*notes, *_filtered(is_required=allowances.sandbox == "required"))
+    confine(reach, retained)
+    return True
+
+
+def _session_files(message: PerformOrder) -> tuple[Path, ...]:
+    return (message.manifests_folder, *(file.path for file in message.files.values()))
+
+
+def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
+    """Return what a worker uses that may be root's alone."""
+    subject = message.order.subject
+    counters = Path("/sys").glob(_ENERGY) if subject.collectors.get("energy") else ()
+    accelerators = () if subject.device == "cpu" else _ACCELERATORS
+    return Needs(
+        programs=tuple(map(Path, _interpreter())),
+        files=(*_session_files(message), *counters),
+        devices=tuple(_device_files((*message.allowances.devices, *accelerators))),
+        scratch=scratch,
+    )
 
 
 def _filtered(*, is_required: bool) -> tuple[str, ...]:
@@ -166,7 +218,7 @@ def reach_of(
     readable = {visible for folder in programs for visible in visible_in(folder, secret)}
     return Reach(
         readable=(*sorted(readable), *sorted(configuration), *session_files),
-        writable=(scratch, *sorted({*_devices(devices)})),
+        writable=(scratch, *sorted({*_device_files((*_DEVICES, *devices))})),
     )
 
 
@@ -194,9 +246,10 @@ def _editable() -> Iterator[str]:
             yield from folders
 
 
-def _devices(further: Iterable[str]) -> Iterator[Path]:
-    relative = (pattern.removeprefix("/dev").lstrip("/") for pattern in further)
-    for pattern in (*_DEVICES, *filter(None, relative)):
+def _device_files(patterns: Iterable[str]) -> Iterator[Path]:
+    """Yield the device files, and folders of them, that `patterns` below /dev lead to."""
+    relative = (pattern.removeprefix("/dev").lstrip("/") for pattern in patterns)
+    for pattern in filter(None, relative):
         yield from Path("/dev").glob(pattern)
 
 
@@ -204,7 +257,7 @@ def _shown(session_files: Iterable[Path], devices: Iterable[str]) -> Iterator[Pa
     """Yield what a worker needs of folders that are hidden otherwise."""
     yield from map(Path, _interpreter())
     yield from (Path("/etc/resolv.conf"), *map(Path, _STATE))
-    yield from _devices(devices)
+    yield from _device_files((*_DEVICES, *devices))
     yield from session_files
 
 

@@ -20,6 +20,7 @@ from tests.cli.conftest import CommandLine
 from tests.mlscope.assets.conftest import site
 from tests.mlscope.assets.web_server import Site
 from tests.services.agent.host.containers.engines import engine_on_the_path
+from tests.services.agent.worker.test_own_user import needs_root
 
 __all__ = ["site"]
 
@@ -209,6 +210,22 @@ def test_an_extra_that_is_half_installed_is_said(
     found = list(machine_checks.half_installed())
     assert [finding.check for finding in found] == half
     assert all(finding.advice.startswith("pip install 'mlscope[") for finding in found)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("setting", "ending"),
+    [
+        ("auto", ", each on a CPU as a user of its own"),
+        ("own", ", each as a user of its own"),
+        ("agent", ", as root"),
+    ],
+)
+def test_the_user_of_models_is_said_to_root(
+    monkeypatch: pytest.MonkeyPatch, setting: str, ending: str
+) -> None:
+    monkeypatch.setenv("MLSCOPE_WORKER_USER", setting)
+    assert agent_checks.sandbox().observation.endswith(ending)
 
 
 def test_the_engine_that_an_agent_may_use_is_said_with_its_version(

@@ -66,6 +66,7 @@ class Small:
     prepare_processes: int = 1
     prepare_timeout_s: float = 60.0
     sandbox: str = "auto"
+    worker_user: str = "auto"
     opens_any_model: bool = True
     sandbox_devices: tuple[str, ...] = ()
     secret_paths: tuple[Path, ...] = ()

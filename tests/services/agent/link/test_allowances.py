@@ -35,11 +35,13 @@ def test_settings_allow_more() -> None:
             "MLSCOPE_INLINE_OUTPUT_BYTES": "1MiB",
             "MLSCOPE_BUILDERS": "own.models, timm",
             "MLSCOPE_REMOTE_HOSTS": "far.example",
+            "MLSCOPE_WORKER_USER": "agent",
         }
     )
     allowed = Allowances.of(settings)
     assert allowed.inline == InlineLimits(2.5, 3, 64 << 20, 1 << 20)
     assert (allowed.builders, allowed.remote_hosts) == (("own.models", "timm"), ("far.example",))
+    assert (DEFAULT_ALLOWANCES.worker_user, allowed.worker_user) == ("auto", "agent")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ try:
     print(Path("/proc", str(os.getppid()), "environ").read_bytes())
 except OSError as error:
     print(type(error).__name__)
+print(os.getuid() == os.stat(sys.argv[1]).st_uid, os.getuid() == os.stat("/").st_uid)
 """
 
 
@@ -106,11 +107,11 @@ except OSError as error:
         ),
     ],
 )
-def test_a_process_in_the_sandbox_reads_no_environment_of_its_agent(
+def test_a_process_in_the_sandbox_is_another_user_and_reads_no_environment_of_its_agent(
     tmp_path: Path, entering: str
 ) -> None:
     """CAP_PERFMON would let it, from Linux 6.14 on."""
-    assert lines_of(entering + ENVIRONMENT, tmp_path) == ["PermissionError"]
+    assert lines_of(entering + ENVIRONMENT, tmp_path) == ["PermissionError", "True False"]
 
 
 HALFWAY = """

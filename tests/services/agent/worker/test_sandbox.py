@@ -236,7 +236,9 @@ def test_on_a_gpu_a_worker_may_name_its_threads_and_replays_are_free(
     order = an_order(a_subject().model_copy(update={"device": device}))
     session = order.session.model_copy(update={"variant": variant})
     order = order.model_copy(update={"session": session})
-    message = PerformOrder(order, MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF)
+    # Nor may this process become another user.
+    allowances = replace(DEFAULT_ALLOWANCES, worker_user="agent")
+    message = PerformOrder(order, MANIFESTS, {}, allowances, NO_ROOF)
     sandbox.enter_sandbox(message, tmp_path)
     assert bool(reaches) == bool(filtered) == is_confined
     threads = Path("/proc/self/task")

@@ -1,0 +1,182 @@
+"""A worker of root in its sandbox is a user of its own, unless it needs what only root has."""
+
+import errno
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.agent.machine.landlock import Capability, landlock_version
+from services.agent.worker import own_user
+from services.agent.worker.own_user import (
+    Needs,
+    RootNeeded,
+    can_change_user,
+    check_programs,
+    closed_path,
+    groups_of,
+)
+from tests.services.agent.builders import MANIFESTS
+
+needs_root = pytest.mark.skipif(
+    not can_change_user() or not landlock_version(), reason="needs root and Landlock"
+)
+
+ENTERED = """
+import getpass, json, os, socket, subprocess, sys
+from pathlib import Path
+from services.agent.link.allowances import Allowances
+from services.agent.link.messages import PerformOrder
+from services.agent.machine.landlock import Capability, drop_capabilities
+from services.agent.worker.sandbox import enter_sandbox
+from tests.services.agent.builders import MANIFESTS, a_subject, an_order
+
+CHILD = "import os; print(os.getuid(), open('/proc/self/status').read())"
+
+def look(folder, given_up, device, **allowed):
+    drop_capabilities({*range(64)} - {given_up})
+    order = an_order(a_subject().model_copy(update={"device": device}))
+    (folder / "home").mkdir(parents=True)
+    notes = enter_sandbox(PerformOrder(order, MANIFESTS, {}, Allowances(**allowed)), folder)
+    child, *status = subprocess.check_output([sys.executable, "-Sc", CHILD], text=True).split()
+    (folder / "home" / "file").touch()
+    connection = socket.socket(socket.AF_UNIX).connect_ex(str(folder.parent / "service"))
+    owner = os.stat("/proc/self/io").st_uid
+    users = [*{owner, *os.getresuid(), *os.getresgid()}, *os.getgroups()]
+    capabilities = status[status.index("CapEff:") + 1]
+    return users, [*notes], connection, int(child), int(capabilities, 16), getpass.getuser()
+
+for case, device, given_up, allowed in (
+    ("auto", "cpu", None, {}),
+    ("own", "gpu", None, {"worker_user": "own"}),
+    ("agent", "cpu", None, {"worker_user": "agent"}),
+    ("accelerator", "gpu", None, {}),
+    ("device", "cpu", None, {"devices": ("console",)}),
+    ("unread", "cpu", Capability.DAC_READ_SEARCH, {}),
+):
+    if os.fork() == 0:
+        seen = look(Path(sys.argv[1], case), given_up, device, **allowed)
+        print(json.dumps([case, *seen]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+Looks = dict[str, tuple[list[int], list[str], int, int, int, str]]
+"""By case: user and groups, notes, errno of a connection, a child's user and capabilities, name."""
+
+
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
+    """Return what processes of root see of themselves once they have entered the sandbox.
+
+    Their folder is root's alone, as /root is.
+    """
+    folder = tmp_path_factory.mktemp("own")
+    with socket.socket(socket.AF_UNIX) as service:
+        service.bind(str(folder / "service"))
+        service.listen()
+        command = [sys.executable, "-c", ENTERED, str(folder)]
+        printed = subprocess.check_output(command, cwd=MANIFESTS.parent, text=True)
+    assert (folder / "auto" / "home" / "file").stat().st_uid > 0
+    return {case: look for case, *look in map(json.loads, printed.splitlines())}
+
+
+@needs_root
+def test_a_worker_of_root_is_a_user_of_its_own_whom_no_service_takes_for_root(looks: Looks) -> None:
+    """A service such as docker's makes whoever may connect to its socket root."""
+    (user, *groups), notes, connection, child, capabilities, name = looks["auto"]
+    assert (groups, notes, connection, name) == ([], [], errno.EACCES, "mlscope-worker")
+    assert user == child > 0x78000000
+    reading = 1 << Capability.DAC_READ_SEARCH
+    profiling = 1 << Capability.IPC_LOCK | 1 << Capability.SYS_NICE
+    assert capabilities & ~profiling == reading
+
+
+@needs_root
+def test_for_an_accelerator_a_worker_of_root_is_that_only_where_its_owner_says_so(
+    looks: Looks,
+) -> None:
+    (user, *_), *_, capabilities, _ = looks["own"]
+    assert user > 0x78000000
+    assert capabilities >> Capability.SYS_ADMIN & 1
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("case", "note"),
+    [
+        ("agent", ""),
+        ("accelerator", ""),
+        pytest.param(
+            "device",
+            "the model ran as root: only root may use /dev/console",
+            marks=pytest.mark.skipif(not Path("/dev/console").exists(), reason="no such device"),
+        ),
+        ("unread", "the model ran as root: /[^ ]* is closed to other users"),
+    ],
+)
+def test_a_worker_stays_root_where_that_is_wanted_or_needed(
+    looks: Looks, case: str, note: str
+) -> None:
+    """In a container, root can often not read files of others."""
+    (user, *_), notes, connection, child, *_ = looks[case]
+    assert (user, connection, child) == (0, 0, 0)
+    assert re.fullmatch(note, "".join(notes))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Make a folder that everybody may read, with one file."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "data").mkdir(mode=0o755)
+        (folder / "data" / "file").touch(mode=0o644)
+        yield folder
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("", 0o700), ("", 0o744), ("data", 0o711), ("data/file", 0o600)]
+)
+def test_what_others_cannot_read_is_closed(folder: Path, name: str, mode: int) -> None:
+    needs = Needs(programs=(folder / "none",), files=(folder / "data",), devices=(), scratch=folder)
+    assert closed_path(needs) is None
+    (folder / name).chmod(mode)
+    assert closed_path(needs) == folder / name
+
+
+def test_what_takes_long_to_look_at_counts_as_closed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs = Needs(programs=(), files=(folder / "data",), devices=(), scratch=folder)
+    above = len({*folder.parents, folder})
+    monkeypatch.setattr(own_user, "_MOST_CHECKED", above + 1)
+    assert closed_path(needs) == folder / "data" / "file"
+
+
+def test_packages_of_root_alone_need_root(folder: Path) -> None:
+    package = folder / "site-packages" / "package"
+    package.mkdir(parents=True, mode=0o755)
+    check_programs([package.parent])
+    package.chmod(0o700)
+    with pytest.raises(RootNeeded, match=f"{package} is closed to other users"):
+        check_programs([package.parent])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to groups")
+def test_a_device_is_used_by_its_group_unless_that_is_root_s(folder: Path) -> None:
+    file = folder / "data" / "file"
+    os.chown(file, 0, 44)
+    file.chmod(0o660)
+    assert groups_of([folder, file]) == [44]
+    os.chown(file, 0, 0)
+    with pytest.raises(RootNeeded, match=f"only root may use {file}"):
+        groups_of([file])
+    file.chmod(0o666)
+    assert groups_of([file]) == []
