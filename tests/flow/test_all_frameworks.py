@@ -92,6 +92,7 @@ def test_all_frameworks_give_the_same_answers(cluster: Cluster, evaluated: dict[
     assert first == second == third
 
 
+@pytest.mark.long
 def test_it_is_repeated_on_the_same_frameworks(
     cluster: Cluster, evaluated: dict[str, Any], tmp_path: Path
 ) -> None:
