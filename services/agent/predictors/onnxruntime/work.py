@@ -90,7 +90,7 @@ class NodeWork:
         self, node: Node, profiled: ProfiledNode, kernel: Sequence[int]
     ) -> int | None:
         """Return the channels that a node's output in the blocked layout has without padding."""
-        if not (node.inputs and node.outputs and profiled.inputs and profiled.outputs):
+        if not all((node.inputs, node.outputs, profiled.inputs, profiled.outputs)):
             return None
         if node.domain == BLOCKED and node.op_type == "ReorderInput":
             is_last = node.integers.get("channels_last") == (1,)
