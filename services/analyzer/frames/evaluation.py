@@ -4,6 +4,7 @@ Times are nanoseconds; those of one attempt count from its own origin and are no
 another's. Null is absent.
 """
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -351,13 +352,21 @@ def contiguous_ends_ns(queries: pl.DataFrame) -> Ns:
     return (placed["within_ns"] + placed["before_ns"]).to_numpy()
 
 
+def read_features(text: str) -> Any:
+    """Return the value of the JSON `text` of a sample's output; None where it is too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return None
+
+
 def features_of(text: str) -> list[dict[str, Any]]:
     """Return the features in the JSON `text` of a sample's output, most probable first.
 
     The text is a list of maps, or a map with such a list: `{"features": [...], "truth": {...}}`.
     Any other text has no features.
     """
-    value = json.loads(text)
+    value = read_features(text)
     if isinstance(value, dict):
         value = value.get("features", [value])
     if not isinstance(value, list):
@@ -369,4 +378,6 @@ def features_of(text: str) -> list[dict[str, Any]]:
 def probability_of(feature: Mapping[str, Any]) -> float | None:
     """Return a feature's probability; None where it is not a number."""
     value = feature.get("probability")
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    with contextlib.suppress(OverflowError):
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    return None

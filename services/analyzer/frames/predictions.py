@@ -1,6 +1,5 @@
 """Predictions: the outputs of a run, read row by row, and pooled by opened model."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +9,15 @@ import polars as pl
 
 from mlscope.load import ScenarioError, scenario_named
 from services.analyzer.building.reasons import samples_in
-from services.analyzer.frames.evaluation import ANSWERED, Frames, Run, RunRow, Sample, features_of
+from services.analyzer.frames.evaluation import (
+    ANSWERED,
+    Frames,
+    Run,
+    RunRow,
+    Sample,
+    features_of,
+    read_features,
+)
 
 _UNNAMED = -1 - (1 << 40)
 """Numbers below it stand for failed samples that an error text omitted."""
@@ -80,7 +87,7 @@ def prediction_of(
     `run` names its run; `samples` of the plan supply labels that the row lacks. A detector's empty
     list of features is an answer; a damaged row is not.
     """
-    value = json.loads(row["features"])
+    value = read_features(row["features"])
     wrapper = value if isinstance(value, dict) and "features" in value else {}
     features = features_of(row["features"])
     if not features and wrapper.get("features", value) != []:

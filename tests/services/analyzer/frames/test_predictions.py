@@ -54,6 +54,18 @@ def test_a_row_is_an_answer_with_all_that_the_agent_said_of_it() -> None:
     assert read([CAT]) == Prediction("r0", 5, 1, [CAT])
 
 
+def test_a_row_of_endless_lists_is_no_answer() -> None:
+    deep = {**row([]), "features": "[" * 1200 + "]" * 1200}
+    assert prediction_of("r0", deep) is None
+
+
+def test_a_probability_beyond_all_numbers_is_none() -> None:
+    value = f'[{{"probability": {"9" * 400}}}, {{"probability": 0.5}}]'
+    prediction = prediction_of("r0", {**row([]), "features": value})
+    assert prediction is not None
+    assert prediction.features[0] == {"probability": 0.5}
+
+
 @pytest.mark.parametrize(
     ("value", "is_answer"),
     [
