@@ -18,7 +18,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
 from mlscope.bus.live import LiveMessages
 from mlscope.client.asking import ask_for, command_of
-from mlscope.client.errors import NotAnswering
+from mlscope.client.errors import CommandRefused, NotAnswering
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import record_of, status_of
 from schemas.batch import QueriesAnswered
@@ -133,8 +133,10 @@ class _Watcher:
         while True:
             try:
                 status = await ask_for(self._bus, command, EvaluationStatus)
-            except NotAnswering:
-                if time.monotonic() >= give_up_s:
+            except (NotAnswering, CommandRefused) as error:
+                # A scheduler that is overloaded, or waits for its log, is asked again.
+                is_passing = isinstance(error, NotAnswering) or error.error == "unavailable"
+                if not is_passing or time.monotonic() >= give_up_s:
                     raise
                 await asyncio.sleep(min(0.5, self._pace.tick_s))
             else:
@@ -146,7 +148,7 @@ class _Watcher:
         """Return the end as the scheduler tells it: complete, but it may hear of it after us."""
         command = ShowEvaluation(evaluation=self._evaluation)
         for _ in range(_END_POLLS):
-            with contextlib.suppress(NotAnswering):
+            with contextlib.suppress(NotAnswering, CommandRefused):
                 status = await ask_for(self._bus, command, EvaluationStatus, timeout_s=1.0)
                 if status.state in ENDED:
                     return dataclasses.replace(progress, status=status)

@@ -107,7 +107,10 @@ class RequestAnswers:
             async with asyncio.timeout(_TIMEOUT_S):
                 answer = await verb(command.body, asker_of(command.subject))
         except TimeoutError:
-            message = f"the log accepted nothing for {_TIMEOUT_S:g} s; repeat it with the same key"
+            message = (
+                f"no answer within {_TIMEOUT_S:g} s: the scheduler is overloaded, or its log accepts "
+                "nothing; try again, with the same key"
+            )
             answer = Refused(error="unavailable", message=message)
         except MalformedMessage as error:
             answer = Refused(

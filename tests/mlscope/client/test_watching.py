@@ -11,6 +11,7 @@ from mlscope.client.watching import Pace, watch
 from mlscope.testing.memory_bus import MemoryServer
 from schemas.encoding.codec import encode
 from schemas.message import Envelope
+from schemas.request import Refused
 from schemas.subjects import subject_of
 from tests.stories import E, StandIns, a_run, beginning, ending, queries
 
@@ -51,6 +52,19 @@ async def test_watching_survives_a_server_that_goes_and_comes(
 async def test_what_is_not_there_is_not_watched(bus: Bus) -> None:
     with pytest.raises(CommandRefused):
         await anext(watch(bus, "nosuch", QUICK))
+
+
+async def test_watching_survives_a_scheduler_that_is_overloaded(
+    bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    steps = watch(bus, E, Pace(tick_s=0.02, poll_s=0.05, patience_s=20))
+    await anext(steps)
+    standing.status_answer = Refused(error="unavailable", message="try again").model_dump()
+    asyncio.get_running_loop().call_later(0.2, standing.status_answer.clear)
+    ticks = [(await anext(steps)).status.state for _ in range(10)]
+    assert ticks == ["planned"] * 10
+    await steps.aclose()
 
 
 async def test_patience_with_a_silent_scheduler_ends(bus: Bus) -> None:
