@@ -23,10 +23,11 @@ READING_ERRORS: Final = (
 
 
 def check_bounds(text: str, most_depth: int, *, with_aliases: bool = True) -> None:
-    """Check what can be read of a YAML `text` only with `loader()` and at most so deep.
+    """Check that a YAML `text` can be read with `loader()` within bounds.
 
-    libyaml composes a list in a list by recursion, without an end: 100,000 of them end the process.
-    Raises yaml.YAMLError, which may have a mark.
+    Lists and maps lie in each other up to `most_depth` deep; without `with_aliases` an alias is a
+    fault. libyaml composes a list in a list by recursion, without an end: 100,000 of them end the
+    process. Raises yaml.YAMLError, which may have a mark.
     """
     if sum(1 for _ in _DIRECTIVE.finditer(text)) > _MOST_DIRECTIVES:
         raise yaml.YAMLError(f"more than {_MOST_DIRECTIVES} directives")

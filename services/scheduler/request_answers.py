@@ -108,8 +108,8 @@ class RequestAnswers:
                 answer = await verb(command.body, asker_of(command.subject))
         except TimeoutError:
             message = (
-                f"no answer within {_TIMEOUT_S:g} s: the scheduler is overloaded, or its log accepts "
-                "nothing; try again, with the same key"
+                f"no answer within {_TIMEOUT_S:g} s: the scheduler is overloaded, or its log "
+                "accepts nothing; try again, with the same key"
             )
             answer = Refused(error="unavailable", message=message)
         except MalformedMessage as error:
