@@ -83,6 +83,13 @@ def unpacked(body: bytes, folder: Path, bounds: UnpackLimits = BOUNDS) -> dict[s
     return {path.relative_to(into).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.fixture(params=["data_filter", ""], ids=["new", "before 3.11.4"])
+def any_python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not request.param:
+        monkeypatch.delattr(tarfile, "data_filter")
+
+
+@pytest.mark.usefixtures("any_python")
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 def test_a_tar_of_each_compression_is_unpacked(tmp_path: Path, mode: str) -> None:
     folder, file = member("./d", tarfile.DIRTYPE), member("./d/file", size=3)
@@ -111,6 +118,7 @@ def test_no_path_leads_out(tmp_path: Path, name: str) -> None:
         assert sorted(path.name for path in folder.rglob("*")) == ["archive", "into"]
 
 
+@pytest.mark.usefixtures("any_python")
 @pytest.mark.parametrize(
     "members",
     [
