@@ -353,10 +353,13 @@ def contiguous_ends_ns(queries: pl.DataFrame) -> Ns:
 
 
 def read_features(text: str) -> Any:
-    """Return the value of the JSON `text` of a sample's output; None where it is too deep."""
+    """Return the value of the JSON `text` of a sample's output.
+
+    It is None where lists are nested too deep, or a number has too many digits for Python.
+    """
     try:
         return json.loads(text)
-    except RecursionError:
+    except (RecursionError, ValueError):
         return None
 
 

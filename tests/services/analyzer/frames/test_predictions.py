@@ -54,9 +54,9 @@ def test_a_row_is_an_answer_with_all_that_the_agent_said_of_it() -> None:
     assert read([CAT]) == Prediction("r0", 5, 1, [CAT])
 
 
-def test_a_row_of_endless_lists_is_no_answer() -> None:
-    deep = {**row([]), "features": "[" * 1200 + "]" * 1200}
-    assert prediction_of("r0", deep) is None
+@pytest.mark.parametrize("text", ["[" * 1200 + "]" * 1200, f'[{{"probability": {"9" * 5000}}}]'])
+def test_a_row_that_python_cannot_read_is_no_answer(text: str) -> None:
+    assert prediction_of("r0", {**row([]), "features": text}) is None
 
 
 def test_a_probability_beyond_all_numbers_is_none() -> None:
