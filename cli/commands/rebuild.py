@@ -154,7 +154,8 @@ async def _analyze(
     from services.analyzer.service import Analyzer
 
     bounds = Bounds(spans=settings.analysis_max_spans)
-    with closing(Analyzer(bus, address, bounds, lambda _: None)) as analyzer:
+    wait_s = settings.analysis_wait_s
+    with closing(Analyzer(bus, address, bounds, lambda _: None, wait_s)) as analyzer:
         for evaluation in sorted(evaluations):
             facts = [entry.fact for entry in await bus.read(decisions_of(evaluation))]
             for measured in (fact for fact in facts if isinstance(fact, EvaluationMeasured)):

@@ -151,7 +151,8 @@ class Limits:
         "ANALYSIS_WAIT_S",
         seconds_of,
         1800.0,
-        "time after which an evaluation fails if the analyzer does not respond",
+        "time after which an evaluation fails if the analyzer does not respond; its tables may "
+        "take half of that to compute",
     )
     analysis_max_spans: int = setting(
         "ANALYSIS_MAX_SPANS",

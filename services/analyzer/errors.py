@@ -44,7 +44,8 @@ class AnalysisTooLong(AnalyzerError):
     def __init__(self, limit_s: float) -> None:
         """Give the limit."""
         self.limit_s = limit_s
-        super().__init__(f"its tables were not computed within {limit_s:g} s")
+        setting = "half of MLSCOPE_ANALYSIS_WAIT_S"
+        super().__init__(f"its tables were not computed within {limit_s:g} s, {setting}")
 
 
 class NotAlike(AnalyzerError):

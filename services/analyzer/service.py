@@ -50,8 +50,6 @@ from services.analyzer.tables import ANALYSES
 
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
-COMPUTED_WITHIN_S = 900.0
-"""Half of the time for which the scheduler waits for tables: others wait behind this evaluation."""
 _MOST_TRIES = 3
 _FEW_TRIES_FOR_ROWS = 10
 """How often rows are looked for of which the log does not say that any were stored."""
@@ -78,19 +76,31 @@ class AnalyzerSettings(Protocol):
         """The most spans that are read of one evaluation."""
         ...
 
+    @property
+    def analysis_wait_s(self) -> float:
+        """How long the scheduler waits for the tables of an evaluation (s)."""
+        ...
+
 
 class Analyzer:
     """Computes tables when an evaluation is measured, and answers requests for them."""
 
     def __init__(
-        self, bus: Bus, address: str, bounds: Bounds, on_analyzed: Callable[[str], None]
+        self,
+        bus: Bus,
+        address: str,
+        bounds: Bounds,
+        on_analyzed: Callable[[str], None],
+        wait_s: float,
     ) -> None:
         """Open two stores at `address`, so answers do not wait for analyses.
 
         `bus` has the evaluations; `bounds` limit the rows that are read of one; `on_analyzed` is
-        called with each evaluation whose tables are stored.
+        called with each evaluation whose tables are stored. `wait_s` is how long the scheduler
+        waits for tables: one analysis may take half of it, since others wait behind it.
         """
         self._on_analyzed = on_analyzed
+        self._computed_within_s = wait_s / 2
         self._bus = bus
         self._work = Store(address, bounds)
         self._answers = Store(address)
@@ -169,10 +179,10 @@ class Analyzer:
             frames, samples=samples_of(facts), scoring_context=context, caveats=caveats
         )
         try:
-            async with asyncio.timeout(COMPUTED_WITHIN_S):
+            async with asyncio.timeout(self._computed_within_s):
                 analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
         except TimeoutError:
-            raise AnalysisTooLong(COMPUTED_WITHIN_S) from None
+            raise AnalysisTooLong(self._computed_within_s) from None
         if is_prediction(facts):
             # A few files without a warm-up do not say how fast a model is: nothing to explore.
             analyzed = replace(analyzed, summaries=())
@@ -239,11 +249,12 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     An analysis that runs at that time is redelivered later.
     """
     bounds = Bounds(spans=settings.analysis_max_spans)
-    timelines = Timelines(settings.database_conninfo())
-    analyzer = Analyzer(bus, settings.database_conninfo(), bounds, timelines.prepare)
-    reanalyst = Reanalyst(bus, settings.database_conninfo(), analyzer.analyze)
+    address, wait_s = settings.database_conninfo(), settings.analysis_wait_s
+    timelines = Timelines(address)
+    analyzer = Analyzer(bus, address, bounds, timelines.prepare, wait_s)
+    reanalyst = Reanalyst(bus, address, analyzer.analyze)
     visibility = Visibility(bus)
-    questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
+    questions, traces = analyzer.questions(), Traces(bus, address)
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,
