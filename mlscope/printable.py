@@ -15,12 +15,12 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 def csv_cell(value: object) -> object:
     """Return a value as a cell of CSV: a text that begins like a formula gets a `'` before it.
 
-    A text that is a number, as `-1.5`, stays as it is.
+    A text that is a number, as `-1.5` or `+19%`, stays as it is.
     """
     if not isinstance(value, str) or not value.startswith(_FORMULA_STARTS):
         return value
     try:
-        float(value)
+        float(value.removesuffix("%"))
     except ValueError:
         return f"'{value}"
     return value

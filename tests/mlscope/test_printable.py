@@ -29,6 +29,6 @@ def test_a_text_that_begins_like_a_formula_is_none_in_a_spreadsheet(text: str) -
     assert csv_cell(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("value", [-1.5, None, "-1.5", "+2e-3", "-inf", "a=b", "", "ünï"])
+@pytest.mark.parametrize("value", [-1.5, None, "-1.5", "+2e-3", "+19%", "-inf", "a=b", "", "ünï"])
 def test_numbers_and_plain_texts_stay_as_they_are(value: object) -> None:
     assert csv_cell(value) is value
