@@ -114,7 +114,8 @@ def _verdict(rows: Sequence[Cells], noun: str) -> str:
         return f"No {noun} is in both{alone}."
     changed = [row for row in paired if _result(row) in ("slower", "faster")]
     worst = max(changed or paired, key=lambda row: abs(row["change"] or 0.0))
-    among = "of these " if len(changed) > 1 else "" if changed else "by the estimates "
+    of_several = f"of the changed {noun}s " if len(changed) > 1 else ""
+    among = of_several if changed else "by the estimates "
     most = f"{among}{worst['name']} changes the most, by {estimate_text(worst, 'change', 'ns')}"
     changes = changes_text(many(len(paired), noun), Counter(map(_result, paired)))
     return f"{changes}; {most}{alone}."

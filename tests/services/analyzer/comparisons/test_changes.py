@@ -44,7 +44,8 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     assert (found[1]["change"], found[1]["ratio"]) == (-50.0, None)
     verdict = table_of(LAYERS, [base, other]).verdict
     assert verdict.startswith(
-        "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; of these b changes "
+        "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; of the changed "
+        "layers b changes "
     )
     assert verdict.endswith("; 2 layers are in one evaluation only.")
 
