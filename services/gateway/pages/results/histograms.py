@@ -53,7 +53,8 @@ class Bar:
         begins, ends = (shown(self.row[name], "ns") for name in ("begins", "ends"))
         share = shown(self.row["cumulative_share"], "share")
         queries = many(int(self.row["count"]), "query")
-        return f"{begins} to {ends}: {queries}; {share} are as fast; the slowest is {self.slowest}"
+        text = f"{begins} to {ends}: {queries}; {share} are at least as fast"
+        return f"{text}; the slowest is {self.slowest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-// The latencies of a run's queries so far: bars of equal ratio, and the share that is as fast.
+// The latencies of a run's queries so far: bars of equal ratio, and the share that is at least as fast.
 
 import { duration, percent } from "../quantities.js";
 
@@ -82,7 +82,7 @@ export class Histogram {
     const address = `${this.trace}?run=${encodeURIComponent(run)}&query=${bar.query}`;
     const part = isLink ? element("a", { href: address, tabindex: -1, "aria-hidden": "true" }) : element("g", {});
     const slowest = bar.query < 0 ? "" : `; the slowest is query ${bar.query}`;
-    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${percent(bar.below)} are as fast${slowest}`;
+    const text = `${duration(bar.from)} to ${duration(bar.to)}: ${bar.count} queries; ${percent(bar.below)} are at least as fast${slowest}`;
     part.append(element("title", {}, text), ...shapes);
     return part;
   }

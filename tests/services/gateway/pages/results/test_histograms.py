@@ -40,7 +40,7 @@ def test_bars_stand_in_their_buckets_and_lead_to_their_slowest_query(figure: His
     assert [(bar.place, bar.height) for bar in figure.bars] == [(0, 100), (1, 50), (10, 16.67)]
     assert figure.bars[1].address == f"{TRACE}?run=r0&query=8"
     assert figure.bars[1].text == (
-        "1.14 ms to 1.25 ms: 3 queries; 90.0% are as fast; the slowest is query 8, 1.25 ms"
+        "1.14 ms to 1.25 ms: 3 queries; 90.0% are at least as fast; the slowest is query 8, 1.25 ms"
     )
     assert (figure.bars[-1].slowest, figure.fullest) == ("query 5, 2.72 ms", 6)
 
