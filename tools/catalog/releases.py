@@ -47,8 +47,8 @@ def releases() -> list[str]:
     """Return the releases of timm that mlscope's extra `vision` allows, the oldest first."""
     needs = map(Requirement, metadata.requires("mlscope") or ())
     allowed = next(need for need in needs if need.name == "timm")
-    told = _pip("index", "versions", "timm")
-    versions = next(line for line in told.splitlines() if line.startswith("Available versions: "))
+    answer = _pip("index", "versions", "timm")
+    versions = next(line for line in answer.splitlines() if line.startswith("Available versions: "))
     names = versions.partition(": ")[2].split(", ")
     return sorted(allowed.specifier.filter(names), key=Version)
 
