@@ -266,8 +266,8 @@ class Settings(Limits):
         choice_of("auto", "own", "agent"),
         "auto",
         "user of the processes of models if the agent runs as root: own: each has a user of its "
-        "own, unless only root can read or use what it needs (unverified on a GPU); auto: the same "
-        "on the CPU, root on accelerators; agent: root",
+        "own, unless only root can read or use what it needs (on a GPU JAX can't work so); auto: "
+        "the same on the CPU, root on accelerators; agent: root",
     )
     sandbox_devices: tuple[str, ...] = setting(
         "SANDBOX_DEVICES",
