@@ -133,7 +133,7 @@ class Assets(Message):
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out no version of a builder: digests of older manifests have none."""
+        """Leave out an empty `builder_version`: older manifests' digests are without it."""
         fields: dict[str, Any] = write(self)
         if not self.builder_version:
             fields.pop("builder_version", None)

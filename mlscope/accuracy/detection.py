@@ -127,8 +127,7 @@ def average_precision(
 
     A class without true shapes (crowds do not count) has no value and is left out of the means, as
     in COCO: its detections cost nothing. Raises ShapesDiffer, Unusable for negative sides or too
-    many classes, or
-    NotANumber naming the image.
+    many classes, or NotANumber naming the image.
     """
     require_same_length("images true against detected", len(truths), len(detections))
     images = list(zip(truths, detections, strict=True))

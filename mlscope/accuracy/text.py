@@ -15,7 +15,7 @@ RESAMPLES = 1000
 SEED = 1
 MOST_COMPARED = 10**10
 """Pairs of units that are compared for all edit distances of one metric: they take a minute."""
-TOO_LONG = "{} utterances are too long to be compared"
+TOO_LONG = "utterances that are too long to be compared: {}"
 UNANSWERED = "{} unanswered questions score 0, as in the official script"
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -111,7 +111,7 @@ def test_texts_that_would_take_hours_are_left_out() -> None:
     assert edit_distances([("kitten", "sitting"), (long, long[1:]), ("ab", "b")]) == [3, None, 1]
     found = character_error_rate([long, "ab"], [long[1:], "ab"])
     assert (found.value, found.n, found.excluded) == (0.0, 2, 1)
-    assert found.caveats == ("1 utterances are too long to be compared",)
+    assert found.caveats == ("utterances that are too long to be compared: 1",)
 
 
 def _ends(found: Outcome) -> tuple[float, float]:
