@@ -22,7 +22,8 @@ def with_encryption(url: str) -> str:
     fields = parse_qs(parts.query)
     places = parts.netloc.rpartition("@")[2].split(",")
     hosts = [unquote(urlsplit(f"//{place}").hostname or "") for place in places]
-    hosts += [host for text in fields.get("host", ()) for host in text.split(",")]
+    for field in ("host", "hostaddr"):
+        hosts += [host for text in fields.get(field, ()) for host in text.split(",")]
     is_here = all(not host or host[0] in "/@" or is_loopback(host) for host in hosts)
     if is_here or "sslmode" in fields:
         return url

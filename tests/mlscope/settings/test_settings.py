@@ -167,6 +167,7 @@ def test_on_loopback_a_password_is_proved_and_not_sent(query: str, expected: str
         ("me@db", "sslmode=require"),
         ("me@[::1]:5432,db:5433", "sslmode=require"),
         ("me@", "host=/tmp,db&sslmode=require"),
+        ("me@localhost", "hostaddr=192.0.2.7&sslmode=require"),
         ("me@db", "sslmode=disable"),
         ("me@127.0.0.1:5432", ""),
         ("me@[::1]:5432,localhost", ""),
