@@ -17,12 +17,14 @@ speak TLS to each other and to clients:
     OUT/authority/            authority.pem, which clients trust; its secret key stays in OUT/tls
 
 `--address HOST` is a further name in their certificate, by which clients elsewhere reach them.
+OUT/tls/addresses has all of them, and keeps them for later calls.
 
 Existing secrets are kept, so that a restart changes none; only nats.conf is always rewritten.
 Agents that share the key `agent` trust each other. An agent that must not be impersonated by
 others, nor impersonate them, gets its own key. When its NAME.pub is deleted, the next nats.conf
-rejects it. When its owner has put NAME.pub there, no seed is created. A person whose NAME.json is
-deleted is rejected too. The broker reads a new nats.conf when it starts or receives SIGHUP.
+rejects it, unless `--agent` names it again. When its owner has put NAME.pub there, no seed is
+created. A person whose NAME.json is deleted is rejected likewise. The broker reads a new nats.conf
+when it starts or receives SIGHUP.
 """
 
 import argparse
@@ -101,7 +103,12 @@ def _layouts(
             f"--broker {', '.join(brokers)}: give it once for each of three or more brokers, whose "
             "hosts differ in their first label; one broker alone needs none"
         )
-    _write_certificates(out, (*brokers, *addresses), owner)
+    # A certificate without the names of earlier calls would shut out clients that use these.
+    file = out / "tls" / "addresses"
+    known = file.read_text("ascii").split() if file.exists() else []
+    names_elsewhere = dict.fromkeys((*known, *addresses))
+    write_secret(file, "\n".join(names_elsewhere))
+    _write_certificates(out, (*brokers, *names_elsewhere), owner)
     certificate_file, key_file = f"{_MOUNTED}/server.pem", f"{_MOUNTED}/server.key"
     encrypted = replace(alone, certificate_file=certificate_file, key_file=key_file)
     layouts = {}
