@@ -1,11 +1,13 @@
-"""A manifest with faults, without its faulty parts, so that the others can be checked. Pure."""
+"""A manifest with faults, without its faulty parts, so that the others are checked too. Pure."""
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from schemas.manifest import Manifest
 
@@ -28,6 +30,82 @@ _STAND_INS: Mapping[str, Any] = MappingProxyType(
 """In place of a faulty field that a manifest must have."""
 _MOST_TRIES = 4
 """A part that is removed may uncover the lack of another; each try removes all that are known."""
+_MOST_ROUNDS = 16
+"""As many faults of one list are told."""
+
+
+def errors_in(
+    value: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], Manifest]
+) -> Iterator[tuple[Path, ErrorDetails]]:
+    """Yield what pydantic finds wrong with a `value`, each with its path.
+
+    `parse` raises its ValidationError. A list of a message ends at its first fault: here the rest
+    of the list is parsed after it, as long as there are faults and up to `_MOST_ROUNDS` times.
+    """
+    rest: Any = _unshared(value)
+    counts: dict[Path, int] = {}  # of entries that were taken off the lists of `rest`
+    told: set[Path] = set()
+    for _ in range(_MOST_ROUNDS):
+        errors = _errors_of(rest, parse)
+        places = [entry["loc"][1:] for entry in errors]
+        paths = [_whole_path(rest, place, counts) for place in places]
+        for (path, _), entry in zip(paths, errors, strict=True):
+            if path not in told and not _is_of_cut(path, entry, counts):
+                yield path, entry
+        told |= {path for path, _ in paths}
+        pairs = zip(paths, places, strict=True)
+        ends = {path[:length]: place[:length] for (path, length), place in pairs if length}
+        if not ends:
+            return
+        _cut_lists(rest, ends, counts)
+
+
+def _unshared(value: Any) -> Any:
+    """Return a copy, in which what aliases in YAML share is there for each of them."""
+    if isinstance(value, Mapping):
+        return {name: _unshared(part) for name, part in value.items()}
+    return [_unshared(part) for part in value] if isinstance(value, list) else value
+
+
+def _errors_of(
+    value: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], Manifest]
+) -> list[ErrorDetails]:
+    try:
+        parse(value)
+    except ValidationError as error:
+        return error.errors(include_url=False)
+    return []
+
+
+def _is_of_cut(path: Path, entry: ErrorDetails, counts: Mapping[Path, int]) -> bool:
+    """Tell whether something may be wrong only since entries were taken off a list."""
+    is_around = any(cut[: len(path)] == path for cut in counts)
+    return is_around or (entry["type"] == "missing" and path[:-1] in counts)
+
+
+def _whole_path(rest: Any, place: Path, counts: Mapping[Path, int]) -> tuple[Path, int]:
+    """Return the path of a `place` in the `rest` of a value, and how long it is to a list's entry.
+
+    The innermost list counts; without one, the length is 0.
+    """
+    path: Path = ()
+    length, part = 0, rest
+    for step in place:
+        is_entry = isinstance(part, list) and isinstance(step, int) and step < len(part)
+        length = len(path) + 1 if is_entry else length
+        part = _child(part, step)
+        path = (*path, step + counts.get(path, 0) if isinstance(step, int) else step)
+    return path, length
+
+
+def _cut_lists(rest: Any, ends: Mapping[Path, Path], counts: dict[Path, int]) -> None:
+    """Take off lists what `ends` at a fault: by the path of an entry, where it is in the `rest`."""
+    for path, place in ends.items():
+        # What follows in a list within an entry is parsed before what follows the entry.
+        if not any(other[: len(path)] == path for other in ends if other != path):
+            index = int(place[-1])
+            del reduce(_child, place[:-1], rest)[: index + 1]
+            counts[path[:-1]] = counts.get(path[:-1], 0) + index + 1
 
 
 def without_faults(
@@ -74,7 +152,8 @@ def _child(parent: Any, step: str | int) -> Any:
     """Return the part of a map or list at one step of a path; None without one."""
     if isinstance(parent, dict):
         return parent.get(step)
-    return parent[step] if isinstance(step, int) and step < len(parent) else None
+    is_entry = isinstance(parent, list) and isinstance(step, int) and step < len(parent)
+    return parent[step] if is_entry else None
 
 
 def is_touched(path: Path, changed: Collection[Path]) -> bool:

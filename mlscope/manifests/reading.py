@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
-from mlscope.manifests.partial import Path, is_touched, without_faults
+from mlscope.manifests.partial import Path, errors_in, is_touched, without_faults
 from mlscope.yaml_bounds import READING_ERRORS, check_bounds, loader
 from schemas.manifest import Manifest, Step
 
@@ -118,7 +118,7 @@ def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 field = ".".join(map(str, path))
-                raise ManifestFaulty(file, [Fault(field, "a key of more", "a word", line)])
+                raise ManifestFaulty(file, [Fault(field, "a list or map as key", "a word", line)])
             name = str(key.value)
             if name in first_lines and name != "<<":
                 repeated = f"it again, after line {first_lines[name]}"
@@ -144,21 +144,15 @@ def _checkable(
 
 def _validation_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
     """Yield the faults that pydantic reports."""
-    try:
-        _MANIFEST.validate_python(value)
-        return
-    except ValidationError as error:
-        entries = error.errors(include_url=False)
-    for entry in entries:
-        path = tuple(entry["loc"][1:])
+    for path, entry in errors_in(value, _MANIFEST.validate_python):
         message = entry["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
         value_text, expected = _abbreviated(entry["input"]), message
-        if not path and entry["type"].startswith("union_tag"):
-            path = ("kind",)
-            value_text, expected = _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
         if entry["type"] == "missing":
             value_text, expected = "nothing", "a value"
-        yield path, value_text, expected
+        if not path and entry["type"].startswith("union_tag"):
+            yield ("kind",), _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
+        else:
+            yield path, value_text, expected
 
 
 def _unknown_fields(

@@ -75,6 +75,19 @@ def test_every_fault_is_told_with_its_line() -> None:
     ]
 
 
+def test_every_fault_of_a_list_is_told_also_of_lists_in_it() -> None:
+    """A list of a message ends at its first fault."""
+    ports = "  - {type: image, shape: [-1, a, 3, b]}\n  - {name: 7}\n  - {type: raw, range: 1}\n"
+    faults = faults_of(GOOD.replace("inputs:\n", f"inputs:\n{ports}"))
+    assert [(fault.line, fault.field) for fault in faults] == [
+        (5, "inputs.0.shape.1"),
+        (5, "inputs.0.shape.3"),
+        (6, "inputs.1.name"),
+        (6, "inputs.1.type"),
+        (7, "inputs.2.range"),
+    ]
+
+
 def test_a_fault_says_file_line_field_found_and_allowed() -> None:
     fault = only_fault(
         GOOD.replace("- type: image", "- {type: image, shape: [-1, a]}\n  - type: x")
