@@ -1,7 +1,5 @@
 """No secret gets through, and what is none stays readable."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,10 +28,8 @@ def test_secrets_are_hidden_and_the_rest_stays(text: str, clean: str) -> None:
 
 
 def test_a_long_text_takes_no_longer_than_its_length() -> None:
-    """The scheduler logs what an agent answers, up to 8 MB."""
-    start_s = time.process_time()
-    assert redact("a." * 200_000) == "a." * 200_000
-    assert time.process_time() - start_s < 2.0
+    """The scheduler logs what an agent answers, up to 8 MB: its square would take half an hour."""
+    assert redact("a." * 2_000_000) == "a." * 2_000_000
 
 
 @given(st.text(max_size=60))

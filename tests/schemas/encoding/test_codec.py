@@ -2,13 +2,13 @@
 
 import contextlib
 import json
-import time
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from schemas.encoding.codec import decode, decode_body, encode, encode_body, is_json, parse, unpack
 from schemas.encoding.errors import MalformedMessage, SchemaError, UnknownMessage
@@ -106,11 +106,10 @@ def test_a_command_with_a_field_nobody_knows_is_refused_by_name() -> None:
 )
 def test_countless_faults_cost_no_more_than_the_first(fields: dict[str, Any], reason: str) -> None:
     """Each would take a kilobyte, and a message may have millions."""
-    body = msgpack.packb(fields)
-    start_s = time.process_time()
-    with pytest.raises(MalformedMessage, match=reason):
-        decode_body(ShowTables, body)
-    assert time.process_time() - start_s < 1.5
+    with pytest.raises(MalformedMessage, match=reason) as raised:
+        decode_body(ShowTables, msgpack.packb(fields))
+    cause = raised.value.__cause__
+    assert not isinstance(cause, ValidationError) or cause.error_count() == 1
 
 
 def test_a_deep_field_of_a_fact_is_named() -> None:

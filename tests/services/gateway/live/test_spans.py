@@ -1,7 +1,6 @@
 """Live spans: all of them once, in the lanes of the stored trace; what is dropped is counted."""
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,9 +114,7 @@ def test_lanes_have_a_limit_and_what_is_left_out_is_counted() -> None:
     relay = SpanRelay()
     rows = [(number, -1, 3, number, number, 0, 4, -1, 0, b"", 6, -1) for number in range(20_000)]
     relay.accept(linked_batch(_ATTEMPT, 0, rows, {f"power{n}": n for n in range(20_000)}))
-    began_s = time.process_time()
     contents = _contents(relay.flush())
-    assert time.process_time() - began_s < 10
     assert sum(len(content["id"]) for content in contents) == 4096
     assert [gap.count for gap in relay.take_gaps()] == [20_000 - 4096]
 
