@@ -182,6 +182,7 @@ class Analyzer:
             async with asyncio.timeout(self._computed_within_s):
                 analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
         except TimeoutError:
+            self.is_stuck = True
             raise AnalysisTooLong(self._computed_within_s) from None
         if is_prediction(facts):
             # A few files without a warm-up do not say how fast a model is: nothing to explore.
@@ -213,8 +214,7 @@ class Analyzer:
             await delivery.retry()
             return
         except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
-            self.is_stuck = isinstance(error, AnalysisTooLong)
-            most_tries, delay_s = 1 if self.is_stuck else _MOST_TRIES, None
+            most_tries, delay_s = 1 if isinstance(error, AnalysisTooLong) else _MOST_TRIES, None
             lacks_rows = isinstance(error, NoRuns | RowsMissing)
             failure = f"analysis failed, try {delivery.tries}: {error}"
             _log.error(failure, extra=place, exc_info=not lacks_rows)

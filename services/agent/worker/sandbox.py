@@ -238,11 +238,12 @@ def _editable() -> Iterator[str]:
         module = sys.modules.get(getattr(finder, "__module__", ""))
         if module is None or not module.__name__.startswith("__editable__"):
             continue
-        for name in module.MAPPING:
+        # Setuptools' finders have both; others of this name may have neither.
+        for name in getattr(module, "MAPPING", ()):
             spec = finder.find_spec(name, None)
             if spec is not None and spec.origin:
                 yield from spec.submodule_search_locations or [spec.origin]
-        for folders in module.NAMESPACES.values():
+        for folders in getattr(module, "NAMESPACES", {}).values():
             yield from folders
 
 

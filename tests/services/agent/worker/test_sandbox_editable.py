@@ -7,10 +7,13 @@ import pytest
 from tests.services.agent.worker.test_sandbox import needs_landlock, probe
 
 EDITABLE = """
-import site
+import site, sys, types
 from services.agent.machine.landlock import confine
 from services.agent.worker.sandbox import reach_of
 
+others = sys.modules.setdefault("__editable___others", types.ModuleType("__editable___others"))
+finds_nothing = {"__module__": others.__name__, "find_spec": staticmethod(lambda *_: None)}
+sys.meta_path.append(type("OtherFinder", (), finds_nothing))
 site.addsitedir(str(scratch.parent / "site"))
 confine(reach_of([], scratch, [secret.parent]), ())
 import own_module, own_package
