@@ -55,4 +55,6 @@ def test_agents_of_three_frameworks_answer_one_request(
     status = json.loads(printed)["status"]
     assert status["state"] == "analyzed"
     assert {run["framework"].split()[0]: run["agent"] for run in status["runs"]} == agents
-    assert [(run["state"], run["answered"]) for run in status["runs"]] == [("recorded", 5)] * 3
+    assert [run["state"] for run in status["runs"]] == ["recorded"] * 3
+    # Blocks of five are repeated until the interval is narrow enough.
+    assert all(run["answered"] >= 5 for run in status["runs"])
