@@ -18,32 +18,34 @@ _COUNTS = """
     SELECT 'output', run_key, count(*), count(DISTINCT (query, sample)) FROM output
     GROUP BY run_key
 """
-_CONTENT = (
-    # What was asked: when it was due after the first query, and how it was answered.
-    """SELECT query, block, size, due_ns - min(due_ns) OVER (), status, failed, error
+_CONTENT = {
+    # When it was due after the first query, and how it was answered.
+    "asked": """SELECT query, block, size, due_ns - min(due_ns) OVER (), status, failed, error
        FROM query WHERE run_key = %s ORDER BY query""",
-    # What was seen within each query.
-    """SELECT span.query, span.block, span.level, span_name.text, count(*), count(span.parent)
-       FROM span JOIN span_name USING (run_key, name)
+    "seen": """SELECT span.query, span.block, span.level, span_name.text, count(*),
+       count(span.parent) FROM span JOIN span_name USING (run_key, name)
        WHERE run_key = %s GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4""",
-    # What was answered.
-    """SELECT query, sample, features::text FROM output WHERE run_key = %s ORDER BY 1, 2""",
-)
+    "answered": """SELECT query, sample, features::text FROM output
+       WHERE run_key = %s ORDER BY 1, 2""",
+}
 _UNANSWERED = "SELECT query FROM query WHERE run_key = %s AND status = 2"
 _SAID = """
     SELECT interrupted, message, caveats FROM run WHERE evaluation = %s ORDER BY run, attempt
 """
 
 
-def content_of(world: World, key: int) -> dict[int, str]:
-    """Return, by query, the digest of all that an attempt measured of it but for its times."""
-    rows: dict[int, list[object]] = {}
-    for statement in _CONTENT:
+def content_of(world: World, key: int) -> dict[int, dict[str, str]]:
+    """Return, by query, digests of what an attempt measured of it, without its times, by part."""
+    rows: dict[int, dict[str, list[object]]] = {}
+    for part, statement in _CONTENT.items():
         for query, *values in world.rows(statement, key):
-            rows.setdefault(query, []).append(values)
+            rows.setdefault(query, {}).setdefault(part, []).append(values)
     return {
-        query: hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
-        for query, values in rows.items()
+        query: {
+            part: hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+            for part, values in parts.items()
+        }
+        for query, parts in rows.items()
     }
 
 
@@ -90,12 +92,18 @@ def contents_differing(world: World, status: EvaluationStatus, undisturbed: Cont
         lost = {query for (query,) in world.rows(_UNANSWERED, key)}
         content, expected = content_of(world, key), undisturbed[level]
         unlike = {
-            query
-            for query in expected.keys() | content.keys()
+            query: [
+                part
+                for part in _CONTENT
+                if content.get(query, {}).get(part) != expected.get(query, {}).get(part)
+            ]
+            for query in sorted(expected.keys() | content.keys())
             if content.get(query) != expected.get(query) and query not in lost
         }
         if unlike or not lost <= content.keys():
-            found.append(f"{level}: {len(unlike)} of {len(expected)} queries unlike: {unlike}")
+            found.append(
+                f"{level}: {len(unlike)} of {len(expected)} queries unlike: {unlike}; lost: {lost}"
+            )
         said = sum(run.failed_queries for run in status.runs if run.level.name.lower() == level)
         if len(lost) != said:
             found.append(f"{level}: {len(lost)} queries were lost, and {said} said to have failed")

@@ -45,8 +45,8 @@ ENVIRON = {
 WELL_WITHIN_S = 60.0
 _CLONE_NEWNET = 0x40000000
 
-Content = dict[str, dict[int, str]]
-"""What an evaluation measured: by level and query, the digest of all but its times."""
+Content = dict[str, dict[int, dict[str, str]]]
+"""What an evaluation measured: by level, query and part, the digest of all but its times."""
 
 
 @contextmanager
