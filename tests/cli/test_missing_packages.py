@@ -16,7 +16,7 @@ from tests.cli.bare import DEPENDENCIES, run_bare
 @pytest.mark.parametrize(
     ("distributions", "words", "text"),
     [
-        ((), ("doctor",), "pydantic is not installed here: pip install mlscope"),
+        ((), ("doctor",), "msgpack is not installed here: pip install mlscope"),
         ((), ("ls", "models"), "is not installed here: pip install mlscope"),
         (DEPENDENCIES, ("ls", "models"), "nats is not installed here: pip install 'mlscope[serv"),
         (DEPENDENCIES, ("run", "tiny-cnn"), "pip install 'mlscope[services]'"),

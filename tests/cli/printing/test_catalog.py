@@ -92,7 +92,7 @@ def test_agents_fit_a_terminal_and_nothing_of_them_is_cut(fit: int) -> None:
     lines = table_lines(agent_terminal_rows(rows), fit=fit)
     assert max(map(len, lines)) <= fit
     assert "tensorflow:2.20.1" in "".join(lines) or fit < 80
-    assert {"local-1", "64", "1100", "Intel(R)"} <= set("\n".join(lines).split())
+    assert {"local-1", "64", "1.1", "TB", "Intel(R)"} <= set("\n".join(lines).split())
     assert max(map(len, table_lines(agent_terminal_rows(rows)))) <= 120
 
 

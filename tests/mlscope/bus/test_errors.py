@@ -11,6 +11,7 @@ EXAMPLES = [
     (errors.StreamFull("a.b"), "a.b"),
     (errors.PayloadsFull("a.b", "batches"), "batches is full, raise MLSCOPE_PAYLOADS_MAX_BYTES"),
     (errors.NotPermitted("a.b"), "a.b"),
+    (errors.KeyRevoked("agent"), "agent's key was revoked by its cluster; `mlscope agents invite"),
     (errors.NotProvisioned("LOG"), "mlscope provision"),
     (errors.PayloadTooLarge("a.b", 9, 8), "9 bytes, the limit is 8"),
     (errors.SubjectTooLong("a.b" * 1300), "a subject of 3900 characters: a.b"),

@@ -150,13 +150,15 @@ def test_who_took_the_databases_port_is_sent_no_password(data_folder: Path) -> N
     """Any user of this machine can listen there between two starts."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_ask_for_the_password, args=(listener, heard), daemon=True).start()
+        thief = threading.Thread(target=_ask_for_the_password, args=(listener, heard))
+        thief.start()
         server = Postgres(data_folder, port=listener.getsockname()[1])
         assert not server.is_ready()
         password = ensure_password(server.password_file).value
         with pytest.raises(psycopg.OperationalError, match="clear"):
             psycopg.connect(with_password(server.url, password))
         listener.shutdown(socket.SHUT_RDWR)
+        thief.join()
     assert heard == [b"", b""]
 
 
