@@ -1,7 +1,8 @@
 """Answers to `trace`, `trace_window` and `trace_span`: a run's timeline.
 
-The prepared traces of the last runs stay in memory, up to `PREPARED_BYTES`, and the Arrow streams
-of the last windows up to `ENCODED_BYTES`, since a stream takes several answers.
+The prepared traces of the last `PREPARED_RUNS` stay in memory, up to `PREPARED_BYTES`, and the
+Arrow streams of the last `ENCODED_WINDOWS` up to `ENCODED_BYTES`, since a stream takes several
+answers.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ from services.analyzer.traces.windows import window_of
 
 _log = logging.getLogger(__name__)
 
-PREPARED_BYTES = 1 << 30
-ENCODED_BYTES = 1 << 28
+PREPARED_RUNS, PREPARED_BYTES = 64, 1 << 30
+ENCODED_WINDOWS, ENCODED_BYTES = 1024, 1 << 28
 _PART_BYTES = MAX_PAYLOAD_BYTES - 4096
 _JSON_PART_BYTES = _PART_BYTES // 4 * 3
 
@@ -59,8 +60,8 @@ class Timelines:
         self._bulk_turn = asyncio.Lock()
         self._background: set[asyncio.Task[None]] = set()
         self._shares: dict[tuple[str, str], float] = {}
-        self._traces: BoundedCache[_Trace] = BoundedCache(PREPARED_BYTES)
-        self._streams: BoundedCache[_Stream] = BoundedCache(ENCODED_BYTES)
+        self._traces: BoundedCache[_Trace] = BoundedCache(PREPARED_BYTES, PREPARED_RUNS)
+        self._streams: BoundedCache[_Stream] = BoundedCache(ENCODED_BYTES, ENCODED_WINDOWS)
 
     async def trace(self, command: ReceivedCommand) -> bytes:
         """Answer `trace` with the lanes of a run, or how far they are prepared."""

@@ -9,11 +9,12 @@ Key = tuple[Hashable, ...]
 
 
 class BoundedCache(Generic[T]):
-    """Values by key, of `most_bytes` together; the newest one stays, however large it is."""
+    """At most `most_values` by key, of `most_bytes` together; the newest one always stays."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, most_values: int) -> None:
         """Begin empty."""
         self._most_bytes = most_bytes
+        self._most_values = most_values
         self._values: OrderedDict[Key, tuple[T, int]] = OrderedDict()
 
     @property
@@ -29,11 +30,14 @@ class BoundedCache(Generic[T]):
         return self._values[key][0]
 
     def put(self, key: Key, value: T, size_bytes: int) -> None:
-        """Add the `value` of a `key`, of `size_bytes`; drop others until all fit."""
+        """Add the `value` of a `key`, of `size_bytes`; drop others until both bounds hold."""
         self._values[key] = (value, size_bytes)
         self._values.move_to_end(key)
-        while len(self._values) > 1 and self.size_bytes > self._most_bytes:
+        while len(self._values) > 1 and self._is_full():
             self._values.popitem(last=False)
+
+    def _is_full(self) -> bool:
+        return len(self._values) > self._most_values or self.size_bytes > self._most_bytes
 
     def drop(self, first: Hashable) -> None:
         """Remove the values whose key begins with `first`."""
