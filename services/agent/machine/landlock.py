@@ -20,7 +20,8 @@ from pathlib import Path
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_DUMPABLE = 38, 24, 4
-_PR_SET_KEEPCAPS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 8, 47, 2
+_PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 28, 47, 2
+_NO_SETUID_FIXUP = 0b1100  # and this is locked
 _CAPABILITY_VERSION = 0x20080522
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -132,7 +133,9 @@ def become_user(uid: int, groups: Iterable[int], retained: Collection[int]) -> N
     """
     libc = _libc()
     _lower_bound(retained)
-    _checked(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    # A change of user would clear them, and access(2) would ignore them: XLA asks it about its
+    # folder for temporary files, which lies in root's.
+    _checked(libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([*groups])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

@@ -51,6 +51,7 @@ def look(folder, given_up, device, **allowed):
     owner = os.stat("/proc/self/io").st_uid
     users = [*{owner, *os.getresuid(), *os.getresgid()}, *os.getgroups()]
     capabilities = status[status.index("CapEff:") + 1]
+    assert os.access(folder / "home", os.W_OK)
     return users, [*notes], connection, int(child), int(capabilities, 16), getpass.getuser()
 
 for case, device, given_up, allowed in (
@@ -75,7 +76,7 @@ Looks = dict[str, tuple[list[int], list[str], int, int, int, str]]
 def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
     """Return what processes of root see of themselves once they have entered the sandbox.
 
-    Their folder is root's alone, as /root is.
+    Their folder is root's alone, as /root is; libraries ask whether they may write into it.
     """
     folder = tmp_path_factory.mktemp("own")
     with socket.socket(socket.AF_UNIX) as service:
