@@ -293,7 +293,8 @@ class Settings(Limits):
         "PREPARE_TIMEOUT_S",
         seconds_of,
         60.0,
-        "time limit for one process to prepare one streamed sample",
+        "time limit for preparing one sample: in a separate process the sample fails alone, in "
+        "the model's own process its session's runs end",
     )
     builders: tuple[str, ...] = setting(
         "BUILDERS",

@@ -289,6 +289,18 @@ class RunTimedOut(AgentError):
         super().__init__(f"{doing} took longer than {seconds:g} s")
 
 
+class SampleTimedOut(AgentError):
+    """The preparation of one sample took longer than its time limit."""
+
+    kind = "timeout"
+
+    def __init__(self, sample: int, seconds: float) -> None:
+        """Name the `sample` by its number, and give the limit in `seconds`."""
+        self.sample, self.seconds = sample, seconds
+        limit = f"{seconds:g} s (MLSCOPE_PREPARE_TIMEOUT_S)"
+        super().__init__(f"sample {sample}: prepare took longer than {limit}")
+
+
 class WorkerDied(AgentError):
     """The worker process ended during a run."""
 

@@ -11,6 +11,7 @@ from services.agent.errors import (
     AgentError,
     RingBroken,
     RunTimedOut,
+    SampleTimedOut,
     StopIgnored,
     Stopped,
     WorkerDied,
@@ -33,6 +34,7 @@ from services.agent.link.messages import (
     StopRun,
     ToHost,
 )
+from services.agent.link.preparation_clock import preparing_text
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
 
 _POLL_S = 0.05
@@ -229,13 +231,33 @@ class Execution:
             return StopIgnored()
         if (excess := self._worker.memory_excess()) is not None:
             return excess
+        if (late_sample := self._late_sample()) is not None:
+            return late_sample
+        samples = self._slow_samples_text()
         if self._worker.silent_s() > self._silence_s:
-            return RunTimedOut(self._silence_s, "one predict call, or a heartbeat,")
+            return RunTimedOut(self._silence_s, f"one predict call, or a heartbeat{samples},")
         order = self.order
         bound_s = sum(plan.timeout_s for plan in order.session.runs if plan.run in order.runs)
         if _elapsed_s(began_ns) > bound_s + self._silence_s:
-            return RunTimedOut(bound_s, "opening and running")
+            return RunTimedOut(bound_s, f"opening and running{samples}")
         return None
+
+    def _late_sample(self) -> SampleTimedOut | None:
+        """Return that a sample is prepared for too long, in the worker's own process, or None."""
+        timeout_s = self._allowances.preparation.sample_timeout_s
+        oldest = next(iter(self._worker.samples_under_way), None)
+        if oldest is None or _elapsed_s(oldest.since_ns) <= timeout_s:
+            return None
+        return SampleTimedOut(oldest.sample, timeout_s)
+
+    def _slow_samples_text(self) -> str:
+        """Return which samples may hold the worker up, for a sentence; '' for none.
+
+        A decoder that does not release the interpreter lets no heartbeat through. Its sample began
+        after the last one.
+        """
+        samples, least_s = self._worker.samples_under_way, self._silence_s / 2
+        return preparing_text([s for s in samples if _elapsed_s(s.since_ns) > least_s])
 
     def _drop_refused_batches(self) -> None:
         """Drop what a full stream refuses of runs that were stopped, or lost their worker."""

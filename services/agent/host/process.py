@@ -28,6 +28,7 @@ from services.agent.host.worker_stderr import opened_stderr, tail_of
 from services.agent.link.batches import unpack_batch
 from services.agent.link.channel import HostChannel
 from services.agent.link.messages import CloseSession
+from services.agent.link.preparation_clock import SampleUnderWay, preparing_text
 from services.agent.link.ring import RUNNING, Handover
 from services.agent.machine.process_memory import process_memory_bytes
 from services.agent.predictors.shapes import reasons_in
@@ -180,6 +181,11 @@ class WorkerProcess:
             return 0.0
         return self._handover.silent_ns(now_ns()) * 1e-9
 
+    @property
+    def samples_under_way(self) -> Sequence[SampleUnderWay]:
+        """The samples that it prepares, or prepared when it ended; the oldest one first."""
+        return () if self._is_closed else self._handover.preparation.under_way
+
     def memory_excess(self) -> WorkerTooLarge | None:
         """Return the error of a worker that holds more memory than it may, or None.
 
@@ -205,7 +211,10 @@ class WorkerProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def death(self) -> WorkerDied:
-        """Wait for its end; return how it ended, with the last line it wrote to stderr."""
+        """Wait for its end; return how it ended, with the last line it wrote to stderr.
+
+        The samples that it prepared at that moment are named: one of them may be the cause.
+        """
         code = await self._process.wait()
         if self.container is not None:
             code = self.container.status_of(code)
@@ -213,6 +222,7 @@ class WorkerProcess:
             ending = f"exited with {code}"
         else:
             ending = f"was killed by {signal.Signals(-code).name}{_HINTS.get(-code, '')}"
+        ending += preparing_text(self.samples_under_way)
         lines = reasons_in(tail_of(self._stderr))
         return WorkerDied(ending, lines[-1][:_MOST_LINE_CHARACTERS] if lines else "")
 

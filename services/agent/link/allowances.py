@@ -25,11 +25,11 @@ class InlineLimits:
 
 @dataclass(frozen=True, slots=True)
 class PreparationLimits:
-    """Limits of the processes that prepare samples."""
+    """Limits of preparing samples."""
 
     #: how many at most; 0: threads prepare them
     processes: int = 64
-    #: wall time of one sample, in seconds
+    #: wall time of one sample in any process, in seconds
     sample_timeout_s: float = 60.0
 
 
@@ -68,7 +68,7 @@ class AllowanceSettings(Protocol):
 
     @property
     def prepare_timeout_s(self) -> float:
-        """Wall time of preparing one sample in such a process."""
+        """Wall time of preparing one sample."""
         ...
 
     @property

@@ -4,7 +4,8 @@ The ring lies in /dev/shm, or in anonymous memory where that has no room, as in 
 Both are unlinked files whose descriptors the worker inherits, so that nothing is left behind
 when either process is killed, and pushed records can be read after the writer died. There is one
 writer and one reader. A record is its length and CRC-32 (little-endian uint32 each) and its bytes;
-the writer's cursor moves only once the record is whole.
+the writer's cursor moves only once the record is whole. In front of the ring lie the cursors, the
+worker's heartbeat, and which samples it prepares.
 """
 
 import contextlib
@@ -18,20 +19,21 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from services.agent.errors import OpenFailed, RingBroken
+from services.agent.link.preparation_clock import CELLS, PreparationClock
 from services.agent.machine.anonymous_memory import anonymous_memory
 
 _RECORD = struct.Struct("<II")
-_HEADER_SLOTS = 16
-_HEADER_BYTES = _HEADER_SLOTS * 8
 _RING, _SPOOL = 0, 2
-_BEAT, _BUSY, _PHASE = 4, 5, 6
+_BEAT, _BUSY, _PHASE, _PREPARATION = 4, 5, 6, 8
+_HEADER_SLOTS = _PREPARATION + CELLS
+_HEADER_BYTES = _HEADER_SLOTS * 8
 
 _SHARED = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
 _ELSEWHERE = "anonymous memory holds it"
 
 Notes = Sequence[str]
 
-LAYOUT = (_RECORD.format, _HEADER_SLOTS, _RING, _SPOOL, _BEAT, _BUSY, _PHASE)
+LAYOUT = (_RECORD.format, _HEADER_SLOTS, _RING, _SPOOL, _BEAT, _BUSY, _PHASE, _PREPARATION)
 """What writer and reader must agree on."""
 
 IDLE, OPENING, RUNNING = 0, 1, 2
@@ -144,6 +146,9 @@ class Handover:
         self._memory = mmap.mmap(ring_fd, 0)
         self._view = memoryview(self._memory)
         self._slots = self._view[:_HEADER_BYTES].cast("Q")
+        self._preparation_slots = self._slots[_PREPARATION:]
+        #: which samples the worker prepares, and since when
+        self.preparation = PreparationClock(self._preparation_slots)
         memory = _Memory(self._memory, len(self._memory) - _HEADER_BYTES)
         self._ring = ByteQueue(self._slots, _RING, memory)
         self._spool = ByteQueue(self._slots, _SPOOL, _File(spool_fd, spool_bytes))
@@ -203,6 +208,7 @@ class Handover:
 
     def close(self) -> None:
         """Close both; they are gone once the other side closes them too."""
+        self._preparation_slots.release()
         self._slots.release()
         self._view.release()
         with contextlib.suppress(BufferError):

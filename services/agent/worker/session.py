@@ -18,6 +18,7 @@ from services.agent.errors import MemoryExhausted
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances, ahead_limit_bytes
 from services.agent.link.fetched_file import NO_FILES, FetchedFile
 from services.agent.link.messages import IssueQuery
+from services.agent.link.preparation_clock import PreparationClock
 from services.agent.machine.hardware import accelerator_names, package_version, processor_name
 from services.agent.machine.noise import resident_bytes
 from services.agent.machine.quotas import available_memory_bytes
@@ -161,6 +162,8 @@ class SessionEnvironment:
     in_flight: int | None = None
     #: the context of collectors that observe the opening
     collectors: CollectorContext | None = None
+    #: where it notes the samples that it prepares
+    preparation_clock: PreparationClock = field(default_factory=PreparationClock)
 
     def open_request(
         self,
@@ -279,6 +282,7 @@ def _open(
             pipeline,
             samples,
             batch_size,
+            preparation_clock=environment.preparation_clock,
             truths=truths_of(samples),
             workers=workers,
             pool=pool,

@@ -1,7 +1,7 @@
 """Opens the session of an order, in a worker or in a process that replays it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlscope.load.errors import LoadError
@@ -12,6 +12,7 @@ from schemas.manifest import ModelManifest
 from schemas.plan import RunPlan
 from services.agent.link.allowances import ahead_limit_bytes
 from services.agent.link.messages import PerformOrder, decode_to_worker, encode
+from services.agent.link.preparation_clock import PreparationClock
 from services.agent.link.variants import opening_collector_level, traces_first, variant_subject
 from services.agent.machine.quotas import available_memory_bytes
 from services.agent.machine.roofline.ceilings import Roof
@@ -33,6 +34,8 @@ class SessionOpener:
     message: PerformOrder
     #: where this process may write
     scratch: Path = Path()
+    #: where it notes the samples that it prepares
+    preparation_clock: PreparationClock = field(default_factory=PreparationClock)
 
     @classmethod
     def read(cls, path: Path, scratch: Path) -> "SessionOpener":
@@ -67,6 +70,7 @@ class SessionOpener:
             traces_first=traces_first(plan),
             collectors=self._opening_collectors(),
             in_flight=max(streamed_in_flight(run, message) for run in plan.runs) if streams else 0,
+            preparation_clock=self.preparation_clock,
         )
         subject = variant_subject(plan.variant, message.order.subject)
         return open_session_in(

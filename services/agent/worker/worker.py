@@ -85,7 +85,8 @@ class Worker:
     def _perform(self, message: PerformOrder) -> bool:
         """Perform an order; False where this process lost its device and can't be used again."""
         self._handover.phase = OPENING
-        order, opener = message.order, SessionOpener(message, self._scratch)
+        order = message.order
+        opener = SessionOpener(message, self._scratch, self._handover.preparation)
         prepare_collectors(order.subject.collectors)
         try:
             if (session := self._session) is None:

@@ -1,5 +1,6 @@
 """Runs the operators of a query, each within a span, and words the failures of its samples."""
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import SampleUnusable
+from services.agent.link.preparation_clock import PreparationClock
 from services.agent.machine.cores import ANYWHERE
 from services.agent.steps import Operator
 from services.agent.worker.answers.sample_failure import failure_of
@@ -34,6 +36,8 @@ class Supply:
     samples: Sequence[Any]
     batch_size: int
     predict_clock: PredictClock = field(default_factory=PredictClock)
+    #: of the samples that this process's threads prepare
+    preparation_clock: PreparationClock = field(default_factory=PreparationClock)
     #: the ground truth of each sample; empty for a dataset without
     truths: Sequence[Truth | None] = ()
     #: threads that prepare the samples of one batch, where no processes do
@@ -55,6 +59,8 @@ class OperatorRunner:
     def __init__(self, supply: Supply, recorder: RunRecorder, level: Level) -> None:
         pipeline = supply.pipeline
         self._dataset_samples = supply.samples
+        # Each call of inline code has a time limit of its own.
+        self._preparation_clock = None if pipeline.code_before else supply.preparation_clock
         self._spans = recorder.spans
         self.traces_steps = level >= Level.MODEL
         ports = (*pipeline.before, *pipeline.after)
@@ -84,6 +90,13 @@ class OperatorRunner:
         """Return the samples of a batch as they were read, None for bad ones."""
         places = range(len(query.samples))
         return [None if at in query.failed else self.sample(query, at) for at in places]
+
+    def preparing(self, query: Query, position: int) -> contextlib.AbstractContextManager[None]:
+        """Let the host know that the sample at a `position` of a `query` is prepared meanwhile."""
+        if self._preparation_clock is None:
+            return contextlib.nullcontext()
+        sample = position if query.payload is not None else query.samples[position]
+        return self._preparation_clock.preparing(sample)
 
     def apply(self, query: Query, span: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
         """Return an operator's result for a `query` and `arguments`; `span` is its span's id."""

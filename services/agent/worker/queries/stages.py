@@ -11,14 +11,9 @@ from mlscope.counts import many
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import CodeRaised
-from services.agent.predictors import (
-    Pending,
-    Tensors,
-)
+from services.agent.predictors import Pending, Tensors
 from services.agent.steps import Operator
-from services.agent.worker.answers.isolate_samples import (
-    Retries,
-)
+from services.agent.worker.answers.isolate_samples import Retries
 from services.agent.worker.answers.kept_outputs import (
     MOST_REPEATS,
     KeptOutputs,
@@ -375,7 +370,9 @@ class Stages:
         def apply(number: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
             return self._runner.apply(query, first + number, operator, arguments)
 
-        if fault := self._sample_steps.prepare(read, slot.arrays, position, apply):
+        with self._runner.preparing(query, position):
+            fault = self._sample_steps.prepare(read, slot.arrays, position, apply)
+        if fault:
             name, error = fault
             query.unusable[position] = self._runner.failure(query, position, name, error)
             if isinstance(error, CodeRaised):

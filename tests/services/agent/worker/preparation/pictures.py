@@ -1,4 +1,4 @@
-"""A dataset of pictures, one of them broken, and three that do harm to whoever decodes them."""
+"""A dataset of pictures, one of them broken, and four that do harm to whoever decodes them."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ GOOD = tuple(range(6))
 BROKEN, CRASHING, HANGING, RAISING = 6, 7, 8, 9
 
 _FAULTS = """
-import os, sys, time
+import ctypes, os, sys, time
 from PIL import Image
 
 opened = Image.open
@@ -29,17 +29,20 @@ def opening(file, *arguments, **named):
         raise RuntimeError("a bug of the decoder")
     if body.endswith(b"HANG"):
         time.sleep(3600)
+    if body.endswith(b"HOLD"):
+        ctypes.PyDLL(None).sleep(3600)  # without letting the interpreter go
     return opened(file, *arguments, **named)
 Image.open = opening
 """
 
 
 def picture_files() -> dict[str, bytes]:
-    """Return good pictures, a broken one, and three that do harm where faults are planted."""
+    """Return good pictures, a broken one, and four that do harm where faults are planted."""
     bodies = [path.read_bytes() for path in sorted((MANIFESTS / "datasets/photos").glob("*.jpg"))]
     files = {f"good{number}.jpg": bodies[number] for number in GOOD}
     broken = {"broken.jpg": bodies[0][:500]}
     harmful = {"crash.jpg": b"CRASH", "hang.jpg": b"HANG", "raise.jpg": b"RAISE"}
+    harmful["hold.jpg"] = b"HOLD"
     return files | broken | {name: bodies[0] + end for name, end in harmful.items()}
 
 
@@ -49,7 +52,7 @@ def pictures(folder: Path) -> Subject:
 
 
 def plant_faults(folder: Path) -> str:
-    """Return a PYTHONPATH with which three pictures do harm in processes started from now on."""
+    """Return a PYTHONPATH with which four pictures do harm in processes started from now on."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_FAULTS)
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
