@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mlscope.counts import be, many
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text
+from services.analyzer.building.best import estimate_text, leader
 from services.analyzer.building.charts import Axis, ranked
-from services.analyzer.building.margins import UNKNOWN, difference, margin_in, ratio
+from services.analyzer.building.margins import UNKNOWN, Margin, difference, margin_in, ratio
 from services.analyzer.building.table import estimate_columns, int_column, make_table, text_column
 from services.analyzer.comparisons.source import Cells, Comparison, Source, Terms
 from services.analyzer.comparisons.verdicts import changes_text
 
+_NONE = Margin(0.0, 0.0, 0.0)
 MOST_ROWS = 200
 """Rows of one comparison; those that change the least are left out, and the caveats say so."""
 _BOTH, _ONLY_BASE, _ONLY_OTHER = "both", "first", "other"
@@ -104,7 +105,7 @@ def _rows(evaluation: str, base: Mapping[Key, Cells], compared: Mapping[Key, Cel
 
 
 def _verdict(rows: Sequence[Cells], noun: str) -> str:
-    """Return how many changed by their intervals, and the largest of these changes."""
+    """Return how many changed by their intervals, and the largest change where these tell."""
     if not rows:
         return f"No other evaluation has {noun}s."
     paired = [row for row in rows if row["found_in"] == _BOTH]
@@ -113,12 +114,29 @@ def _verdict(rows: Sequence[Cells], noun: str) -> str:
     if not paired:
         return f"No {noun} is in both{alone}."
     changed = [row for row in paired if _result(row) in ("slower", "faster")]
-    worst = max(changed or paired, key=lambda row: abs(row["change"] or 0.0))
-    of_several = f"of the changed {noun}s " if len(changed) > 1 else ""
-    among = of_several if changed else "by the estimates "
-    most = f"{among}{worst['name']} changes the most, by {estimate_text(worst, 'change', 'ns')}"
     changes = changes_text(many(len(paired), noun), Counter(map(_result, paired)))
-    return f"{changes}; {most}{alone}."
+    return f"{changes}; {_largest_text(changed or paired, noun)}{alone}."
+
+
+def _largest_text(rows: Sequence[Cells], noun: str) -> str:
+    """Return the largest change of the rows that changed; of others, the largest estimate."""
+    largest = leader([{**row, **_size(row).cells("size")} for row in rows], "size")
+    name, change = largest.row["name"], estimate_text(largest.row, "change", "ns")
+    if _result(largest.row) not in ("slower", "faster"):
+        return f"the largest estimate is no certain change: {name} changes by {change}"
+    if doubt := largest.doubt(
+        "which changes the most", lambda row: str(row["name"]), ("evaluation", "index")
+    ):
+        return f"{doubt}; {name} changes by {change}"
+    if len(rows) > 1:
+        return f"of the changed {noun}s {name} changes the most, by {change}"
+    return f"{name} changes by {change}"
+
+
+def _size(row: Cells) -> Margin:
+    """Return by how much a row changes, whether it is slower or faster."""
+    change = margin_in(row, "change")
+    return change if (change.value or 0.0) >= 0.0 else difference(_NONE, change)
 
 
 def _result(row: Cells) -> str:

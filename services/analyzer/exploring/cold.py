@@ -45,8 +45,9 @@ def cold_starts(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         return make_table(EXPLORATION, [], _NOTHING)
     slowest = max(cells, key=lambda row: float(row["times"]))
     verdict = (
-        f"The first prediction is slowest relative to a warm one for {slowest['subject']}: "
-        f"{number(slowest['times'])} times ({format_time(slowest['first_run'])}, measured once)."
+        f"By estimates without intervals, {slowest['subject']} has the slowest first prediction "
+        f"relative to a warm one: {number(slowest['times'])} times "
+        f"({format_time(slowest['first_run'])})."
     )
     notes = ["a first prediction is measured once: it has no interval"]
     return make_table(EXPLORATION, cells, verdict, notes)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from mlscope.statistics import are_told_apart
 from schemas.analysis import Table
-from services.analyzer.building.best import estimate_text
+from services.analyzer.building.best import Leader, capitalised, estimate_text, leader
 from services.analyzer.building.charts import Axis, Chart, heat
 from services.analyzer.building.margins import Margin, margin_in, ratio
 from services.analyzer.building.table import (
@@ -21,8 +20,6 @@ from services.analyzer.exploring.source import (
     add_subjects,
     by_system,
     closed_loops,
-    estimate_in,
-    fastest_of,
     longest_first,
     place_cells,
 )
@@ -47,7 +44,7 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
         }
         if len(rated) < 2:
             continue
-        base, best = rated[min(rated)], fastest_of(rated.values())
+        base, fastest = rated[min(rated)], leader(list(rated.values()), "samples_per_s")
         for size, row in sorted(rated.items()):
             margins = [margin_in(side, "samples_per_s") for side in (row, base)]
             gain = Margin(1.0, 1.0, 1.0) if row is base else ratio(*margins)
@@ -55,7 +52,7 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
                 {
                     **place_cells(row),
                     "base_batch_size": base["batch_size"],
-                    "is_best": row is best,
+                    "is_best": _is_best(row, fastest),
                     **gain.cells("speedup"),
                     "batch_size": size,
                 }
@@ -64,23 +61,36 @@ def speedup(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
     larger = [row for row in cells if row["batch_size"] != row["base_batch_size"]]
+    return make_table(EXPLORATION, cells, _verdict(larger))
+
+
+def _is_best(row: Cells, fastest: Leader) -> bool | None:
+    """Return whether a row has the highest throughput; None where its interval leaves it open."""
+    if fastest.rivals and any(row is candidate for candidate in (fastest.row, *fastest.rivals)):
+        return None
+    return row is fastest.row
+
+
+def _verdict(larger: Sequence[Cells]) -> str:
+    """Return which of the rows with `larger` batches gains the most, where intervals tell."""
+    largest = leader(larger, "speedup")
     # A wide interval may hold any gain: what is certain of it counts.
-    best = max(larger, key=lambda row: float(row["speedup_low"] or 0.0))
-    rivals = [estimate_in(row, "speedup") for row in larger if row is not best]
-    largest = estimate_in(best, "speedup")
-    is_most = bool(rivals) and all(are_told_apart(rival, largest) for rival in rivals)
-    gains = f"{best['subject']} gains{' the most' if is_most else ', with an interval above 1'}"
-    if (best["speedup_low"] or 0.0) <= 1:
-        best = max(larger, key=lambda row: float(row["speedup"]))
-        gains = (
-            "No larger batch has a speed-up whose interval is above 1; by the estimates "
-            f"{best['subject']} gains the most"
-        )
-    verdict = (
-        f"{gains}: batch {best['batch_size']} has {estimate_text(best, 'speedup', '')} times the "
-        f"throughput of batch {best['base_batch_size']}."
+    surest = max(larger, key=lambda row: float(row["speedup_low"] or 0.0))
+    if (surest["speedup_low"] or 0.0) <= 1.0:
+        no_gain = "No larger batch has a speed-up whose interval is above 1"
+        return f"{no_gain}; {largest.row['subject']}: {_gain_text(largest.row)}."
+    is_most = len(larger) > 1 and not largest.rivals
+    gains = f"{surest['subject']} gains{' the most' if is_most else ', with an interval above 1'}"
+    doubt = largest.doubt("which gains the most", lambda row: str(row["subject"]), ("batch_size",))
+    doubt_text = f"{capitalised(doubt)}; " if doubt else ""
+    return f"{doubt_text}{gains}: {_gain_text(surest)}."
+
+
+def _gain_text(row: Cells) -> str:
+    return (
+        f"batch {row['batch_size']} has {estimate_text(row, 'speedup', '')} times the throughput "
+        f"of batch {row['base_batch_size']}"
     )
-    return make_table(EXPLORATION, cells, verdict)
 
 
 def _chart() -> Chart:
@@ -110,7 +120,11 @@ EXPLORATION = Exploration(
         *PLACE_COLUMNS,
         int_column("base_batch_size", "The smallest measured batch size."),
         *estimate_columns("speedup", "Throughput relative to the smallest batch size.", "1"),
-        bool_column("is_best", "Whether this batch size has the highest throughput."),
+        bool_column(
+            "is_best",
+            "Whether this batch size has the highest throughput; null where its interval leaves it "
+            "open.",
+        ),
     ),
     compute=speedup,
     chart=_chart(),

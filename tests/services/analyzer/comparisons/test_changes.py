@@ -45,7 +45,7 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     verdict = table_of(LAYERS, [base, other]).verdict
     assert verdict.startswith(
         "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; of the changed "
-        "layers b changes "
+        "layers b changes the most, by "
     )
     assert verdict.endswith("; 2 layers are in one evaluation only.")
 
@@ -122,7 +122,7 @@ def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
     # Each is known to 1 %: a difference of 1 may be none, one of 10 may not.
     other = source("e2", layer("a", 101.0), layer("b", 90.0))
     assert table_of(LAYERS, [base, other]).verdict.startswith(
-        "2 layers: 1 is faster with an interval that excludes 0; b changes the most, by -10"
+        "2 layers: 1 is faster with an interval that excludes 0; b changes by -10"
     )
 
 
@@ -130,10 +130,19 @@ def test_the_largest_change_is_one_whose_interval_excludes_none() -> None:
     base = source("e1", layer("a", 100.0), layer("b", 10_000.0))
     # A change of b by 40 is within its 1 %.
     other = source("e2", layer("a", 90.0), layer("b", 10_040.0))
-    assert "; a changes the most, by -10" in table_of(LAYERS, [base, other]).verdict
+    assert "; a changes by -10" in table_of(LAYERS, [base, other]).verdict
     slower = source("e2", layer("a", 100.1), layer("b", 10_040.0))
     verdict = table_of(LAYERS, [base, slower]).verdict
-    assert "; by the estimates b changes the most, by 40" in verdict
+    assert "; the largest estimate is no certain change: b changes by 40" in verdict
+
+
+def test_no_layer_changes_the_most_where_the_intervals_leave_two() -> None:
+    base = source("e1", layer("a", 100.0), layer("b", 100.0), layer("c", 100.0))
+    other = source("e2", layer("a", 50.0), layer("b", 150.5), layer("c", 110.0))
+    assert table_of(LAYERS, [base, other]).verdict.startswith(
+        "3 layers: 2 are slower and 1 is faster with intervals that exclude 0; the intervals do "
+        "not tell which changes the most: b or a; b changes by 50.5 ns"
+    )
 
 
 def test_a_list_that_is_complete_is_not_called_cut() -> None:

@@ -15,6 +15,8 @@ from services.analyzer.exploring.speedup import EXPLORATION as SPEEDUP
 from services.analyzer.exploring.systems import EXPLORATION as SYSTEMS
 from tests.services.analyzer.exploring.loads import a_load, measured, rows_of, table_of
 
+UNTOLD = "The intervals do not tell which gains the most"
+
 
 @pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda each: each.name)
 def test_without_loads_each_says_what_to_run(exploration: Exploration) -> None:
@@ -109,19 +111,33 @@ def test_a_gain_that_may_be_none_is_not_the_largest() -> None:
     wide = {"samples_per_s_low": 1.0, "samples_per_s_high": 2000.0}
     told += [a_load("doubtful"), a_load("doubtful", batch_size=8, rate=900, **wide)]
     assert table_of(SPEEDUP, *told).verdict.startswith(
-        "tiny gains, with an interval above 1: batch 4"
+        f"{UNTOLD}: doubtful or tiny; tiny gains, with an interval above 1: batch 4"
     )
 
 
 @pytest.mark.parametrize(
-    ("rival", "gains"), [(200, "gains the most:"), (299, "gains, with an interval above 1:")]
+    ("rival", "gains"),
+    [
+        (200, "tiny gains the most:"),
+        (299, f"{UNTOLD}: tiny or rival; tiny gains, with an interval above 1:"),
+    ],
 )
 def test_a_gain_is_the_most_only_where_its_interval_clears_all_others(
     rival: float, gains: str
 ) -> None:
     told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300))]
     told += [a_load("rival"), a_load("rival", batch_size=4, rate=rival)]
-    assert table_of(SPEEDUP, *told).verdict.startswith(f"tiny {gains} batch 4")
+    assert table_of(SPEEDUP, *told).verdict.startswith(f"{gains} batch 4")
+
+
+def test_no_batch_size_is_the_best_where_intervals_leave_two() -> None:
+    told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 300), (8, 301))]
+    table = table_of(SPEEDUP, *told)
+    assert [row["is_best"] for row in rows_of(table)] == [False, None, None]
+    assert table.verdict.startswith(
+        f"{UNTOLD}: tiny (batch size 8) or tiny (batch size 4); tiny gains, with an interval above "
+        "1: batch 8 has"
+    )
 
 
 def test_the_gain_of_the_one_larger_batch_is_not_the_most() -> None:
@@ -135,8 +151,7 @@ def test_where_larger_batches_gain_nothing_the_smallest_does_not_win() -> None:
     told = [a_load(batch_size=size, rate=rate) for size, rate in ((1, 100), (4, 90), (8, 80))]
     verdict = table_of(SPEEDUP, *told).verdict
     assert verdict.startswith(
-        "No larger batch has a speed-up whose interval is above 1; by the estimates tiny gains "
-        "the most: batch 4"
+        "No larger batch has a speed-up whose interval is above 1; tiny: batch 4 has"
     )
 
 
@@ -291,6 +306,21 @@ def test_frameworks_compare_at_the_smallest_batch_size_that_several_have() -> No
     )
 
 
+def test_frameworks_differ_the_most_only_where_the_intervals_tell() -> None:
+    others = [
+        a_load(agent=agent, ms=ms, framework="pytorch") for agent, ms in (("a1", 25), ("a2", 25.1))
+    ]
+    loads = [a_load(agent="a1"), a_load(agent="a2"), *others]
+    assert table_of(FRAMEWORKS, *loads).verdict.startswith(
+        "The intervals do not tell where they differ the most: pytorch for tiny on a2, cpu, batch "
+        "1 or pytorch for tiny on a1, cpu, batch 1; for tiny on a2, cpu, batch 1, pytorch takes "
+    )
+    alike = [a_load(), a_load(ms=10.05, framework="pytorch")]
+    assert table_of(FRAMEWORKS, *alike).verdict.startswith(
+        "No framework is slower with an interval above 1; for tiny on a1, cpu, batch 1, pytorch"
+    )
+
+
 def test_the_newest_load_of_a_framework_is_its_figure() -> None:
     newest, older = a_load(ms=4, evaluation="e9"), a_load(ms=1, evaluation="e1")
     other = a_load(ms=2, framework="pytorch", evaluation="e5")
@@ -346,8 +376,8 @@ def test_the_costliest_first_prediction_is_named_by_its_ratio() -> None:
     table = table_of(COLD, *loads)
     assert [(row["model"], row["times"]) for row in rows_of(table)] == [("slow", 2.0), ("cold", 50)]
     assert table.verdict == (
-        "The first prediction is slowest relative to a warm one for cold: 50 times (50 ms, "
-        "measured once)."
+        "By estimates without intervals, cold has the slowest first prediction relative to a warm "
+        "one: 50 times (50 ms)."
     )
     assert table.caveats == ("a first prediction is measured once: it has no interval",)
 
