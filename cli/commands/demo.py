@@ -171,20 +171,22 @@ async def _evaluate(state: ClusterState) -> tuple[int, EvaluationStatus]:
 def report(tables: ResultTables) -> list[str]:
     """Return the demo's result in lines."""
 
-    def section(name: str, *columns: str) -> list[str]:
+    def section(name: str, *columns: str, level: str = "") -> list[str]:
         if name not in tables:
             return []
-        rows = Rows.of_table(with_headline_intervals(tables[name].table)).select(columns)
+        rows = Rows.of_table(with_headline_intervals(tables[name].table))
+        rows = (rows.where("level", level) if level else rows).select(columns)
         note = wrapped(rows.note, _NOTE_WIDTH) if rows.note else []
         return ["", rows.title, *table_lines(rows), *note]
 
     group = ("scenario", "batch_size")
     return [
         *_photo_lines(tables),
-        *section("latency", *group, "level", "count", "trimmed_mean", "p90"),
-        *section("throughput", *group, "level", "samples_per_s"),
+        # Deeper levels are slower by their tracing, which the last table shows.
+        *section("latency", *group, "level", "count", "trimmed_mean", "p90", level="model"),
+        *section("throughput", *group, "level", "samples_per_s", level="model"),
         *_slowest_layers(tables),
-        *section("levels", *group, "part", "share", "result"),
+        *section("levels", *group, "part", "share", "result", "doubt"),
     ]
 
 

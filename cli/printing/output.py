@@ -76,6 +76,11 @@ class Rows:
             units=tuple(self.units[index] for index in indices) if self.units else (),
         )
 
+    def where(self, column: str, value: Any) -> "Rows":
+        """Return only the rows with a value in a column."""
+        place = self.columns.index(column)
+        return replace(self, rows=tuple(row for row in self.rows if row[place] == value))
+
     def cells(self) -> Cells:
         """Return the rows as texts with their units; columns of numbers are to the right."""
         units = self.units or ("",) * len(self.columns)

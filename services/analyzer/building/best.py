@@ -80,6 +80,11 @@ def estimate_in(row: Cells, column: str) -> Estimate:
     return Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"])
 
 
+def may_be_none(low: float | None, high: float | None) -> bool:
+    """Return whether a difference may be 0, by the ends of its interval; unknown ends: no."""
+    return low is not None and high is not None and low <= 0.0 <= high
+
+
 def overhead_text(value: float, low: float | None, high: float | None) -> str:
     """Return an overhead (ns) for a sentence: what it adds, or "none seen" where it may be 0.
 

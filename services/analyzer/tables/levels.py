@@ -26,7 +26,7 @@ import polars as pl
 from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.building.best import estimate_text, overhead_text
+from services.analyzer.building.best import estimate_text, may_be_none, overhead_text
 from services.analyzer.building.charts import Axis, bars, with_transforms
 from services.analyzer.building.level_differences import (
     BEYOND_WHOLE,
@@ -207,13 +207,15 @@ def _level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cel
             reason = BEYOND_WHOLE
         most_overhead = interval.high
         part = f"tracing {deeper} over {upper}, on {name}"
+        is_unseen = may_be_none(interval.low, interval.high)
+        median = float(np.median(upper_times["ns"].to_numpy()))
         yield {
             **_cells(group, part, (below, above)),
             "kind": "difference",
             "queries": min(upper_times.height, deeper_times.height),
             "blocks": blocks.height,
             **with_interval("median", value, interval),
-            "share": share(value, float(np.median(upper_times["ns"].to_numpy()))),
+            "share": None if is_unseen else share(value, median),
             "result": overhead_text(value, interval.low, interval.high),
             "valid": not reason,
             "doubt": reason,
@@ -298,7 +300,8 @@ ANALYSIS = Analysis(
         *estimate_columns("median", "Median time per query; a difference may be negative."),
         float_column(
             "share",
-            "Share of the query in the same run, null below 0; for a difference, of the part.",
+            "Share of the query in the same run, null below 0; for a difference, of the part, null "
+            "where it may be 0.",
             "1",
         ),
         text_column(

@@ -81,8 +81,7 @@ def test_the_demo_recognises_its_photos_and_leaves_nothing(
     assert layer_rows(stdout) == 10
     for title in ("Latency", "Throughput", "The 10 slowest layers", "Where the time went"):
         assert f"\n{title}" in stdout
-    for scenario in ("online", "batched"):
-        assert scenario in stdout.split("\nLatency", 1)[1].split("\n\n", 1)[0]
+    assert_first_tables(stdout)
     assert "/evaluations/" in stdout
     assert re.search(r"running .* runs", progress), "progress is shown"
     assert still_running(data_folder) == []
@@ -106,6 +105,39 @@ def text_of_page(line: str, query: str = "") -> str:
         page = browser.get(line.split()[-1] + query)
     assert page.status_code == 200, page.text
     return page.text
+
+
+def assert_first_tables(stdout: str) -> None:
+    """Require one row of each load at level model, whose figures fit each other."""
+    latencies, rates = rows_below(stdout, "Latency of queries"), rows_below(stdout, "Throughput")
+    loads = [(scenario, int(size), level) for scenario, size, level, *_ in latencies]
+    assert loads[0] == ("online", 1, "model")
+    assert {load[1:] for load in loads[1:]} >= {(1, "model"), (2, "model")}
+    assert len(set(loads)) == len(loads)
+    assert [tuple(row[:3]) for row in rates] == [tuple(row[:3]) for row in latencies]
+    for (scenario, size, _, count, mean, p90), (*_, rate) in zip(latencies, rates, strict=True):
+        in_flight = 1 if scenario == "online" else 2
+        assert int(count) >= 4
+        assert first_number(mean) > 0 < first_number(p90)
+        # Little's law; a trimmed mean is not the mean.
+        under_way = first_number(mean) * first_number(rate) / int(size)
+        assert 0.1 * in_flight < under_way < 1.5 * in_flight, (mean, rate)
+    assert re.search(r"^scenario .* share +result +doubt$", stdout, re.MULTILINE)
+    seen = [line for line in stdout.splitlines() if "none seen" in line]
+    assert not [line for line in seen if "%" in line]
+
+
+def rows_below(stdout: str, title: str) -> list[list[str]]:
+    """Return the cells of the rows of loads in the table with a title."""
+    lines = stdout.split(f"\n{title}\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    loads = [line for line in lines if line.startswith(("online ", "batched "))]
+    return [re.split(r" {2,}", line) for line in loads]
+
+
+def first_number(cell: str) -> float:
+    """Return the number that a cell begins with; a time in seconds."""
+    value, unit, *_ = cell.split()
+    return float(value.replace(",", "")) * {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "/s": 1.0}[unit]
 
 
 def labels(text: str) -> dict[str, list[str]]:

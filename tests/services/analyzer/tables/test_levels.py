@@ -72,7 +72,7 @@ def test_an_overhead_within_its_interval_is_not_seen() -> None:
     table = table_of(ANALYSIS, *runs)
     (row,) = [row for row in rows_of(table) if row["part"].endswith("over model, on predict")]
     assert row["median"] < 0
-    assert row["result"] == "none seen (-102 … +99.6 ns)"
+    assert (row["result"], row["share"]) == ("none seen (-102 … +99.6 ns)", None)
     assert table.verdict.endswith(
         "Overhead of tracing framework on predict: none seen (-102 … +99.6 ns)."
     )
