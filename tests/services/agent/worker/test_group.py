@@ -4,16 +4,21 @@ import gc
 import queue
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mlscope.load.stop_rule import RESULT_RULE
+from mlscope.tracing.batches import columns_of
 from mlscope.tracing.clock import now_ns
-from schemas.plan import RunPlan
+from schemas.batch import Batch, QueriesAnswered, TraceCaptured
+from schemas.manifest import Step
+from schemas.plan import RunPlan, Subject
 from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
+from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import (
     AttemptKey,
     IssueQuery,
@@ -46,8 +51,9 @@ class Room:
     def __init__(self, session: Session, *runs: RunPlan, blocks: Blocks = BLOCKS) -> None:
         self.control = Control()
         self.messages: queue.SimpleQueue[ToHost] = queue.SimpleQueue()
+        self.batches: list[Batch] = []
         order = an_order(a_subject(blocks=blocks), runs)
-        self.group = Group(session, order, self.control, lambda _: True, self.messages.put)
+        self.group = Group(session, order, self.control, self._take, self.messages.put)
 
     def stop(self, run: str, reason: str) -> None:
         """Stop a run."""
@@ -65,6 +71,10 @@ class Room:
     def message(self) -> ToHost:
         """Return the next message."""
         return self.messages.get(timeout=30)
+
+    def _take(self, body: bytes) -> bool:
+        self.batches.append(unpack_batch(body))
+        return True
 
 
 @pytest.fixture
@@ -248,14 +258,45 @@ def test_a_remote_run_s_batches_are_prepared_before_it_takes_queries(session: Se
     assert [block.queries for block in outcome.blocks] == [3]
 
 
+def spans_in_queries(room: Room) -> set[str]:
+    """Return the names of the spans that belong to a query."""
+    names: set[str] = set()
+    for fact in room.batches:
+        if isinstance(fact, TraceCaptured):
+            texts = dict(zip(fact.name_ids, fact.name_texts, strict=True))
+            spans = zip(columns_of(fact)["name"], columns_of(fact)["query"], strict=True)
+            names |= {texts[int(name)] for name, query in spans if query >= 0}
+    return names
+
+
 def test_a_local_open_loop_with_batches_prepared_ahead_counts_from_due_times(
-    session: Session,
+    tmp_path: Path,
 ) -> None:
+    session = open_session(a_subject_that_casts(), 1, MANIFESTS, tmp_path)
     run = a_run(scenario="fixed_rate", rate_hz=200, samples="ahead", queries=4)
-    (outcome,) = Room(session, run).perform()
+    room = Room(session, run)
+    (outcome,) = room.perform()
+    session.close()
     assert isinstance(outcome, RunCompleted)
     assert outcome.conditions.samples == "ahead"
-    assert [block.queries for block in outcome.blocks] == [4] * 3
+    columns = [columns_of(fact) for fact in room.batches if isinstance(fact, QueriesAnswered)]
+    due_ns, issued_ns = (
+        np.concatenate([of_batch[name] for of_batch in columns]).reshape(3, 4)
+        for name in ("due_ns", "issued_ns")
+    )
+    assert (due_ns >= 0).all()
+    assert (np.diff(due_ns, axis=1) == 5_000_000).all()
+    assert (issued_ns >= due_ns).all()
+    assert spans_in_queries(room) == {"query", "predict"}
+
+
+def a_subject_that_casts() -> Subject:
+    """Return the identity model with a step before it."""
+    subject = a_subject(blocks=BLOCKS)
+    steps = (Step(operator="cast", parameters={"element_type": "float32"}),)
+    port = subject.model.inputs[0].model_copy(update={"steps": steps})
+    model = subject.model.model_copy(update={"inputs": (port,)})
+    return subject.model_copy(update={"model": model})
 
 
 def test_a_capture_is_warmed_with_every_slot_of_batches_prepared_ahead(
