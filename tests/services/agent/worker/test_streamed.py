@@ -12,10 +12,12 @@ from schemas.batch import TraceCaptured
 from schemas.plan import RunPlan, Subject
 from schemas.request import Blocks
 from schemas.run import RunCompleted
+from services.agent.errors import OpenFailed
 from services.agent.link.allowances import Allowances, PreparationLimits
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
-from services.agent.predictors import Predictor
+from services.agent.predictors import OpenRequest, Predictor
+from services.agent.worker import session as session_module
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
@@ -76,6 +78,29 @@ def threads_of(batches: list[bytes], name: str) -> list[int]:
             pairs = zip(columns["thread"], columns["name"], strict=True)
             threads += [int(thread) for thread, number in pairs if number == ids.get(name)]
     return threads
+
+
+def test_the_process_that_others_are_forked_from_starts_before_the_model_opens(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork of a process that uses CUDA could not."""
+    commands: list[bytes] = []
+
+    def open_nothing(request: OpenRequest) -> Predictor:
+        commands.extend(commands_of_children())
+        raise OpenFailed(request.model.name, "seen enough")
+
+    monkeypatch.setattr(session_module, "predictor_named", lambda _: open_nothing)
+    with pytest.raises(OpenFailed, match="seen enough"), opened(tmp_path, subject, STREAMED):
+        pass
+    assert any(b"fork_server" in command for command in commands)
+    assert not any(b"fork_server" in command for command in commands_of_children())
+
+
+def commands_of_children() -> list[bytes]:
+    """Return the command lines of the processes that this one's threads started."""
+    lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    return [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in " ".join(lists).split()]
 
 
 def test_no_thread_of_the_predicting_process_prepares_streamed_samples(

@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from mlscope.tracing.clock import now_ns
 from schemas.plan import Subject
@@ -113,13 +115,15 @@ def prepared_here(subject: Subject, samples: Sequence[Any], numbers: Sequence[in
     steps = SampleSteps(pipeline_of(plan, lambda _: ()))
     array = np.zeros((len(numbers), *SHAPE), np.float32)
 
-    def apply(_: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
-        return operator.apply(*arguments)
-
     for position, number in enumerate(numbers):
         read = partial(samples.__getitem__, number)
-        assert steps.prepare(read, [array], position, apply) is None
+        assert steps.prepare(read, [array], position, applied) is None
     return array
+
+
+def applied(_: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
+    """Return an operator's result."""
+    return operator.apply(*arguments)
 
 
 def prepare(pool: PreparationPool, numbers: Sequence[int], slot: int = 0) -> dict[int, str]:
@@ -189,6 +193,31 @@ def test_a_bad_sample_fails_alone_with_the_worker_s_words(
     expected = failure_of(samples, BROKEN, "decode", raised.value)
     assert faults == {1: expected, 3: expected}
     assert prepare(pool, [0, 1, 2, 3]) == {}
+
+
+def test_samples_of_unequal_shapes_fail_alone_with_the_worker_s_words(
+    subject: Subject, samples: Sequence[Any], manifests: Path, tmp_path: Path
+) -> None:
+    port = subject.model.inputs[0]
+    port = port.model_copy(update={"steps": (port.steps[0], port.steps[-1])})  # decode and cast
+    model = subject.model.model_copy(update={"inputs": (port,)})
+    unequal = subject.model_copy(update={"model": model})
+    array = np.zeros((2, *shape_of(samples[0])), np.float32)
+    own_steps = SampleSteps(pipeline_of(StepPlan(before=steps_of(model).before), lambda _: ()))
+    fault = own_steps.prepare(lambda: samples[1], [array], 1, applied)
+    assert fault is not None
+    with PreparationPool(an_order(unequal, manifests, tmp_path), LONG_S) as pool:
+        arrays = (ArrayShape(array.shape, "float32"),)
+        pool.map(ArenaLayout(1, 2, 2, 1, arrays), NAMES, samples)
+        pool.start(1)
+        assert prepare(pool, [0, 1]) == {1: failure_of(samples, 1, *fault)}
+        assert pool.slot(0).arrays[0][0].any()
+
+
+def shape_of(body: bytes) -> tuple[int, int, int]:
+    """Return the shape of a picture's channels."""
+    width, height = Image.open(BytesIO(body)).size
+    return (3, height, width)
 
 
 def test_processes_import_no_framework(pool: PreparationPool) -> None:
