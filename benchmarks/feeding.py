@@ -293,6 +293,7 @@ def with_launches(
 
 def measure(options: argparse.Namespace) -> int:
     """Measure in turns and print; return how many limits the processes missed."""
+    began = time.monotonic()
     turns = 3 if options.quick else options.turns
     print(
         f"batch {options.batch_size}, {options.in_flight} in flight, {options.batches} batches a "
@@ -309,7 +310,7 @@ def measure(options: argparse.Namespace) -> int:
     print(f"with too little memory for its batches a run is {mode} and keeps {kept_bytes} bytes")
     if not has_loadgen():
         print(f"MLPerf LoadGen: {INSTALL}")
-    print(f"load {os.getloadavg()[0]:.1f} at the end")
+    print(f"load {os.getloadavg()[0]:.1f} at the end, {time.monotonic() - began:.0f} s in all")
     contamination = max(contamination, feeding_model.contamination(figures))
     ratio = min(ratio, feeding_model.ratio_to_bound(figures))
     print(f"worst contamination {contamination:.1%}, worst ratio to the bound {ratio:.3f}")

@@ -283,12 +283,16 @@ def overlapped_ms(begin: Callable[[int], Callable[[], object]], calls: int) -> f
 
 
 def ratio_text(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Return the median of paired ratios with its interval at 95 % (order statistics)."""
+    """Return the median of paired ratios with its interval at 95 % (order statistics).
+
+    Fewer than six have none: then it is with their range, and how many they are.
+    """
     ratios = np.asarray(ours) / np.asarray(theirs)
     interval = percentile_interval(ratios, 0.5)
-    low = f"{interval.low:.3f}" if interval.low is not None else "?"
-    high = f"{interval.high:.3f}" if interval.high is not None else "?"
-    return f"{median(ratios):.3f} ({low} .. {high})"
+    low, high, of_few = interval.low, interval.high, ""
+    if low is None or high is None:
+        low, high, of_few = min(ratios), max(ratios), f", range of {len(ratios)}"
+    return f"{median(ratios):.3f} ({low:.3f} .. {high:.3f}{of_few})"
 
 
 def copies_of(call: Callable[[], object]) -> str:
