@@ -23,7 +23,7 @@ HEIGHT_PX = 900
 
 def find_chromium() -> str | None:
     """Return the program, None when this machine has none."""
-    names = ("chromium", "chromium-browser", "google-chrome")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return next((program for name in names if (program := shutil.which(name))), None)
 
 
