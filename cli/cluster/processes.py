@@ -21,7 +21,7 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells a process from a later one with the same id.
+    """What distinguishes a process from a later one with the same id.
 
     `pid`: the process id, which the kernel reuses; `started`: the start time as the operating
     system prints it.

@@ -107,7 +107,7 @@ async def _traced(bus: Bus, settings: Settings) -> AsyncIterator[Bus]:
 
 
 class _AnnouncingBus(WrappedBus):
-    """A bus that adds what every service tells of itself: figures, ready file, port of metrics."""
+    """A bus with each service's reports about itself: figures, ready file, port of metrics."""
 
     def __init__(self, bus: Bus, settings: Settings) -> None:
         super().__init__(bus)

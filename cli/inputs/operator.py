@@ -1,4 +1,4 @@
-"""What the operator of a local cluster decides: told to the broker, and recorded as facts."""
+"""Decisions of a local cluster's operator: written to the broker's users, recorded as facts."""
 
 import argparse
 import json

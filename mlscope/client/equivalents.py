@@ -150,7 +150,7 @@ def _yaml_text(value: Any) -> str:
 
 
 def _missing_in(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what of a request the command line cannot express."""
+    """Yield the parts of a request that the command line cannot express."""
     yield from (name for name in _ONLY_IN_MESSAGES if name in fields)
     if fields.get("blocks", {}).get("of", "median") != "median":
         yield "blocks.of"

@@ -17,7 +17,7 @@ def is_own(events: Events) -> bool:
 
 
 def recording_of(path: str, events: Events) -> Recording:
-    """Return an export as the run that it was. Raises ForeignFileBroken, which names `path`."""
+    """Return the run that was exported. Raises ForeignFileBroken, which names `path`."""
     arguments = pl.col("args").struct
     exported_as = {"block": "run_block"}
     columns = [

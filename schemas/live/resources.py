@@ -13,7 +13,7 @@ _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class ResourcesUsed(Message):
     """What a run's worker, and its GPU, use now; None where there is no such counter.
 
-    Sent about once a second on a subject of its own, for who looks on; results come from counters
+    Sent about once a second on a subject of its own, for live viewers; results come from counters
     that are recorded with the run.
     """
 

@@ -1,4 +1,4 @@
-"""Says about once a second what an order's worker uses, for who looks on; nothing is stored.
+"""Publishes a worker's use of resources about once a second for live viewers; stores nothing.
 
 The worker has no part in it: this process reads `/proc` and NVML in a thread.
 """

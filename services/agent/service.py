@@ -187,7 +187,7 @@ class Agent:
                 await self._lease.release()
         except (BusError, TimeoutError) as error:
             # Its lease ends by itself.
-            _log.warning("left without a word", extra={"cause": str(error) or "no answer"})
+            _log.warning("ended without notice", extra={"cause": str(error) or "no answer"})
         if self._folder is not None:
             await asyncio.to_thread(self._folder.release)
 

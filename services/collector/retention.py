@@ -87,7 +87,7 @@ class Retention:
                 is_due = looks[0][0] <= time.monotonic() - after_s
                 await self._let_go(looks[0][1] if is_due else {})
             except (BusError, CollectorServiceError) as error:
-                _log.warning("messages stay for now: %s", error)
+                _log.warning("messages are kept for now: %s", error)
             await asyncio.sleep(min(max(after_s / 4, _MIN_POLL_S), _MOST_POLL_S))
 
     async def _let_go(self, stored: Mapping[str, int]) -> None:
@@ -144,7 +144,7 @@ class Retention:
                 for run_key in gone:
                     del since_s[run_key]
             except (BusError, CollectorServiceError) as error:
-                _log.warning("messages stay for now: %s", error)
+                _log.warning("messages are kept for now: %s", error)
 
     async def _unneeded(self, settled: Sequence[Purgeable]) -> list[Purgeable]:
         """Purge attempts that a backup has, or of which batches are in the database alone.

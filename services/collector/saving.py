@@ -154,7 +154,9 @@ class Saver:
             _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error, extra=place)
             await _retry_soon(delivery)
         except MemoryError:
-            _log.error("no memory for a batch of %s, it comes again", batch.evaluation, extra=place)
+            _log.error(
+                "no memory for a batch of %s; redelivery follows", batch.evaluation, extra=place
+            )
             await _retry_soon(delivery)
         except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
             await self._bury(delivery, f"{type(error).__name__}: {error}")
@@ -210,4 +212,4 @@ class Saver:
             self.buried += 1
             _log.warning("buried %s: %s", subject, reason)
         except BusError as error:
-            _log.error("no dead letter for %s, it comes again: %s", subject, error)
+            _log.error("no dead letter for %s; redelivery follows: %s", subject, error)

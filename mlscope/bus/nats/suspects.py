@@ -1,14 +1,14 @@
 """Messages that a service had in hand when it died: handled alone, and buried if it dies again.
 
-No exception tells of a message that ends the process (a crash of a library, no memory left). The
-server delivers it again. Then this process has not had it before, although others have: it is a
-suspect. A suspect is handled while this process has nothing else in hand, and a key in the bucket
-`suspects` says so meanwhile. Whoever gets a message that has such a key knows that it was alone in
-hand when a process died; the key counts how often. One such death may have come from outside (a
-kill, a machine that lost its power), so it is handled once more. After two it is a dead letter.
+No exception reports a message that ends the process (a crash of a library, no memory left). The
+server delivers it again, to a process that has not had it before, although others have: it is a
+suspect. A suspect is handled while this process handles nothing else, and a key in the bucket
+`suspects` says so meanwhile. A message with such a key was the only one in hand when a process
+died; the key counts how often. One such death may have come from outside (a kill, a machine that
+lost its power), so the message is handled once more. After two it is a dead letter.
 
 A message that another instance gave back, or left behind when it was stopped, is a suspect too.
-That costs it company, nothing else.
+It is then handled by itself, which is slower and otherwise harmless.
 """
 
 import asyncio

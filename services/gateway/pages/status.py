@@ -146,7 +146,7 @@ class StatusView:
 
     @property
     def backlogs(self) -> Sequence[BacklogRow]:
-        """The durables that the log tells of."""
+        """The durables that the log lists."""
         read = self.standing.backlogs or {}
         return [
             BacklogRow(

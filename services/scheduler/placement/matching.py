@@ -123,12 +123,13 @@ class _Constraints:
 
 
 def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns: int = 0) -> Match:
-    """Return who of a `catalog` runs a `request`; `agents` is empty when nobody can.
+    """Return the agents of a `catalog` that can run a `request`; `agents` is empty if none can.
 
-    An agent that is gone for long before `now_ns` (epoch; 0 is never) is given as a reason only if
-    the request names it. Best is an agent that can trace as deep as asked, then the one with the
-    least load; `loads` is the number of unfinished runs by agent. Of a model for several frameworks
-    the first variant is taken that an agent can run; with `spread: all`, that each agent can run.
+    An agent that left long before `now_ns` (epoch; 0 is never) is given as a reason only if the
+    request names it. An agent that can trace as deep as asked comes first, then the one with the
+    least load; `loads` is the number of unfinished runs by agent. If a model is for several
+    frameworks, the first variant that an agent can run is taken; with `spread: all`, the first
+    that each agent can run.
     Raises RequestRefused.
     """
     model = model_of(request, catalog)

@@ -603,7 +603,7 @@ async def test_an_agent_without_its_broker_ends_soon(
     monkeypatch.setattr("services.agent.service._LEAVE_WITHIN_S", 0.1)
     async with asyncio.timeout(30), serving(MemoryServer(), tmp_path):
         pass
-    assert "left without a word" in caplog.text
+    assert "ended without notice" in caplog.text
 
 
 async def test_an_agent_that_starts_offline_announces_the_hub_once_it_answers(

@@ -160,8 +160,8 @@ class Containers:
         except EngineFailed as error:
             self._reason, self._facts = str(error), {}
         except Exception as error:  # noqa: BLE001  # a broken library must not end the agent
-            _log.exception("images are not looked at")
-            self._reason, self._facts = f"images are not looked at: {error}", {}
+            _log.exception("container images were not checked")
+            self._reason, self._facts = f"container images were not checked: {error}", {}
         else:
             self._engine, self._engine_text = engine, engine_text
             self._reason, self._facts = "", facts

@@ -117,7 +117,7 @@ async def test_whatever_a_look_raises_is_announced(
     monkeypatch.setattr(keeping, "this_machine", broken)
     own = containers(tmp_path)
     assert await own.look()
-    assert refusal(own) == "images are not looked at: Level Zero is broken"
+    assert refusal(own) == "container images were not checked: Level Zero is broken"
 
 
 @pytest.mark.parametrize(("vendor", "gpus"), [("amd", False), ("nvidia", True)])
