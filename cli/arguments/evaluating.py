@@ -90,7 +90,7 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a dataset's NAME[:CONSTRAINT], a manifest file, or ./FOLDER",
     )
-    add("--warmup", type=int, metavar="N", help="queries before the measurement")
+    add("--warmup", type=int, metavar="N", help="number of warm-up queries, not counted")
     add(
         "--blocks",
         default="",

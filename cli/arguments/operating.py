@@ -105,10 +105,10 @@ def add_offline(commands: Parsers) -> None:
         "--model", default="", metavar="NAME", help="name of the model in another tool's trace"
     )
     bundle.add_argument(
-        "--framework", default="", metavar="NAME", help="its framework, if the trace names another"
+        "--framework", default="", metavar="NAME", help="framework that ran it, if unnamed or wrong"
     )
     bundle.add_argument(
-        "--device", default="", metavar="NAME", help="its device, such as npu or fpga"
+        "--device", default="", metavar="NAME", help="device that ran it, such as npu"
     )
     bundle.add_argument(
         "--batch-size",

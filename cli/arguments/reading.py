@@ -71,7 +71,7 @@ def add_listing(commands: Parsers) -> None:
         metavar="k=v",
         help="only with this label; repeatable",
     )
-    add("--all", action="store_true", help="also those of `mlscope predict` and of models tried")
+    add("--all", action="store_true", help="include predictions (`mlscope predict`, /try)")
     add_output(listing)
     add_connection(listing)
 
@@ -91,7 +91,7 @@ def add_reading(commands: Parsers) -> None:
     add = tables.add_argument
     add("names", nargs="*", metavar="TABLE", help="default: all")
     add("--run", dest="of_run", default="", metavar="RUN", help="only the rows of this run")
-    add("--sort", default="", metavar="COLUMN", help="order by it; --sort=-COLUMN: descending")
+    add("--sort", default="", metavar="COLUMN", help="sort by it; --sort=-COLUMN: descending")
     add("--limit", type=int, default=0, metavar="N", help="only the first N rows (default: all)")
     add("--columns", default="", metavar="A,B,…", help="only these columns, in this order")
     analyze = add_command(commands, "analyze", "print the verdict of each analysis")
@@ -161,6 +161,6 @@ def add_completion(commands: Parsers) -> None:
         "words",
         nargs=argparse.REMAINDER,
         metavar="WORD",
-        help="with `words`: what was typed behind `mlscope`, after `--`",
+        help="for `words`: the arguments typed after `mlscope`, behind `--`",
     )
     add_connection(completion)

@@ -121,7 +121,7 @@ async def _check_name(arguments: argparse.Namespace) -> None:
     names = {status.announcement.agent for status in catalog.agents}
     if arguments.name not in names:
         present = ", ".join(sorted(names)) or "none"
-        raise Misused(f"no agent has the name {arguments.name}; there are: {present}")
+        raise Misused(f"no agent is named {arguments.name}; known agents: {present}")
 
 
 async def revoke(arguments: argparse.Namespace) -> int:
@@ -136,7 +136,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
     before = members.users()
     if not members.remove(agent):
         own = ", ".join(members.keys) or "none"
-        raise Misused(f"no machine joined or was invited as {agent}; there are: {own}")
+        raise Misused(f"no machine joined or was invited as {agent}; known machines: {own}")
     if members.users() != before:  # else only an invitation that had ended was removed
         tell_broker(members, state)
     await record_decision(arguments, AgentRevoked(agent=agent))

@@ -86,7 +86,7 @@ async def remove(arguments: argparse.Namespace) -> int:
         (folder / f"{name}.json").replace(begun)
         tell_broker(Members(data), state)
     elif not re.fullmatch(ALLOWED, name) or not begun.exists():
-        raise Misused(f"no person has the name {name}; there are: {', '.join(names) or 'none'}")
+        raise Misused(f"no person is named {name}; known people: {', '.join(names) or 'none'}")
     await record_decision(arguments, PersonRemoved(person=name))
     for file in (folder / f"{name}.nk", folder / f"{name}.token", begun):
         file.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ class Narrowing:
         ]:
             if tables and column not in names:
                 raise Misused(
-                    f"{option}: no column {column}; there are: {', '.join(sorted(names))}"
+                    f"{option}: no column {column}; known columns: {', '.join(sorted(names))}"
                 )
         return [self._narrowed(table) for table in tables]
 

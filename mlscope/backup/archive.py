@@ -110,7 +110,7 @@ def reading(path: Path) -> Iterator[Reader]:
                 for chunk in reader.chunks(name):
                     digest.update(chunk)
                 if digest.hexdigest() != sha256:
-                    raise BrokenBackup(f"{name} is not as it was written")
+                    raise BrokenBackup(f"{name} does not match its checksum")
             yield reader
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
         raise BrokenBackup(str(error)) from error

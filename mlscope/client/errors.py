@@ -105,7 +105,7 @@ class NoSuchTable(ClientError):
         """Name the table and those there are."""
         self.name = name
         self.available = available
-        super().__init__(f"no table {name!r}; there are: {', '.join(available) or 'none yet'}")
+        super().__init__(f"no table {name!r}; known tables: {', '.join(available) or 'none yet'}")
 
 
 class StillRunning(ClientError):

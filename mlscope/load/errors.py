@@ -16,7 +16,7 @@ class UnknownScenario(ScenarioError):
         """Give the name and the names of the available scenarios."""
         self.name = name
         self.available = available
-        super().__init__(f"no scenario {name!r}; there are: {', '.join(available)}")
+        super().__init__(f"no scenario {name!r}; known scenarios: {', '.join(available)}")
 
 
 class InvalidParameter(ScenarioError):
@@ -39,7 +39,7 @@ class UnknownParameter(InvalidParameter):
     ) -> None:
         """Give the `scenario`, the unknown `field`, its `actual` value, and what is `available`."""
         super().__init__(scenario, field, actual, ", ".join(available))
-        self.args = (f"{scenario}.{field}: no such parameter; there are: {self.allowed}",)
+        self.args = (f"{scenario}.{field}: no such parameter; known parameters: {self.allowed}",)
 
 
 class TooLong(LoadError):

@@ -41,7 +41,7 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
         name = str(error["loc"][-1])
         fields = [field for message in messages for field in message.model_fields]
         similar = get_close_matches(name, fields, n=2)
-        existing = f"there are: {', '.join(fields)}"
+        existing = f"known fields: {', '.join(fields)}"
         hint = f"did you mean {' or '.join(similar)}?" if similar else existing
         expected = f"unknown field {name}; {hint}"
     else:

@@ -27,14 +27,14 @@ def check_json(value: Any) -> Any:
         if isinstance(item, Mapping):
             for key, inner in item.items():
                 if not isinstance(key, str):
-                    raise ValueError(f"text is expected as a key{_at(place)}, not {_kind(key)}")
+                    raise ValueError(f"expected text as a key{_at(place)}, found {_kind(key)}")
                 pending.append((f"{place}.{key}", inner, depth + 1))
         elif isinstance(item, list | tuple):
             pending += [
                 (f"{place}.{index}", inner_item, depth + 1) for index, inner_item in enumerate(item)
             ]
         elif not isinstance(item, str | int | float | None):
-            raise ValueError(f"a value of JSON is expected{_at(place)}, not {_kind(item)}")
+            raise ValueError(f"expected a JSON value{_at(place)}, found {_kind(item)}")
     return value
 
 

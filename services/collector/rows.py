@@ -148,7 +148,7 @@ def _last_field_of(batch: Batch) -> tuple[Sequence[bytes], Array]:
     if len(rows) != len(texts):
         raise MisshapenBatch(f"{len(texts)} texts for {len(rows)} rows")
     if rows and (min(rows) < 0 or max(rows) >= batch.count or len(set(rows)) < len(rows)):
-        raise MisshapenBatch(f"rows with texts are not distinct rows of {batch.count}")
+        raise MisshapenBatch(f"row numbers of texts must be distinct and below {batch.count}")
     return texts, np.array(rows, dtype=np.int64)
 
 

@@ -101,7 +101,7 @@ def _check(manifest: Manifest, frameworks: Collection[str]) -> None:
     refused = _invalid(field, str(error.actual), error.allowed)
     if isinstance(error, UnknownParameter):
         problem = f"found {refused.found!r}, but there is no such parameter"
-        message = f"{field}: {problem}; there are: {error.allowed}"
+        message = f"{field}: {problem}; known parameters: {error.allowed}"
         refused = refused.model_copy(update={"message": message})
     raise ManifestRefused(refused) from error
 

@@ -44,7 +44,7 @@ def unknown_parameter(field: str, found: object, available: str) -> RequestRefus
     """
     message = (
         f"{field}: found {abbreviate(found)}, but there is no such parameter; "
-        f"there are: {available}"
+        f"known parameters: {available}"
     )
     return RequestRefused(
         Refused(error="invalid", message=message, field=field, found=str(found), allowed=available)
@@ -65,7 +65,7 @@ def unknown(
     elif len(alternatives) > _MOST_NAMES:
         message += f", and none of {len(alternatives)} names is like it"
     elif allowed := ", ".join(alternatives):
-        message += f"; there are: {allowed}"
+        message += f"; known names: {allowed}"
     return RequestRefused(
         Refused(error="unknown", message=message, field=field, found=name, allowed=allowed)
     )

@@ -43,7 +43,7 @@ def options_of(requested: Mapping[str, Any], device: str) -> Options:
     """Return the options of a request. Raises BadOption."""
     check_known(requested, OPTION_NAMES)
     if device not in ("gpu", "cuda"):
-        raise BadOption("device", device, "gpu, as an engine runs on nothing else")
+        raise BadOption("device", device, "gpu: a TensorRT engine runs only on a GPU")
     number = requested.get("device_number", 0)
     return Options(0 if number == 0 else count(requested, "device_number", 1))
 

@@ -1,4 +1,4 @@
-"""The best row of a table for a sentence: named only where its interval puts it beyond doubt."""
+"""The best row of a table for a sentence: named only where its interval is clear of the others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

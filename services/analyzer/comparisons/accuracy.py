@@ -46,7 +46,7 @@ def accuracy(sources: Sequence[Source], _: Terms) -> Table:
     rows = [{**row, "on_front": not any(is_better(rival, row) for rival in rows)} for row in rows]
     best = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
     names = ", ".join(dict.fromkeys(map(subject_of, best)))
-    verdict = f"No other row is beyond doubt both faster and more accurate than {names}."
+    verdict = f"No other row is certainly both faster and more accurate than {names}."
     notes = difference_notes("metrics", (row["metric"] for row in rows))
     datasets = (row["dataset"] for row in rows)
     notes += difference_notes("datasets", datasets, ": only models of one are compared")
@@ -79,7 +79,8 @@ COMPARISON = Comparison(
     title="Accuracy against latency and throughput",
     source=(
         "XSP's first version, Figure 10, and PLAT's Figures 4 to 6; the area is the published "
-        "size, the dashed line joins what nothing is beyond doubt better than, at one batch size."
+        "size, the dashed line joins rows that no other one is certainly better than, at one "
+        "batch size."
     ),
     columns=(
         *PLACE_COLUMNS,

@@ -15,7 +15,7 @@ from services.analyzer.frames.evaluation import Frames
 
 
 def attempts(frames: Frames) -> Table:
-    """Return the attempts that ended badly or were repeated, with the cause."""
+    """Return the attempts that failed or were repeated, with the cause."""
     counted = {row.run_key for row in frames.runs}
     bad = [
         row
@@ -39,7 +39,7 @@ def attempts(frames: Frames) -> Table:
     ]
     attempted = many(len(frames.attempts), "attempt")
     were = verb(len(bad), "was", "were")
-    verdict = f"{len(bad)} of {attempted} ended badly or {were} repeated."
+    verdict = f"{len(bad)} of {attempted} failed or {were} repeated."
     if not bad:
         subject = f"All {attempted}" if len(frames.attempts) != 1 else "The only attempt"
         verdict = f"{subject} succeeded on the first try."
@@ -48,7 +48,7 @@ def attempts(frames: Frames) -> Table:
 
 ANALYSIS = Analysis(
     name="attempts",
-    title="Attempts that ended badly or were repeated",
+    title="Attempts that failed or were repeated",
     source="The collector's table `run`.",
     columns=(
         *RUN_COLUMNS,

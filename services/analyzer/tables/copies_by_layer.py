@@ -56,7 +56,7 @@ DIRECTIONS = (*_KINDS, _OTHER)
 _DIRECTION_OF = {kind: direction for direction, kinds in _KINDS.items() for kind in kinds}
 
 NO_DEVICE = "No copies: no run at level system traced a GPU."
-NO_COPIES = "No copies: where a GPU was traced, it copied no memory in queries."
+NO_COPIES = "No copies: the traced GPU copied no memory during queries."
 COLD_COPIES = "Copies were traced only in cold starts; cold_start and cold_layers have them."
 
 

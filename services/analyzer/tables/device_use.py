@@ -40,7 +40,7 @@ DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
 the second host-bound, and between them mixed."""
 
 INPUT_BOUND = "input-bound"
-"""Predict waits for prepared samples: preparing them limits the run, beyond doubt."""
+"""Predict waits for prepared samples: the intervals show that preparing them limits the run."""
 
 MOST_COPIED = 0.1
 """The share of busy time with copies above which the verdict reports it."""

@@ -68,8 +68,8 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     fullest = max((row for row in rows if row["run"] == slowest["run"]), key=lambda r: r["count"])
     return (
         f"The slowest query is query {slowest['slowest_query']} of {slowest['run']}: "
-        f"{format_time(slowest['slowest'])}. Most often a query of this run took "
-        f"{format_time(fullest['begins'])} to {format_time(fullest['ends'])} "
+        f"{format_time(slowest['slowest'])}. The most common latency in this run "
+        f"was {format_time(fullest['begins'])} to {format_time(fullest['ends'])} "
         f"({many(fullest['count'], 'query')})."
     )
 

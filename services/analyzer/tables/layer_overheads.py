@@ -162,7 +162,7 @@ ANALYSIS = Analysis(
         *estimate_columns("overhead", "Overhead of the deeper level; may be negative."),
         float_column("share", "Overhead divided by the layer's time.", "1"),
         bool_column("valid", "Whether the overhead holds."),
-        text_column("doubt", "Why the row does not hold; '' where it does."),
+        text_column("doubt", "Why the row is invalid; '' if it is valid."),
     ),
     compute=layer_overheads,
     chart=estimates(

@@ -310,7 +310,7 @@ ANALYSIS = Analysis(
         ),
         int_column("blocks", "Blocks measured; for a difference, those that both runs have."),
         bool_column("valid", "Whether the figure holds."),
-        text_column("doubt", "Why the row does not hold; '' where it does."),
+        text_column("doubt", "Why the row is invalid; '' if it is valid."),
         text_column("variant", "Variant of the process: serialised, cold; empty for a plain one."),
     ),
     compute=levels,

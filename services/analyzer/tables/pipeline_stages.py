@@ -101,7 +101,7 @@ def stage_rows(frames: Frames, run: Run) -> list[_Cells]:
 def bottleneck_of(frames: Frames, run: Run) -> str:
     """Return the stage that limits a run's rate, "prepare and predict" for one device of both.
 
-    '' where none does beyond doubt.
+    '' where the intervals allow none.
     """
     rows = stage_rows(frames, run)
     return " and ".join(row["stage"] for row in rows if row["is_bottleneck"])
@@ -191,16 +191,16 @@ ANALYSIS = Analysis(
         *estimate_columns("alone", "Samples per second of the stage alone, all servers.", "1/s"),
         text_column(
             "alone_from",
-            "Where that is from: this run, by utilisation; another run that measured it alone; or "
-            "preparation before that run's clock. '' where unknown.",
+            "Source of `alone`: this run, by utilisation; another run that measured it alone; or "
+            "preparation before that run's clock. '' if unknown.",
         ),
         *estimate_columns(
             "slowdown",
-            "Predict's time in this run over the same alone; null where no run has it alone, or "
-            "calls overlap.",
+            "Time of predict in this run divided by its time when it runs alone; null if no run "
+            "has it alone, or if calls overlap.",
             "1",
         ),
-        text_column("slowdown_from", "The run that has predict alone, for that."),
+        text_column("slowdown_from", "The run from which `slowdown` takes predict alone."),
         *estimate_columns("together", "Samples per second of the whole pipeline.", "1/s"),
         *estimate_columns("spent", "Trimmed mean of a query's time in the stage."),
         *estimate_columns("waited", "Trimmed mean of a query's wait before the stage."),

@@ -84,7 +84,7 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
     times = f"{estimate_text(model, 'times', '')} times the roof's minimum time"
     subject = f"{subject} {format_time(model['time'])}, {times}"
     if model["roof_position"] == ABOVE:
-        return f"{subject}: an error of mlscope, as no work is faster than its roof."
+        return f"{subject}: this is an error in mlscope, because no work can exceed its roof."
     if model["of_roof"] > 1.0 and not model["roof_position"]:
         return f"{subject}, which is faster than the roof; the true roof may be higher."
     at_roof = ", which is at the roof" if model["roof_position"] == AT else ""

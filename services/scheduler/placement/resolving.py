@@ -262,7 +262,7 @@ def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
         return _newest_named(shipped, catalog.datasets, "dataset", ())
     shape = port.shape[1:] if port else ()
     if port is None or port.steps or not shape or any(size < 1 for size in shape):
-        raise invalid("dataset", "", f"a dataset: model {model.name} names none")
+        raise invalid("dataset", "", f"a dataset: model {model.name} has no default")
     noise = Synthetic(shape=shape, element_type=port.element_type)
     return DatasetManifest(
         name="noise", description="Normal noise of the model's shape.", synthetic=noise

@@ -196,7 +196,7 @@ async def test_only_an_agent_that_exists_is_drained_or_resumed(
 
     monkeypatch.setattr(agents, "client_of", client_of)
     monkeypatch.setattr(agents, "record_decision", record)
-    with pytest.raises(Misused, match="no agent has the name gpu1; there are: box"):
+    with pytest.raises(Misused, match="no agent is named gpu1; known agents: box"):
         await command(arguments(data_folder))
     assert await command(arguments(data_folder, "box")) == 0
     assert recorded == ["box"]

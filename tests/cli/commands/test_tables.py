@@ -49,5 +49,5 @@ async def test_a_column_that_no_table_has_is_refused_with_those_there_are(
     for option in ("--sort", "--columns"):
         ended = await mlscope("tables", E1, option, "speed")
         assert ended.code == exits.USAGE
-        assert f"{option}: no column speed; there are: p50, run" in ended.err
+        assert f"{option}: no column speed; known columns: p50, run" in ended.err
     assert (await mlscope("tables", E1, "--limit", "-1")).code == exits.USAGE

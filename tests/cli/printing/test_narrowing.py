@@ -80,11 +80,11 @@ def test_a_column_of_no_table_is_refused_with_those_there_are(
 ) -> None:
     with pytest.raises(Misused) as refused:
         rows(**asked)
-    assert str(refused.value) == f"{option}: no column {column}; there are: note, p50, run"
+    assert str(refused.value) == f"{option}: no column {column}; known columns: note, p50, run"
 
 
 def test_a_run_of_tables_without_runs_is_refused() -> None:
-    with pytest.raises(Misused, match=r"^--run: no column run; there are: a, b, c$"):
+    with pytest.raises(Misused, match=r"^--run: no column run; known columns: a, b, c$"):
         Narrowing(run="r0").of([a_table("levels", "a", "b", "c")])
 
 

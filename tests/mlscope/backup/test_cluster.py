@@ -234,5 +234,5 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("manifest.json", manifest)
         archive.writestr("database/run.copy", "changed")
-    with pytest.raises(BrokenBackup, match=r"run\.copy is not as it was written"), reading(file):
+    with pytest.raises(BrokenBackup, match=r"run\.copy does not match its checksum"), reading(file):
         pass

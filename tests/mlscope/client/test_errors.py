@@ -30,5 +30,5 @@ def test_each_error_names_what_helps() -> None:
     assert "mlscope up" in str(NoCluster("/data"))
     assert "mlscope status" in str(NotAnswering("evaluate", "no answer"))
     assert str(Denied("evaluate", "not permitted")) == "evaluate: not permitted"
-    assert "there are: none yet" in str(NoSuchTable("latency", ()))
+    assert "known tables: none yet" in str(NoSuchTable("latency", ()))
     assert "e1 is still running after 3 s" in str(StillRunning("e1", 3.0))

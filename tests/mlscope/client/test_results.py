@@ -25,7 +25,7 @@ def test_a_table_shows_its_size_and_reads_as_text() -> None:
 def test_tables_are_a_map_whose_gaps_say_what_there_is() -> None:
     tables = ResultTables(Tables(evaluation=E, tables=(LATENCY,)))
     assert (list(tables), len(tables), "latency" in tables) == (["latency"], 1, True)
-    with pytest.raises(NoSuchTable, match="there are: latency"):
+    with pytest.raises(NoSuchTable, match="known tables: latency"):
         tables["none"]
     assert tables.get("latency") is not None
 

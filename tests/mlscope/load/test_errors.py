@@ -14,7 +14,7 @@ from mlscope.load.errors import (
 
 def test_an_unknown_scenario_tells_what_there_is() -> None:
     error = UnknownScenario("posson", ("online", "poisson"))
-    assert str(error) == "no scenario 'posson'; there are: online, poisson"
+    assert str(error) == "no scenario 'posson'; known scenarios: online, poisson"
     assert isinstance(error, ScenarioError)
 
 
@@ -26,7 +26,7 @@ def test_a_bad_parameter_tells_where_what_and_why() -> None:
 
 def test_an_unknown_parameter_tells_which_there_are() -> None:
     error = UnknownParameter("online", "rate_hz", 20, ("queries", "sample_seed"))
-    assert str(error) == "online.rate_hz: no such parameter; there are: queries, sample_seed"
+    assert str(error) == "online.rate_hz: no such parameter; known parameters: queries, sample_seed"
     assert (error.field, error.actual, error.allowed) == ("rate_hz", 20, "queries, sample_seed")
     assert isinstance(error, InvalidParameter)
 

@@ -110,4 +110,4 @@ def test_a_misspelt_parameter_is_named_with_those_there_are() -> None:
     with pytest.raises(InvalidParameter) as refused:
         given_(querys=1).only("queries", "seed")
     assert (refused.value.field, refused.value.allowed) == ("querys", "queries, seed")
-    assert str(refused.value) == "online.querys: no such parameter; there are: queries, seed"
+    assert str(refused.value) == "online.querys: no such parameter; known parameters: queries, seed"

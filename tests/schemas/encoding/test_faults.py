@@ -65,7 +65,9 @@ def test_a_field_nobody_knows_brings_those_near_it() -> None:
     assert error.field == "system.memmory_bytes"
     assert error.expected.startswith("unknown field memmory_bytes; did you mean memory_bytes")
     strange = wrong(Evaluate, {"model": "m", "blocks": {"zzz": 1}})
-    assert strange.expected == "unknown field zzz; there are: least, most, interval, budget_s, of"
+    assert (
+        strange.expected == "unknown field zzz; known fields: least, most, interval, budget_s, of"
+    )
 
 
 def test_a_rule_of_ours_is_said_in_our_words() -> None:

@@ -38,10 +38,10 @@ def nested(depth: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"a": {"b": b"x"}}, "a value of JSON is expected at a.b, not bytes"),
-        ({"a": [{1: "x"}]}, "text is expected as a key at a.0, not int"),
+        ({"a": {"b": b"x"}}, "expected a JSON value at a.b, found bytes"),
+        ({"a": [{1: "x"}]}, "expected text as a key at a.0, found int"),
         ({"a": nested(300)}, "nested deeper than 32 levels"),
-        ({"a": {1, 2}}, "not set"),
+        ({"a": {1, 2}}, "found set"),
     ],
 )
 def test_other_values_are_refused_with_their_place(value: object, said: str) -> None:

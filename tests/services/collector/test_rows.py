@@ -163,9 +163,9 @@ def test_copy_names_the_columns_of_the_layout(batch: Batch) -> None:
     [
         (a_trace(level=b"\x01"), "column level has 1 of 4 values"),
         (a_trace(span=b"\x01"), "buffer size must be a multiple"),
-        (a_trace(attribute_rows=(9,)), "rows with texts are not distinct rows of 4"),
+        (a_trace(attribute_rows=(9,)), "row numbers of texts must be distinct and below 4"),
         (a_trace(attribute_rows=()), "1 texts for 0 rows"),
-        (some_queries(error_rows=(1, 1), error_texts=("a", "b")), "not distinct"),
+        (some_queries(error_rows=(1, 1), error_texts=("a", "b")), "must be distinct"),
         (some_outputs(texts=()), "0 texts for 2 rows"),
         (some_outputs(texts=(b"1", b"1" * (MOST_TEXT_BYTES + 1))), "a text of 16777217 bytes"),
     ],

@@ -63,7 +63,7 @@ def test_defaults_a_scenario_cannot_use_are_refused(
     refused = refusal(None, ScenarioManifest(name="online", version="9", parameters=parameters))
     assert (refused.error, refused.field) == ("invalid", f"manifest.parameters.{field}")
     is_unknown = (
-        "but there is no such parameter; there are: queries, sample_seed, samples"
+        "but there is no such parameter; known parameters: queries, sample_seed, samples"
         in refused.message
     )
     assert is_unknown is (field == "rate")

@@ -39,9 +39,7 @@ from services.agent.predictors.page_locking import PAGEABLE
 from services.agent.predictors.shapes import is_batched
 
 _ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their sums are slightly low"
-_FULL_NOTE = (
-    "a profile was full: the query that waited for the next one was slow, but not its layers"
-)
+_FULL_NOTE = "the profile was full: starting the next one delayed one query, but not its layers"
 _MAX_EVENTS = 500_000
 """Events of one profile: they are held in memory, and ORT stops recording at 1,000,000."""
 _OPTIMIZATIONS: Mapping[str, Any] = {

@@ -75,7 +75,7 @@ def check_archive(body: bytes) -> None:
     if zipfile.is_zipfile(io.BytesIO(body)):
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             if "version" in archive.namelist():
-                raise UnsafeArchive("version", "marks the format from before PyTorch 2.8")
+                raise UnsafeArchive("version", "marks the format of PyTorch 2.7 or older")
     reader = torch._C.PyTorchFileReader(io.BytesIO(body))  # noqa: SLF001
     names = reader.get_all_records()
     if len({name.lower() for name in names}) != len(names):

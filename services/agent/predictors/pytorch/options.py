@@ -87,7 +87,7 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
     if options.graphs:
         raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")
     if options.inputs == "device":
-        raise BadOption("inputs", "device", "host on a CPU, whose memory is the host's")
+        raise BadOption("inputs", "device", "host: a CPU uses the host's memory")
     if options.decode == "device":
         raise BadOption(decoding.OPTION, "device", "host on a CPU: nvJPEG decodes on a GPU")
     return options

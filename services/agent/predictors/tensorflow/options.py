@@ -55,7 +55,7 @@ def options_of(
         )
     jit_compile = flag(requested, "jit_compile", default=False)
     if jit_compile and form == "frozen":
-        raise BadOption("jit_compile", True, "false for a frozen graph, which a session runs")
+        raise BadOption("jit_compile", True, "false: a frozen graph runs in a session")
     signature = requested.get("signature", "serving_default")
     if not isinstance(signature, str):
         raise BadOption("signature", signature, "a signature's name")

@@ -80,8 +80,8 @@ def one_channel(sound: Sound) -> Samples:
     """Return the samples (length,). Raises ValueError for several channels."""
     if len(sound.samples) != 1:
         raise ValueError(
-            f"{len(sound.samples)} channels of sound, one is needed: set channels to mono in "
-            "audio_decode"
+            f"the sound has {len(sound.samples)} channels; this step needs one: set channels to "
+            "mono in audio_decode"
         )
     samples: Samples = sound.samples[0]
     return samples

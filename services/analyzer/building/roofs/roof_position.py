@@ -1,4 +1,4 @@
-"""Where rows lie against their device's roof: below, at it, or above it by an error of mlscope.
+"""Where rows lie against their device's roof: below, at it, or above it by an error in mlscope.
 
 No work exceeds its device. A row above the roof by more than the uncertainties of the roof and of
 its own time has FLOP, bytes or a time that are wrong, or its device had another roof then.
@@ -32,7 +32,7 @@ ROOF_COLUMNS = (
     text_column(
         "roof_position",
         "Against the roof: below, at it (by its interval or the roof's uncertainty), or above it, "
-        "which is an error of mlscope; '' where unknown.",
+        "which is an error in mlscope; '' where unknown.",
     ),
 )
 """A row's share of its roof, and what that says; `of_roof` is redefined where it is of times."""
@@ -128,7 +128,7 @@ def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
     unnamed = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
     doubt_texts = dict.fromkeys(_doubt(row) for row in highest)
     return (
-        f"an error of mlscope: {_count_text(above, rows)} above the roof by more than its "
+        f"an error in mlscope: {_count_text(above, rows)} above the roof by more than its "
         f"uncertainty ({', '.join([*named, *unnamed])}). Distrust {'; '.join(doubt_texts)}"
     )
 
@@ -163,7 +163,7 @@ def error_text(rows: Iterable[Row]) -> str:
     """Return the end of a verdict about rows of which some are above the roof, else ''."""
     above = sum(row["roof_position"] == ABOVE for row in rows)
     return (
-        f" {many(above, 'row')} {be(above)} above the roof, an error of mlscope." if above else ""
+        f" {many(above, 'row')} {be(above)} above the roof, an error in mlscope." if above else ""
     )
 
 

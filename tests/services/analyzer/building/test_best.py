@@ -1,4 +1,4 @@
-"""Sentences name a best row only beyond doubt, and an overhead only where one is seen."""
+"""Sentences name a best row only if it is clear of the others, an overhead only if one is seen."""
 
 from typing import Any
 

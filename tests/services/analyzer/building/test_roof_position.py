@@ -1,4 +1,4 @@
-"""Below, at or above the roof: above it by more than its uncertainty is an error of mlscope."""
+"""Below, at or above the roof: above it by more than its uncertainty is an error in mlscope."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_a_layer_is_above_the_roof_only_beyond_its_uncertainty(
     for analysis in (A14, DISTANCE):
         table = table_of(analysis, layers(roof(uncertainty), dense_ns))
         assert positions(table)["dense"] == position
-        is_error = any("an error of mlscope" in caveat for caveat in table.caveats)
+        is_error = any("an error in mlscope" in caveat for caveat in table.caveats)
         assert is_error == (position == "above")
         assert {row["roof_uncertainty"] for row in rows_of(table)} == {uncertainty}
 
@@ -82,7 +82,7 @@ def test_an_error_names_the_row_by_how_much_and_what_to_distrust() -> None:
         )
         assert any(told in caveat for caveat in fast_copy.caveats)
     assert table_of(A14, layers(roof(0.05), 2500)).verdict.endswith(
-        " 1 row is above the roof, an error of mlscope."
+        " 1 row is above the roof, an error in mlscope."
     )
 
 
@@ -98,7 +98,7 @@ def test_kernels_and_models_are_held_to_it_too() -> None:
     )
     assert any("batch 1 is 2 times the roof" in caveat for caveat in model.caveats)
     for table in (kernels, model):
-        assert table.verdict.endswith(" 1 row is above the roof, an error of mlscope.")
+        assert table.verdict.endswith(" 1 row is above the roof, an error in mlscope.")
 
 
 def test_a_model_faster_than_its_roof_has_no_loss() -> None:

@@ -1,4 +1,4 @@
-"""Attempts that ended badly or were repeated are kept, marked, and counted apart."""
+"""Attempts that failed or were repeated are kept, marked, and counted apart."""
 
 from services.analyzer.tables.attempts import ANALYSIS
 from tests.services.analyzer.tables.reading import rows_of, table_of

@@ -126,7 +126,7 @@ def test_a_model_is_found_as_its_request_named_it() -> None:
     [
         ({"model": "tiny:>>1"}, r"==1\.15"),
         ({"framework": "onnxruntime:=>1"}, r"==1\.15"),
-        ({"system": {"hardware": "none"}}, "there are: box"),
+        ({"system": {"hardware": "none"}}, "known names: box"),
         ({"system": {"image": "manifest"}}, "the name of an image"),
     ],
 )

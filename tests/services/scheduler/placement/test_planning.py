@@ -149,7 +149,7 @@ def test_an_unknown_parameter_is_refused_with_those_there_are() -> None:
     refused = refusal(scenarios=[{"name": "online", "parameters": {"speed": 1}}])
     assert refused.message == (
         "scenarios.0.parameters.speed: found 1, but there is no such parameter; "
-        "there are: queries, sample_seed, samples"
+        "known parameters: queries, sample_seed, samples"
     )
     assert (refused.found, refused.allowed) == ("1", "queries, sample_seed, samples")
 

@@ -106,7 +106,7 @@ def test_names_near_one(name: str, known: list[str], found: list[str]) -> None:
 
 def test_names_that_are_there_are_not_called_similar() -> None:
     refused = refusal(a_catalog(models=VERSIONS), model="zzz")
-    assert refused.message == "model: nothing is named 'zzz'; there are: tiny"
+    assert refused.message == "model: nothing is named 'zzz'; known names: tiny"
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/../b", "../../etc", "a/ .. /b", "a\nb", "a\x00"])
@@ -155,7 +155,7 @@ def test_a_model_that_names_no_dataset_and_takes_no_noise_is_told_so() -> None:
     unshaped = a_model(dataset="", inputs=(Port(type="text"),))
     refused = refusal(a_catalog(models=(unshaped,)))
     assert refused.field == "dataset"
-    assert "model tiny names none" in refused.allowed
+    assert "model tiny has no default" in refused.allowed
 
 
 @pytest.mark.parametrize(("shape", "fits"), [((4, 8), True), ((4, 9), False), ((4,), False)])
@@ -337,7 +337,7 @@ def test_noise_for_a_model_has_its_element_type() -> None:
 @pytest.mark.parametrize("shape", [(), (-1,), (-1, 0), (-1, 4, -1)])
 def test_a_model_of_unknown_shape_takes_no_noise(shape: tuple[int, ...]) -> None:
     model = a_model(dataset="", inputs=(Port(type="raw", shape=shape),))
-    assert "names none" in refusal(a_catalog(models=(model,))).allowed
+    assert "has no default" in refusal(a_catalog(models=(model,))).allowed
 
 
 def test_a_source_that_does_not_say_how_many_samples_it_has_is_taken() -> None:

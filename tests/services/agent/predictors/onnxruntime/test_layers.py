@@ -117,7 +117,7 @@ def test_a_profile_is_full_by_what_bodies_tell_too(
         for _ in range(3):
             capture.predict(X)
         assert len(capture.close()) == 3
-    assert any("a profile was full" in note for note in capture.notes)
+    assert any("the profile was full" in note for note in capture.notes)
 
 
 def test_a_layer_is_told_in_nanoseconds_of_our_clock() -> None:

@@ -77,7 +77,7 @@ def test_a_waveform_has_its_length(length: int, values: list[Any]) -> None:
 
 
 def test_two_channels_are_no_waveform() -> None:
-    with pytest.raises(ValueError, match="2 channels of sound, one is needed"):
+    with pytest.raises(ValueError, match="the sound has 2 channels; this step needs one"):
         apply("waveform", Sound(np.zeros((2, 3), np.float32), 8000))
 
 
