@@ -305,6 +305,8 @@ async def test_the_slowest_query_is_a_key_away(
     await until(page, f"({SELECTED}) === 'query 39'")
     start, end = await window_of(page)
     assert end - start < 4e6
+    predict = page.locator("[data-part=details] tr", has_text="predict")
+    await expect(predict.locator("td").last).to_have_text("+392 µs")
     await page.keyboard.press("t")
     await until(page, f"({SELECTED}) !== 'query 39'")
 

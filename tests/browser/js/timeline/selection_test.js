@@ -1,6 +1,6 @@
 import { close, equal, ok } from "/js/check.js";
 import { Store } from "/static/js/timeline/data/store.js";
-import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
+import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, mediansOf, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
 import { layersOfQuery, partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
 import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
 import { hitColumns } from "/static/js/timeline/data/hit.js";
@@ -50,6 +50,13 @@ export function test_durations_of_one_name_are_summed_up() {
   const same = sameName(store, LANES, store.locate(3));
   equal([same.count, same.total, same.least, same.most, same.rank], [2, 65, 30, 35, 1]);
   equal(sameName(store, LANES, store.locate(2)).rank, 0.5);
+}
+
+export function test_each_span_has_the_median_of_its_name_and_level() {
+  const store = traced();
+  store.append({ size: 1, lane: [1], depth: [0], start: [200], duration: [999], name: [store.nameOf("conv")], id: [5], parent: [-1], kind: [2], correlation: [-1] });
+  equal(mediansOf(store, LANES, [1, 2, 3].map((id) => store.locate(id))), [null, 35, 35]);
+  equal(mediansOf(store, LANES, []), []);
 }
 
 export function test_a_histogram_counts_each_duration_once() {

@@ -2,7 +2,7 @@
 
 import { count, duration, percent, shortened, startOf, titleOf } from "./format.js";
 import { layersOfQuery, partsOfQuery, spansAround, startedInside } from "./data/kin.js";
-import { LAUNCH, childrenOf, composition, flowOf, sameName } from "./data/selection.js";
+import { LAUNCH, childrenOf, composition, flowOf, mediansOf, sameName } from "./data/selection.js";
 
 const NAME_LETTERS = 160;
 const MOST_PARTS = 100;
@@ -20,6 +20,12 @@ function table(caption, heads, rows) {
   const head = element("tr", {}, ...heads.map((text, at) => element("th", { scope: "col", className: at ? "number" : "", textContent: text })));
   const body = rows.map((cells) => element("tr", {}, ...cells.map((cell, at) => element("td", { className: at ? "number" : "" }, cell))));
   return element("table", {}, element("caption", { textContent: caption }), element("thead", {}, head), element("tbody", {}, ...body));
+}
+
+/** By how much a duration is above a median, with its sign; a dash where there is none. */
+function overText(own, median) {
+  if (median === null) return "–";
+  return `${own > median ? "+" : ""}${duration(own - median)}`;
 }
 
 /** Links with dots between them. */
@@ -100,24 +106,34 @@ export class Details {
     const work = place.row.kind[place.span] === LAUNCH ? flows : startedInside(store, lanes, place);
     const parts = partsOfQuery(store, lanes, place);
     const box = element("div", { className: "children" });
-    if (parts.length) box.append(this.#shares("Done for this query", store, place, parts, parts.length));
+    const shares = (title, children, number) => box.append(this.#shares(title, { store, lanes, place }, children, number));
+    if (parts.length) shares("Done for this query", parts, parts.length);
     const layers = layersOfQuery(store, lanes, place);
-    if (layers.length) box.append(this.#shares("Its layers", store, place, layers, layers.length));
-    if (total) box.append(this.#shares("Inside", store, place, longest, total));
+    if (layers.length) shares("Its layers", layers, layers.length);
+    if (total) shares("Inside", longest, total);
     if (work.length) {
       const device = work.reduce((sum, kernel) => sum + kernel.row.duration[kernel.span], 0);
-      box.append(this.#shares(`Started on the device: ${duration(device)}`, store, place, work, work.length));
+      shares(`Started on the device: ${duration(device)}`, work, work.length);
     }
     if (!total && !work.length && !parts.length) box.append(element("p", { className: "soft", textContent: "No spans inside." }));
     return box;
   }
 
-  #shares(title, store, place, places, total) {
+  /** A table of spans: of those of the host also by how much each is longer than its name's median. */
+  #shares(title, { store, lanes, place }, places, total) {
     const whole = place.row.duration[place.span] || 1;
     const shown = places.slice(0, SHOWN_CHILDREN);
     const rows = shown.map((child) => [this.#button(store, child), duration(child.row.duration[child.span]), percent(child.row.duration[child.span] / whole)]);
+    const heads = ["Name", "Duration", "Share"];
+    // A kernel's name stands for several layers of different sizes: the median of all says nothing.
+    const isHost = shown.some(({ row }) => lanes.get(row.lane)?.group === "host");
+    const medians = isHost ? mediansOf(store, lanes, shown) : [];
+    if (medians.some((median) => median !== null)) {
+      heads.push("Over median");
+      shown.forEach(({ row, span }, at) => rows[at].push(overText(row.duration[span], medians[at])));
+    }
     const caption = total > shown.length ? `${title}, the longest ${shown.length} of ${count(total)}` : `${title} (${total})`;
-    return table(caption, ["Name", "Duration", "Share"], rows);
+    return table(caption, heads, rows);
   }
 
   #alike(store, lanes, place) {

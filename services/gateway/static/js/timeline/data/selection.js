@@ -78,6 +78,21 @@ export function sameName(store, lanes, { row, span }) {
   };
 }
 
+/** The median durations in ns of spans of the names and levels of some places, in their order; null where a name occurs once. */
+export function mediansOf(store, lanes, places) {
+  const levelOf = (row) => lanes.get(row.lane)?.level ?? "";
+  const byLevel = new Map(places.map(({ row }) => [levelOf(row), new Map()]));
+  for (const { row, span } of places) byLevel.get(levelOf(row)).set(row.name[span], []);
+  for (const row of store.rows.values()) {
+    const byName = byLevel.get(levelOf(row));
+    for (let at = 0; byName && at < row.size; at += 1) byName.get(row.name[at])?.push(row.duration[at]);
+  }
+  return places.map(({ row, span }) => {
+    const sorted = Float64Array.from(byLevel.get(levelOf(row)).get(row.name[span])).sort();
+    return sorted.length > 1 ? sorted[Math.floor(sorted.length / 2)] : null;
+  });
+}
+
 /** Counts in equal bins from the least to the 99th percentile; longer ones are in the last bin. */
 export function histogramOf(sorted) {
   const low = sorted[0];
