@@ -28,6 +28,7 @@ from services.gateway.charts.axes import (
 )
 from services.gateway.charts.choosing import LEGEND, Choosing, choosable
 from services.gateway.charts.colouring import coloured
+from services.gateway.charts.decades import tighten_decades
 from services.gateway.charts.theme import Theme, config_of
 from services.gateway.charts.thinning import MOST_BARS, thinned
 from services.gateway.pages.colours import hash_of
@@ -208,6 +209,7 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     labels_px = label_px(rows, named, size) if named else 62
     tick_batches(inner, rows)
     date_times(inner, rows)
+    tighten_decades({**plot, "spec": inner}, rows, facet if is_split else "", size)
     if not is_split:
         widen_one_value(inner, rows)
     if named:

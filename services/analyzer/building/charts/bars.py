@@ -215,6 +215,8 @@ def histogram(
     splits the chart into rows, `tooltip_fields` are further columns in the tooltip.
     """
     along = number(Axis(ends[0], title, "ns"), scale={"type": "log"})
+    up = number(y)
+    up["axis"]["tickMinStep"] = 1  # half a query is none
     return view(
         facet,
         {"y": "independent"},
@@ -222,7 +224,7 @@ def histogram(
         encoding={
             "x": along,
             "x2": {"field": ends[1]},
-            "y": number(y),
+            "y": up,
             "y2": {"datum": 0},
             "tooltip": tips(*ends, y.field, *tooltip_fields),
         },
