@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from mlscope.bus.errors import BusError
-from mlscope.bus.live import LiveMessages
 from mlscope.bus.records import (
     Backlog,
     Entry,
@@ -26,6 +25,7 @@ from schemas.message import Fact
 
 if TYPE_CHECKING:
     from mlscope.bus.discovery import ServiceInstance
+    from mlscope.bus.live import LiveMessages
 
 
 class Delivery(Protocol):
@@ -145,7 +145,7 @@ class Bus(Protocol):
         """
         ...
 
-    def subscribe(self, subject: str) -> LiveMessages:
+    def subscribe(self, subject: str) -> "LiveMessages":
         """Return the live messages on `subject`, as pairs of subject and body.
 
         A slow reader loses the oldest messages; `LiveMessages.dropped` counts them.
