@@ -14,7 +14,7 @@ from mlscope.manifests.naming import naming_faults
 from mlscope.manifests.ports import ELEMENT_TYPES, code_faults, port_faults
 from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
-from schemas.operators import step_faults
+from schemas.manifest.operators import step_faults
 from schemas.values.framework_names import FRAMEWORKS
 
 _ARCHITECTURES = ("amd64", "x86_64", "arm64", "aarch64", "ppc64le", "s390x", "riscv64")

@@ -8,7 +8,7 @@ from mlscope.assets.checksums import parse_checksum
 from mlscope.assets.errors import BadAddress, BadChecksum
 from mlscope.manifests.errors import Fault
 from schemas.manifest import Assets, ModelManifest
-from schemas.operators import steps_of
+from schemas.manifest.operators import steps_of
 
 _OMISSION = "..."
 """Stands for an omitted part of an address in the papers' listings; using it is refused later."""

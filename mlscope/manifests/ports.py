@@ -7,7 +7,7 @@ from itertools import product
 
 from mlscope.manifests.errors import Fault
 from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port
-from schemas.operators import OTHER_OUTPUTS, steps_of
+from schemas.manifest.operators import OTHER_OUTPUTS, steps_of
 
 ELEMENT_TYPES = (
     "float16",

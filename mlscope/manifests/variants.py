@@ -5,7 +5,7 @@ from typing import Any
 
 from mlscope.manifests.errors import NoVariant
 from schemas.manifest import FrameworkNeed, ModelManifest, Port, Step, Variant
-from schemas.operators import OTHER_OUTPUTS
+from schemas.manifest.operators import OTHER_OUTPUTS
 from schemas.values.framework_names import predictors_name
 
 _LAYOUT_PARAMETERS = ("data_layout", "layout")

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from schemas.manifest import Manifest
-from schemas.operators import OPERATORS
+from schemas.manifest.operators import OPERATORS
 
 _MODEL = "ModelManifest"
 _ALIASES = {"checksum": "graph_checksum"}

@@ -14,8 +14,8 @@ from schemas.manifest import (
     Source,
     Step,
 )
+from schemas.manifest.operators import OPERATORS
 from schemas.message import Message
-from schemas.operators import OPERATORS
 from tools.reference.field_meanings import MEANINGS
 from tools.reference.markdown import code, table
 from tools.reference.types import default_text, field_comments, type_text

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlscope.manifests.errors import Fault
 from schemas.manifest import Manifest, ModelManifest
-from schemas.operators import OPERATORS
+from schemas.manifest.operators import OPERATORS
 from services.agent.errors import AgentError, BadParameter
 from services.agent.steps import operator_of
 

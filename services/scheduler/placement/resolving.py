@@ -18,8 +18,8 @@ from schemas.manifest import (
     SoftwareManifest,
     Synthetic,
 )
+from schemas.manifest.operators import placeholder_faults, step_faults
 from schemas.message import Message
-from schemas.operators import placeholder_faults, step_faults
 from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from schemas.export.manifest_schema import manifest_schema
-from schemas.operators import OPERATORS
+from schemas.manifest.operators import OPERATORS
 from tests.places import LISTINGS
 
 SHIPPED = Path(__file__).parents[3] / "manifests"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.manifest import Step
-from schemas.operators import OPERATORS
+from schemas.manifest.operators import OPERATORS
 from services.agent.steps import OPERATOR_FACTORIES
 from services.agent.steps.parameters import Parameters
 

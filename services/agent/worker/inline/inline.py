@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from schemas.manifest import PLACEHOLDERS, ModelManifest, Port
-from schemas.operators import step_faults
+from schemas.manifest.operators import step_faults
 from schemas.plan import Subject
 from services.agent.errors import CodeFailed, CodeRefused
 from services.agent.link.allowances import InlineLimits

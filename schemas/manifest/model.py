@@ -1,4 +1,4 @@
-"""Manifests: models, frameworks, datasets, scenarios and machines as data, as in the catalog.
+"""Models as data: assets, inputs, outputs, steps and inline code.
 
 The papers' listings parse unchanged: there a step is a map whose first key, without a value, is the
 operator and whose other keys are its parameters.
@@ -16,10 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.message import Fact, Message
+from schemas.message import Message
 from schemas.values.framework_names import FrameworkName, framework_of
 from schemas.values.json_values import JsonObject
-from schemas.values.numbers import Integer, Number
+from schemas.values.numbers import Integer
 
 
 class Step(Message):
@@ -228,178 +228,3 @@ class ModelManifest(Message):
         own = {name: first[name] for name in ("model", "options") if name in first}
         need = {"name": first.get("name"), "version": first.get("version", "")}
         return {**value, **own, "framework": need, "frameworks": further}
-
-
-class FrameworkManifest(Message):
-    """A build of a framework, and its container images by architecture and device."""
-
-    kind: Literal["framework"] = "framework"
-    name: FrameworkName
-    version: str
-    description: str = ""
-    containers: dict[str, dict[str, str]] = Field(default_factory=dict)
-    #: description of each predictor option
-    options: dict[str, str] = Field(default_factory=dict)
-    #: default predictor options of every model on this build
-    defaults: JsonObject = Field(default_factory=dict)
-
-
-class SampleFile(Message):
-    """A file of a sample; `path` is relative to the manifest's folder."""
-
-    path: str
-    sha256: str
-
-
-class Sample(Message):
-    """One sample of a dataset with its labels: a file, or one file for each input of the model.
-
-    `path` is relative to the manifest's folder, or an address (`pypi://…`); `inputs` has a file by
-    the input's layer name. `content` may have a small file itself, as base64, and `name` the name
-    that this file had.
-    """
-
-    path: str = ""
-    sha256: str = ""
-    inputs: dict[str, SampleFile] = Field(default_factory=dict)
-    content: str = ""
-    #: all correct class names
-    labels: tuple[str, ...] = ()
-    #: all correct classes, counted from 0 in the order of the model's outputs
-    classes: tuple[Annotated[Integer, Field(ge=0)], ...] = ()
-    reason: str = ""
-    #: the sample's own name in results; '' is the name of its file
-    name: str = ""
-
-    @model_serializer(mode="wrap")
-    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an empty name: a manifest without one keeps its digest."""
-        return {field: value for field, value in write(self).items() if value or field != "name"}
-
-
-class SyntheticTensor(Message):
-    """Random numbers for one input, without the batch dimension.
-
-    An empty `shape` means the model's shape and element type. `uniform` numbers go from `low` to
-    `high`, by default 0 to 1, and 0 to 64 for integers.
-    """
-
-    shape: tuple[Integer, ...] = ()
-    element_type: str = "float32"
-    distribution: Literal["normal", "uniform", "zeros"] = "normal"
-    low: Number = 0.0
-    high: Number | None = None
-
-
-class Synthetic(SyntheticTensor):
-    """Samples generated from a seed: `samples` tensors for each input of the model.
-
-    `inputs` describes single inputs by layer name; the fields here describe all others.
-    """
-
-    seed: Integer = 0
-    samples: Integer = Field(default=64, ge=1, le=1_000_000)
-    inputs: dict[str, SyntheticTensor] = Field(default_factory=dict)
-
-
-class Source(Message):
-    """A dataset at an address, and how to read it.
-
-    `reader` is a reader's name, as `image_folder`, `csv`, `npy`, `tfrecord`, `recordio`, `urls`,
-    `imagenet`, `coco`, `cifar10`, `mnist`, `squad`, `paired_folders`; `options` are that reader's.
-    A folder on the agent's host (`file:`) is read in place; any other folder comes as an `archive`.
-    """
-
-    address: str
-    reader: str
-    checksum: str = ""
-    #: whether the address is an archive; `path` is the dataset's path in it, '' all of it
-    archive: bool = False
-    path: str = ""
-    options: JsonObject = Field(default_factory=dict)
-    #: use only this many samples, from the first; 0 is all
-    most_samples: Integer = Field(default=0, ge=0)
-    #: number of samples; 0 is unknown, which rules out remote load
-    samples: Integer = Field(default=0, ge=0)
-
-
-class DatasetManifest(Message):
-    """Samples of a load: files, a source, or synthetic tensors."""
-
-    kind: Literal["dataset"] = "dataset"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
-    license: str = ""
-    modality: str = "image"
-    samples: tuple[Sample, ...] = ()
-    source: Source | None = None
-    synthetic: Synthetic | None = None
-
-
-class ScenarioManifest(Message):
-    """Default parameters of a scenario, and its description."""
-
-    kind: Literal["scenario"] = "scenario"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
-    parameters: JsonObject = Field(default_factory=dict)
-
-
-class HardwareManifest(Message):
-    """Hardware of a machine as DLSpec describes it: required parts, and setup outside mlscope."""
-
-    kind: Literal["hardware"] = "hardware"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
-    architecture: str = ""
-    cpu: JsonObject = Field(default_factory=dict)
-    accelerators: tuple[JsonObject, ...] = ()
-    interconnect: str = ""
-    memory_bytes: Integer = Field(default=0, ge=0)
-    #: instructions for people, never executed: as `turbo off`
-    setup: str = ""
-
-
-class SoftwareManifest(Message):
-    """Software of a machine as DLSpec describes it: image, environment and packages."""
-
-    kind: Literal["software"] = "software"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
-    container: str = ""
-    environment: dict[str, str] = Field(default_factory=dict)
-    packages: dict[str, str] = Field(default_factory=dict)
-
-
-Manifest = Annotated[
-    ModelManifest
-    | FrameworkManifest
-    | DatasetManifest
-    | ScenarioManifest
-    | HardwareManifest
-    | SoftwareManifest,
-    Field(discriminator="kind"),
-]
-
-
-class ManifestPublished(Fact):
-    """A manifest was added to the catalog. Published by the registry."""
-
-    entity = "manifest"
-    happened = "published"
-    manifest: Manifest
-    digest: str
-
-
-class ManifestWithdrawn(Fact):
-    """A manifest was removed from the catalog; current runs keep it. Published by the registry."""
-
-    entity = "manifest"
-    happened = "withdrawn"
-    kind: str
-    name: str
-    version: str

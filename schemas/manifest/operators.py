@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port, Step
+from schemas.manifest.model import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port, Step
 
 _LABELS = ("labels", "labels_url")
 _DETECTION = ("scores", "classes", "count", "score", "most", "first_class", *_LABELS)

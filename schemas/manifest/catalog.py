@@ -1,0 +1,44 @@
+"""Manifests of every kind in the catalog, and the facts that add and remove them."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.manifest.dataset import DatasetManifest
+from schemas.manifest.machine import (
+    FrameworkManifest,
+    HardwareManifest,
+    ScenarioManifest,
+    SoftwareManifest,
+)
+from schemas.manifest.model import ModelManifest
+from schemas.message import Fact
+
+Manifest = Annotated[
+    ModelManifest
+    | FrameworkManifest
+    | DatasetManifest
+    | ScenarioManifest
+    | HardwareManifest
+    | SoftwareManifest,
+    Field(discriminator="kind"),
+]
+
+
+class ManifestPublished(Fact):
+    """A manifest was added to the catalog. Published by the registry."""
+
+    entity = "manifest"
+    happened = "published"
+    manifest: Manifest
+    digest: str
+
+
+class ManifestWithdrawn(Fact):
+    """A manifest was removed from the catalog; current runs keep it. Published by the registry."""
+
+    entity = "manifest"
+    happened = "withdrawn"
+    kind: str
+    name: str
+    version: str
