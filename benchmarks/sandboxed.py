@@ -27,7 +27,7 @@ from schemas.request import Evaluate
 from schemas.run import RunCompleted
 from services.agent.host.offline import SHIPPED_MANIFESTS, OfflineResources, run_plan
 from services.agent.machine.landlock import confine
-from services.agent.worker.sandbox import reach_of
+from services.agent.worker.sandbox.sandbox import reach_of
 
 MODELS = {"gpu": "torchvision-resnet50", "cpu": "efficientnet-lite0"}
 QUERIES = 60

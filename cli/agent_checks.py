@@ -6,8 +6,8 @@ from cli.findings import Finding
 from mlscope.redaction import redact
 from mlscope.settings import Settings
 from services.agent.machine.landlock import landlock_version
-from services.agent.worker.own_user import can_change_user
-from services.agent.worker.sandbox import missing_parts
+from services.agent.worker.sandbox.own_user import can_change_user
+from services.agent.worker.sandbox.sandbox import missing_parts
 
 _HUB_LIMIT_S = 5.0
 
@@ -63,7 +63,7 @@ def containers() -> Finding:
 
 def hub() -> Finding:
     """Try the model hub of an agent with these settings, by one short request."""
-    from mlscope.assets.probing import web_fault
+    from mlscope.assets.web.probing import web_fault
 
     url = Settings.read(os.environ).hub_url
     if not url:

@@ -47,7 +47,7 @@ from services.agent.machine.hardware import package_version
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
-from services.agent.worker.sandbox import missing_parts
+from services.agent.worker.sandbox.sandbox import missing_parts
 
 _POLL_S = 0.2
 _POLL_S = 30.0

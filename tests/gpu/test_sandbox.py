@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
 from services.agent.machine.landlock import landlock_version  # noqa: E402
 from tests.services.agent.builders import carried_out  # noqa: E402
-from tests.services.agent.worker.test_sandbox import Double, order_of, spied  # noqa: E402
+from tests.services.agent.worker.sandbox.test_sandbox import Double, order_of, spied  # noqa: E402
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: PyTorch sees none"),

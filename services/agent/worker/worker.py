@@ -37,7 +37,7 @@ from services.agent.link.ring import IDLE, OPENING, RUNNING, Handover
 from services.agent.worker.control import Control
 from services.agent.worker.ending import end_process
 from services.agent.worker.group import Group
-from services.agent.worker.sandbox import enter_sandbox
+from services.agent.worker.sandbox.sandbox import enter_sandbox
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 

@@ -20,7 +20,7 @@ from tests.cli.conftest import CommandLine
 from tests.mlscope.assets.conftest import site
 from tests.mlscope.assets.web_server import Site
 from tests.services.agent.host.containers.engines import engine_on_the_path
-from tests.services.agent.worker.test_own_user import needs_root
+from tests.services.agent.worker.sandbox.test_own_user import needs_root
 
 __all__ = ["site"]
 

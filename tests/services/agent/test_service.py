@@ -31,7 +31,7 @@ from services.agent.errors import NameTaken
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.service import serve
-from services.agent.worker.sandbox import missing_parts
+from services.agent.worker.sandbox.sandbox import missing_parts
 from tests.mlscope.assets import web_server
 from tests.services.agent.builders import (
     MANIFESTS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.agent.machine.landlock import landlock_version
-from services.agent.worker.sandbox import _DEVICES
+from services.agent.worker.sandbox.sandbox import _DEVICES
 from tests.services.agent.builders import MANIFESTS
 
 MESSAGE = """
@@ -17,7 +17,7 @@ from pathlib import Path
 from services.agent.link.allowances import DEFAULT_ALLOWANCES
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.roofline.ceilings import NO_ROOF
-from services.agent.worker import sandbox
+from services.agent.worker.sandbox import sandbox
 from tests.services.agent.builders import MANIFESTS, an_order
 
 message = PerformOrder(an_order(), MANIFESTS, {}, DEFAULT_ALLOWANCES, NO_ROOF)

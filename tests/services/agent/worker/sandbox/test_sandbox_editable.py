@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.agent.worker.test_sandbox import needs_landlock, probe
+from tests.services.agent.worker.sandbox.test_sandbox import needs_landlock, probe
 
 EDITABLE = """
 import site, sys, types
 from services.agent.machine.landlock import confine
-from services.agent.worker.sandbox import reach_of
+from services.agent.worker.sandbox.sandbox import reach_of
 
 others = sys.modules.setdefault("__editable___others", types.ModuleType("__editable___others"))
 finds_nothing = {"__module__": others.__name__, "find_spec": staticmethod(lambda *_: None)}

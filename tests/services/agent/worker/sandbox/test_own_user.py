@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from services.agent.machine.landlock import Capability, landlock_version
-from services.agent.worker import own_user
-from services.agent.worker.own_user import (
+from services.agent.worker.sandbox import own_user
+from services.agent.worker.sandbox.own_user import (
     Needs,
     RootNeeded,
     can_change_user,
@@ -35,7 +35,7 @@ from pathlib import Path
 from services.agent.link.allowances import Allowances
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, drop_capabilities
-from services.agent.worker.sandbox import enter_sandbox
+from services.agent.worker.sandbox.sandbox import enter_sandbox
 from tests.services.agent.builders import MANIFESTS, a_subject, an_order
 
 CHILD = "import os; print(os.getuid(), open('/proc/self/status').read())"

@@ -22,8 +22,8 @@ from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
 from services.agent.link.messages import PerformOrder  # noqa: E402
 from services.agent.machine.landlock import Reach, landlock_version  # noqa: E402
 from services.agent.machine.roofline.ceilings import NO_ROOF  # noqa: E402
-from services.agent.worker import sandbox  # noqa: E402
-from services.agent.worker.sandbox import reach_of, visible_in  # noqa: E402
+from services.agent.worker.sandbox import sandbox  # noqa: E402
+from services.agent.worker.sandbox.sandbox import reach_of, visible_in  # noqa: E402
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order, carried_out  # noqa: E402
 
 
@@ -51,7 +51,7 @@ def outcome(action):
 """
 BY_LANDLOCK = """
 from services.agent.machine.landlock import confine
-from services.agent.worker.sandbox import reach_of
+from services.agent.worker.sandbox.sandbox import reach_of
 
 confine(reach_of([mine], scratch, [secret.parent]), ())
 print(outcome(lambda: mine.read_bytes()), outcome(lambda: (scratch / "x").write_bytes(b"x")))
@@ -65,7 +65,7 @@ ENTERED = """
 import numpy, shutil
 from services.agent.link.fetched_file import FetchedFile
 from services.agent.link.messages import PerformOrder
-from services.agent.worker.sandbox import enter_sandbox
+from services.agent.worker.sandbox.sandbox import enter_sandbox
 from tests.services.agent.builders import MANIFESTS, an_order
 
 tree = scratch / "tree"
@@ -88,7 +88,7 @@ print(numpy.ones((300, 300)).dot(numpy.ones((300, 300))).sum())
 """
 BLOCKED = """
 import signal, threading
-from services.agent.worker.sandbox import end_openblas_threads
+from services.agent.worker.sandbox.sandbox import end_openblas_threads
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 os.register_at_fork(after_in_child=signal.pause)
@@ -97,7 +97,7 @@ print(*end_openblas_threads(limit_s=0.1))
 """
 BLOCKED_BEFORE = """
 import threading, time
-from services.agent.worker.sandbox import end_openblas_threads
+from services.agent.worker.sandbox.sandbox import end_openblas_threads
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 os.register_at_fork(before=lambda: time.sleep(60))
