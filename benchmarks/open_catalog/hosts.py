@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 
 from benchmarks.open_catalog.models import HUB, Tried
-from mlscope.assets.probing import web_fault
+from mlscope.assets.web.probing import web_fault
 from mlscope.settings import Settings
 
 LIMIT_S = 5.0

@@ -13,7 +13,7 @@ from mlscope.bus.errors import BusError
 from mlscope.client.asynchronous import request_of
 from mlscope.client.errors import ClientError, NoScenario
 from mlscope.client.scenario_texts import scenario_in
-from mlscope.yaml_values import yaml_value
+from mlscope.yaml.values import yaml_value
 from schemas.request import Evaluate
 
 

@@ -212,8 +212,8 @@ class Assets:
         partial: Partial,
         progress: Progress,
     ) -> PinnedAsset:
-        from mlscope.assets.resuming import Origin
-        from mlscope.assets.web import NotModified, Remote, Web
+        from mlscope.assets.web.downloads import NotModified, Remote, Web
+        from mlscope.assets.web.resuming import Origin
 
         headers: Mapping[str, str] = {}
         rights = "its access rights"

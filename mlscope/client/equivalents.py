@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
 
-from mlscope.yaml_values import yaml_value
+from mlscope.yaml.values import yaml_value
 from schemas.request import Evaluate
 
 _ONLY_IN_MESSAGES = ("variants",)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlscope.client.errors import EvaluationRefused, NoScenario
-from mlscope.yaml_values import yaml_value
+from mlscope.yaml.values import yaml_value
 from schemas.request import Refused
 
 

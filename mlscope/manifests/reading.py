@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
 from mlscope.manifests.partial import Path, errors_in, is_touched, without_faults
-from mlscope.yaml_bounds import READING_ERRORS, check_bounds, loader
+from mlscope.yaml.bounds import READING_ERRORS, check_bounds, loader
 from schemas.manifest import Manifest, Step
 
 MOST_BYTES: Final = 1 << 20

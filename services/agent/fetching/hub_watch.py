@@ -6,7 +6,7 @@ No request waits for a try. A start waits for the first one, but not long.
 import asyncio
 from collections.abc import AsyncGenerator
 
-from mlscope.assets.probing import web_fault
+from mlscope.assets.web.probing import web_fault
 from mlscope.redaction import redact
 from services.agent.fetching.fetching import in_daemon_thread
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from mlscope.client.equivalents import request_fields
-from mlscope.yaml_values import yaml_value
+from mlscope.yaml.values import yaml_value
 from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Evaluate, SystemNeed

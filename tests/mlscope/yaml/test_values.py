@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlscope.yaml_values import MOST_CHARACTERS, yaml_value
+from mlscope.yaml.values import MOST_CHARACTERS, yaml_value
 
 
 def test_a_value_is_read_as_yaml_says() -> None:

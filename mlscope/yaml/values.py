@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlscope.yaml_bounds import READING_ERRORS, check_bounds, loader
+from mlscope.yaml.bounds import READING_ERRORS, check_bounds, loader
 
 MOST_CHARACTERS = 1 << 16
 """A longer text takes its reader's process too long."""

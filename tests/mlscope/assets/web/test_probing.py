@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlscope.assets.probing import web_fault
+from mlscope.assets.web.probing import web_fault
 from tests.mlscope.assets.web_server import Site
 
 

@@ -4,8 +4,8 @@ import http.client
 import urllib.request
 from contextlib import closing
 
-from mlscope.assets.dialing import Dialing
 from mlscope.assets.options import AllowedHosts
+from mlscope.assets.web.dialing import Dialing
 from mlscope.redaction import redact
 
 _DOWN = (407, 500, 502, 503, 504)

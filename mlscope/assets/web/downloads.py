@@ -19,11 +19,11 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from mlscope.assets.dialing import Dialing
 from mlscope.assets.errors import AssetMissing, DownloadFailed
 from mlscope.assets.options import AllowedHosts, RetryPolicy
 from mlscope.assets.partial import Partial, Progress
-from mlscope.assets.resuming import Origin, Plan, origin_of, plan, request_headers
+from mlscope.assets.web.dialing import Dialing
+from mlscope.assets.web.resuming import Origin, Plan, origin_of, plan, request_headers
 
 _log = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 18

@@ -4,7 +4,7 @@ from http.client import HTTPMessage
 
 import pytest
 
-from mlscope.assets.resuming import Origin, Plan, origin_of, plan, request_headers
+from mlscope.assets.web.resuming import Origin, Plan, origin_of, plan, request_headers
 
 URL = "https://h/m"
 KEPT = Origin(URL, '"one"', "Mon, 01 Jan 2024 00:00:00 GMT", 900)

@@ -82,7 +82,7 @@ def test_the_checked_address_is_the_one_connected_to(
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", answers.pop(0))]
 
     site.put("/m", b"weights")
-    monkeypatch.setattr("mlscope.assets.dialing.socket.getaddrinfo", resolved)
+    monkeypatch.setattr("mlscope.assets.web.dialing.socket.getaddrinfo", resolved)
     with pytest.raises(Exception, match="sha256"):
         fetching(cache, root, "127.0.0.1/32").fetch(parse("http://rebinding.example/m"), ANYTHING)
     assert answers == [("127.0.0.2", port)]
@@ -179,7 +179,7 @@ def test_no_address_is_dialed_after_the_end(
         places = [deaf.getsockname(), ("127.0.0.1", port)]
         resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
         monkeypatch.setattr(
-            "mlscope.assets.dialing.socket.getaddrinfo", lambda *_, **__: list(resolved)
+            "mlscope.assets.web.dialing.socket.getaddrinfo", lambda *_, **__: list(resolved)
         )
         with pytest.raises(DownloadFailed, match=reason):
             fetching(cache, root, "127.0.0.1", retries=retries).fetch(

@@ -28,8 +28,8 @@ from mlscope.assets.errors import (
 from mlscope.assets.fetching import Assets
 from mlscope.assets.options import FetchOptions
 from mlscope.assets.partial import Partial
-from mlscope.assets.resuming import Origin
-from mlscope.assets.web import NotModified, Remote, Web, _Redirects
+from mlscope.assets.web.downloads import NotModified, Remote, Web, _Redirects
+from mlscope.assets.web.resuming import Origin
 from tests.mlscope.assets.web_server import Site
 
 BODY = secrets.token_bytes(900_000)
@@ -321,7 +321,7 @@ def test_a_host_without_a_way_to_it_is_given_up_sooner(
         dials.append(place)
         raise error
 
-    monkeypatch.setattr("mlscope.assets.dialing._resolved", fails)
+    monkeypatch.setattr("mlscope.assets.web.dialing._resolved", fails)
     with pytest.raises(DownloadFailed, match=re.escape(error.strerror or "")):
         assets.fetch(HttpSource(address), SUM)
     assert len(dials) == tries

@@ -1,0 +1,1 @@
+"""YAML that anybody may send: its bounds, and single values. Pure."""
