@@ -208,6 +208,8 @@ class StandIns:
         self.answers_json = True
         #: evaluations whose requests were told, in their order
         self.requested: list[str] = []
+        #: evaluations that only answered files, which lists have where they are asked for
+        self.predicted: list[str] = []
         #: what the catalog has beside models
         self.catalog: dict[str, Any] = {}
         #: what an evaluation's status is answered with, instead of its story's
@@ -335,6 +337,8 @@ class StandIns:
         statuses = [status_of(record, runs=False) for record in records]
         if not (statuses or command.state):
             statuses = [unrequested_status(E)]
+        if command.predictions:
+            statuses = [*map(unrequested_status, self.predicted), *statuses]
         matching = tuple(each for each in statuses if command.state in ("", each.state))
         return encode_body(EvaluationList(evaluations=matching[: command.limit]))
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -40,6 +40,8 @@ _EVALUATION_OPTIONS = (
     "all",
 )
 _RUNNING_NOTE = "-o json says what is missing and how to install it; --runnable lists what runs now"
+_HIDDEN_NOTE = "--all lists {} more, of `mlscope predict` and of models tried"
+_REFUSED_NOTE = "the registry refused a shipped manifest: {}: {}"
 _KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(_EVALUATION_OPTIONS, ("evaluations",)),
@@ -68,30 +70,56 @@ async def ls(arguments: argparse.Namespace) -> int:
         lines = (f"  {name:<13}{meaning}" for name, meaning in KINDS.items())
         raise Misused("\n".join(("KIND is missing: write one of these after `ls`", *lines)))
     _check_options(arguments)
-    for_terminal: Callable[[Rows], Rows]
-    refused: Mapping[str, str] = {}
+    listed = evaluations_listed if kind == "evaluations" else catalog_listed
     async with client_of(arguments) as client:
-        if kind == "evaluations":
-            evaluations = await client.evaluations(**constraints_of(arguments))
-            rows = matching_rows(evaluation_rows(evaluations), {"": arguments.search})
-            for_terminal = evaluation_terminal_rows
-        else:
-            catalog = await client.catalog(kind.removesuffix("s"))
-            refused = {} if kind == "agents" else catalog.refused
-            rows = await rows_of_catalog(client, catalog, arguments)
-            rows = matching_rows(rows, {"": arguments.search, "task": arguments.task})
-            for_terminal = TERMINAL_ROWS[kind]
+        rows, notes = await listed(client, arguments)
     if arguments.output == "table":
-        rows = for_terminal(rows)
+        rows = (
+            evaluation_terminal_rows(rows) if kind == "evaluations" else TERMINAL_ROWS[kind](rows)
+        )
         if "description" in rows.columns:
             # A sentence is folded on a terminal; in a pipe, for grep, it stays on its line.
             rows = replace(rows, folds=sys.stdout.isatty())
     write_rows(rows, arguments.output)
-    if arguments.output == "table" and kind == "models" and sys.stdout.isatty():
-        print(_RUNNING_NOTE, file=sys.stderr)
-    for name, reason in refused.items():
-        print(f"the registry refused a shipped manifest: {name}: {reason}", file=sys.stderr)
+    for note in notes:
+        print(note, file=sys.stderr)
     return exits.OK
+
+
+async def evaluations_listed(
+    client: Any, arguments: argparse.Namespace
+) -> tuple[Rows, Sequence[str]]:
+    """Return a row for each evaluation, and a hint at those that the list hides.
+
+    `client` asks for them under the constraints of `arguments`. Raises Misused, ClientError.
+    """
+    constraints, texts = constraints_of(arguments), {"": arguments.search}
+    evaluations = await client.evaluations(**constraints)
+    rows = matching_rows(evaluation_rows(evaluations), texts)
+    if arguments.all or arguments.output != "table":
+        return rows, ()
+    ids = {status.evaluation for status in evaluations}
+    everything = await client.evaluations(**constraints, predictions=True)
+    others = [status for status in everything if status.evaluation not in ids]
+    hidden = len(matching_rows(evaluation_rows(others), texts).rows)
+    return rows, [_HIDDEN_NOTE.format(hidden)] if hidden else ()
+
+
+async def catalog_listed(client: Any, arguments: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+    """Return a row for each entry of a kind of the catalog, and what to say beside them.
+
+    `client` asks for them; `arguments` have the kind and what the rows must contain. Raises
+    Misused, ClientError.
+    """
+    kind = arguments.kind
+    catalog = await client.catalog(kind.removesuffix("s"))
+    rows = await rows_of_catalog(client, catalog, arguments)
+    notes = []
+    if arguments.output == "table" and kind == "models" and sys.stdout.isatty():
+        notes.append(_RUNNING_NOTE)
+    if kind != "agents":
+        notes += [_REFUSED_NOTE.format(*refused) for refused in catalog.refused.items()]
+    return matching_rows(rows, {"": arguments.search, "task": arguments.task}), notes
 
 
 async def rows_of_catalog(client: Any, catalog: Catalog, arguments: argparse.Namespace) -> Rows:

@@ -105,6 +105,19 @@ async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: Stand
     assert shown.splitlines()[0].split() == heads
 
 
+async def test_a_hint_counts_the_evaluations_that_a_list_hides(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    assert (await mlscope("ls", "evaluations")).err == ""
+    standing.predicted = ["p1", "p2"]
+    hint = "--all lists 2 more, of `mlscope predict` and of models tried\n"
+    assert (await mlscope("ls", "evaluations")).err == hint
+    assert (await mlscope("ls", "evaluations", "no-such-word")).err == ""
+    assert (await mlscope("ls", "evaluations", "-o", "json")).err == ""
+    ended = await mlscope("ls", "evaluations", "--all")
+    assert (ended.err, "p1" in ended.out) == ("", True)
+
+
 async def test_evaluations_are_listed_under_the_constraints_of_requests(
     mlscope: CommandLine, standing: StandIns
 ) -> None:
