@@ -86,3 +86,14 @@ class Parameters:
         return self.integer("queries", default, 1, maximum)
 
     whole = integer  # its name of release 0.1, which release 0.3 drops
+
+
+def shortened(parameters: Mapping[str, Any], queries: int) -> Mapping[str, Any]:
+    """Return the parameters of a load with `queries` queries in place of more.
+
+    They are the same ones where not more are asked for, or a number that no scenario takes.
+    """
+    wanted = parameters.get("queries")
+    if not isinstance(wanted, int | float) or not queries < wanted <= MAX_QUERIES or wanted % 1:
+        return parameters
+    return {**parameters, "queries": queries}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
-from mlscope.load.parameters import MAX_QUERIES
+from mlscope.load.parameters import shortened
 from mlscope.load.scenarios import BUILT_IN, Scenario
 from mlscope.manifests.checking import faults_in
 from schemas.agent import AgentAnnounced, AgentLost, Lease
@@ -112,12 +112,8 @@ def bad_parameter(scenario: Scenario, parameters: Mapping[str, Any]) -> InvalidP
     A load with more than CHECKED_QUERIES queries is checked as one with so many. If that one has an
     error, which may come from the smaller number, the load itself is made.
     """
-    queries, loads = parameters.get("queries"), [parameters]
-    number = queries if isinstance(queries, int | float) else 0
-    if CHECKED_QUERIES < number <= MAX_QUERIES and number % 1 == 0:
-        loads = [{**parameters, "queries": CHECKED_QUERIES}, parameters]
     error: InvalidParameter | None = None
-    for load in loads:
+    for load in (shortened(parameters, CHECKED_QUERIES), parameters):
         try:
             scenario(load, 1, 1)
         except InvalidParameter as invalid:

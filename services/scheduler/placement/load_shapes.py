@@ -1,19 +1,29 @@
 """What planning needs to know of loads, without keeping them: a load may be hundreds of megabytes.
 
-Only a scenario's whole load tells its shape, so it is made once, and its shape is kept: deciding
-on an evaluation again costs nothing. Mutable, without I/O.
+Of a built-in scenario at most a short load is made: making 10 million queries takes seconds, and
+whoever may look could keep the scheduler busy with it. Only the whole load of another scenario
+tells its shape. Each is made once, and its shape is kept: deciding on an evaluation again costs
+nothing. Mutable, without I/O.
 """
 
 import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlscope.load import scenario_named
+from mlscope.load.errors import TooLong
+from mlscope.load.load import Load
+from mlscope.load.parameters import Parameters, shortened
+from mlscope.load.scenarios import BUILT_IN, COLD, FASTEST_HZ, RATE_HZ, SLOWEST_HZ
+
+SHORT_QUERIES = 10_000
+"""The queries of the longest load of a built-in scenario that is made for its shape, in 10 ms."""
 
 _MAX_SHAPES = 4096
+_LARGEST_S = 2**63 / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,8 @@ class LoadShape:
     is_open_loop: bool
     is_for_throughput: bool
     pacing: Literal["local", "remote"]
-    #: due time of the last query of an open loop, from the start of the load
+    #: due time of the last query of an open loop, from the start of the load; of a `poisson` load
+    #: with more than `SHORT_QUERIES` the expected one, which is about 1 % off or less
     last_due_s: float
 
     @property
@@ -50,22 +61,47 @@ class LoadShapes:
         """Return the shape of a scenario's load. Raises LoadError.
 
         `parameters` are the scenario's, `size` is the batch size, and `samples` the number of
-        samples in the dataset. Making a large load takes seconds: too long for an event loop.
+        samples in the dataset. A scenario of another package may make a large load for seconds: too
+        long for an event loop.
         """
         text = ascii(sorted(parameters.items(), key=lambda parameter: parameter[0]))
         key = (scenario, hashlib.sha256(text.encode()).hexdigest(), size, samples)
         if key not in self._shapes:
             self.made += 1
-            load = scenario_named(scenario)(parameters, size, samples)
-            last_due_ns = 0 if load.due_ns is None or not load.queries else int(load.due_ns[-1])
-            self._shapes[key] = LoadShape(
-                queries=load.queries,
-                is_open_loop=load.open_loop,
-                is_for_throughput=not load.open_loop and load.concurrency > 1,
-                pacing=load.pacing,
-                last_due_s=last_due_ns / 1e9,
-            )
+            if scenario in BUILT_IN and scenario != COLD:
+                self._shapes[key] = _shape_of_built_in(scenario, parameters, size)
+            else:
+                self._shapes[key] = _shape_of(scenario_named(scenario)(parameters, size, samples))
         self._shapes.move_to_end(key)
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.popitem(last=False)
         return self._shapes[key]
+
+
+def _shape_of(load: Load) -> LoadShape:
+    last_due_ns = 0 if load.due_ns is None or not load.queries else int(load.due_ns[-1])
+    return LoadShape(
+        queries=load.queries,
+        is_open_loop=load.open_loop,
+        is_for_throughput=not load.open_loop and load.concurrency > 1,
+        pacing=load.pacing,
+        last_due_s=last_due_ns / 1e9,
+    )
+
+
+def _shape_of_built_in(scenario: str, parameters: Mapping[str, Any], size: int) -> LoadShape:
+    """Return the shape of a load in which queries are due at `rate_hz`, or in a closed loop.
+
+    Neither the batch `size` nor the samples change it, but `size` limits the number of queries.
+    """
+    short = shortened(parameters, SHORT_QUERIES)
+    # A size below 1 is an error of the scenario's, which names it.
+    shape = _shape_of(BUILT_IN[scenario](short, min(size, 1), 1))
+    read = Parameters(scenario, parameters)
+    queries = read.queries(shape.queries, size)
+    if short is parameters or not shape.is_open_loop:
+        return replace(shape, queries=queries)
+    last_due_s = (queries - 1) / read.number("rate_hz", RATE_HZ, SLOWEST_HZ, FASTEST_HZ)
+    if last_due_s >= _LARGEST_S:
+        raise TooLong(f"the last query would be due after {last_due_s:.3g} s")
+    return replace(shape, queries=queries, last_due_s=last_due_s)

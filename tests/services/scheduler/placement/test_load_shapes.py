@@ -1,11 +1,13 @@
 """Shapes of loads: what planning needs to know, made once, kept within bounds."""
 
 import math
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from mlscope.load import InvalidParameter, UnknownScenario, scenario_named
+from mlscope.load.errors import TooLong
 from services.scheduler.placement.load_shapes import LoadShape, LoadShapes
 
 
@@ -74,6 +76,27 @@ def test_built_in_scenarios_are_made_whole_only_to_be_measured() -> None:
     shape = LoadShapes().of("poisson", {"queries": 9}, 3, 64)
     assert load.due_ns is not None
     assert (shape.queries, shape.last_due_s) == (9, load.due_ns[-1] / 1e9)
+
+
+@pytest.mark.parametrize("scenario", ["online", "batched", "fixed_rate", "poisson"])
+def test_a_long_load_is_not_made_for_its_shape(scenario: str) -> None:
+    """Made whole, 5 million queries of 10 samples in random order take seconds and 1 GB."""
+    parameters = {"queries": 5_000_000, "sample_seed": 1}
+    tracemalloc.start()
+    shape = LoadShapes().of(scenario, parameters, 10, 1000)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 5_000_000
+    assert shape.queries == 5_000_000
+    assert shape.last_due_s in (0.0, 4_999_999 / 20)
+    with pytest.raises(InvalidParameter, match="from 1 to 4545454"):
+        LoadShapes().of(scenario, parameters, 11, 1000)
+
+
+def test_a_long_load_that_ends_too_late_is_refused() -> None:
+    slowest = {"queries": 10_000_000, "rate_hz": 1e-3}
+    with pytest.raises(TooLong):
+        LoadShapes().of("fixed_rate", slowest, 1, 1)
 
 
 def test_an_open_loop_has_an_offered_rate() -> None:
