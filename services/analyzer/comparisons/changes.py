@@ -87,6 +87,7 @@ def _rows(evaluation: str, base: Mapping[Key, Cells], compared: Mapping[Key, Cel
         if first is None or second is None:
             change["change"] = (new.value or 0.0) - (old.value or 0.0)
         place = first or second or {}
+        found_in = _BOTH if first and second else _ONLY_BASE if first else _ONLY_OTHER
         rows.append(
             {
                 "evaluation": evaluation,
@@ -94,11 +95,12 @@ def _rows(evaluation: str, base: Mapping[Key, Cells], compared: Mapping[Key, Cel
                 "name": place["name"],
                 "type": place.get("type", place.get("layer_name") or ""),
                 "other_name": second["name"] if second else "",
-                "found_in": _BOTH if first and second else _ONLY_BASE if first else _ONLY_OTHER,
+                "found_in": found_in,
                 **old.cells("first_time"),
                 **new.cells("time"),
                 **change,
                 **ratio(new, old).cells("ratio"),
+                "result": _result(change),
             }
         )
     return rows
@@ -113,8 +115,8 @@ def _verdict(rows: Sequence[Cells], noun: str) -> str:
     alone = f"; {many(single, noun)} {be(single)} in one evaluation only" if single else ""
     if not paired:
         return f"No {noun} is in both{alone}."
-    changed = [row for row in paired if _result(row) in ("slower", "faster")]
-    changes = changes_text(many(len(paired), noun), Counter(map(_result, paired)))
+    changed = [row for row in paired if row["result"] in ("slower", "faster")]
+    changes = changes_text(many(len(paired), noun), Counter(row["result"] for row in paired))
     return f"{changes}; {_largest_text(changed or paired, noun)}{alone}."
 
 
@@ -169,6 +171,9 @@ def _comparison(noun: str, title: str, compute: Callable[..., Table], place: str
                 "change", "Other less first; the whole time where only one has it, no interval."
             ),
             *estimate_columns("ratio", "Other over first; null where only one has it.", "1"),
+            text_column(
+                "result", "Slower or faster where the whole interval agrees, same, or unknown."
+            ),
         ),
         compute=compute,
         chart=ranked(
@@ -176,6 +181,7 @@ def _comparison(noun: str, title: str, compute: Callable[..., Table], place: str
             Axis("change", "Change of time per query", "ns"),
             "type",
             "found_in",
+            color="result",
             facet="evaluation",
         ),
     )

@@ -38,6 +38,7 @@ def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> N
     found = rows(LAYERS, base, other)
     places = [(row["name"], row["found_in"]) for row in found]
     assert places == [("b", "both"), ("gone", "first"), ("a", "both"), ("new", "other")]
+    assert [row["result"] for row in found] == ["faster", "unknown", "slower", "unknown"]
     assert found[0]["change"] == -500.0
     assert found[0]["ratio"] == 0.5
     assert found[0]["ratio_low"] < 0.5 < found[0]["ratio_high"]
