@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +23,7 @@ from services.gateway.pages.comparing.compare import (
     query_of,
     sections_of,
 )
+from services.gateway.pages.evaluations import evaluation_rows
 from services.gateway.parameters.query_string import figures_of
 from services.gateway.parameters.request_values import bus_of, checked_evaluation
 from services.gateway.rendering import rendered
@@ -41,7 +43,8 @@ async def compare(request: Request) -> Response:
     terms = _terms(request)
     statuses = await asyncio.gather(*(status_of(bus, evaluation) for evaluation in _ids(request)))
     if len(statuses) < 2 or request.query_params.get("pick"):
-        choices = (await evaluations(bus, ListEvaluations(limit=_LISTED))).evaluations
+        answer = await evaluations(bus, ListEvaluations(limit=_LISTED))
+        choices = evaluation_rows(answer.evaluations)
         return rendered(request, compare_view(statuses, terms, choices=choices))
     analyzed = [status for status in statuses if status.tables]
     unfinished = [status.evaluation for status in statuses if not status.tables]
@@ -49,16 +52,14 @@ async def compare(request: Request) -> Response:
         f"Not analyzed yet: {', '.join(unfinished)}. Come back when they are." if unfinished else ""
     )
     tables = await asyncio.gather(*(_conditions(bus, status) for status in statuses))
-    parts: list[Part] = []
-    caveats: Sequence[str] = ()
+    further: dict[str, Any] = {}
     if len(analyzed) > 1:
         letters = {own.evaluation: letter_of(place) for place, own in enumerate(statuses)}
         try:
-            parts, caveats = await _parts(request, analyzed, terms, letters)
+            further = await _compared(request, analyzed, terms, letters)
         except ClientError as error:
             note = refused_by(error).message
-    view = compare_view(statuses, terms, tables=tables, parts=parts, caveats=caveats, note=note)
-    return rendered(request, view)
+    return rendered(request, compare_view(statuses, terms, tables=tables, note=note, **further))
 
 
 def _ids(request: Request) -> list[str]:
@@ -103,13 +104,13 @@ def query_of_terms(terms: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield names[name], value
 
 
-async def _parts(
+async def _compared(
     request: Request,
     statuses: Sequence[EvaluationStatus],
     terms: Mapping[str, str],
     letters: Mapping[str, str],
-) -> tuple[list[Part], Sequence[str]]:
-    """Return the compared tables with their charts, and the caveats that they share."""
+) -> dict[str, Any]:
+    """Return the tables that compare the evaluations, with their charts and shared caveats."""
     query = [("evaluation", status.evaluation) for status in statuses]
     command = figures_of([*query, *query_of_terms(terms)])
     answer = await compared(bus_of(request), command)
@@ -118,4 +119,5 @@ async def _parts(
     pictures = request.app.state.pictures
     charted = [named_by_letter(tables[section.name]) for section in sections]
     charts = [await figure_of(pictures, table) for table in charted]
-    return [Part(*pair) for pair in zip(sections, charts, strict=True)], caveats
+    parts = [Part(*pair) for pair in zip(sections, charts, strict=True)]
+    return {"parts": parts, "caveats": caveats, "compared": answer.tables}

@@ -7,14 +7,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from mlscope.quantities import estimated
-from mlscope.statistics import Estimate, ratio_interval
-from schemas import analysis
-from schemas.analysis import Compared, Headline, Table, Tables
+from schemas.analysis import Compared, Table, Tables
 from schemas.request import Compare
 from schemas.status import EvaluationStatus
 from services.gateway.pages.comparing.conditions import Conditions, conditions_of
-from services.gateway.pages.headlines import Figure, latency_figure, throughput_figure
+from services.gateway.pages.comparing.loads import LoadRow, load_rows
+from services.gateway.pages.comparing.standings import Standing, standings_of
+from services.gateway.pages.evaluations import EvaluationRow
 from services.gateway.pages.tables import Section, tables_view
 
 MOST_ROWS = 25
@@ -22,11 +21,6 @@ MOST_ROWS = 25
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _FIRST = ("regressions", "layer_changes", "kernel_changes", "systems", "throughput", "speedup")
 """The order of the tables in the page; others follow."""
-_LOAD_FIGURES = (
-    ("latency", "latency_ns", latency_figure),
-    ("samples a second", "samples_per_s", throughput_figure),
-)
-"""What is compared of each load: its name, the field of a headline, and how it is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +32,14 @@ class Rival:
     is_base: bool
     as_base: str
     without: str
+    #: where it is faster or slower than the base; empty until that is known
+    standings: Sequence[Standing] = ()
 
     @property
     def place(self) -> str:
         """The framework, device and agents."""
         parts = (self.status.framework, self.status.device, ", ".join(self.status.agents))
         return " · ".join(filter(None, parts))
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A figure of one evaluation, and its ratio to the base's: '' for the base."""
-
-    figure: Figure | None
-    text: str = ""
-    tone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRow:
-    """A figure of a load, one an evaluation."""
-
-    load: str
-    figure: str
-    ratios: Sequence[Ratio]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +61,7 @@ class CompareView:
     parts: Sequence[Part] = ()
     caveats: Sequence[str] = ()
     note: str = ""
-    choices: Sequence[EvaluationStatus] = ()
+    choices: Sequence[EvaluationRow] = ()
     template: ClassVar[str] = "compare.html"
 
     @property
@@ -129,9 +107,14 @@ def address_of(ids: Sequence[str], terms: Mapping[str, str], **further: str) -> 
     return f"/compare?runs={runs}&{urlencode(query)}" if query else f"/compare?runs={runs}"
 
 
-def rivals_of(statuses: Sequence[EvaluationStatus], terms: Mapping[str, str]) -> list[Rival]:
-    """Return the evaluations with their letters; the first is the base."""
+def rivals_of(
+    statuses: Sequence[EvaluationStatus],
+    terms: Mapping[str, str],
+    standings: Mapping[str, Sequence[Standing]] = MappingProxyType({}),
+) -> list[Rival]:
+    """Return the evaluations with their letters and `standings`; the first is the base."""
     ids = [status.evaluation for status in statuses]
+    unpaired = [Standing("no load in common with the base", "")] if standings else []
     return [
         Rival(
             letter=letter_of(place),
@@ -141,57 +124,10 @@ def rivals_of(statuses: Sequence[EvaluationStatus], terms: Mapping[str, str]) ->
                 [status.evaluation, *(name for name in ids if name != status.evaluation)], terms
             ),
             without=address_of([name for name in ids if name != status.evaluation], terms),
+            standings=standings.get(status.evaluation, unpaired if place and status.tables else ()),
         )
         for place, status in enumerate(statuses)
     ]
-
-
-def load_rows(statuses: Sequence[EvaluationStatus]) -> list[LoadRow]:
-    """Return latency and throughput of each load that two evaluations have, as ratios."""
-    rows = []
-    for (scenario, batch_size), headlines in headlines_by_load(statuses).items():
-        for name, field, figure_of in _LOAD_FIGURES:
-            estimates = [getattr(headline, field, None) for headline in headlines]
-            figures = [figure_of(headline) if headline else None for headline in headlines]
-            ratios = _ratios(estimates, figures, is_less_better=name == "latency")
-            rows.append(LoadRow(f"{scenario}, batch {batch_size}", name, ratios))
-    return [row for row in rows if any(ratio.figure for ratio in row.ratios)]
-
-
-def headlines_by_load(
-    statuses: Sequence[EvaluationStatus],
-) -> dict[tuple[str, int], list[Headline | None]]:
-    """Return the headlines of each load, one an evaluation: None where it lacks the load."""
-    by_load: dict[tuple[str, int], list[Headline | None]] = {}
-    for place, status in enumerate(statuses):
-        for headline in status.headlines:
-            load = headline.scenario, headline.batch_size
-            by_load.setdefault(load, [None] * len(statuses))[place] = headline
-    return by_load
-
-
-def _ratios(
-    estimates: Sequence[analysis.Estimate | None],
-    figures: Sequence[Figure | None],
-    *,
-    is_less_better: bool = False,
-) -> list[Ratio]:
-    base = estimates[0]
-    ratios = [Ratio(figures[0])]
-    for estimate, figure in zip(estimates[1:], figures[1:], strict=True):
-        if not (base and estimate and base.value > 0 and estimate.value > 0):
-            ratios.append(Ratio(figure))
-            continue
-        own, base_own = (
-            Estimate(bounds.value, bounds.low, bounds.high) for bounds in (estimate, base)
-        )
-        interval = ratio_interval(own, base_own)
-        text = estimated(estimate.value / base.value, interval.low, interval.high)
-        low, high, tone = interval.low, interval.high, ""
-        if low is not None and high is not None and not low <= 1.0 <= high:
-            tone = "better" if (high < 1.0) == is_less_better else "worse"
-        ratios.append(Ratio(figure, f"{text} of the base", tone))
-    return ratios
 
 
 def named(table: Table, letters: Mapping[str, str]) -> Table:
@@ -266,12 +202,16 @@ def query_of(command: Compare) -> str:
 def compare_view(
     statuses: Sequence[EvaluationStatus], terms: Mapping[str, str], **further: Any
 ) -> CompareView:
-    """Return the page that compares evaluations under `terms`; `further` are its other fields."""
+    """Return the page that compares evaluations under `terms`; `further` are its other fields.
+
+    Among them `tables` are the conditions of each, `compared` the tables that compare them.
+    """
     conditions = further.pop("tables", [])
+    compared = {table.name: table for table in further.pop("compared", ())}
     return CompareView(
-        rivals=rivals_of(statuses, terms),
+        rivals=rivals_of(statuses, terms, standings_of(compared.get("regressions"))),
         terms=terms,
         conditions=conditions_of(conditions) if conditions else Conditions([], [], []),
-        loads=load_rows(statuses) if len(statuses) > 1 else [],
+        loads=load_rows(statuses, compared.get("throughput_by_batch")) if len(statuses) > 1 else [],
         **further,
     )

@@ -10,14 +10,16 @@ from schemas.status import EvaluationStatus
 from services.gateway.pages.comparing.compare import (
     address_of,
     letter_of,
-    load_rows,
     named,
     named_by_letter,
     ordered,
     query_of,
     rivals_of,
 )
+from services.gateway.pages.comparing.loads import load_rows
+from services.gateway.pages.comparing.standings import Standing, standings_of
 from services.gateway.parameters.query_string import figures_of
+from tests.services.analyzer.comparisons.reading import all_tables
 
 
 def status(name: str, latency_ns: float, samples_per_s: float) -> EvaluationStatus:
@@ -50,8 +52,82 @@ def test_ratios_say_better_or_worse_where_the_interval_does() -> None:
     assert slower.ratios[1].tone == "worse"
 
 
+def test_every_batch_size_has_its_ratios() -> None:
+    tables = {table.name: table for table in all_tables("a", "b")}
+    rows = load_rows([status("a", 1e6, 1e3), status("b", 2e6, 500)], tables["throughput_by_batch"])
+    assert [(row.load, row.figure) for row in rows] == [
+        (f"online, batch {size}", figure)
+        for size in (1, 4)
+        for figure in ("latency", "samples a second")
+    ]
+    assert {row.ratios[1].tone for row in rows} == {"worse"}
+    assert rows[2].ratios[1].text.startswith("2.00")
+
+
+def regressions(*rows: tuple[object, ...]) -> Table:
+    """Return the table of pairs of `e1` and `e2`: level, batch size, pairing, change, result."""
+    names = "second agent scenario level batch_size paired change change_low change_high result"
+    columns = tuple(Column(name=name, type="text") for name in names.split())
+    cells = [
+        ("e2", "a", "online", *row[:4], None if row[3] is None else 0.0, None, row[4])
+        for row in rows
+    ]
+    return Table(name="regressions", title="", columns=columns, rows=tuple(cells))
+
+
+def test_an_evaluation_stands_where_its_least_traced_runs_say() -> None:
+    several = regressions(
+        ("framework", 1, "blocks", 0.9, "slower"),
+        ("model", 1, "blocks", -0.27, "faster"),
+        ("model", 2, "runs", 0.05, "slower"),
+        ("model", 4, "blocks", 0.01, "same"),
+        ("model", 8, "blocks", None, "refused"),
+    )
+    assert standings_of(several)["e2"] == [
+        Standing("▲ faster than the base at 1 of 4 loads: latency -27.0% (at least 0.0)", "better"),
+        Standing(
+            "▼ slower than the base at 1 of 4 loads: latency +5.0% (at least 0.0); drift may be "
+            "the cause",
+            "worse",
+        ),
+        Standing(
+            "≈ not told apart from the base at 1 of 4 loads: latency +1.0% (at least 0.0)", ""
+        ),
+        Standing("not compared, for other conditions at 1 of 4 loads", ""),
+    ]
+    assert standings_of(None) == {}
+
+
+def test_of_several_loads_the_largest_change_is_said() -> None:
+    (standing,) = standings_of(next(t for t in all_tables("e1", "e2") if t.name == "regressions"))[
+        "e2"
+    ]
+    assert standing == Standing(
+        "▼ slower than the base at 2 of 2 loads: latency by up to 100.0%", "worse"
+    )
+
+
 def test_letters() -> None:
     assert [letter_of(place) for place in (0, 25, 26, 52)] == ["A", "Z", "A2", "A3"]
+
+
+def test_loads_that_the_base_lacks_come_last() -> None:
+    tables = {table.name: table for table in all_tables("b", "c")}
+    base = status("a", 1e6, 1e3)
+    (headline,) = base.headlines
+    larger = base.model_copy(update={"headlines": (headline.model_copy(update={"batch_size": 8}),)})
+    statuses = [larger, status("b", 1e6, 1e3), status("c", 2e6, 500)]
+    rows = load_rows(statuses, tables["throughput_by_batch"])
+    assert [row.load for row in rows[::2]] == [f"online, batch {size}" for size in (8, 1, 4)]
+
+
+def test_an_evaluation_without_a_load_of_the_base_says_so() -> None:
+    tables = {table.name: table for table in all_tables("a", "b")}
+    lone = status("c", 1, 1).model_copy(update={"tables": ("latency",)})
+    rivals = rivals_of([status("a", 1, 1), lone], {}, standings_of(tables["regressions"]))
+    assert [standing.text for standing in rivals[1].standings] == [
+        "no load in common with the base"
+    ]
 
 
 def test_addresses_change_the_comparison_and_keep_its_terms() -> None:

@@ -1,0 +1,71 @@
+"""Whether an evaluation is faster or slower than the base, at how many loads, by how much. Pure."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlscope.counts import many
+from mlscope.quantities import estimated, shown
+from schemas.analysis import Table
+from schemas.level import Level
+
+Cells = Mapping[str, Any]
+_BY_RUN = "runs"
+_RESULTS = (
+    ("faster", "better", "▲ faster than the base"),
+    ("slower", "worse", "▼ slower than the base"),
+    ("same", "", "≈ not told apart from the base"),
+    ("unknown", "", "no interval against the base"),
+    ("refused", "", "not compared, for other conditions"),
+)
+"""A result, its tone, and its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one or several loads have in common; `tone` is better, worse or ''."""
+
+    text: str
+    tone: str
+
+
+def standings_of(regressions: Table | None) -> dict[str, list[Standing]]:
+    """Return how each evaluation stands against the first, by the table `regressions`.
+
+    Of a load that was measured at several levels it is the run that was traced least.
+    """
+    if regressions is None or not any(column.name == "second" for column in regressions.columns):
+        return {}
+    names = [column.name for column in regressions.columns]
+    loads: dict[str, dict[tuple[str, ...], Cells]] = defaultdict(dict)
+    rows = [dict(zip(names, row, strict=True)) for row in regressions.rows]
+    for cells in sorted(rows, key=lambda cells: -Level[cells["level"].upper()]):
+        load = tuple(str(cells[name]) for name in ("agent", "scenario", "batch_size"))
+        loads[cells["second"]][load] = cells
+    return {evaluation: _standings(list(own.values())) for evaluation, own in loads.items()}
+
+
+def _standings(loads: Sequence[Cells]) -> list[Standing]:
+    standings = []
+    for result, tone, words in _RESULTS:
+        own = [cells for cells in loads if cells["result"] == result]
+        if own:
+            place = f" at {len(own)} of {many(len(loads), 'load')}" if len(loads) > 1 else ""
+            standings.append(Standing(f"{words}{place}{_size(own, is_changed=bool(tone))}", tone))
+    return standings
+
+
+def _size(loads: Sequence[Cells], *, is_changed: bool) -> str:
+    """Return by how much latency changed, and whether drift between the runs may be the cause."""
+    changes = [cells for cells in loads if cells["change"] is not None]
+    text = ""
+    if len(loads) == 1 and changes:
+        (cells,) = changes
+        change = estimated(cells["change"], cells["change_low"], cells["change_high"], "share")
+        text = f": latency {'+' if cells['change'] > 0 else ''}{change}"
+    elif is_changed:
+        most = max(abs(cells["change"]) for cells in changes)
+        text = f": latency by up to {shown(most, 'share')}"
+    is_doubtful = is_changed and all(cells["paired"] == _BY_RUN for cells in loads)
+    return f"{text}; drift may be the cause" if is_doubtful else text
