@@ -8,17 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, REPOSITORY
+from tests.docs.pages import DOCS, PAGES, REPOSITORY
 
 _PATH = re.compile(
     r"`((?:schemas|mlscope|services|cli|tools|tests|benchmarks|manifests|docs)/[\w./-]+)`"
 )
 _MODULE = re.compile(r"`([\w-]+\.py)`")
-PAGES = [
-    *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "reference"),
-    REPOSITORY / "README.md",
-    REPOSITORY / "CONTRIBUTING.md",
-]
 
 
 def test_it_builds_and_every_link_leads_somewhere(tmp_path: Path) -> None:
