@@ -1,5 +1,6 @@
 """Sessions whose runs stream their samples: who prepares them, and where nothing is started."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
 from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener, streamed_in_flight
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+from tests.services.agent.test_killed import children_of, read, until
 from tests.services.agent.worker.preparation.pictures import GOOD, pictures
 
 BATCH, QUERIES = 2, 6
@@ -84,23 +86,22 @@ def test_the_process_that_others_are_forked_from_starts_before_the_model_opens(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fork of a process that uses CUDA could not."""
-    commands: list[bytes] = []
+    started: list[bool] = []
 
     def open_nothing(request: OpenRequest) -> Predictor:
-        commands.extend(commands_of_children())
+        started.append(until(has_fork_server, bool))  # its command is empty for a moment
         raise OpenFailed(request.model.name, "seen enough")
 
     monkeypatch.setattr(session_module, "predictor_named", lambda _: open_nothing)
     with pytest.raises(OpenFailed, match="seen enough"), opened(tmp_path, subject, STREAMED):
         pass
-    assert any(b"fork_server" in command for command in commands)
-    assert not any(b"fork_server" in command for command in commands_of_children())
+    assert started == [True]
+    assert not has_fork_server()
 
 
-def commands_of_children() -> list[bytes]:
-    """Return the command lines of the processes that this one's threads started."""
-    lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-    return [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in " ".join(lists).split()]
+def has_fork_server() -> bool:
+    """Return whether a thread of this process has started one."""
+    return any(b"fork_server" in read(pid, "cmdline") for pid in children_of(os.getpid()))
 
 
 def test_no_thread_of_the_predicting_process_prepares_streamed_samples(
