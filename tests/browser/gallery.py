@@ -1,25 +1,29 @@
 """Photographs every page and state: `python -m tests.browser.gallery OUT`.
 
-It starts a local cluster, makes real evaluations in it and imports one that an agent recorded on
+It starts a local cluster, makes real evaluations in it and imports those that agents recorded on
 an H200; `--cluster` names the data folder of a cluster that runs and already has them.
 """
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from urllib.parse import quote
 
 from PIL import Image
 from playwright.async_api import Page
 
 from cli.cluster.state import read_state
+from cli.offline.recordings import RECORDINGS
+from schemas.status import EvaluationStatus
 from tests.browser.chromium import HEIGHT_PX, Browsing, browsing, find_chromium
+from tests.browser.descending import open_longest_kernel
 from tests.browser.photographs import SCHEMES, WIDTHS
 from tests.flow.clusters import Cluster, running
 from tests.gpu.recordings import recorded_bundle
@@ -46,6 +50,8 @@ class Subjects:
     before: str
     after: str
     recorded: str
+    #: evaluations of shipped recordings, by what their pictures are called
+    shipped: Mapping[str, str] = MappingProxyType({})
     agent: str = ""
     live: str = ""
 
@@ -75,6 +81,10 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("trace-slowest", f"{own}/trace", _slowest, is_whole=False),
         Shot("trace-recorded", f"{recorded}/trace", _slowest, is_whole=False),
         Shot("trace-keys", f"{own}/trace", _keys, is_whole=False),
+        *(
+            Shot(f"kernel-{name}", f"/evaluations/{evaluation}/trace", open_longest_kernel)
+            for name, evaluation in subjects.shipped.items()
+        ),
         Shot("frameworks", "/frameworks"),
         Shot("explore", "/explore"),
         Shot("explore-systems", "/explore/systems"),
@@ -199,14 +209,27 @@ def made_in(cluster: Cluster) -> Subjects:
         ran = cluster.mlscope("run", MODEL, *LOAD, "--detach").strip()
         cluster.mlscope("watch", ran, timeout=600)
         own.insert(0, ran)
-    imported = [one.evaluation for one in every if one.model.startswith("resnet50")]
-    if not imported:
-        with TemporaryDirectory() as folder:
-            bundle = recorded_bundle(RECORDED, Path(folder))
-            imported = [cluster.mlscope("import", str(bundle)).strip()]
+    recorded = _imported(cluster, every, "resnet50", RECORDED)
+    names = {name.removeprefix("h200-"): name for name in RECORDINGS}
+    shipped = {
+        name: _imported(cluster, every, f"recorded-{name}", bundle)
+        for name, bundle in names.items()
+    }
     with cluster.client() as client:
         agent = client.evaluation(own[0]).status().agents[0]
-    return Subjects(before=own[1], after=own[0], recorded=imported[0], agent=agent)
+    return Subjects(own[1], own[0], recorded, shipped, agent)
+
+
+def _imported(
+    cluster: Cluster, every: Sequence[EvaluationStatus], model: str, bundle_name: str
+) -> str:
+    """Return the evaluation of a recorded bundle, imported now if no one of `model` is there."""
+    evaluations = [one.evaluation for one in every if one.model.startswith(model)]
+    if evaluations:
+        return evaluations[0]
+    with TemporaryDirectory() as folder:
+        bundle = recorded_bundle(bundle_name, Path(folder))
+        return cluster.mlscope("import", str(bundle)).strip()
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from cli.offline.recordings import RECORDINGS, unpacked
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import Browsing, until
+from tests.browser.descending import open_longest_kernel
 from tests.browser.hands import Finger, Hands, Keys, Mouse
 from tests.flow.clusters import Cluster, running
 
@@ -70,6 +73,21 @@ async def test_with_keys_alone(browser: Browsing, place: Place) -> None:
 @pytest.mark.long
 async def test_on_a_phone(browser: Browsing, place: Place) -> None:
     await travel(Finger(await browser.page(width=390)), place)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RECORDINGS)
+async def test_a_recording_leads_down_to_a_kernel(
+    page: Page, cluster: Cluster, tmp_path: Path, name: str
+) -> None:
+    evaluation = cluster.mlscope("import", str(unpacked(name, tmp_path))).strip()
+    address = urljoin(cluster.pages_url(), f"/evaluations/{evaluation}/trace")
+    await page.goto(cluster.pages_url())
+    await page.goto(address)
+    await open_longest_kernel(page)
+    details = page.locator("[data-part=details]")
+    await expect(details.get_by_text("this layer in A2")).to_be_visible()
+    await expect(details).to_contain_text("predict")
 
 
 async def travel(hands: Hands, place: Place) -> None:
