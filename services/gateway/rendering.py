@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from mlscope.quantities import age_text, counted, estimated, shown
+from mlscope.quantities import age_text, estimated, shown
 from services.gateway.static_files import shipped_files
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -88,7 +88,7 @@ def environment() -> Environment:
     filters: dict[str, Callable[..., str]] = {
         "age": age_element,
         "bytes": lambda size_bytes: shown(size_bytes, "By"),
-        "count": counted,
+        "count": lambda number: f"{number:,}",
         "duration": lambda duration_ns: shown(duration_ns, "ns"),
         "interval": interval_text,
         "label": label_of,

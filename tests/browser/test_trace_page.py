@@ -95,7 +95,9 @@ async def test_a_stored_run_is_shown_whole(
 ) -> None:
     trace = inference()
     await open_trace(page, running, standing, trace)
-    await expect(page.locator("[data-part=count]")).to_contain_text("4 022 of 4 022 spans")
+    await expect(page.locator("[data-part=count]")).to_contain_text(
+        "4,022 of 4,022 spans: 3,982 captured, 40 of the load"
+    )
     assert await page.evaluate(f"{TIMELINE}.stats().spans") == len(trace.rows)
     assert await page.locator(".gutter .lane").count() == 6
     await expect(page.locator(".window tbody tr")).to_have_count(50)
@@ -113,7 +115,9 @@ async def test_a_trace_that_did_not_load_is_loaded_again(
     await assert_accessible(page)
     await serve(page, inference())
     await page.get_by_role("button", name="Try again").press("Enter")
-    await expect(page.locator("[data-part=count]")).to_contain_text("4 022 of 4 022 spans")
+    await expect(page.locator("[data-part=count]")).to_contain_text(
+        "4,022 of 4,022 spans: 3,982 captured, 40 of the load"
+    )
 
 
 async def test_a_long_run_is_prepared_then_tiles_then_spans(
@@ -382,9 +386,9 @@ async def test_a_hundred_thousand_layers_are_shown(
     numbers = pl.int_range(count, eager=True)
     layers = pl.DataFrame({"start": numbers * 1e4, "name": "layer_" + numbers.cast(pl.String)})
     await open_trace(page, running, standing, ManyLayers(layers))
-    await expect(page.locator("[data-part=count]")).to_contain_text("100 000 of 100 000 spans")
+    await expect(page.locator("[data-part=count]")).to_contain_text("100,000 of 100,000 spans")
     await page.fill("[data-part=search]", "layer_99998")
-    await expect(page.locator("[data-part=hits]")).to_have_text("1 hits")
+    await expect(page.locator("[data-part=hits]")).to_have_text("1 hit")
     await page.press("[data-part=search]", "Enter")
     await until(page, f"({SELECTED}) === 'layer_99998'")
     assert await page.evaluate(f"{TIMELINE}.screen.steps") < 20_000
@@ -454,7 +458,7 @@ async def test_gaps_and_dropped_spans_are_said(
     trace.dropped = 1234
     await open_trace(page, running, standing, trace)
     text = page.locator("[data-part=count]")
-    await expect(text).to_contain_text("1 234 dropped while measuring")
+    await expect(text).to_contain_text("1,234 dropped while measuring")
     await expect(text).to_contain_text("1 gap (hatched)")
     await photographs.take(page, "trace-gaps")
 

@@ -56,7 +56,7 @@ export function test_ticks_are_round_and_inside() {
 export function test_times_are_read_with_three_digits() {
   equal([duration(1_840_000), duration(999), duration(12.34), duration(2.5e9), duration(1e13)], ["1.84 ms", "999 ns", "12.3 ns", "2.5 s", "10000 s"]);
   equal([instant(2.5e6, 1e5), instant(0, 1e7), instant(1_234_500, 100)], ["2.5 ms", "0 ms", "1.2345 ms"]);
-  equal([count(1234567), count(12), percent(0.1234), percent(0.0123)], ["1 234 567", "12", "12.3%", "1.2%"]);
+  equal([count(1234567), count(12), percent(0.1234), percent(0.0123)], ["1,234,567", "12", "12.3%", "1.2%"]);
 }
 
 export function test_quantities_are_those_of_the_tables() {

@@ -113,4 +113,4 @@ def test_a_run_that_is_measured_has_no_count_of_spans_yet() -> None:
     view = trace_view(running.model_copy(update={"runs": (started, running.runs[1])}), "")
     html = html_of(view)
     assert "framework · started</option>" in html
-    assert "framework · 9 spans</option>" in html
+    assert "framework · 9 spans captured</option>" in html

@@ -50,7 +50,7 @@ export function showRuns(runs) {
     if (isNewAttempt || run.answered || run.spans) {
       field(row, "answered").textContent = String(run.answered);
       showFailed(row, run.failed_queries);
-      field(row, "spans").textContent = String(run.spans);
+      field(row, "spans").textContent = run.spans.toLocaleString("en");
     }
     if (OVER.includes(run.state)) {
       row.querySelector("progress").value = 1;

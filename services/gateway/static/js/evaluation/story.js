@@ -8,7 +8,7 @@ const OF_RUN = {
   "evaluation.issued": () => "has issued all its queries",
   "run.completed": (run) => `has ended: ${run.answered} queries answered${failures(run)}`,
   "run.failed": (run) => `failed${because(run)}`,
-  "run.recorded": (run) => `is recorded: ${run.answered} queries, ${run.spans} spans`,
+  "run.recorded": (run) => `is recorded: ${run.answered} queries, ${run.spans.toLocaleString("en")} spans`,
   "run.incomplete": (run) => `is recorded in part${because(run)}`,
 };
 

@@ -20,9 +20,9 @@ export function startOf({ start, duration: lengths }, span) {
   return instant(start[span], 10 ** Math.max(Math.floor(Math.log10(Math.max(lengths[span], 1))) - 1, 0));
 }
 
-/** A whole number with thin spaces: 1 023 512. */
+/** A whole number with all its digits: 1,023,512. */
 export function count(number) {
-  return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, " ");
+  return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** A text of at most `most` characters, cut in the middle. */

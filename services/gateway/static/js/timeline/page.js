@@ -46,7 +46,10 @@ function namedLinks(tables, name) {
 /** Say in the status line what is shown, of how much. */
 function showCount(timeline, trace) {
   const { overview, isTiled, isPartial } = timeline.levels;
-  const parts = [`${count(overview.spans)} of ${count(Math.max(trace.spans, overview.spans))} spans`];
+  const total = Math.max(trace.spans, overview.spans);
+  const ofLoad = (trace.lanes ?? []).reduce((sum, lane) => sum + (lane.group === "load" ? lane.spans : 0), 0);
+  const origin = ofLoad ? `: ${count(total - ofLoad)} captured, ${count(ofLoad)} of the load` : "";
+  const parts = [`${count(overview.spans)} of ${count(total)} spans${origin}`];
   if (isTiled) parts.push(`shown as ${count(timeline.store.size)} tiles: zoom in for single spans`);
   if (isPartial) parts.push("shown as tiles while single spans load…");
   if (trace.unread) parts.push(`${count(trace.unread)} not read`);

@@ -260,7 +260,7 @@ export class Timeline {
   search(text) {
     this.hits = hitsOf(this.store, text);
     this.palette.dim(this.hits?.marks ?? null, this.theme.packed);
-    this.parts.hits.textContent = this.hits ? `${count(this.hits.count)} hits` : "";
+    this.parts.hits.textContent = this.hits ? `${count(this.hits.count)} ${this.hits.count === 1 ? "hit" : "hits"}` : "";
     this.minimap.stale();
     this.invalidate();
   }
