@@ -12,7 +12,7 @@ import yaml
 from cli.failures import Misused
 from cli.printing.output import Rows, rows_of, write_json, write_rows
 from cli.printing.roofs import roof_records, roof_texts
-from mlscope.manifests.figures import figures_of
+from mlscope.manifests.figures import accuracy_text, figures_of
 from mlscope.manifests.fitting import Running
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
@@ -112,7 +112,8 @@ def model_terminal_rows(rows: Rows) -> Rows:
     for record in records:
         record["parameters"] = counted(record["parameters"])
         if record["accuracy"] is not None:  # as its source quotes it
-            record["accuracy"] = f"{record['accuracy']:g}"
+            metric = str(record["metric"]).partition(" on ")[0]
+            record["accuracy"] = accuracy_text(record["accuracy"], metric)
     return rows_of(records, _MODEL_TERMINAL_COLUMNS)
 
 

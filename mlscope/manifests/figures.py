@@ -1,13 +1,34 @@
 """Published figures of a model from its manifest: accuracy, parameters, size. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from schemas.manifest import ModelManifest
 
 _MIB = 1 << 20
 _FLOAT32_BYTES = 4
 _TOP_1 = ("top1", "acc@1")
-_NAMES = {"top1": "top-1", "acc@1": "top-1", "acc@5": "top-5", "top5": "top-5"}
+_PERCENT, _PIXELS = "%", " px"
+_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "top1": ("top-1", _PERCENT),
+        "acc@1": ("top-1", _PERCENT),
+        "acc@5": ("top-5", _PERCENT),
+        "top5": ("top-5", _PERCENT),
+        "box_map": ("box mAP", _PERCENT),
+        "mask_map": ("mask mAP", _PERCENT),
+        "kp_map": ("keypoint mAP", _PERCENT),
+        "miou": ("mean IoU", _PERCENT),
+        "pixel_acc": ("pixel accuracy", _PERCENT),
+        "fl_all": ("flow outliers", _PERCENT),
+        "epe": ("end-point error", _PIXELS),
+        "per_image_epe": ("end-point error by image", _PIXELS),
+    }
+)
+"""What metrics are called, and in which unit they are published, by their names in attributes."""
+_UNITS = dict(_METRICS.values())
+_WITHOUT_DATASET = ("top1", "acc@1", "acc@5", "top5")
 _ON = " on "
 
 
@@ -15,7 +36,7 @@ _ON = " on "
 class Figures:
     """Figures of one model as its source publishes them; None and '' are unknown."""
 
-    #: in the unit of `metric`, most often percent
+    #: in the unit of `metric`, most often per cent
     accuracy: float | None = None
     metric: str = ""
     #: the dataset of the accuracy
@@ -58,11 +79,20 @@ def accuracy_of(model: ModelManifest) -> tuple[float | None, str, str]:
     accuracies = {
         name: float(value)
         for name, value in model.attributes.items()
-        if isinstance(value, int | float) and (name in _NAMES or _ON in name)
+        if isinstance(value, int | float) and (name in _WITHOUT_DATASET or _ON in name)
     }
     names = sorted(accuracies, key=lambda name: not name.startswith(_TOP_1))
     if not names:
         return None, "", ""
     metric, _, dataset = names[0].partition(_ON)
     trained = str(model.attributes.get("training_dataset") or "")
-    return accuracies[names[0]], _NAMES.get(metric, metric.replace("_", " ")), dataset or trained
+    title, _ = _METRICS.get(metric, (metric.replace("_", " "), ""))
+    return accuracies[names[0]], title, dataset or trained
+
+
+def accuracy_text(accuracy: float, metric: str) -> str:
+    """Return an accuracy with the unit in which its `metric` is published: `74.83%`.
+
+    A number up to 1 may be a share as well as per cent, so it has no unit.
+    """
+    return f"{accuracy:g}{_UNITS.get(metric, '') if accuracy > 1 else ''}"

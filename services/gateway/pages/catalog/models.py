@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import yaml
 
-from mlscope.manifests.figures import figures_of
+from mlscope.manifests.figures import accuracy_text, figures_of
 from mlscope.manifests.fitting import Running, alike, running_of
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
@@ -194,7 +194,8 @@ def _row(model: ModelManifest, running: Running | None = None) -> ModelRow:
     size = shown(figures.size_bytes, "By")
     accuracy, note = shown(None), ""
     if figures.accuracy is not None:
-        accuracy, note = f"{figures.accuracy:g}", figures.source()
+        accuracy = accuracy_text(figures.accuracy, figures.metric)
+        note = figures.source()
     elif model.model.weights == "random":
         note = "random weights"
     return ModelRow(

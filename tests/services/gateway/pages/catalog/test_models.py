@@ -61,8 +61,8 @@ def test_models_are_sought_and_sorted(search: dict[str, Any], found: list[str]) 
 
 def test_figures_stand_beside_their_source() -> None:
     shown = html_of(models_view(MODELS, Search()))
-    assert "76.1<small>top-1 on ImageNet-1K</small>" in shown
-    assert "74.83<small>top-1 on ImageNet</small>" in shown
+    assert "76.1%<small>top-1 on ImageNet-1K</small>" in shown
+    assert "74.83%<small>top-1 on ImageNet</small>" in shown
     assert "≈ 100 MB" in shown
     assert ">18.9 MB<" in shown
     assert "random weights" in shown
