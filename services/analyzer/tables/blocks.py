@@ -1,6 +1,7 @@
 """Latency by block of a run; comparisons of versions pair the blocks."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from services.analyzer.building.table import (
     estimate_columns,
     float_column,
     format_share,
+    format_time,
     int_column,
     make_table,
     run_cells,
@@ -53,15 +55,31 @@ def blocks(frames: Frames) -> Table:
         for name, values in medians.items()
         if len(values) > 1
     }
-    verdict = "No run was measured in several blocks."
-    if spreads:
-        widest = max(spreads, key=lambda name: spreads[name])
-        verdict = (
-            f"Medians of blocks differ most in {widest}: the range is "
-            f"{format_share(spreads[widest])} of their median, over "
-            f"{many(len(medians[widest]), 'block')}."
-        )
+    if not spreads:
+        # A chart over blocks needs two of them.
+        table = make_table(ANALYSIS, rows, _in_one_block(medians), run_warnings(frames))
+        return table.model_copy(update={"chart": None})
+    widest = max(spreads, key=lambda name: spreads[name])
+    verdict = (
+        f"Medians of blocks differ most in {widest}: the range is "
+        f"{format_share(spreads[widest])} of their median, over "
+        f"{many(len(medians[widest]), 'block')}."
+    )
     return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
+
+
+def _in_one_block(medians: Mapping[str, Sequence[float]]) -> str:
+    """Return the verdict on runs of one block each, by the median (ns) of that block."""
+    if not medians:
+        return "No run was measured in several blocks."
+    longest = max(medians, key=lambda name: medians[name][0])
+    (median,) = medians[longest]
+    if len(medians) == 1:
+        return f"{longest} was measured in one block: its median is {format_time(median)}."
+    return (
+        "Each run was measured in one block: the longest median is "
+        f"{format_time(median)}, of {longest}."
+    )
 
 
 ANALYSIS = Analysis(
