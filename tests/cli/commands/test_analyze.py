@@ -149,6 +149,19 @@ def test_a_chart_is_drawn_on_the_terminal_or_into_a_file(
         assert (tmp_path / name).read_text().startswith("<svg")
 
 
+async def test_a_plot_is_asked_for_by_number(
+    mlscope: CommandLine, standing: StandIns, tmp_path: Path
+) -> None:
+    standing.held = [a_table(5, name="layer_latency", id="A3")]
+    await standing.tell(*whole_story(E1))
+    assert "█" in (await mlscope("analyze", E1, "A3", "--plot")).out
+    for name, beginning in (("a3.svg", b"<svg"), ("a3.png", b"\x89PNG")):
+        path = tmp_path / name
+        printed = await mlscope("analyze", E1, "A3", "--plot", str(path))
+        assert (printed.out, printed.err) == (f"{path}\n", "")
+        assert path.read_bytes().startswith(beginning)
+
+
 @pytest.mark.parametrize(
     ("tables", "target", "said"),
     [
