@@ -60,7 +60,8 @@ async def test_a_sample_that_holds_up_or_ends_its_worker_is_named(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(SLEEPY), faults)))
     # At level application several threads prepare a batch ahead.
     run = a_run(level="application", samples=samples, queries=2)
-    order = an_order(sleepy_with_pictures("good0.jpg", picture), [run])
+    # The first one fails at once, however busy the machine.
+    order = an_order(sleepy_with_pictures("broken.jpg", picture), [run])
     allowances = Allowances(preparation=PreparationLimits(sample_timeout_s=limit_s))
     silence_s = 1.0 if failure == SILENT else 30.0
     kept = await carried_out(order, tmp_path, silence_s=silence_s, allowances=allowances)
