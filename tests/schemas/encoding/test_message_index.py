@@ -14,8 +14,11 @@ _PARTS = ("ScenarioChoice", "SystemNeed", "Blocks")
 
 def defined() -> Iterator[type[Message]]:
     """Yield every message of every module of the contract."""
-    for path in sorted(Path(schemas.__file__).parent.glob("*.py")):
-        module = import_module(f"schemas.{path.stem}")
+    folder = Path(schemas.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        module = import_module(
+            ".".join(("schemas", *path.relative_to(folder).with_suffix("").parts))
+        )
         for value in vars(module).values():
             is_class = isinstance(value, type) and value.__module__ == module.__name__
             if is_class and issubclass(value, Message):
