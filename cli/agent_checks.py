@@ -21,8 +21,12 @@ def sandbox() -> Finding:
     if Settings.read(os.environ).sandbox == "required":
         advice = "an agent here does not start: set MLSCOPE_SANDBOX to auto, or use another machine"
         return Finding("sandbox", "missing", "; ".join(missing), advice)
-    rights = "change modes and owners of" if landlock_version() else "read and write"
-    advice = f"models can {rights} the agent's files: open only trusted ones, or use Linux 5.13"
+    if landlock_version():
+        rights = "change modes and owners of"
+        needed = "Linux with seccomp on x86-64 or 64-bit Arm"
+    else:
+        rights, needed = "read and write", "Linux 5.13"
+    advice = f"models can {rights} the agent's files: open only trusted ones, or use {needed}"
     return Finding("sandbox", "note", "; ".join(missing), advice)
 
 

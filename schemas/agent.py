@@ -3,7 +3,7 @@
 An agent proves that it is alive by a lease, not by facts.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -140,9 +140,10 @@ class Announcement(Message):
     hub_reason: str = ""
     #: other hosts whose model servers it may use
     remote_hosts: tuple[str, ...] = ()
-    #: whether models' processes are confined (auto, required, off), and what its machine lacks for
-    #: that; '' unknown
+    #: whether models' processes are confined (auto, required, off); '' unknown
     sandbox: str = ""
+    #: what its machine lacks for that, in words
+    sandbox_missing: tuple[str, ...] = ()
     mlscope_version: str = ""
     python_version: str = ""
     #: container engine that its owner lets it start sessions in, with its version; '' for none
@@ -153,6 +154,16 @@ class Announcement(Message):
     containers: tuple[ContainerFacts, ...] = ()
     #: key of the only request that it serves, as an import does; '' serves all
     reserved_for: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_text_has_two_parts(cls, value: Any) -> Any:
+        """Development versions of 0.2 wrote both into `sandbox`, with semicolons between."""
+        sandbox = value.get("sandbox") if isinstance(value, dict) else None
+        if not isinstance(sandbox, str) or "; " not in sandbox:
+            return value
+        setting, *missing = sandbox.split("; ")
+        return {**value, "sandbox": setting, "sandbox_missing": missing}
 
 
 class AgentAnnounced(Fact):

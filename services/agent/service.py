@@ -114,8 +114,7 @@ class Agent:
         self._folder: OwnFolder | None = None
         self._models: frozenset[str] | None = None
         self._hub = HubWatch(settings.hub_url)
-        lacks = () if settings.sandbox == "off" else missing_parts()
-        self._sandbox = "; ".join((settings.sandbox, *lacks))
+        self._sandbox_missing = () if settings.sandbox == "off" else missing_parts()
         self._announcing = asyncio.Lock()
         self._times_announced = 0
         self.orders = OrderQueue(self.id, self.incarnation)
@@ -167,7 +166,12 @@ class Agent:
             described = await asyncio.to_thread(self._roofs.added_to, described)
             described = self._containers.added_to(described)
             fault = self._hub.fault
-            changes = {"has_hub": not fault, "hub_reason": fault, "sandbox": self._sandbox}
+            changes = {
+                "has_hub": not fault,
+                "hub_reason": fault,
+                "sandbox": settings.sandbox,
+                "sandbox_missing": self._sandbox_missing,
+            }
             described = described.model_copy(update=changes)
             fact = AgentAnnounced(agent=self.id, announcement=described)
             fact_id = derived_id(self.incarnation, "announced", self._times_announced)

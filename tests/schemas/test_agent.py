@@ -31,6 +31,13 @@ def test_what_is_wrong_with_an_announcement_is_named(changes: dict[str, Any], fi
     assert raised.value.field == field
 
 
+def test_a_sandbox_in_one_text_is_read_as_two_fields() -> None:
+    lacking = parse(Announcement, _ANNOUNCED | {"sandbox": "auto; no Landlock; no seccomp"})
+    assert (lacking.sandbox, lacking.sandbox_missing) == ("auto", ("no Landlock", "no seccomp"))
+    whole = parse(Announcement, _ANNOUNCED | {"sandbox": "off"})
+    assert (whole.sandbox, whole.sandbox_missing) == ("off", ())
+
+
 def test_what_an_agent_does_not_say_is_little() -> None:
     told = parse(Announcement, _ANNOUNCED | {"added_later": 1})
     assert (told.hardware.cores, told.hardware.accelerators, told.labels) == (1, (), {})

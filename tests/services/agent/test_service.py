@@ -200,7 +200,7 @@ async def test_an_agent_says_what_it_is_and_holds_a_lease(scheduler: Scheduler) 
     said = fact.announcement
     assert (said.agent, said.image, said.labels) == ("a1", "mlscope:1", {"rack": "7"})
     assert [runtime.framework for runtime in said.runtimes] == ["onnxruntime"]
-    assert said.sandbox == "; ".join(("auto", *missing_parts()))
+    assert (said.sandbox, said.sandbox_missing) == ("auto", missing_parts())
     lease = await scheduler.held_lease()
     assert (lease.holder, lease.incarnation) == ("a1", said.incarnation)
 

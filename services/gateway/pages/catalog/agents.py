@@ -167,6 +167,7 @@ class AgentView:
             ("mlscope", announcement.mlscope_version),
             ("Models", "any" if announcement.models is None else "only those of its own catalog"),
             ("Sandbox of models", announcement.sandbox),
+            ("Missing for the sandbox", "; ".join(announcement.sandbox_missing)),
             ("Python code in requests", "allowed" if is_open else "not allowed"),
             ("Reserved", "for one request" if announcement.reserved_for else ""),
         ]
