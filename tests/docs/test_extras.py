@@ -5,7 +5,7 @@ import tomllib
 
 from tests.docs.pages import REPOSITORY
 
-_EXTRAS = re.compile(r"mlscope\[([a-z,]+)\]")
+_EXTRAS = re.compile(r"(?:mlscope|'\.)\[([a-z,]+)\]")
 
 
 def test_each_extra_that_is_named_exists() -> None:

@@ -1,7 +1,7 @@
-"""Models of Caffe and MXNet, converted to ONNX, answer as their originals.
+"""Models of Caffe, Caffe2, CNTK and MXNet, converted to ONNX, answer as their originals.
 
-`converted/` has the files, the answers, and the programs that made both (`make_caffe.py`,
-`make_mxnet.py`), which need environments of their own.
+`converted/` has the files, the answers, and the programs that made both (`make_caffe.py` and
+others), which need environments of their own.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from services.agent.predictors import LayerSource, OpenRequest, predictor_named
 from tests.services.agent.builders import model_named, raw_port
 
 CONVERTED = Path(__file__).parent / "converted"
-OUTPUTS = {"caffe": "prob", "mxnet": "dense0_fwd"}
+OUTPUTS = {"caffe": "prob", "caffe2": "scores", "cntk": "scores_Output", "mxnet": "dense0_fwd"}
 
 
 def converted_model(original: str, framework: str) -> ModelManifest:
