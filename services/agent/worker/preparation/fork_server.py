@@ -162,7 +162,8 @@ def main(arguments: list[str]) -> None:
     except (AgentError, DatasetError, OSError, ValueError) as error:
         channel.send(msgpack.packb([FAILED, str(error)]))
         return
-    channel.send(msgpack.packb([READY, ""]))
-    ForkServer(channel, samples, pipeline).serve()
+    with contextlib.suppress(BrokenPipeError):  # the worker's model did not open meanwhile
+        channel.send(msgpack.packb([READY, ""]))
+        ForkServer(channel, samples, pipeline).serve()
     # The interpreter would take long to free what it holds, and the worker waits.
     os._exit(0)

@@ -83,7 +83,10 @@ def threads_of(batches: list[bytes], name: str) -> list[int]:
 
 
 def test_the_process_that_others_are_forked_from_starts_before_the_model_opens(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subject: Subject,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """A fork of a process that uses CUDA could not."""
     started: list[bool] = []
@@ -97,6 +100,8 @@ def test_the_process_that_others_are_forked_from_starts_before_the_model_opens(
         pass
     assert started == [True]
     assert not has_fork_server()
+    # A worker that died later would be said to have died of its last line.
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def has_fork_server() -> bool:
