@@ -313,6 +313,18 @@ async def test_the_slowest_query_is_a_key_away(
     await expect(predict.locator("td").last).to_have_text("+392 µs")
     await page.keyboard.press("t")
     await until(page, f"({SELECTED}) !== 'query 39'")
+    await page.evaluate("document.activeElement.blur()")
+    for key, name in (
+        ("x", "query 39"),
+        ("Enter", "predict"),
+        ("Enter", "batchnorm_1"),
+        ("Enter", "void cudnn::batchnorm_implicit_gemm_128x64<float>"),
+        ("Backspace", "batchnorm_1"),
+        ("Backspace", "predict"),
+        ("Backspace", "query 39"),
+    ):
+        await page.keyboard.press(key)
+        await until(page, f"({SELECTED}) === '{name}'")
 
 
 async def test_a_layer_shows_the_kernels_that_it_started(

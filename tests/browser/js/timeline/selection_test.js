@@ -1,7 +1,7 @@
 import { close, equal, ok } from "/js/check.js";
 import { Store } from "/static/js/timeline/data/store.js";
 import { ancestorsOf, childrenOf, composition, flowOf, histogramOf, longestSpans, mediansOf, neighbourOf, sameName } from "/static/js/timeline/data/selection.js";
-import { layersOfQuery, partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
+import { layersOfQuery, levelAbove, levelBelow, partsOfQuery, spansAround, startedInside } from "/static/js/timeline/data/kin.js";
 import { hitAfter, hitsOf } from "/static/js/timeline/data/search.js";
 import { hitColumns } from "/static/js/timeline/data/hit.js";
 import { titleOf } from "/static/js/timeline/format.js";
@@ -142,6 +142,15 @@ export function test_a_query_of_the_load_has_what_the_host_did_for_it() {
   const lanes = new Map([[0, { lane: 0, level: "query", group: "load" }], [1, { lane: 1, level: "model", group: "host", thread: 1 }]]);
   equal(ids(partsOfQuery(store, lanes, store.locate(1))), [2]);
   equal(partsOfQuery(store, lanes, store.locate(2)), []);
+  equal(ids(levelBelow(store, lanes, store.locate(1))), [2]);
+  equal([levelAbove(store, lanes, store.locate(2)).span, levelAbove(store, lanes, store.locate(1))], [0, null]);
+}
+
+export function test_without_parents_the_levels_are_a_layer_its_launch_and_its_kernel() {
+  const { store, lanes } = unlinked();
+  equal(ids(levelBelow(store, lanes, store.locate(1))), [4]);
+  equal(ids(levelBelow(store, lanes, store.locate(2))), [4]);
+  equal(ids([levelAbove(store, lanes, store.locate(4)), levelAbove(store, lanes, store.locate(2))]), [2, 1]);
 }
 
 export function test_a_query_of_the_load_has_its_layers_the_longest_first() {

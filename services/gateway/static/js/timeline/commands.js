@@ -4,7 +4,8 @@ import { copyLink, queriesOf } from "./address.js";
 import { longestIn } from "./data/hit.js";
 import { groupOf } from "./drawing/layout.js";
 import { hitAfter } from "./data/search.js";
-import { childrenOf, neighbourOf } from "./data/selection.js";
+import { levelAbove, levelBelow } from "./data/kin.js";
+import { neighbourOf } from "./data/selection.js";
 import { fitted, panned, zoomed } from "./view.js";
 
 const ZOOM = 0.6;
@@ -103,13 +104,13 @@ function enterChild(timeline) {
     selectFirst(timeline);
     return;
   }
-  const { places } = childrenOf(timeline.store, timeline.selected);
+  const places = levelBelow(timeline.store, timeline.lanes, timeline.selected);
   const longer = (a, b) => (b.row.duration[b.span] > a.row.duration[a.span] ? b : a);
   if (places.length) timeline.select(places.reduce(longer));
 }
 
 function leaveToParent(timeline) {
-  const place = timeline.selected;
-  const parent = place && timeline.store.locate(place.row.parent[place.span]);
+  const { selected } = timeline;
+  const parent = selected && levelAbove(timeline.store, timeline.lanes, selected);
   if (parent) timeline.select(parent);
 }

@@ -4,7 +4,7 @@
  */
 
 import { spanAt, visit } from "./hit.js";
-import { LAUNCH, ancestorsOf, flowOf } from "./selection.js";
+import { LAUNCH, ancestorsOf, childrenOf, flowOf } from "./selection.js";
 
 /** @typedef {import("./selection.js").Place} Place */
 
@@ -57,6 +57,31 @@ function workOf(store, lanes, started) {
     for (let span = 0; span < row.size; span += 1) if (started.has(row.correlation[span])) places.push({ row, span });
   }
   return places.sort((a, b) => b.row.duration[b.span] - a.row.duration[a.span]);
+}
+
+/** The next level down: the spans inside a span, else what was done for a query, else the work that was started. @returns {Place[]} */
+export function levelBelow(store, lanes, place) {
+  const { places } = childrenOf(store, place);
+  if (places.length) return places;
+  const parts = partsOfQuery(store, lanes, place);
+  if (parts.length) return parts;
+  return place.row.kind[place.span] === LAUNCH ? flowOf(store, place) : startedInside(store, lanes, place);
+}
+
+/** The next level up: the nearest span around a span, else the query of the load that it was done for. @returns {Place | null} */
+export function levelAbove(store, lanes, place) {
+  return spansAround(store, lanes, place)[0] ?? queryOf(store, lanes, place);
+}
+
+function queryOf(store, lanes, { row, span }) {
+  const query = row.query[span];
+  let place = null;
+  for (const other of query < 0 ? [] : store.rows.values()) {
+    const lane = lanes.get(other.lane);
+    if (other === row || lane?.group !== "load" || lane.level !== "query") continue;
+    visit(other, row.start[span], row.end(span), (at) => other.query[at] === query && (place = { row: other, span: at }));
+  }
+  return place;
 }
 
 /** What the host did for a query of the load: the outermost spans of its number, by start. @returns {Place[]} */
