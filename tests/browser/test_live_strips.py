@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from mlscope.quantities import shown
 from mlscope.testing.memory_bus import MemoryServer, connect
@@ -76,6 +76,14 @@ async def test_strips_draw_what_a_worker_and_its_gpu_use(
             assert not await page.evaluate(f"document.querySelector('#strip-{name}').hidden")
             assert await page.evaluate(COLOURED, name) > 50, f"{name}, {scheme}"
     await photographs.take(page, "evaluation-live-gpu")
+    await page.locator("#strip-power .u-over").hover(position={"x": 1, "y": 30})
+    first = readings()[0]
+    await expect(page.locator("[data-figure=power]")).to_have_text(
+        f"at 1 s: {shown(first['power_w'], 'W')}"
+    )
+    await expect(page.locator("[data-figure=cpu]")).to_contain_text("at 1 s: ")
+    await page.mouse.move(0, 0)
+    await until(page, figures_stand(readings()[-1]))
 
 
 async def answer_one(page: Page, standing: StandIns, number: int) -> None:
