@@ -25,6 +25,7 @@ from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, end_of
 from services.gateway.live.feeds import Feed, Feeds
 from services.gateway.live.spans import SpanBatch
+from services.gateway.live.viewer import Viewer
 from services.gateway.responses import refused_by
 
 _log = logging.getLogger(__name__)
@@ -44,7 +45,8 @@ class Watches:
         self._lasts_s = lasts_s
         self._until_s: dict[str, float] = {}
         self._relaying: dict[str, asyncio.Task[None]] = {}
-        self._listening: dict[str, asyncio.Event] = {}
+        #: by evaluation, what is done once its relay follows the log, or was refused
+        self._following: dict[str, asyncio.Future[None]] = {}
 
     async def answer(self, command: ReceivedCommand) -> bytes:
         """Answer `watch` with the subject of an evaluation, or a refusal."""
@@ -55,10 +57,9 @@ class Watches:
             await status_of(as_asked_by(asker, self._bus), evaluation)
             self._until_s[evaluation] = asyncio.get_running_loop().time() + self._lasts_s
             if evaluation not in self._relaying:
-                self._feeds.check_limit(asker)
-                self._listening[evaluation] = asyncio.Event()
+                self._following[evaluation] = asyncio.get_running_loop().create_future()
                 self._relaying[evaluation] = asyncio.create_task(self._relay(evaluation, asker))
-            await self._listening[evaluation].wait()
+            await asyncio.shield(self._following[evaluation])
             subject = watch_subject(evaluation, "*")
             answer = Watching(evaluation=evaluation, subject=subject, lasts_s=self._lasts_s)
         except (ClientError, MalformedMessage) as error:
@@ -75,26 +76,35 @@ class Watches:
 
     async def _relay(self, evaluation: str, asker: Asker) -> None:
         """Relay an evaluation while it is asked for, as a stream of who asked first."""
-        loop = asyncio.get_running_loop()
+        following = self._following[evaluation]
         viewing = self._feeds.viewing(evaluation, after=0, wants_spans=True, asker=asker)
         try:
             async with viewing as (feed, viewer):
                 while not (feed.scene.caught_up or feed.is_broken):
                     await viewer.wait(_WAIT_S)
-                self._listening[evaluation].set()
-                is_over = False
-                while not is_over and loop.time() < self._until_s[evaluation]:
-                    await viewer.wait(_WAIT_S)
-                    is_over = feed.is_over or feed.is_broken or self._feeds.is_closing
-                    for event in viewer.take():
-                        await self._publish(evaluation, feed, event)
-                if feed.is_over:
-                    await self._publish(evaluation, feed, end_of(feed.scene.status))
+                following.set_result(None)
+                await self._publish_all(evaluation, feed, viewer)
+        except TooManyViewers as error:
+            following.set_exception(error)
         except BusError as error:
             _log.warning("no longer relayed: %s", error)
         finally:
-            self._listening.pop(evaluation).set()
+            if not following.done():
+                following.set_result(None)
+            del self._following[evaluation]
             del self._relaying[evaluation], self._until_s[evaluation]
+
+    async def _publish_all(self, evaluation: str, feed: Feed, viewer: Viewer) -> None:
+        """Publish what a `viewer` of the `feed` gets, until that ends or nobody asks any more."""
+        loop = asyncio.get_running_loop()
+        is_over = False
+        while not is_over and loop.time() < self._until_s[evaluation]:
+            await viewer.wait(_WAIT_S)
+            is_over = feed.is_over or feed.is_broken or self._feeds.is_closing
+            for event in viewer.take():
+                await self._publish(evaluation, feed, event)
+        if feed.is_over:
+            await self._publish(evaluation, feed, end_of(feed.scene.status))
 
     async def _publish(self, evaluation: str, feed: Feed, event: Event | SpanBatch) -> None:
         """Publish an event; the introductions of viewers, and facts of the log, are left out."""

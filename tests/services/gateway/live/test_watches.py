@@ -95,3 +95,15 @@ async def test_watchers_count_among_the_open_streams(watches: Watches, standing:
         refused = await _ask(watches)
     assert isinstance(refused, Refused)
     assert refused.error == "busy"
+
+
+async def test_of_watchers_at_once_only_so_many_are_answered_as_have_streams(
+    bus: Bus, watches: Watches, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    feeds = watches._feeds
+    others = Watches(bus, feeds)
+    async with feeds.viewing(E, after=0):
+        answers = await asyncio.gather(_ask(watches), _ask(others))
+    await others.close()
+    assert sorted(type(answer).__name__ for answer in answers) == ["Refused", "Watching"]
