@@ -11,7 +11,13 @@ from mlscope.load.scenarios import COLD
 from schemas.batch import SpanKind
 from services.analyzer.building.roofs.ceilings import Ceilings, ceilings_of, roof_note
 from services.analyzer.building.roofs.roof_position import MEMORY_BOUND_COLUMN
-from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stacks_with_serialised
+from services.analyzer.building.stacks import (
+    HARDWARE_LEVEL,
+    SERIALISED,
+    Stack,
+    stacks_of,
+    stacks_with_serialised,
+)
 from services.analyzer.building.table import (
     Row,
     counter_warnings,
@@ -30,6 +36,7 @@ ONLY_COPIES = "No kernels: where a GPU was traced, it only copied and set memory
 OUTSIDE_QUERIES = "No kernels: none of those that were traced belongs to an answered query."
 COLD_KERNELS = "Kernels were traced only in cold starts; their layers are in cold_layers."
 SERIALISED_KERNELS = "Only serialised runs traced kernels: see kernels and kernels_by_layer."
+UNUSED_KERNELS = "Kernels were traced only in runs that this table does not use."
 NO_COUNTERS = "No run at level hardware has counters of kernels."
 
 MOST_UNATTRIBUTED = 0.005
@@ -103,6 +110,12 @@ class TracedStack:
         )
 
 
+_KERNELS_OF_VARIANTS = {
+    frozenset({COLD}): COLD_KERNELS,
+    frozenset({SERIALISED}): SERIALISED_KERNELS,
+}
+"""Why a table of ordinary runs is empty, by the variants of all runs with kernels."""
+
 ONLY_REPLAY = "The only run with kernels is a replay for counters, which has no latencies."
 
 
@@ -113,17 +126,14 @@ def without_replays(traced: Sequence[TracedStack]) -> list[TracedStack]:
 
 def no_kernels(frames: Frames) -> str:
     """Return why a table of kernels is empty: in which runs they are, or what ran instead."""
-    variants = {run.row.variant for run in frames.measured if kernels_of(run).height}
-    if COLD in variants:
-        return COLD_KERNELS
-    if SERIALISED in variants:
-        return SERIALISED_KERNELS
-    if variants:
-        return NO_KERNELS
+    # A replay for counters traces nothing.
+    traced = [run for run in frames.measured if run.row.level != HARDWARE_LEVEL]
+    if variants := frozenset(run.row.variant for run in traced if kernels_of(run).height):
+        return _KERNELS_OF_VARIANTS.get(variants, UNUSED_KERNELS)
     is_kernel = pl.col("kind") == int(SpanKind.KERNEL)
-    if any(run.device_work.filter(is_kernel).height for run in frames.measured):
+    if any(run.device_work.filter(is_kernel).height for run in traced):
         return OUTSIDE_QUERIES
-    return ONLY_COPIES if any(answered_work(run).height for run in frames.measured) else NO_KERNELS
+    return ONLY_COPIES if any(answered_work(run).height for run in traced) else NO_KERNELS
 
 
 def no_timed_kernels(frames: Frames, traced: Sequence[TracedStack]) -> str:

@@ -19,6 +19,7 @@ from services.analyzer.building.kernel_sums import (
     ONLY_REPLAY,
     OUTSIDE_QUERIES,
     SERIALISED_KERNELS,
+    UNUSED_KERNELS,
 )
 from services.analyzer.building.roofs.ceilings import ceilings_of
 from services.analyzer.building.stacks import SERIALISED
@@ -211,6 +212,15 @@ def test_kernels_of_serialised_runs_alone_are_pointed_to() -> None:
     for analysis in (BY_NAME, BY_MODEL, DEVICE_USE):
         table = table_of(analysis, serialised)
         assert (table.rows, table.verdict) == ((), SERIALISED_KERNELS)
+
+
+def test_kernels_of_other_runs_are_not_said_to_be_of_one_variant_alone() -> None:
+    serialised, cold = (kernel_run((0, "k", 100), variant=name) for name in (SERIALISED, "cold"))
+    assert table_of(BY_NAME, serialised, cold).verdict == UNUSED_KERNELS
+    # The first run of a load and level counts, and has no kernels here.
+    second = kernel_run((0, "k", 100)) | {"run": "second"}
+    assert table_of(BY_NAME, model_run(level=5), second).verdict == UNUSED_KERNELS
+    assert table_of(BY_NAME, model_run(level=5), second, serialised).verdict == UNUSED_KERNELS
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
