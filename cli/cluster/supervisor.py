@@ -256,17 +256,21 @@ class Supervisor:
         for group in (self._services, self._servers):
             for process in group:
                 process.ask_to_stop()
-            limit_s = max((process.program.stop_within_s for process in group), default=0.0)
-            deadline = time.monotonic() + limit_s
-            while (
-                any(process.is_running for process in group)
-                and time.monotonic() < deadline
-                and self._waker.stop_requests <= 1
-            ):
-                self._waker.wait(0.05)
+            self._await_end(group)
             for process in group:
                 process.finish_stop()
         self._enter("failed" if self._reason else "stopped")
+
+    def _await_end(self, group: Sequence[Supervised]) -> None:
+        """Wait until a group of processes has ended, at most for as long as they may take."""
+        limit_s = max((process.program.stop_within_s for process in group), default=0.0)
+        deadline_s = time.monotonic() + limit_s
+        while (
+            any(process.is_running for process in group)
+            and time.monotonic() < deadline_s
+            and self._waker.stop_requests <= 1
+        ):
+            self._waker.wait(0.05)
 
 
 def _all_ready(processes: Sequence[Supervised]) -> bool:

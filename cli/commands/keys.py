@@ -97,12 +97,7 @@ def _layouts(
         if addresses:
             raise Misused("--address is for the certificate of three brokers: add --broker")
         return {"nats.conf": alone}
-    names = [host.partition(".")[0] for host in brokers]
-    if len(brokers) < _FEWEST_BROKERS or len(set(names)) < len(names) or not all(names):
-        raise Misused(
-            f"--broker {', '.join(brokers)}: give it once for each of three or more brokers, whose "
-            "hosts differ in their first label; one broker alone needs none"
-        )
+    names = _broker_names(brokers)
     # A certificate without the names of earlier calls would shut out clients that use these.
     file = out / "tls" / "addresses"
     known = file.read_text("ascii").split() if file.exists() else []
@@ -124,6 +119,17 @@ def _layouts(
         )
         layouts[f"{name}.conf"] = replace(encrypted, routes=routes)
     return layouts
+
+
+def _broker_names(hosts: Sequence[str]) -> list[str]:
+    """Return the name of each broker, the first label of its host. Raises Misused."""
+    names = [host.partition(".")[0] for host in hosts]
+    if len(hosts) < _FEWEST_BROKERS or len(set(names)) < len(names) or not all(names):
+        raise Misused(
+            f"--broker {', '.join(hosts)}: give it once for each of three or more brokers, whose "
+            "hosts differ in their first label; one broker alone needs none"
+        )
+    return names
 
 
 def _write_certificates(out: Path, hosts: Sequence[str], owner: int | None) -> None:

@@ -187,22 +187,27 @@ def _unpack_tar(archive: Path, into: Path, names: _Names, meter: _Meter) -> None
         tarfile.open(fileobj=stream, mode="r|", tarinfo=BoundedHeader) as opened,
     ):
         for member in opened:
-            meter.member()
-            if member.isdir():
-                names.path(member.name, is_folder=True)
-            elif member.isreg():
-                names.file(member.name)
-                meter.content(member.size)
-            elif member.issym():
-                names.symbolic(member.name, member.linkname)
-            elif member.islnk():
-                names.hard(member.name, member.linkname)
-            else:
-                raise ArchiveUnsafe(names.address, member.name, "is a device or pipe")
+            _check_tar_member(member, names, meter)
             if hasattr(tarfile, "data_filter"):
                 opened.extract(member, into, set_attrs=member.isreg(), filter="data")
             else:
                 opened.extract(member, into, set_attrs=False)
+
+
+def _check_tar_member(member: tarfile.TarInfo, names: _Names, meter: _Meter) -> None:
+    """Note a member before it is unpacked. Raises ArchiveUnsafe and ArchiveBomb."""
+    meter.member()
+    if member.isdir():
+        names.path(member.name, is_folder=True)
+    elif member.isreg():
+        names.file(member.name)
+        meter.content(member.size)
+    elif member.issym():
+        names.symbolic(member.name, member.linkname)
+    elif member.islnk():
+        names.hard(member.name, member.linkname)
+    else:
+        raise ArchiveUnsafe(names.address, member.name, "is a device or pipe")
 
 
 @contextmanager

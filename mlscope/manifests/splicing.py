@@ -34,12 +34,7 @@ def spliced(text: str, changes: Iterator[tuple[Path, Any]]) -> str:
     root = yaml.compose(text, yaml.SafeLoader)
     edits: list[tuple[int, int, str]] = []
     for path, value in changes:
-        *above, name = path
-        parent: Any = root
-        for step in above:
-            parent = _entry(parent, step)
-            if parent is None:
-                raise LookupError(path)
+        parent, name = _parent(root, path), path[-1]
         node = _entry(parent, name)
         if node is not None:
             edits.append((node.start_mark.index, node.end_mark.index, _in_flow(value)))
@@ -61,6 +56,16 @@ def _in_flow(value: Any) -> str:
         [value], default_flow_style=True, allow_unicode=True, width=1 << 30
     )
     return listed.strip()[1:-1]
+
+
+def _parent(root: Any, path: Path) -> Any:
+    """Return the node around the last step of a `path`. Raises LookupError."""
+    node = root
+    for step in path[:-1]:
+        node = _entry(node, step)
+        if node is None:
+            raise LookupError(path)
+    return node
 
 
 def _entry(node: Any, step: str | int) -> Any:

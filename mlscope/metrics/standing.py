@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeGuard
 
 from mlscope.bus.records import Backlog
@@ -75,12 +76,14 @@ class ServiceFigures:
         if metric.services and self.service not in metric.services:
             return
         value, own = self.at(metric.source), self.labels()
-        if not metric.label and _is_number(value):
-            yield own, value * metric.scale
-        if metric.label and isinstance(value, Mapping):
-            for name, figure in list(value.items())[:_MOST_VALUES_OF_A_LABEL]:
-                if _is_number(figure):
-                    yield (*own, _label(name)), figure * metric.scale
+        labelled: list[tuple[tuple[str, ...], Any]] = [(own, value)]
+        if metric.label:
+            by_name = value.items() if isinstance(value, Mapping) else ()
+            first = islice(by_name, _MOST_VALUES_OF_A_LABEL)
+            labelled = [((*own, _label(name)), figure) for name, figure in first]
+        for labels, figure in labelled:
+            if _is_number(figure):
+                yield labels, figure * metric.scale
 
 
 def with_unique_hosts(figures: Iterable[ServiceFigures]) -> list[ServiceFigures]:

@@ -87,12 +87,18 @@ def machine_differences(before: ReferenceLog, now: ReferenceLog) -> Iterator[Dif
             yield Difference("hardware", " / ".join(agents), "machine", *agents)
             continue
         for aspect in ("hardware", "software"):
-            old_values, new_values = _manifest_values(old, aspect), _manifest_values(new, aspect)
-            names = dict.fromkeys((*old_values, *new_values))
-            changed = [name for name in names if old_values.get(name) != new_values.get(name)]
-            for name in changed:
-                values = (str(old_values.get(name, "")), str(new_values.get(name, "")))
-                yield Difference(aspect, f"{old.agent} / {new.agent}", name, *values)
+            yield from _manifest_differences(old, new, aspect)
+
+
+def _manifest_differences(
+    old: ReferenceMachine, new: ReferenceMachine, aspect: str
+) -> Iterator[Difference]:
+    """Yield where two machines' manifests of one `aspect`, hardware or software, differ."""
+    old_values, new_values = _manifest_values(old, aspect), _manifest_values(new, aspect)
+    for name in dict.fromkeys((*old_values, *new_values)):
+        if old_values.get(name) != new_values.get(name):
+            values = (str(old_values.get(name, "")), str(new_values.get(name, "")))
+            yield Difference(aspect, f"{old.agent} / {new.agent}", name, *values)
 
 
 def _manifest_values(machine: ReferenceMachine, aspect: str) -> dict[str, Any]:

@@ -143,13 +143,18 @@ def _last_field_of(batch: Batch) -> tuple[Sequence[bytes], Array]:
         texts, rows = batch.attribute_texts, batch.attribute_rows
     else:
         texts, rows = batch.texts, range(batch.count)
+    _check_texts(texts, rows, batch.count)
+    return texts, np.array(rows, dtype=np.int64)
+
+
+def _check_texts(texts: Sequence[bytes], rows: Sequence[int], count: int) -> None:
+    """Check that each text belongs to one of `count` rows. Raises MisshapenBatch."""
     if (most := max(map(len, texts), default=0)) > MOST_TEXT_BYTES:
         raise MisshapenBatch(f"a text of {most} bytes, allowed: up to {MOST_TEXT_BYTES}")
     if len(rows) != len(texts):
         raise MisshapenBatch(f"{len(texts)} texts for {len(rows)} rows")
-    if rows and (min(rows) < 0 or max(rows) >= batch.count or len(set(rows)) < len(rows)):
-        raise MisshapenBatch(f"row numbers of texts must be distinct and below {batch.count}")
-    return texts, np.array(rows, dtype=np.int64)
+    if rows and (min(rows) < 0 or max(rows) >= count or len(set(rows)) < len(rows)):
+        raise MisshapenBatch(f"row numbers of texts must be distinct and below {count}")
 
 
 def _select_rows(columns: Columns, chosen: Array) -> Columns:

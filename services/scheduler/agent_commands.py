@@ -90,13 +90,12 @@ class AgentCommands:
 
     async def _send(self, effect: Start | Stop | Close, body: bytes, tries: int) -> None:
         """Send a command until its agent accepts it, at most `tries` times."""
-        verb, is_start = type(effect).__name__.lower(), isinstance(effect, Start)
+        verb = type(effect).__name__.lower()
         for number in range(tries):
             if number:
                 await asyncio.sleep(_PAUSE_S)
             answer = await ask_agent(self._bus, effect.agent, verb, body)
-            # An agent that does not know it has nothing left to stop or close.
-            if answer and (answer.accepted or (answer.error == "unknown" and not is_start)):
+            if answer and _has_effect(effect, answer):
                 self._accepted.get(effect.evaluation, set()).update(_keys(effect))
                 return
             _log.info("%s of %s is not accepted: %s", verb, effect.evaluation, answer)
@@ -146,6 +145,15 @@ def _keys(effect: Effect) -> set[object]:
     if isinstance(effect, Start):
         return {(effect.agent, run, effect.attempt) for run in effect.runs}
     return {effect}
+
+
+def _has_effect(effect: Effect, answer: WorkAnswer) -> bool:
+    """Tell whether an agent's answer says that a command is done.
+
+    An agent that does not know what it is to stop or close has nothing left of it.
+    """
+    is_gone = answer.error == "unknown" and not isinstance(effect, Start)
+    return answer.accepted or is_gone
 
 
 def _fields(effect: Stop | Close) -> dict[str, Any]:

@@ -39,13 +39,17 @@ def answers_to_questions(
     such a question counts 1.
     """
     accepted = [list(right) or [""] for right in truths]
-    scored = [
-        (answer, right) if right != [""] else ("nothing", ["nothing" if not answer else "no"])
-        for answer, right in zip(answered, accepted, strict=True)
-    ]
-    f1_score = f1([answer for answer, _ in scored], [right for _, right in scored])
+    f1_pairs = [_f1_pair(*pair) for pair in zip(answered, accepted, strict=True)]
+    f1_score = f1([answer for answer, _ in f1_pairs], [right for _, right in f1_pairs])
     outcomes = exact_match(answered, accepted), f1_score
     return [Judgement(outcome, "questions", judged=len(answered)) for outcome in outcomes]
+
+
+def _f1_pair(answer: str, right: list[str]) -> tuple[str, list[str]]:
+    """Return an answer and its `right` ones for F1, where an empty answer has a word of its own."""
+    if right != [""]:
+        return answer, right
+    return "nothing", ["no" if answer else "nothing"]
 
 
 def transcripts(answered: Sequence[str], truths: Sequence[Sequence[str]]) -> list[Judgement]:

@@ -5,7 +5,6 @@ given in the order of arrival, so a span that comes after its children is drawn 
 the stored trace takes its place.
 """
 
-import contextlib
 import json
 import math
 from collections import defaultdict
@@ -283,14 +282,21 @@ def _device_and_value(
         if not 0 <= row < len(kinds) or kinds[row] not in _WITH_DEVICE:
             continue
         attributes = _attributes_in(text)
-        number, value = attributes.get("device"), attributes.get("value")
+        number, value = attributes.get("device"), _finite(attributes.get("value"))
         if isinstance(number, int) and abs(number) <= _MOST_DEVICE:
             device[row] = number
-        if kinds[row] == SpanKind.SAMPLE and isinstance(value, int | float):
-            with contextlib.suppress(OverflowError):
-                if math.isfinite(value):
-                    values[row] = float(value)
+        if kinds[row] == SpanKind.SAMPLE and value is not None:
+            values[row] = value
     return device, values
+
+
+def _finite(value: object) -> float | None:
+    """Return a number that is finite as a float, None for anything else."""
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _attributes_in(text: bytes) -> dict[str, Any]:

@@ -110,9 +110,9 @@ class AnalysisView:
         """The layer that is chosen, in words; '' where none is."""
         if self.selection.layer is None:
             return ""
-        places = {column.name: place for place, column in enumerate(self.table.columns)}
-        texts = {column.name for column in self.table.columns if column.type == "text"}
-        titles = [places[name] for name in ("layer_name", "name", "layer") if name in texts]
+        columns = enumerate(self.table.columns)
+        places = {column.name: place for place, column in columns if column.type == "text"}
+        titles = [places[name] for name in ("layer_name", "name", "layer") if name in places]
         rows = zip(layers_of(self.table), self.table.rows, strict=True)
         called = [row for number, row in rows if number == self.selection.layer]
         if not called:

@@ -240,9 +240,10 @@ def _editable() -> Iterator[str]:
     setuptools writes a finder for each such project, whose folder as a whole is not importable.
     """
     for finder in sys.meta_path:
-        module = sys.modules.get(getattr(finder, "__module__", ""))
-        if module is None or not module.__name__.startswith("__editable__"):
+        module_name = str(getattr(finder, "__module__", ""))
+        if not module_name.startswith("__editable__"):
             continue
+        module = sys.modules.get(module_name)
         # Setuptools' finders have both; others of this name may have neither.
         for name in getattr(module, "MAPPING", ()):
             spec = finder.find_spec(name, None)
