@@ -65,14 +65,20 @@ def model_faults(model: ModelManifest) -> Iterator[Fault]:
 
 
 def constraint_faults(model: ModelManifest) -> Iterator[Fault]:
-    """Yield the constraints on versions of a model's frameworks and builders that are none."""
-    constraints = {
-        "framework.version": model.framework.version,
-        "model.builder_version": model.model.builder_version,
-    }
+    """Yield the constraints on versions of a model's frameworks and builders that are none.
+
+    Nor is one of a builder that is not named.
+    """
+    constraints = {"framework.version": model.framework.version}
+    assets_by_field = {"model": model.model}
     for number, entry in enumerate(model.frameworks):
         constraints[f"frameworks.{number}.version"] = entry.version
-        constraints[f"frameworks.{number}.model.builder_version"] = entry.model.builder_version
+        assets_by_field[f"frameworks.{number}.model"] = entry.model
+    for name, assets in assets_by_field.items():
+        constraints[f"{name}.builder_version"] = assets.builder_version
+        if assets.builder_version and not assets.builder:
+            needed = f"{name}.builder beside it, as it is the version of the builder's package"
+            yield Fault(f"{name}.builder_version", repr(assets.builder_version), needed)
     for field, constraint in constraints.items():
         try:
             constraint_of(constraint)

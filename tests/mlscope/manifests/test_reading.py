@@ -218,3 +218,6 @@ def test_a_constraint_nobody_can_read_is_told_at_its_line() -> None:
     assert only_fault(more).field == "frameworks.0.version"
     of_builder = "frameworks:\n  - {name: y, model: {builder: a.b, builder_version: newest}}\n"
     assert only_fault(GOOD + of_builder).field == "frameworks.0.model.builder_version"
+    without = only_fault(GOOD + "frameworks:\n  - {name: y, model: {builder_version: '>=1'}}\n")
+    assert without.field == "frameworks.0.model.builder_version"
+    assert "frameworks.0.model.builder beside it" in without.allowed
