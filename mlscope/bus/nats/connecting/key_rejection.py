@@ -29,7 +29,8 @@ class KeyRejection:
         return self._is_wrong.is_set() and self._limit_s == _REVOKED_AFTER_S
 
     def accepted(self) -> None:
-        """Note that a server took the key."""
+        """Note that a server took the key: what was heard of it before counts no more."""
+        self._is_wrong.clear()
         self._since_s, self._limit_s = math.inf, _REVOKED_AFTER_S
 
     def note(self, text: str) -> None:
