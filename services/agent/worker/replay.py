@@ -51,19 +51,23 @@ def ranges(predictor: Predictor) -> Iterator[None]:
     if torch is None or not is_eager or not isinstance(module, torch.nn.Module):
         yield
         return
-    wrapped = []
+    replaced = []
     for name, submodule in module.named_modules():
+        own_forward = vars(submodule).get("forward")
         ranged = _ranged_forward(
             submodule.forward, name or type(submodule).__name__, torch.cuda.nvtx
         )
         with contextlib.suppress(AttributeError, TypeError):  # a forward that can't be replaced
-            submodule.__dict__["forward"] = ranged
-            wrapped.append(submodule)
+            submodule.forward = ranged
+            replaced.append((submodule, own_forward))
     try:
         yield
     finally:
-        for submodule in wrapped:
-            submodule.__dict__.pop("forward", None)
+        for submodule, own_forward in replaced:
+            if own_forward is None:
+                del submodule.forward
+            else:
+                submodule.forward = own_forward
 
 
 def _ranged_forward(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:

@@ -22,3 +22,13 @@ def test_a_compiled_model_s_modules_are_left_alone(mode: str, is_wrapped: bool) 
     predictor = Compiled(mode)
     with ranges(predictor):  # type: ignore[arg-type]
         assert ("forward" in vars(predictor.module[0])) is is_wrapped
+
+
+def test_a_module_gets_back_the_forward_that_is_its_own() -> None:
+    predictor = Compiled("none")
+    inner = predictor.module[0]
+    own = inner.forward = lambda tensor: tensor + 1
+    with ranges(predictor):  # type: ignore[arg-type]
+        assert inner.forward is not own
+    assert inner.forward is own
+    assert "forward" not in vars(predictor.module)
