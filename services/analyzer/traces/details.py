@@ -9,6 +9,7 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.trace import SameName, SpanDetails, TraceLane, TraceSpan
+from schemas.values.json_values import check_json
 from services.analyzer.traces.resolutions import Prepared
 
 _MOST_ANCESTORS = 256
@@ -48,7 +49,7 @@ def details_of(
         block=block,
         layer=layer,
         correlation=values["correlation"],
-        attributes=json.loads(attributes) if attributes else {},
+        attributes=_attributes_in(attributes),
         ancestors=_ancestors(trace, values),
         children=tuple(map(_span, children.head(_MOST_CHILDREN).iter_rows(named=True))),
         total_children=children.height,
@@ -56,6 +57,15 @@ def details_of(
         launched_by=launched_by,
         same_name=_same_name(trace, values, lane),
     )
+
+
+def _attributes_in(text: str) -> dict[str, Any]:
+    """Return the attributes in a JSON `text`; none where an agent sent something else."""
+    try:
+        attributes = check_json(json.loads(text or "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def _span(values: dict[str, Any]) -> TraceSpan:

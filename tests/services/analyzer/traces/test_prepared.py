@@ -155,6 +155,14 @@ def test_wide_windows_of_long_traces_are_made_of_tiles(monkeypatch: pytest.Monke
     assert window_or_none(outline, ShowWindow(evaluation="e1")) is None
 
 
+@pytest.mark.parametrize(
+    "text", ["{", "[1]", '"a"', "[" * 100_000, '{"x": ' + "[" * 40 + "]" * 40 + "}"]
+)
+def test_attributes_that_are_no_json_object_are_left_out(text: str) -> None:
+    trace = prepared(stored_of([(2, 0, 2, 1, 0, 100)]))
+    assert details_of("e1", "r0", trace, 0, (2, text, 7)).attributes == {}
+
+
 def test_a_span_has_ancestors_children_and_namesakes() -> None:
     rows = [(2, 0, 2, 1, 0, 100), (3, 0, 0, 1, 10, 20), (3, 0, 0, 1, 40, 30), (3, 0, 1, 1, 80, 5)]
     trace = prepared(stored_of(rows))
