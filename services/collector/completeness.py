@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from schemas.run import RunIncomplete, RunRecorded
 
+_LONGEST_WAIT_S = 30.0
+"""How long an issuer's last batches may take to come, also where the deadline was raised."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
@@ -21,8 +24,8 @@ class WaitingAttempt:
 
     `announced` and `stored` count its batches by kind: trace, query, output. `batches` counts all
     stored batches, also more than were announced. The agent of an interrupted attempt has not
-    announced how many there are. Nor has one that failed under a load from elsewhere (`is_issued`)
-    announced its queries: their issuer may have more of them on their way.
+    announced how many there are. Nor has one that failed under a load from elsewhere announced its
+    queries: it `may_get_queries`, which its issuer has on their way.
     """
 
     run_key: int
@@ -35,7 +38,7 @@ class WaitingAttempt:
     rows: StoredRows
     batches: int = 0
     is_interrupted: bool = False
-    is_issued: bool = False
+    may_get_queries: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -70,10 +73,11 @@ def decide(
     """Return the fact to publish about the `waiting` attempt now; None means to wait.
 
     It got no batch for `waited_s` seconds. After `deadline_s` of them an attempt counts as
-    incomplete, also an interrupted one. One whose issuer has not announced its queries is complete
-    after a thirtieth of that: the issuer ends with the attempt.
+    incomplete, also an interrupted one. One that may get queries from its issuer is complete after
+    a thirtieth of that, and at most `_LONGEST_WAIT_S`: the issuer ends with the attempt.
     """
-    if waiting.is_complete and (not waiting.is_issued or waited_s >= deadline_s / 30):
+    queries_wait_s = min(deadline_s / 30, _LONGEST_WAIT_S) if waiting.may_get_queries else 0.0
+    if waiting.is_complete and waited_s >= queries_wait_s:
         return RunRecorded(
             evaluation=waiting.evaluation,
             run=waiting.run,

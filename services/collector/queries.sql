@@ -112,7 +112,7 @@ WHERE run.run_key = given_up.run_key AND run.interrupted IS NULL;
 SELECT
     run.run_key, run.evaluation, run.run, run.attempt, run.cause,
     run.state = 'interrupted' AS is_interrupted,
-    run.pacing = 'remote' AND run.outcome = 'failed' AND run.query_batches = 0 AS is_issued,
+    run.pacing = 'remote' AND run.outcome = 'failed' AND run.query_batches = 0 AS may_get_queries,
     run.trace_batches, run.query_batches, run.output_batches,
     count(*) FILTER (WHERE kind = 0 AND sequence < trace_batches) AS stored_trace_batches,
     count(*) FILTER (WHERE kind = 1 AND sequence < query_batches) AS stored_query_batches,

@@ -114,7 +114,7 @@ class Store:
                 rows=StoredRows(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
                 batches=row["batches"],
                 is_interrupted=row["is_interrupted"],
-                is_issued=row["is_issued"],
+                may_get_queries=row["may_get_queries"],
             )
             for row in self._rows("waiting_runs", {})
         ]

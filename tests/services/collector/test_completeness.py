@@ -41,9 +41,11 @@ def test_complete_is_recorded_however_late(waited_s: float) -> None:
 
 
 def test_queries_that_an_issuer_has_not_announced_are_waited_for() -> None:
-    failed = replace(WAITING, announced=(2, 0, 0), stored=(2, 0, 0), is_issued=True)
+    failed = replace(WAITING, announced=(2, 0, 0), stored=(2, 0, 0), may_get_queries=True)
     assert decide(failed, 1.9, deadline_s=60.0) is None
     assert isinstance(decide(failed, 2.0, deadline_s=60.0), RunRecorded)
+    assert decide(failed, 29.9, deadline_s=86_400.0) is None
+    assert isinstance(decide(failed, 30.0, deadline_s=86_400.0), RunRecorded)
 
 
 def test_an_interrupted_attempt_is_never_complete_and_counts_past_the_deadline() -> None:

@@ -99,14 +99,14 @@ def test_a_run_waits_until_its_batches_are_there(store: Store) -> None:
     assert store.waiting() == []
 
 
-@pytest.mark.parametrize(("pacing", "is_issued"), [("remote", True), ("local", False)])
+@pytest.mark.parametrize(("pacing", "may_get_queries"), [("remote", True), ("local", False)])
 def test_a_remote_run_that_failed_may_have_more_queries(
-    store: Store, pacing: str, is_issued: bool
+    store: Store, pacing: str, may_get_queries: bool
 ) -> None:
     failed = RunFailed(evaluation="e1", run="r0", attempt=1, agent="a1", error="open", message="")
     store.end_run(run_row(failed, a_plan(pacing).plan, REQUESTED_NS, "c0"))
     (waiting,) = store.waiting()
-    assert (waiting.is_complete, waiting.is_issued) == (True, is_issued)
+    assert (waiting.is_complete, waiting.may_get_queries) == (True, may_get_queries)
 
 
 def test_batches_after_the_verdict_are_stored_and_counted(store: Store, database_url: str) -> None:
