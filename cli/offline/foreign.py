@@ -26,6 +26,7 @@ from schemas.values.framework_names import predictors_name
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
 _NAME = re.compile(r"[\w.+-]{1,64}")
+_DEVICE = re.compile(r"[\w.+-]{1,64}(:\d{1,4})?")
 
 
 @contextmanager
@@ -61,9 +62,11 @@ def as_bundle(
 
 def _named(recording: Recording, framework: str, device: str) -> Recording:
     """Return a `recording` of this `framework` and `device`, as far as they are not ''."""
-    for option, name in (("--framework", framework), ("--device", device)):
-        if name and not _NAME.fullmatch(name):
-            raise Misused(f"{option} {name!r}: a name has 1 to 64 letters, digits, or _ . + -")
+    allowed = "a name has 1 to 64 letters, digits, or _ . + -"
+    if framework and not _NAME.fullmatch(framework):
+        raise Misused(f"--framework {framework!r}: {allowed}")
+    if device and not _DEVICE.fullmatch(device):
+        raise Misused(f"--device {device!r}: {allowed}; a number may follow, as in cuda:1")
     return replace(
         recording,
         framework=predictors_name(framework or recording.framework),

@@ -119,8 +119,9 @@ def test_a_trace_is_of_the_framework_and_device_that_the_user_names() -> None:
         (end,) = [fact for fact in _facts(bundle) if isinstance(fact, RunCompleted)]
     assert (bundle.plan.subject.framework, bundle.plan.subject.device) == ("pytorch", "npu")
     assert (end.conditions.framework, end.conditions.device) == ("pytorch", "npu")
-    with as_bundle(KINETO, framework="my-simulator") as path:
-        assert read(path).plan.subject.framework == "my-simulator"
+    with as_bundle(KINETO, framework="my-simulator", device="cuda:1") as path:
+        subject = read(path).plan.subject
+    assert (subject.framework, subject.device) == ("my-simulator", "cuda:1")
 
 
 @pytest.mark.parametrize(
