@@ -112,6 +112,12 @@ def test_countless_faults_cost_no_more_than_the_first(fields: dict[str, Any], re
     assert not isinstance(cause, ValidationError) or cause.error_count() == 1
 
 
+def test_countless_lists_in_json_are_not_made() -> None:
+    body = b'{"evaluation": "e", "tables": [%s[]]}' % (b"[]," * 1_000_000)
+    with pytest.raises(MalformedMessage, match="at most 1000000 lists"):
+        decode_body(ShowTables, body)
+
+
 def test_a_deep_field_of_a_fact_is_named() -> None:
     envelope = unpack(_sealed(EvaluationCancelled(evaluation="e1")))
     envelope["data"]["evaluation"] = "not a token"
