@@ -42,6 +42,8 @@ _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
 _UNREADABLE = (SchemaError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 _MOST_COUNT = 1 << 40
+_ISSUER = "scheduler"
+"""Who answers for the queries of a remote load; no agent has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,8 @@ class Feed:
             if entity in _DECISIONS:
                 self._has_news.set()
                 continue
+            if not self._is_heard(subject):
+                continue
             with contextlib.suppress(*_UNREADABLE):
                 if entity == RESOURCES:
                     used = decode_body(ResourcesUsed, body)
@@ -178,12 +182,24 @@ class Feed:
                     # Without such viewers spans are only counted: their columns are not decoded.
                     batch = unpack(body)["data"]
                     numbers = [_count(batch[name]) for name in ("attempt", "sequence", "count")]
-                    self._meter.count_spans(str(batch["run"]), *numbers)
+                    self._meter.count_spans(subject.split(".")[-3], *numbers)
                 elif isinstance(fact := decode_live(subject, body)[1], QueriesAnswered):
                     self._meter.count_queries(fact)
                     if self.relay is not None:
                         self.relay.accept_load(fact)
                 self._has_progress = True
+
+    def _is_heard(self, subject: str) -> bool:
+        """Tell whether a live message is of the agent that has the run, or of the scheduler.
+
+        An agent may speak of any run under its own name, with which the subject ends: the broker
+        checks no more. Before the log has been read, every agent is heard.
+        """
+        if not self.scene.caught_up:
+            return True
+        *_, run, _, speaker = subject.split(".")
+        record = self._record.runs.get(run)
+        return record is not None and speaker in (record.agent, _ISSUER)
 
     async def _send_ticks(self) -> None:
         before: Mapping[str, Reading] = {}

@@ -168,6 +168,21 @@ async def test_what_a_run_uses_is_told_while_no_query_ends(
         await until(viewer, lambda: told_of(viewer, '"cpu_cores":[1.5]'))
 
 
+@pytest.mark.parametrize(("speaker", "answered"), [("a2", 1), ("a1", 3), ("scheduler", 3)])
+async def test_only_the_agent_that_has_a_run_is_heard(
+    bus: Bus, server: MemoryServer, standing: StandIns, speaker: str, answered: int
+) -> None:
+    """The broker lets each agent speak of every run, under its own name."""
+    await standing.tell(*beginning())
+    feeds = Feeds(bus, limit=8)
+    async with connect(server, "agent") as agent, feeds.viewing(E, after=0) as (feed, viewer):
+        await until(viewer, lambda: feed.scene.caught_up)
+        forged = queries([5, 7], sequence=1).model_copy(update={"agent": speaker})
+        await agent.publish(forged, id="q1")
+        await agent.publish(queries([5]), id="q0")
+        await until(viewer, lambda: told_of(viewer, f'"answered":[{answered}]'))
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "5", -1, 10**30, None, [1]])
 def test_only_a_number_of_spans_is_counted(value: object) -> None:
     with pytest.raises(ValueError):
