@@ -13,17 +13,8 @@ import sys
 from dataclasses import replace
 from statistics import median
 
-from benchmarks.feeding_gpu import (
-    AHEAD,
-    CASES,
-    FULL,
-    STREAMED,
-    Case,
-    Effort,
-    instant_of,
-    measured,
-    opened,
-)
+from benchmarks.feeding_cases import CASES, FULL, Case, Effort
+from benchmarks.feeding_gpu import AHEAD, STREAMED, instant_of, measured, opened
 from benchmarks.timing import keeping
 from schemas.plan import WorkOrder
 from services.agent.worker.session import Session

@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.feeding_gpu import CASES, STREAMED, Case, measured, order_of
+from benchmarks.feeding_cases import CASES, Case
+from benchmarks.feeding_gpu import STREAMED, measured, order_of
 from benchmarks.host_device import call_ms
 from benchmarks.survey.measuring import ALLOWED
 from benchmarks.timing import keeping

@@ -14,7 +14,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from unittest import mock
 
-from benchmarks.feeding_gpu import CASES, STREAMED, Case, Instant, measured, order_of
+from benchmarks.feeding_cases import CASES, Case
+from benchmarks.feeding_gpu import STREAMED, Instant, measured, order_of
 from benchmarks.survey.measuring import ALLOWED
 from benchmarks.timing import keeping
 from schemas.request import Blocks

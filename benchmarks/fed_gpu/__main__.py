@@ -10,7 +10,7 @@ cases on the CPU: it shows that every part runs.
 
 Parts: `preparation` (preparing processes beside one, and one core beside the libraries' calls),
 `decoding` (pictures decoded by the GPU beside processes that decode them), `peers` (PyTorch's
-DataLoader and MLPerf's LoadGen with the same model), and the cases of `benchmarks.feeding_gpu`.
+DataLoader and MLPerf's LoadGen with the same model), and the cases of `benchmarks.feeding_cases`.
 
 Wanted: predict within 2 % of bare; throughput ahead 0.98 of two bare calls in flight or more;
 predict while streamed within 2 % of predict ahead (kappa); throughput streamed 0.95 of the bound or
@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks.fed_gpu.parts import parts
 from benchmarks.fed_gpu.tables import page
-from benchmarks.feeding_gpu import FULL, TRIAL
+from benchmarks.feeding_cases import FULL, TRIAL
 from benchmarks.timing import commit
 from services.agent.predictors.options import usable_cores
 

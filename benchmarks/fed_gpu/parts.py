@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks import feeding_gpu
 from benchmarks.decoded_on_gpu import rates
 from benchmarks.fed_gpu import peers
-from benchmarks.feeding_gpu import CASES, TRIAL_CASES, Case, Effort
+from benchmarks.feeding_cases import CASES, TRIAL_CASES, Case, Effort
 from benchmarks.feeding_model import per_core
 from benchmarks.preparation import rates_of, shipped_photographs
 

@@ -19,16 +19,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from benchmarks.feeding_gpu import (
-    AHEAD,
-    STREAMED,
-    Case,
-    Effort,
-    bare_of,
-    instant_of,
-    measured,
-    opened,
-)
+from benchmarks.feeding_cases import Case, Effort
+from benchmarks.feeding_gpu import AHEAD, STREAMED, bare_of, instant_of, measured, opened
 from benchmarks.feeding_peers import has_loadgen, offline
 from benchmarks.host_device import SLOTS, Bare, BareOnHost, call_ms, overlapped_ms
 from benchmarks.preparation import MANIFESTS, Prepare, calls_alone, shipped_photographs

@@ -7,7 +7,8 @@ from typing import Any
 from benchmarks.fed_gpu.__main__ import measure_parts, stored_figures
 from benchmarks.fed_gpu.parts import DECODING, PREPARATION
 from benchmarks.fed_gpu.tables import conditions, page, wanted_rows
-from benchmarks.feeding_gpu import AHEAD, FREE, NATIVE, ONLINE, RESNET, STREAMED, Case
+from benchmarks.feeding_cases import NATIVE, RESNET, Case
+from benchmarks.feeding_gpu import AHEAD, FREE, ONLINE, STREAMED
 from benchmarks.preparation import ALONE, FAST, OURS
 
 LATE_S = 3600.0
