@@ -81,8 +81,13 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
     scratch = tempfile.TemporaryDirectory(prefix="mlscope-sent-")
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "services.gateway.dataset_reading"),
-            *(str(path), ending, scratch.name, str(TIMES_UNPACKED * most_bytes)),
+            sys.executable,
+            "-m",
+            "services.gateway.dataset_reading",
+            str(path),
+            ending,
+            scratch.name,
+            str(TIMES_UNPACKED * most_bytes),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             # Each thread of OpenBLAS counts towards the limit of its memory.

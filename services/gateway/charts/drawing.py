@@ -122,7 +122,9 @@ class _Pen:
             async with asyncio.timeout(_LIMIT_S):
                 if self.process is None:
                     self.process = await asyncio.create_subprocess_exec(
-                        *(sys.executable, "-m", "services.gateway.charts.pen"),
+                        sys.executable,
+                        "-m",
+                        "services.gateway.charts.pen",
                         stdin=asyncio.subprocess.PIPE,
                         stdout=asyncio.subprocess.PIPE,
                     )

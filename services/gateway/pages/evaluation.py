@@ -38,8 +38,10 @@ RESULT_TABLES = (
 )
 """The tables of which the page shows figures or verdicts; the others have pages of their own."""
 _FINDINGS = (
-    *(("latency", "Result"), ("optimal_batch", "Best batch size")),
-    *(("accuracy", "Accuracy"), ("conditions", "Conditions")),
+    ("latency", "Result"),
+    ("optimal_batch", "Best batch size"),
+    ("accuracy", "Accuracy"),
+    ("conditions", "Conditions"),
 )
 _TRACE = "/evaluations/{evaluation}/trace"
 

@@ -9,17 +9,13 @@ Chart = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
+_PREFIXES = (("1e12", "T"), ("1e9", "G"), ("1e6", "M"), ("1e3", "k"), ("1", ""))
 _SCALES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
         "ns": (("1e9", " s"), ("1e6", " ms"), ("1e3", " µs"), ("1", " ns")),
         "By": (("1e9", " GB"), ("1e6", " MB"), ("1e3", " kB"), ("1", " B")),
         **{
-            unit: tuple(
-                (factor, f" {prefix}{unit}")
-                for factor, prefix in (
-                    *(("1e12", "T"), ("1e9", "G"), ("1e6", "M"), ("1e3", "k"), ("1", "")),
-                )
-            )
+            unit: tuple((factor, f" {prefix}{unit}") for factor, prefix in _PREFIXES)
             for unit in ("FLOP", "FLOP/s", "B/s")
         },
     }

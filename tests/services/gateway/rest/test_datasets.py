@@ -176,8 +176,17 @@ MNIST = {"t10k-images-idx3-ubyte.gz": gzip.compress(IDX), "t10k-labels-idx1-ubyt
         ),
     ],
     ids=[
-        *("cut", "bytes", "files", "unknown layout", "pickled", "unknown array", "arrays"),
-        *("arrays in it", "arrays called one", "packed pictures", "long name"),
+        "cut",
+        "bytes",
+        "files",
+        "unknown layout",
+        "pickled",
+        "unknown array",
+        "arrays",
+        "arrays in it",
+        "arrays called one",
+        "packed pictures",
+        "long name",
     ],
 )
 def test_what_no_reader_knows_has_a_remedy(

@@ -33,7 +33,11 @@ async def test_the_page_names_who_is_silent_and_what_waits(bus: Bus) -> None:
     (analyzer,) = [row for row in told["instances"] if row["service"] == "analyzer"]
     assert (analyzer["state"], analyzer["name"], analyzer["restarts"]) == ("ready", "here", 3)
     assert {row["service"] for row in told["instances"] if row["state"] == "silent"} == {
-        *("registry", "scheduler", "collector", "gateway", "agent")
+        "registry",
+        "scheduler",
+        "collector",
+        "gateway",
+        "agent",
     }
     assert told["backlogs"][0]["durable"] == "scheduler"
 
