@@ -23,20 +23,19 @@ _MAX_BYTES = 64 << 20
 
 
 class BundleWriter:
-    """A bundle being written. The file appears under its name when it is complete.
+    """A bundle being written, within a `with`. The file gets its name when it is complete.
 
-    `on_fact` is called with each fact that was written.
+    `on_fact` is called with each fact that was written. Raises OSError where it can't be created.
     """
 
     def __init__(self, path: Path, on_fact: Callable[[Fact], None] | None = None) -> None:
         self._path, self._part = path, path.with_name(f"{path.name}.part")
-        self._told = on_fact
+        self._on_fact = on_fact
         self._digest = hashlib.sha256()
-        self._file: BinaryIO
-
-    def __enter__(self) -> Self:
         self._file = self._part.open("wb")
         self._write(MAGIC)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -55,8 +54,8 @@ class BundleWriter:
         """Write `fact` with its message's `id` and the id of the message that is its `cause`."""
         body = encode(Envelope.around(fact, id=id, cause=cause, time_ns=time.time_ns()))
         self._write(_LENGTH.pack(len(body)) + body)
-        if self._told is not None:
-            self._told(fact)
+        if self._on_fact is not None:
+            self._on_fact(fact)
 
     def _write(self, body: bytes) -> None:
         self._digest.update(body)

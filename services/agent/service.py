@@ -269,7 +269,7 @@ class Agent:
             return
         settings = self._settings
         publisher = OutcomePublisher(order, self._sink)
-        publisher.clock_offset = await read_cluster_clock(self._bus)
+        publisher.note_clock(await read_cluster_clock(self._bus))
         execution = self.orders.execution = Execution(
             publisher,
             worker,

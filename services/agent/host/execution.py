@@ -79,7 +79,7 @@ class Execution:
         self._is_ring_broken = False
         #: CLOCK_MONOTONIC; since when the worker can't be used, 0 while it can
         self._gone_ns = 0
-        publisher.on_ended = self._forget_run
+        publisher.when_ended(self._forget_run)
 
     @property
     def order(self) -> WorkOrder:
@@ -101,9 +101,9 @@ class Execution:
             self._allowances,
             self._roof,
         )
-        self.publisher.worker_notes = self._worker.notes
-        if (container := self._worker.container) is not None:
-            self.publisher.host_conditions = container.conditions
+        container = self._worker.container
+        conditions = {} if container is None else container.conditions
+        self.publisher.note_worker(self._worker.notes, conditions)
         await self._worker.send(order)
         try:
             async with self._tasks:

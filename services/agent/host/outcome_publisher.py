@@ -63,14 +63,10 @@ class OutcomePublisher:
         self._sent: dict[str, Counter[str]] = {run: Counter() for run in order.runs}
         self._unsent: dict[str, Counter[str]] = {run: Counter() for run in order.runs}
         self._issued_loads: dict[str, IssuedLoad] = {}
-        #: how the agent's clock differs from the cluster's, where that was measured
-        self.clock_offset: ClockOffset | None = None
-        #: caveats of runs that complete, which the host knows of their worker
-        self.worker_notes: Sequence[str] = ()
-        #: conditions of every run that the host knows: the container of the session
-        self.host_conditions: Mapping[str, str] = {}
-        #: called with each run that has ended
-        self.on_ended: Callable[[str], None] = lambda _: None
+        self._clock_offset: ClockOffset | None = None
+        self._worker_notes: Sequence[str] = ()
+        self._host_conditions: Mapping[str, str] = {}
+        self._on_ended: Callable[[str], None] = lambda _: None
 
     @property
     def open_runs(self) -> tuple[str, ...]:
@@ -113,6 +109,18 @@ class OutcomePublisher:
         """Keep what the issuer of a remote run reports of its load, for the run's outcome."""
         self._issued_loads[run] = load
 
+    def note_clock(self, offset: ClockOffset | None) -> None:
+        """Keep how the agent's clock differs from the cluster's, None if that was not measured."""
+        self._clock_offset = offset
+
+    def note_worker(self, caveats: Sequence[str], conditions: Mapping[str, str]) -> None:
+        """Keep `caveats` of runs that complete, and `conditions` of every run, for outcomes."""
+        self._worker_notes, self._host_conditions = caveats, conditions
+
+    def when_ended(self, call: Callable[[str], None]) -> None:
+        """Call `call` with each run that has ended."""
+        self._on_ended = call
+
     def drop_refused(self, run: str) -> None:
         """Drop the batches of a run that there is no room for; its outcome counts them."""
         self._sink.drop_refused(self._cause(run))
@@ -127,14 +135,14 @@ class OutcomePublisher:
             cause = self._cause(run)
             dropped = await self._sink.settle(cause)
             outcome = with_stored_counts(outcome, self._sent[run], dropped)
-            if isinstance(outcome, RunCompleted) and self.worker_notes:
-                caveats = (*outcome.caveats, *self.worker_notes)
+            if isinstance(outcome, RunCompleted) and self._worker_notes:
+                caveats = (*outcome.caveats, *self._worker_notes)
                 outcome = outcome.model_copy(update={"caveats": caveats})
             load = self._issued_loads.get(run)
             if load is not None:
                 outcome = load.added_to(outcome)
-            conditions: dict[str, str | int] = {**self.host_conditions}
-            if (offset := self.clock_offset) is not None:
+            conditions: dict[str, str | int] = {**self._host_conditions}
+            if (offset := self._clock_offset) is not None:
                 conditions["clock_offset_ns"] = offset.offset_ns
                 conditions["clock_bound_ns"] = offset.bound_ns
             if conditions:
@@ -144,7 +152,7 @@ class OutcomePublisher:
             self._open_runs.pop(run, None)
         finally:
             self._ending.discard(run)
-        self.on_ended(run)
+        self._on_ended(run)
 
     async def fail_open_runs(self, error: AgentError) -> None:
         """Publish that the runs which have not ended failed; their stored batches count."""

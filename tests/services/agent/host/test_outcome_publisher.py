@@ -66,7 +66,7 @@ async def test_a_run_of_another_order_is_not_spoken_of() -> None:
 async def test_a_run_ends_once_and_is_then_not_left() -> None:
     kept, ended = Kept(), list[str]()
     publisher = OutcomePublisher(ORDER, kept)
-    publisher.on_ended = ended.append
+    publisher.when_ended(ended.append)
     await publisher.fail("r0", Stopped("cancelled"))
     await publisher.fail("r0", WorkerDied("exited with 3"))
     await publisher.publish_batch(batch(0))
@@ -80,7 +80,7 @@ async def test_an_outcome_says_how_the_clocks_differ() -> None:
     kept = Kept()
     publisher = OutcomePublisher(ORDER, kept)
     await publisher.fail("r0", Stopped())
-    publisher.clock_offset = ClockOffset(-5, 2)
+    publisher.note_clock(ClockOffset(-5, 2))
     await publisher.fail("r1", Stopped())
     told = [kept.failed(run).conditions for run in ("r0", "r1")]
     assert [(one.clock_offset_ns, one.clock_bound_ns) for one in told] == [(None, None), (-5, 2)]
