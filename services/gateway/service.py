@@ -16,6 +16,7 @@ from mlscope.bus.asked import answer_all
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.people import People, people_folder
+from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.trace import Watch
 from services.gateway.access import connections
@@ -73,19 +74,13 @@ async def serve(
     family = socket.AF_INET6 if ":" in settings.gateway_host else socket.AF_INET
     with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
         connections.limit_sending(listener)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
         facts = ServiceInfo("gateway", version("mlscope"), "pages, REST and live events", {})
         await answer_all(bus, Watch, watches.answer, queue="gateway")
         announced = await bus.announce(facts, lambda: {"viewers": feeds.viewers})
         app.state.readiness.instance = announced.instance
         _log.info("listening", extra={"address": settings.gateway_address})
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        feeds.close()
+        await run_until_stopped(stop, server.serve_gently(listener), before_cancel=feeds.close)
         await watches.close()
-        server.should_exit = True
-        await serving
         await app.state.pictures.close()
 
 
@@ -112,6 +107,15 @@ class _Server(uvicorn.Server):
                 ssl_handshake_timeout=handshake_s,
             )
             self.servers.append(server)
+
+    async def serve_gently(self, listener: socket.socket) -> None:
+        """Serve until it is cancelled; open requests then have `timeout_graceful_shutdown`."""
+        serving = asyncio.create_task(self.serve(sockets=[listener]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            self.should_exit = True
+            await serving
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
