@@ -93,6 +93,7 @@ def _install_extension(database_url: str) -> Profile:
     try:
         connection = psycopg.connect(database_url)
     except psycopg.OperationalError as error:
+        # libpq's own text: the server refused TLS before it could send an SQLSTATE.
         if "server does not support SSL" in str(error):
             raise TlsMissing from error
         raise

@@ -149,5 +149,7 @@ def _dialed(
 ) -> http.client.HTTPConnection:
     """Return a connection of a `kind` that `dial` connects."""
     connection = kind(*place, **options)
+    # No public part of http.client connects and nothing else: `connect` also opens a proxy's tunnel
+    # and begins TLS. CPython's own tests replace this attribute.
     connection._create_connection = dial  # type: ignore[attr-defined]  # noqa: SLF001
     return connection

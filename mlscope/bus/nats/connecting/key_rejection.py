@@ -35,6 +35,7 @@ class KeyRejection:
 
     def note(self, text: str) -> None:
         """Take the lower-case `text` of an error of the connection."""
+        # While it connects, nats-py raises its general `Error` with the server's text.
         if "authorization violation" in text:
             now_s = asyncio.get_running_loop().time()
             self._since_s = min(self._since_s, now_s)

@@ -24,6 +24,7 @@ _REMOVE_S = 10.0
 _POLL_S = 0.1
 _TMP = "/tmp:size=1g"  # noqa: S108
 _IS_GONE = ("no such container", "already in progress")
+"""Parts of engines' messages: docker and podman end with the code 1 for whatever failed."""
 _SCRIPT_BYTES = 4096
 _PODMAN_SCRIPT = re.compile(rb"^exec \S*podman\b", re.MULTILINE)
 _log = logging.getLogger(__name__)
