@@ -36,6 +36,7 @@ from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, metrics, reports
 from services.gateway.rest.routes import rest_routes
+from services.gateway.sample_pictures import SamplePictures
 from services.gateway.sent_files import LEAST_BYTES_PER_S
 from services.gateway.site import (
     agents,
@@ -84,6 +85,7 @@ def build_app(
             Route("/metrics", metrics.metrics),
             Route("/static/{build}/{path:path}", static_file),
             Route("/perfetto/{path:path}", perfetto.file),
+            Route("/samples/{sha256}", datasets.sample),
         ],
         middleware=[
             Middleware(Guard, token=token, own_hosts=own_hosts, people=people),
@@ -115,6 +117,7 @@ def build_app(
     app.state.people = people
     app.state.failed_logins = Failures()
     app.state.pictures = Pictures()
+    app.state.sample_pictures = SamplePictures(None)
     app.state.home_page = None
     app.state.page_paths = frozenset(route.path for route in pages)
     return app

@@ -23,6 +23,7 @@ from services.gateway.access import connections
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
+from services.gateway.sample_pictures import SamplePictures
 from services.gateway.sent_files import SentFiles
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ async def serve(
         own_hosts=frozenset(name for name in own_hosts if name),
         people=People(people_folder(settings.data_folder)),
     )
+    app.state.sample_pictures = SamplePictures(settings.manifests_folder)
     connect = partial(connect_uploads, settings, "gateway", timeout_s=10.0)
     app.state.sent_files = sent_files or SentFiles(connect, settings.max_upload_bytes)
     server = _Server(

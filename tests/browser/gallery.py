@@ -140,7 +140,8 @@ async def _measured(page: Page) -> None:
 
 
 async def _answered(page: Page) -> None:
-    await page.locator("select[name=sample]").select_option(index=[0, 1])
+    for number in (0, 1):
+        await page.locator("[name=sample]").nth(number).check()
     await page.get_by_role("button", name="Predict").click()
     await page.wait_for_selector("#answers li")
 

@@ -69,6 +69,7 @@ UNSHOWN = {
     "/healthz",
     "/metrics",
     "/perfetto/{path:path}",
+    "/samples/{sha256}",
     "/evaluations/{evaluation}/report.zip",
     "/evaluations/{evaluation}/runs/{run}/perfetto",
 }

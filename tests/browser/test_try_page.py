@@ -1,10 +1,13 @@
 """The page that tries models, and a report, in a real browser."""
 
+from base64 import b64encode
+
 from playwright.async_api import Page
 
 from mlscope.bus.records import ReceivedCommand
 from schemas.analysis import Prediction, Predictions
 from schemas.encoding.codec import decode_body, encode_body
+from schemas.manifest import DatasetManifest, Sample
 from schemas.request import ShowPredictions
 from schemas.subjects import REQUEST
 from tests.browser.accessibility import assert_accessible
@@ -28,14 +31,20 @@ async def test_models_answer_side_by_side(
     await standing.bus.answer(f"{REQUEST}.predictions", reply, queue="predictions")
     standing.models = (model("first", kind="text"), model("second", kind="text"))
     standing.agents = (an_agent(),)
+    line = Sample(content=b64encode(b"a dog").decode(), labels=("dog",))
+    lines = DatasetManifest(name="lines", modality="text", samples=(line,))
+    standing.catalog = {"datasets": (lines,)}
     standing.then = lambda evaluation: ending(evaluation)
     await page.goto(f"{running.url}/try?model=first")
     await page.click("button.primary")
     await until(page, "document.querySelector('#try-status').textContent.includes('Choose')")
     await page.fill("textarea", "a cat")
     await page.select_option("select", "second")
+    await page.get_by_label("sample 0 (dog)").check()
     await page.click("button.primary")
-    await until(page, "document.querySelectorAll('.models h3').length === 2")
+    await until(page, "document.querySelectorAll('.models h3').length === 4")
+    asked = await page.locator(".asked figcaption").all_inner_texts()
+    assert asked == ["your text.txt", "lines: sample 0 (dog)"]
     assert await page.inner_text(".models li span") == "cat <b>"
     await assert_accessible(page)
     await photographs.take(page, "try")

@@ -1,5 +1,7 @@
 """The pages of datasets and scenarios."""
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -7,16 +9,26 @@ from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
 from schemas.request import Refused, ShowCatalog
 from schemas.status import Catalog
-from services.gateway.pages.catalog.datasets import DatasetRow, DatasetView, datasets_view
+from services.gateway.pages.catalog.datasets import (
+    FEW_SAMPLES,
+    MOST_SAMPLES,
+    DatasetRow,
+    DatasetView,
+    datasets_view,
+)
 from services.gateway.pages.catalog.scenarios import scenarios_view
 from services.gateway.parameters.request_values import bus_of
+from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import rendered
+from services.gateway.sample_pictures import pictures_of
 
 
 async def datasets(request: Request) -> Response:
     """GET /datasets: those of the catalog."""
     catalog = await ask_for(bus_of(request), ShowCatalog(kind="dataset"), Catalog)
-    return rendered(request, datasets_view(catalog.datasets))
+    pictures = pictures_of(request)
+    with_pictures = await asyncio.to_thread(pictures.among, catalog.datasets, FEW_SAMPLES)
+    return rendered(request, datasets_view(catalog.datasets, with_pictures))
 
 
 async def dataset(request: Request) -> Response:
@@ -25,9 +37,26 @@ async def dataset(request: Request) -> Response:
     catalog = await ask_for(bus_of(request), ShowCatalog(kind="dataset", name=name), Catalog)
     for manifest in catalog.datasets:
         if (manifest.name, manifest.version) == (name, version):
-            return rendered(request, DatasetView(DatasetRow(manifest)))
+            pictures = pictures_of(request)
+            with_pictures = await asyncio.to_thread(pictures.among, [manifest], MOST_SAMPLES)
+            return rendered(request, DatasetView(DatasetRow(manifest, with_pictures)))
     message = f"no dataset {name} {version}; /datasets lists all"
     raise CommandRefused(Refused(error="unknown", message=message, field="version", found=version))
+
+
+async def sample(request: Request) -> Response:
+    """GET /samples/{sha256}: the picture of a catalog's sample, if the gateway has its file."""
+    recent: RecentCatalog = request.app.state.catalog
+    datasets = (await recent.get(bus_of(request))).datasets
+    sha256 = str(request.path_params["sha256"])
+    picture = await asyncio.to_thread(pictures_of(request).read, datasets, sha256)
+    if picture is None:
+        message = "this gateway has no picture of such a sample"
+        raise CommandRefused(Refused(error="unknown", message=message))
+    content, media_type = picture
+    # Its address is that of its content.
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(content, headers=headers, media_type=media_type)
 
 
 async def scenarios(request: Request) -> Response:

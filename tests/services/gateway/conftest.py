@@ -16,6 +16,7 @@ from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
+from services.gateway.sample_pictures import SamplePictures
 from services.gateway.sent_files import SentFiles
 from services.gateway.service import serve
 from tests.standing import server, standing
@@ -32,11 +33,16 @@ async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
 
 @asynccontextmanager
 async def web_over(
-    bus: Bus, token: str | None = None, people: People | None = None
+    bus: Bus,
+    token: str | None = None,
+    people: People | None = None,
+    *,
+    manifests_folder: Path | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Lend a client of a gateway in this process."""
     most_bytes = Settings().max_request_bytes
     app = build_app(bus, Feeds(bus, limit=8), most_bytes=most_bytes, token=token, people=people)
+    app.state.sample_pictures = SamplePictures(manifests_folder)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
         yield web

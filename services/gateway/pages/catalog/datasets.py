@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mlscope.counts import many, verb
-from schemas.manifest import DatasetManifest
+from schemas.manifest import DatasetManifest, Sample
 
-_MOST_SAMPLES = 60
-_FEW_SAMPLES = 4
+MOST_SAMPLES = 60
+FEW_SAMPLES = 4
 _IMAGES = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "UklGR": "image/webp"}
 """Beginnings of base64 texts that are pictures which browsers show."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """A sample: its name, its labels, and a picture as a data address if it holds one."""
+    """A sample: its name, its labels, and the address of its picture, '' without one."""
 
     name: str
     labels: str
@@ -27,6 +27,8 @@ class DatasetRow:
     """A dataset in the list."""
 
     manifest: DatasetManifest
+    #: the sha256 of samples whose files the gateway has
+    with_pictures: frozenset[str] = frozenset()
 
     @property
     def address(self) -> str:
@@ -59,27 +61,30 @@ class DatasetRow:
     @property
     def first_samples(self) -> list[SampleRow]:
         """A few samples, for the list."""
-        return sample_rows(self.manifest, _FEW_SAMPLES)
+        return self.sample_rows(FEW_SAMPLES)
+
+    def sample_rows(self, limit: int) -> list[SampleRow]:
+        """Return the first samples that the manifest itself lists, at most `limit`."""
+        return [_sample_row(sample, self.with_pictures) for sample in self.manifest.samples[:limit]]
 
 
-def sample_rows(manifest: DatasetManifest, limit: int) -> list[SampleRow]:
-    """Return the first samples that a `manifest` itself lists, at most `limit`."""
-    rows = []
-    for sample in manifest.samples[:limit]:
-        paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
-        classes = ", ".join(f"class {number}" for number in sample.classes)
-        labels = ", ".join(sample.labels) or classes
-        picture = picture_address(sample.content)
-        rows.append(SampleRow(paths.rpartition("/")[2] or "inline", labels, picture))
-    return rows
+def _sample_row(sample: Sample, with_pictures: frozenset[str]) -> SampleRow:
+    paths = sample.path or ", ".join(file.path for file in sample.inputs.values())
+    classes = ", ".join(f"class {number}" for number in sample.classes)
+    labels = ", ".join(sample.labels) or classes
+    picture = picture_address(sample, with_pictures)
+    return SampleRow(paths.rpartition("/")[2] or "inline", labels, picture)
 
 
-def picture_address(content: str) -> str:
-    """Return a data address of a `content` in base64; '' for one that is no picture."""
+def picture_address(sample: Sample, with_pictures: frozenset[str]) -> str:
+    """Return the address of the picture of a `sample`, '' without one.
+
+    It is its content, or its file at this gateway, which has those of `with_pictures`.
+    """
     for beginning, media_type in _IMAGES.items():
-        if content.startswith(beginning):
-            return f"data:{media_type};base64,{content}"
-    return ""
+        if sample.content.startswith(beginning):
+            return f"data:{media_type};base64,{sample.content}"
+    return f"/samples/{sample.sha256}" if sample.sha256 in with_pictures else ""
 
 
 def sample_count(manifest: DatasetManifest) -> int | None:
@@ -126,15 +131,23 @@ class DatasetView:
     @property
     def samples(self) -> list[SampleRow]:
         """The first samples that the manifest itself lists."""
-        return sample_rows(self.row.manifest, _MOST_SAMPLES)
+        return self.row.sample_rows(MOST_SAMPLES)
+
+    @property
+    def lacks_pictures(self) -> bool:
+        """Whether samples are pictures that this gateway cannot show."""
+        is_of_pictures = self.row.manifest.modality == "image"
+        return is_of_pictures and not all(sample.picture for sample in self.samples)
 
     @property
     def further_samples(self) -> int:
         """How many samples the manifest lists beside those."""
-        return max(0, len(self.row.manifest.samples) - _MOST_SAMPLES)
+        return max(0, len(self.row.manifest.samples) - MOST_SAMPLES)
 
 
-def datasets_view(datasets: Sequence[DatasetManifest]) -> DatasetsView:
-    """Return all datasets by name and version."""
+def datasets_view(
+    datasets: Sequence[DatasetManifest], with_pictures: frozenset[str] = frozenset()
+) -> DatasetsView:
+    """Return all datasets by name and version; the gateway has the files `with_pictures`."""
     ordered = sorted(datasets, key=lambda dataset: (dataset.name, dataset.version))
-    return DatasetsView([DatasetRow(dataset) for dataset in ordered])
+    return DatasetsView([DatasetRow(dataset, with_pictures) for dataset in ordered])

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.manifest import DatasetManifest
+from services.gateway.pages.catalog.datasets import picture_address
 
 MOST_CHOICES = 60
+MOST_OF_A_DATASET = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,19 +17,27 @@ class SampleChoice:
     dataset: str
     number: int
     name: str
+    #: the picture's address, '' without one
+    picture: str = ""
 
 
-def sample_choices(datasets: Sequence[DatasetManifest], modality: str) -> list[SampleChoice]:
-    """Return samples of `datasets` of one `modality`, a few of each, of one file each."""
+def sample_choices(
+    datasets: Sequence[DatasetManifest], modality: str, with_pictures: frozenset[str]
+) -> list[SampleChoice]:
+    """Return samples of `datasets` of one `modality`, a few of each, pictures first.
+
+    The gateway has the files of the samples `with_pictures`.
+    """
     choices: list[SampleChoice] = []
     for dataset in datasets:
         if dataset.modality != modality:
             continue
-        for number, sample in enumerate(dataset.samples[:20]):
+        for number, sample in enumerate(dataset.samples[:MOST_OF_A_DATASET]):
             if not sample.path and not sample.content:
                 continue
             name = sample.path.rpartition("/")[2] or f"sample {number}"
             labels = f" ({', '.join(sample.labels[:2])})" if sample.labels else ""
             source = f"{dataset.name}:{dataset.version}"
-            choices.append(SampleChoice(source, number, f"{name}{labels}"))
-    return choices[:MOST_CHOICES]
+            picture = picture_address(sample, with_pictures)
+            choices.append(SampleChoice(source, number, f"{name}{labels}", picture))
+    return sorted(choices, key=lambda choice: not choice.picture)[:MOST_CHOICES]

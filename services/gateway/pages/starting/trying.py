@@ -33,10 +33,12 @@ class TryView:
         return {"image": "image/*", "audio": "audio/*", "text": "text/*,.txt"}.get(self.kind, "")
 
 
-def try_view(catalog: Catalog, name: str, most_files: int) -> TryView | None:
+def try_view(
+    catalog: Catalog, name: str, most_files: int, with_pictures: frozenset[str] = frozenset()
+) -> TryView | None:
     """Return the page that tries the model `name`, None if the `catalog` has none of that name.
 
-    `most_files` can be tried at once.
+    `most_files` can be tried at once; the gateway has the files of the samples `with_pictures`.
     """
     models = catalog.models
     live = [agent.announcement for agent in catalog.agents if agent.state == "live"]
@@ -67,6 +69,6 @@ def try_view(catalog: Catalog, name: str, most_files: int) -> TryView | None:
         kind=kind,
         other_models=sorted(other_models),
         most_files=most_files,
-        samples=sample_choices(catalog.datasets, kind),
+        samples=sample_choices(catalog.datasets, kind, with_pictures),
         agents=sorted(hosts),
     )

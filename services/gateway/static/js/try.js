@@ -32,10 +32,11 @@ function chosenFiles() {
 
 /** Return the samples and the address of the form: each a name, and what the request says of it. */
 function chosenSamples() {
-  const samples = chosen("sample").map((option) => ({
-    name: option.textContent,
+  const samples = [...form.querySelectorAll("[name=sample]:checked")].map((box) => ({
+    name: box.dataset.name,
     type: "",
-    sample: { dataset: option.dataset.dataset, sample: Number(option.value) },
+    picture: box.parentElement.querySelector("img")?.src,
+    sample: { dataset: box.dataset.dataset, sample: Number(box.value) },
   }));
   const address = form.elements.address.value.trim();
   if (address) samples.push({ name: address, type: "", sample: { address } });
@@ -100,9 +101,10 @@ async function ask(request) {
 function rowOf(file) {
   const element = make("section", "asked");
   const shown = make("figure");
-  if (file.type.startsWith("image/")) {
+  const source = file.type.startsWith("image/") ? URL.createObjectURL(file) : file.picture;
+  if (source) {
     const picture = make("img");
-    picture.src = URL.createObjectURL(file);
+    picture.src = source;
     picture.alt = file.name;
     shown.append(picture);
   }

@@ -88,7 +88,7 @@ def test_datasets_say_how_many_samples_they_have_and_where_from() -> None:
 def test_a_sample_that_is_a_small_picture_is_shown() -> None:
     sample = Sample(content="iVBORw0KGgoAAAA", labels=("dot",))
     page = html_of(DatasetView(DatasetRow(DatasetManifest(name="d", samples=(sample,)))))
-    assert '<img src="data:image/png;base64,iVBORw0KGgoAAAA" alt="dot">' in page
+    assert '<img src="data:image/png;base64,iVBORw0KGgoAAAA" alt="dot" loading="lazy">' in page
     text = Sample(content="PHNjcmlwdD4=")
     assert "<img" not in html_of(
         DatasetView(DatasetRow(DatasetManifest(name="d", samples=(text,))))
