@@ -72,6 +72,12 @@ COMPARISON = Comparison(
         *estimate_columns("cost", "Cost of a million inferences.", "USD"),
     ),
     compute=cost,
-    chart=curves(("batch_size", "Batch size"), Axis("cost", "$ a million"), "evaluation", "agent"),
+    chart=curves(
+        ("batch_size", "Batch size"),
+        Axis("cost", "$ a million"),
+        "evaluation",
+        "agent",
+        has_interval=True,
+    ),
 )
 _NAMES = tuple(column.name for column in COMPARISON.columns)

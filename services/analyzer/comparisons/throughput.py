@@ -58,5 +58,6 @@ COMPARISON = Comparison(
         "evaluation",
         "agent",
         "model",
+        has_interval=True,
     ),
 )

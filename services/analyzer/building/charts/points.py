@@ -163,7 +163,7 @@ def curves(
     ]
     if has_interval:
         ends = {"y": number(y._replace(field=y.low)), "y2": {"field": y.high}}
-        layers.insert(0, {"mark": _INTERVAL, "encoding": {"x": batch, **ends}})
+        layers.insert(0, {"mark": _INTERVAL, "encoding": {**position, **ends}})
     if best:
         marked = {"transform": [{"filter": f"datum.{best} === true"}]}
         place = {"x": batch, "y": number(y)}

@@ -8,6 +8,8 @@ import pytest
 
 from services.analyzer.building.charts import Axis, bars, estimates, fields_of, stacked
 from services.analyzer.building.table import Analysis
+from services.analyzer.comparisons import cost, throughput
+from services.analyzer.comparisons.source import Comparison
 from services.analyzer.tables import ANALYSES
 from services.gateway.charts.pen import VEGA_LITE
 from tests.services.analyzer.golden import (
@@ -104,6 +106,14 @@ def test_an_estimate_is_drawn_with_its_interval() -> None:
         "median_low", {"field": "median_high"},
     )  # fmt: skip
     assert point["encoding"]["y"]["field"] == "median"
+
+
+@pytest.mark.parametrize("comparison", [throughput.COMPARISON, cost.COMPARISON])
+def test_curves_that_are_compared_have_intervals_in_their_colours(comparison: Comparison) -> None:
+    interval, line = (comparison.chart or {})["layer"]
+    column = line["encoding"]["y"]["field"]
+    assert interval["encoding"]["y"]["field"] == f"{column}_low"
+    assert interval["encoding"]["color"] == line["encoding"]["color"]
 
 
 def test_a_strange_field_is_found_in_channels_folds_and_expressions() -> None:
