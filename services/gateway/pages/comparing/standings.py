@@ -12,12 +12,13 @@ from schemas.level import Level
 
 Cells = Mapping[str, Any]
 _BY_RUN = "runs"
+_LOAD = ("second", "agent", "scenario", "batch_size")
 _RESULTS = (
     ("faster", "better", "▲ faster than the base"),
     ("slower", "worse", "▼ slower than the base"),
     ("same", "", "≈ not told apart from the base"),
     ("unknown", "", "no interval against the base"),
-    ("refused", "", "not compared, for other conditions"),
+    ("refused", "", "refused for unlike conditions"),
 )
 """A result, its tone, and its words."""
 
@@ -33,17 +34,25 @@ class Standing:
 def standings_of(regressions: Table | None) -> dict[str, list[Standing]]:
     """Return how each evaluation stands against the first, by the table `regressions`.
 
-    Of a load that was measured at several levels it is the run that was traced least.
+    Of a load that was measured at several levels it is the runs that were traced least: several
+    if the load has variants, such as samples prepared ahead and streamed.
     """
     if regressions is None or not any(column.name == "second" for column in regressions.columns):
         return {}
     names = [column.name for column in regressions.columns]
-    loads: dict[str, dict[tuple[str, ...], Cells]] = defaultdict(dict)
-    rows = [dict(zip(names, row, strict=True)) for row in regressions.rows]
-    for cells in sorted(rows, key=lambda cells: -Level[cells["level"].upper()]):
-        load = tuple(str(cells[name]) for name in ("agent", "scenario", "batch_size"))
-        loads[cells["second"]][load] = cells
-    return {evaluation: _standings(list(own.values())) for evaluation, own in loads.items()}
+    loads: dict[tuple[object, ...], list[Cells]] = defaultdict(list)
+    for row in regressions.rows:
+        cells = dict(zip(names, row, strict=True))
+        loads[tuple(cells[name] for name in _LOAD)].append(cells)
+    least_traced: dict[str, list[Cells]] = defaultdict(list)
+    for (evaluation, *_), pairs in loads.items():
+        least = min(map(_level_of, pairs))
+        least_traced[str(evaluation)] += [cells for cells in pairs if _level_of(cells) == least]
+    return {evaluation: _standings(own) for evaluation, own in least_traced.items()}
+
+
+def _level_of(cells: Cells) -> Level:
+    return Level[cells["level"].upper()]
 
 
 def _standings(loads: Sequence[Cells]) -> list[Standing]:

@@ -93,9 +93,20 @@ def test_an_evaluation_stands_where_its_least_traced_runs_say() -> None:
         Standing(
             "≈ not told apart from the base at 1 of 4 loads: latency +1.0% (at least 0.0)", ""
         ),
-        Standing("not compared, for other conditions at 1 of 4 loads", ""),
+        Standing("refused for unlike conditions at 1 of 4 loads", ""),
     ]
     assert standings_of(None) == {}
+
+
+def test_no_variant_of_a_load_hides_another() -> None:
+    variants = regressions(
+        ("model", 1, "blocks", 0.3, "slower"), ("model", 1, "blocks", 0.0, "same")
+    )
+    texts = [standing.text for standing in standings_of(variants)["e2"]]
+    assert [text.partition(":")[0] for text in texts] == [
+        "▼ slower than the base at 1 of 2 loads",
+        "≈ not told apart from the base at 1 of 2 loads",
+    ]
 
 
 def test_of_several_loads_the_largest_change_is_said() -> None:
