@@ -218,7 +218,7 @@ class Agent:
         It looks only while no order is under way, which it would disturb; an order ends a look.
         """
         while self._containers.are_allowed:
-            if not self.orders.busy and await self._containers.look():
+            if not self.orders.busy and await self._containers.refresh():
                 try:
                     await self._announce()
                 except BusError as error:

@@ -48,7 +48,7 @@ class Holdings:
         self._sequence = 0
         #: the evaluation of each of the newest runs that the log says are stored, by run key
         self._recorded: OrderedDict[int, str] = OrderedDict()
-        #: the run keys that were missing at the look before
+        #: the run keys that were missing at the last comparison
         self._missing: frozenset[int] = frozenset()
         self.lost: frozenset[str] = frozenset()
         """The evaluations of which the database lacks a run that was stored."""
@@ -57,8 +57,8 @@ class Holdings:
         self.database_only = 0
         """How many of these have rows that the log has no more, either."""
 
-    async def look(self) -> None:
-        """Compare once; lost is what is missing at two looks, as a fact comes before its mark.
+    async def compare(self) -> None:
+        """Compare log and database; lost is what is missing twice, as a fact comes before its mark.
 
         Raises BusError, CollectorServiceError.
         """
@@ -98,7 +98,7 @@ class Holdings:
         """Compare now and then, without end."""
         while True:
             try:
-                await self.look()
+                await self.compare()
             except (BusError, CollectorServiceError) as error:
                 _log.warning("log and database are not compared for now: %s", error)
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -140,7 +140,7 @@ def _pages() -> list[Route]:
         Route("/explore/{name}", exploring.exploration),
         Route("/try", trying.try_model),
         Route("/new", new.form, methods=["GET"]),
-        Route("/new", new.act, methods=["POST"]),
+        Route("/new", new.submit, methods=["POST"]),
         Route("/agents", agents.agents),
         Route("/agents/{agent}", agents.agent),
         Route("/agents/{agent}/price", agents.price, methods=["POST"]),

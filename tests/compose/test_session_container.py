@@ -45,7 +45,7 @@ from tests.services.agent.test_service import Small
 async def main(folder, manifests):
     settings = Small(folder, manifests_folder=manifests, containers="docker")
     containers = Containers(settings, folder, DEFAULT_ALLOWANCES)
-    await containers.look()
+    await containers.refresh()
     container = containers.of_session(a_subject(container=IMAGE), ())
     limits = WorkerLimits(folder / "w", 1 << 20, 1 << 20)
     worker = await WorkerProcess.start("w", limits, {}, container)

@@ -28,7 +28,7 @@ from mlscope.bus.nats.log import StoredMessage, epoch_ns, read_on, tail
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.storing import EXPECTED, EXPECTED_ON, MESSAGE_ID, message_id, store
-from mlscope.bus.nats.suspects import Hands
+from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.records import (
     Backlog,
     Entry,
@@ -79,7 +79,7 @@ class NatsBus:
         self.name = connection.name
         self._connection = connection
         self._buckets = Buckets(connection)
-        self._hands = Hands(self)
+        self._in_hand = MessagesInHand(self)
         self._objects = Objects(connection)
         self._reader = SkippingReader(self._objects.get, connection.traffic)
         self._commands = Commands(connection, partial(bury_command, self))
@@ -184,7 +184,7 @@ class NatsBus:
         except KeyError as error:
             raise NotProvisioned(durable) from error
         puller = Puller(
-            self._connection, bound, self._hands, self._objects.get, self._bury_delivered
+            self._connection, bound, self._in_hand, self._objects.get, self._bury_delivered
         )
         return puller.deliveries(batch)
 
@@ -343,7 +343,7 @@ class NatsBus:
         try:
             async with asyncio.timeout(2.0):
                 await self._commands.close()
-                await self._hands.clear_suspect()
+                await self._in_hand.clear_suspect()
         except (TimeoutError, BusError) as error:
             _log.warning("bus %s: %s", self.name, error)
         await self._connection.close()

@@ -18,7 +18,7 @@ from mlscope.bus.errors import BusError, NoAnswer, NotPermitted, NotProvisioned,
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.letters import FAILED, RetryOrder, stored_message
-from mlscope.bus.nats.suspects import Hands
+from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.records import Recorded
 from mlscope.bus.streams import Durable, matches
 from schemas.subjects import retry_subject
@@ -67,7 +67,7 @@ class NatsDelivery:
         self._message = message
         self._metadata = metadata
         self._recorded = recorded
-        self.place = (puller.durable.name, metadata.sequence)
+        self.position = (puller.durable.name, metadata.sequence)
 
     @property
     def recorded(self) -> Recorded:
@@ -81,7 +81,7 @@ class NatsDelivery:
 
     async def ack(self) -> None:
         """Acknowledge the fact; if the acknowledgement is lost, it is delivered again."""
-        await self._puller.hands.settle(self.place, is_over=True)
+        await self._puller.in_hand.settle(self.position, is_over=True)
         await self._reply(b"+ACK")
 
     async def retry(self, delay_s: float | None = None) -> None:
@@ -93,12 +93,12 @@ class NatsDelivery:
         steps = durable.backoff_s
         if delay_s is None:
             delay_s = steps[min(self.tries, len(steps)) - 1]
-        await self._puller.hands.settle(self.place, is_over=False)
+        await self._puller.in_hand.settle(self.position, is_over=False)
         await self._reply(b"-NAK " + json.dumps({"delay": int(delay_s * 1e9)}).encode())
 
     async def in_progress(self) -> None:
         """Restart the durable's acknowledgement time."""
-        self._puller.hands.hold(self.place, self._puller.durable.ack_wait_s)
+        self._puller.in_hand.hold(self.position, self._puller.durable.ack_wait_s)
         # An operator's order has one answer: how it ended.
         if not self._metadata.retries:
             await self._reply(b"+WPI")
@@ -124,17 +124,17 @@ class Puller:
         self,
         connection: Connection,
         durable: Durable,
-        hands: Hands,
+        in_hand: MessagesInHand,
         fetch: FetchPayload,
         buried: Buried,
     ) -> None:
-        """Pull from `durable` over `connection`; `hands` holds what is under way.
+        """Pull from `durable` over `connection`; `in_hand` holds what is under way.
 
         `fetch` returns large payloads, `buried` records dead letters.
         """
         self.connection = connection
         self.durable = durable
-        self.hands = hands
+        self.in_hand = in_hand
         self._fetch = fetch
         self._buried = buried
         self._replies: asyncio.Queue[Msg | BusError] = asyncio.Queue()
@@ -157,8 +157,8 @@ class Puller:
             while not self.connection.availability.closed.is_set():
                 usual, suspects = await self._next(batch)
                 if usual:
-                    places = [delivery.place for delivery in usual]
-                    await self.hands.take(places, self.durable.ack_wait_s)
+                    positions = [delivery.position for delivery in usual]
+                    await self.in_hand.take(positions, self.durable.ack_wait_s)
                     yield usual
                 async with aclosing(self._each_alone(suspects)) as singles:
                     async for single in singles:
@@ -182,8 +182,8 @@ class Puller:
                 kept_s = now_s()
                 for later, _ in suspects[index:]:
                     self.connection.send_soon(later.reply, b"+WPI")
-            place = (self.durable.name, metadata.sequence)
-            async with self.hands.alone(place) as reason:
+            position = (self.durable.name, metadata.sequence)
+            async with self.in_hand.handling_alone(position) as reason:
                 if reason:
                     await self._give_up(message, metadata, reason)
                     continue
@@ -193,7 +193,7 @@ class Puller:
                     _log.warning("%s is not read for now: %s", message.subject, error)
                     continue
                 if delivery is not None:
-                    self.hands.hold(place, self.durable.ack_wait_s)
+                    self.in_hand.hold(position, self.durable.ack_wait_s)
                     yield delivery
 
     async def _next(self, batch: int) -> tuple[list[NatsDelivery], list[_Pulled]]:
@@ -210,8 +210,8 @@ class Puller:
             for message in messages:
                 order = self._given_again.pop(message.reply, None)
                 metadata = order or metadata_of(message.reply)
-                place = (self.durable.name, metadata.sequence)
-                is_suspect = order is None and self.hands.receive(place, metadata.tries)
+                position = (self.durable.name, metadata.sequence)
+                is_suspect = order is None and self.in_hand.receive(position, metadata.tries)
                 (suspects if is_suspect else usual).append((message, metadata))
             decoded = [await self._decode_or_bury(*pulled) for pulled in usual]
             return [delivery for delivery in decoded if delivery is not None], suspects
@@ -243,7 +243,7 @@ class Puller:
         The letter holds its `metadata` and the `reason`.
         """
         await self._buried(reason, message, metadata)
-        await self.hands.settle((self.durable.name, metadata.sequence), is_over=True)
+        await self.in_hand.settle((self.durable.name, metadata.sequence), is_over=True)
         await self.connection.send(message.reply, b"+TERM " + reason.encode()[:200])
 
     async def _give_again(self, request: Msg) -> None:

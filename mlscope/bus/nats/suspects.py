@@ -26,110 +26,110 @@ _MOST_REMEMBERED = 8192
 _MOST_DEATHS = 2
 _REASON = "the service ended twice while it had only this message in hand"
 
-Place = tuple[str, int]
+MessagePosition = tuple[str, int]
 """The name of a durable, and a message's sequence in its stream."""
 
 
-class Hands:
+class MessagesInHand:
     """What one process has in hand, of all durables that it pulls from."""
 
     def __init__(self, bus: Bus) -> None:
         """Note suspects in a bucket of `bus`."""
         self._bus = bus
         #: the deliveries that came here last, of messages that have not been settled for good
-        self._tries: OrderedDict[Place, int] = OrderedDict()
+        self._tries: OrderedDict[MessagePosition, int] = OrderedDict()
         #: until when (the event loop's clock) the server leaves a message that is in hand here
-        self._until_s: dict[Place, float] = {}
+        self._until_s: dict[MessagePosition, float] = {}
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._suspect: Place | None = None
+        self._suspect: MessagePosition | None = None
 
-    def receive(self, place: Place, tries: int) -> bool:
+    def receive(self, position: MessagePosition, tries: int) -> bool:
         """Note the delivery number `tries` of a message; tell whether the message is a suspect."""
-        before = self._tries.pop(place, 0)
-        self._tries[place] = tries
+        before = self._tries.pop(position, 0)
+        self._tries[position] = tries
         if len(self._tries) > _MOST_REMEMBERED:
             self._tries.popitem(last=False)
         return tries > 1 and before != tries - 1
 
-    async def take(self, places: Iterable[Place], for_s: float) -> None:
+    async def take(self, positions: Iterable[MessagePosition], for_s: float) -> None:
         """Take messages in hand for `for_s`, once no suspect is."""
         async with self._turn:
-            for place in places:
-                self.hold(place, for_s)
+            for position in positions:
+                self.hold(position, for_s)
 
-    def hold(self, place: Place, for_s: float) -> None:
+    def hold(self, position: MessagePosition, for_s: float) -> None:
         """Have a message in hand for `for_s` from now."""
-        self._until_s[place] = asyncio.get_running_loop().time() + for_s
+        self._until_s[position] = asyncio.get_running_loop().time() + for_s
 
-    async def settle(self, place: Place, *, is_over: bool) -> None:
+    async def settle(self, position: MessagePosition, *, is_over: bool) -> None:
         """Put a message down; one that `is_over` is not delivered again."""
         if is_over:
-            self._tries.pop(place, None)
-        self._put_down(place)
-        if place == self._suspect:
+            self._tries.pop(position, None)
+        self._release(position)
+        if position == self._suspect:
             await self.clear_suspect()
 
     @asynccontextmanager
-    async def alone(self, place: Place) -> AsyncIterator[str]:
+    async def handling_alone(self, position: MessagePosition) -> AsyncIterator[str]:
         """Wait until nothing is in hand, and keep it so, but for what the context takes itself.
 
-        The context gets the reason to bury the suspect at `place`, '' if there is none.
+        The context gets the reason to bury the suspect at `position`, '' if there is none.
         """
         async with self._turn:
-            self._put_down(place)
+            self._release(position)
             await self._nothing_in_hand()
-            reason = await self._note(place)
+            reason = await self._note(position)
             try:
                 yield reason
                 await self._nothing_in_hand()
             finally:
-                self._put_down(place)
+                self._release(position)
                 await self.clear_suspect()
 
     async def clear_suspect(self) -> None:
         """Remove the key that says which suspect is in hand, if one is."""
-        place, self._suspect = self._suspect, None
-        if place is None:
+        position, self._suspect = self._suspect, None
+        if position is None:
             return
         try:
-            await self._bus.delete(SUSPECTS, _key_of(place))
+            await self._bus.delete(SUSPECTS, _key_of(position))
         except BusError as error:
-            _log.warning("the suspect %s stays noted: %s", _key_of(place), error)
+            _log.warning("the suspect %s stays noted: %s", _key_of(position), error)
 
-    async def _note(self, place: Place) -> str:
+    async def _note(self, position: MessagePosition) -> str:
         """Note a suspect; return why it must be buried if it is noted already."""
         try:
-            entry = await self._bus.get(SUSPECTS, _key_of(place))
+            entry = await self._bus.get(SUSPECTS, _key_of(position))
             deaths = 0
             if entry is not None:
                 noted = entry.value or b""  # that of an older release has no number
                 deaths = (int(noted) if noted.isdigit() else 0) + 1
             if deaths < _MOST_DEATHS:
-                await self._bus.put(SUSPECTS, _key_of(place), b"%d" % deaths)
-            self._suspect = place
+                await self._bus.put(SUSPECTS, _key_of(position), b"%d" % deaths)
+            self._suspect = position
         except BusError as error:
-            _log.warning("the suspect %s is not noted: %s", _key_of(place), error)
+            _log.warning("the suspect %s is not noted: %s", _key_of(position), error)
             return ""
         return "" if deaths < _MOST_DEATHS else _REASON
 
-    def _put_down(self, place: Place) -> None:
-        self._until_s.pop(place, None)
+    def _release(self, position: MessagePosition) -> None:
+        self._until_s.pop(position, None)
         self._changed.set()
 
     async def _nothing_in_hand(self) -> None:
         """Return once every message in hand is settled, or is the server's to deliver again."""
         now_s = asyncio.get_running_loop().time
         while self._until_s:
-            place, until_s = min(self._until_s.items(), key=lambda item: item[1])
+            position, until_s = min(self._until_s.items(), key=lambda item: item[1])
             self._changed.clear()
             try:
                 async with asyncio.timeout(max(0.0, until_s - now_s())):
                     await self._changed.wait()
             except TimeoutError:
-                if self._until_s.get(place, now_s()) <= now_s():
-                    self._put_down(place)
+                if self._until_s.get(position, now_s()) <= now_s():
+                    self._release(position)
 
 
-def _key_of(place: Place) -> str:
-    return f"{place[0]}.{place[1]}"
+def _key_of(position: MessagePosition) -> str:
+    return f"{position[0]}.{position[1]}"

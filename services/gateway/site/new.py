@@ -39,7 +39,7 @@ async def form(request: Request) -> Response:
     return await _page(request, typed, {"origin": origin, "nonce": secrets.token_hex(8)})
 
 
-async def act(request: Request) -> Response:
+async def submit(request: Request) -> Response:
     """POST /new: start the evaluations, or with `action=check` show what would happen.
 
     `action=start:MODEL` starts the model that the page suggests.

@@ -52,7 +52,7 @@ class Continuation:
         """The number of queries that may be issued before any answer."""
         return self._least
 
-    def look(self, progress: LoadProgress, elapsed_s: float) -> int:
+    def allowance(self, progress: LoadProgress, elapsed_s: float) -> int:
         """Return how many queries may be issued, with the answers `elapsed_s` after the start.
 
         A number below that of the issued ones of `progress` ends the load.

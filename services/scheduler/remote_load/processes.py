@@ -86,7 +86,7 @@ async def issue_load(
 
             async def set_limit() -> None:
                 elapsed_s = (time.monotonic_ns() - origin_ns) * 1e-9
-                limit[0] = await asyncio.to_thread(continuation.look, progress, elapsed_s)
+                limit[0] = await asyncio.to_thread(continuation.allowance, progress, elapsed_s)
 
             follower = _LoadFollower(progress, reader, sender, lost_after_s)
             await follower.follow(on_final, set_limit)

@@ -25,7 +25,7 @@ from mlscope.bus.errors import BusError, NotRetried
 from mlscope.bus.nats import connect
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.letters import Letters
-from mlscope.bus.nats.suspects import Hands
+from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.permissions import (
     CURATOR,
     OPERATOR,
@@ -418,7 +418,7 @@ async def note_suspects(story: Story, _: AsyncClient) -> None:
     """Have a message of each durable in hand alone, with the key of its service."""
     for durable in DURABLES:
         bus, place = story.bus(durable.service or durable.name), (durable.name, 1 << 40)
-        async with bus as hers, Hands(hers).alone(place) as reason:
+        async with bus as hers, MessagesInHand(hers).handling_alone(place) as reason:
             assert reason == ""
 
 

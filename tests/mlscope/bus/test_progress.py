@@ -8,7 +8,7 @@ import pytest
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.nats.connection import Msg
 from mlscope.bus.nats.deliveries import DeliveryMetadata, NatsDelivery, Puller
-from mlscope.bus.nats.suspects import Hands
+from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.progress import reporting_progress
 from mlscope.bus.streams import durable_named
 from mlscope.testing.memory_bus import MemoryServer, connect
@@ -51,8 +51,8 @@ class Away:
 
 async def test_a_server_that_was_away_is_asked_again() -> None:
     connection, message = Away(), Msg(None, reply="ack")  # type: ignore[arg-type]
-    hands = Hands(None)  # type: ignore[arg-type]
-    puller = Puller(connection, durable_named("scheduler"), hands, None, None)  # type: ignore[arg-type]
+    in_hand = MessagesInHand(None)  # type: ignore[arg-type]
+    puller = Puller(connection, durable_named("scheduler"), in_hand, None, None)  # type: ignore[arg-type]
     recorded = SimpleNamespace(subject="mlscope.v1.evaluation.e1.cancelled")
     delivery = NatsDelivery(puller, message, DeliveryMetadata("EVENTS", 1, 1), recorded)  # type: ignore[arg-type]
     await delivery.in_progress()

@@ -52,28 +52,28 @@ async def test_a_database_that_lost_rows_is_noticed_until_they_are_back(
     store_run(database_url, "e1")
     store_run(database_url, "e2")
     with closing(Holdings(bus, database_url)) as holdings:
-        await holdings.look()
+        await holdings.compare()
         assert (holdings.lost, holdings.unsaved) == (frozenset(), 2)
         assert holdings.database_only == 0
         with psycopg.connect(database_url) as session:
             session.execute("UPDATE run SET purged_at = now() WHERE evaluation = 'e1'")
-        await holdings.look()
+        await holdings.compare()
         assert (holdings.unsaved, holdings.database_only) == (2, 1)
         with psycopg.connect(database_url) as session:
             session.execute("DELETE FROM run WHERE evaluation = 'e2'")
-        await holdings.look()
+        await holdings.compare()
         assert holdings.lost == frozenset()
-        await holdings.look()
+        await holdings.compare()
         assert holdings.lost == {"e2"}
         assert "lost rows of 1 evaluation, those of e2 among them" in caplog.text
         with psycopg.connect(database_url) as session:
             session.execute("DELETE FROM run")
         for _ in range(2):
-            await holdings.look()
+            await holdings.compare()
         assert holdings.lost == {"e1", "e2"}
         store_run(database_url, "e1")
         store_run(database_url, "e2")
-        await holdings.look()
+        await holdings.compare()
         assert holdings.lost == frozenset()
 
 
@@ -87,14 +87,14 @@ async def test_rows_of_runs_under_way_are_unsaved_until_a_backup_has_them(
     batches = StoredBatches()
     batches.note([Recorded(subject_of(batch), 7, envelope, batch)])
     with closing(Holdings(bus, database_url, batches)) as holdings:
-        await holdings.look()
+        await holdings.compare()
         assert (holdings.unsaved, holdings.database_only) == (2, 0)
         with closing(Store(database_url)) as store:
             store.note_left_up_to("TRACES", 7)
-        await holdings.look()
+        await holdings.compare()
         assert (holdings.unsaved, holdings.database_only) == (2, 1)
         note_saved(database_url, [run_key("e2", "r0", 1)], {"TRACES": 7})
-        await holdings.look()
+        await holdings.compare()
         assert (holdings.unsaved, holdings.database_only) == (0, 0)
 
 
@@ -106,7 +106,7 @@ async def test_the_newest_runs_are_remembered_and_no_more(
     migrate(database_url)
     with closing(Holdings(bus, database_url, most_runs=1)) as holdings:
         for _ in range(2):
-            await holdings.look()
+            await holdings.compare()
         assert holdings.lost == {"e2"}
         assert list(holdings._recorded.values()) == ["e2"]
 
@@ -117,5 +117,5 @@ async def test_a_run_without_its_batches_is_lost(bus: Bus, database_url: str) ->
     store_run(database_url, "e2", is_settled=False)
     with closing(Holdings(bus, database_url)) as holdings:
         for _ in range(2):
-            await holdings.look()
+            await holdings.compare()
     assert holdings.lost == {"e2"}

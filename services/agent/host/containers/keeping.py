@@ -129,8 +129,8 @@ class Containers:
             self._is_interrupted = False
             yield
 
-    async def look(self) -> bool:
-        """Look at the engine and at its images; return whether anything is new since the last look.
+    async def refresh(self) -> bool:
+        """Ask the engine and its images what they have; return whether anything is new.
 
         An image that has answered is not asked again. A look that is interrupted changes nothing,
         and the next one goes on where it ended.
@@ -138,7 +138,7 @@ class Containers:
         async with self._looking:
             before = self._engine_text, self._reason, self._facts
             try:
-                await asyncio.to_thread(self._look)
+                await asyncio.to_thread(self._refresh)
             except GivenUp:
                 return False
             except asyncio.CancelledError:
@@ -146,7 +146,7 @@ class Containers:
                 raise
             return before != (self._engine_text, self._reason, self._facts)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         try:
             engine = Engine.named(self._settings.containers)
             asking = replace(engine, is_given_up=lambda: self._is_interrupted)

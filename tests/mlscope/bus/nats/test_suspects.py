@@ -7,7 +7,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.nats.suspects import Hands
+from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.streams import SUSPECTS
 from mlscope.testing import memory_bus
 from schemas.evaluation import EvaluationCancelled
@@ -30,37 +30,37 @@ async def noted(bus: Bus) -> list[str]:
 
 
 async def test_only_what_others_had_before_is_a_suspect(bus: Bus) -> None:
-    hands = Hands(bus)
-    assert not hands.receive(X, 1)
-    assert not hands.receive(X, 2)
-    assert hands.receive(Y, 2)
-    assert hands.receive(X, 4)
-    await hands.settle(X, is_over=True)
-    assert hands.receive(X, 5)
+    in_hand = MessagesInHand(bus)
+    assert not in_hand.receive(X, 1)
+    assert not in_hand.receive(X, 2)
+    assert in_hand.receive(Y, 2)
+    assert in_hand.receive(X, 4)
+    await in_hand.settle(X, is_over=True)
+    assert in_hand.receive(X, 5)
 
 
 async def test_a_suspect_waits_for_what_is_in_hand_and_the_next_messages_wait_for_it(
     bus: Bus,
 ) -> None:
-    hands, order = Hands(bus), list[str]()
+    in_hand, order = MessagesInHand(bus), list[str]()
 
     async def suspect() -> None:
-        async with hands.alone(X):
+        async with in_hand.handling_alone(X):
             order.append("suspect")
-            hands.hold(X, 60)
+            in_hand.hold(X, 60)
             asyncio.get_running_loop().call_soon(lambda: order.append("handling"))
             asyncio.get_running_loop().call_later(
-                0.05, lambda: asyncio.ensure_future(hands.settle(X, is_over=True))
+                0.05, lambda: asyncio.ensure_future(in_hand.settle(X, is_over=True))
             )
 
-    await hands.take([Y], 60)
+    await in_hand.take([Y], 60)
     waiting = asyncio.create_task(suspect())
     await asyncio.sleep(0.02)
     order.append("settled")
-    await hands.settle(Y, is_over=True)
+    await in_hand.settle(Y, is_over=True)
     await asyncio.sleep(0.01)
     assert await noted(bus) == ["spans.1"]
-    await hands.take([Y], 60)
+    await in_hand.take([Y], 60)
     order.append("next")
     await waiting
     assert order == ["settled", "suspect", "handling", "next"]
@@ -70,13 +70,13 @@ async def test_a_suspect_waits_for_what_is_in_hand_and_the_next_messages_wait_fo
 async def test_what_its_handler_forgot_is_waited_for_until_the_server_sends_it_again(
     bus: Bus,
 ) -> None:
-    hands = Hands(bus)
-    await hands.take([Y], 0.02)
-    async with hands.alone(X) as reason:
+    in_hand = MessagesInHand(bus)
+    await in_hand.take([Y], 0.02)
+    async with in_hand.handling_alone(X) as reason:
         assert reason == ""
 
 
-class DyingHands(Hands):
+class DyingInHand(MessagesInHand):
     """Those of a process that dies: it removes no note."""
 
     async def clear_suspect(self) -> None:
@@ -85,7 +85,7 @@ class DyingHands(Hands):
 
 async def dies_with(bus: Bus, place: tuple[str, int]) -> None:
     """Have a message in hand alone when the process dies."""
-    async with DyingHands(bus).alone(place) as reason:
+    async with DyingInHand(bus).handling_alone(place) as reason:
         assert reason == ""
 
 
@@ -94,7 +94,7 @@ async def test_what_was_alone_in_hand_at_two_deaths_is_to_be_buried_and_then_for
 ) -> None:
     for _ in range(2):
         await dies_with(bus, X)
-    async with Hands(bus).alone(X) as reason:
+    async with MessagesInHand(bus).handling_alone(X) as reason:
         assert reason == TWICE
     assert await noted(bus) == []
 
@@ -103,7 +103,7 @@ async def test_what_one_death_may_be_innocent_of_is_handled_and_forgotten(bus: B
     """A process may be killed from outside, whatever it has in hand."""
     for _ in range(3):
         await dies_with(bus, X)
-        async with Hands(bus).alone(X) as reason:
+        async with MessagesInHand(bus).handling_alone(X) as reason:
             assert reason == ""
         assert await noted(bus) == []
 
@@ -111,7 +111,7 @@ async def test_what_one_death_may_be_innocent_of_is_handled_and_forgotten(bus: B
 async def test_the_note_of_an_older_release_counts_for_one_death(bus: Bus) -> None:
     await bus.put(SUSPECTS, "spans.1", b"in hand")
     await dies_with(bus, X)
-    async with Hands(bus).alone(X) as reason:
+    async with MessagesInHand(bus).handling_alone(X) as reason:
         assert reason == TWICE
 
 
@@ -135,5 +135,5 @@ async def test_without_its_bucket_a_suspect_is_handled_all_the_same(world: NatsW
         await admin.open()
         await admin.delete_stream(f"KV_{SUSPECTS}")
         await admin.close()
-        async with Hands(bus).alone(X) as reason:
+        async with MessagesInHand(bus).handling_alone(X) as reason:
             assert reason == ""

@@ -115,11 +115,11 @@ def test_a_steady_load_ends_as_soon_as_its_result_is_known() -> None:
     load, continuation = continued(RESULT_RULE, rate_hz=200, queries=100)
     assert load.queries > 1000
     progress = answered(load, [5] * 650)
-    assert continuation.look(progress, 4.0) == load.queries
+    assert continuation.allowance(progress, 4.0) == load.queries
     answer(progress, [5] * 60)
-    assert continuation.look(progress, 4.2) == 0
+    assert continuation.allowance(progress, 4.2) == 0
     answer(progress, [5, 900])
-    assert continuation.look(progress, 4.3) == 0, "what is over does not begin again"
+    assert continuation.allowance(progress, 4.3) == 0, "what is over does not begin again"
     assert continuation.ending(progress.first(712)) == ("interval", "")
 
 
@@ -127,7 +127,7 @@ def test_a_noisy_load_goes_on_until_its_budget_ends_and_says_so() -> None:
     load, continuation = continued(RESULT_RULE, rate_hz=200, queries=100)
     noisy = np.random.default_rng(0).exponential(20, load.queries).astype(int)
     progress = answered(load, noisy[:1000].tolist())
-    assert continuation.look(progress, 6.0) == load.queries
+    assert continuation.allowance(progress, 6.0) == load.queries
     answer(progress, noisy[1000:].tolist())
     reason, caveat = continuation.ending(progress.first(load.queries))
     assert reason == ("most" if load.queries == 2000 else "budget")
@@ -154,7 +154,7 @@ def test_a_load_goes_on_while_waiting_queries_would_be_answered_in_its_budget(
     load, continuation = continued(RESULT_RULE, "fixed_rate", rate_hz=20)
     progress = answered(load, [100] * count)
     progress._stamps[: int(elapsed_s * 20)] = 1
-    assert continuation.look(progress, elapsed_s) == (200 if goes_on else 100)
+    assert continuation.allowance(progress, elapsed_s) == (200 if goes_on else 100)
 
 
 def test_a_load_whose_answers_do_not_keep_up_says_so() -> None:
@@ -182,10 +182,10 @@ def test_a_rule_of_medians_ends_by_the_medians_of_service_times() -> None:
     rule = Blocks(least=2, most=9, interval=0.05)
     load, continuation = continued(rule, "fixed_rate", rate_hz=20, queries=10)
     progress = answered(load, [5] * 10)
-    assert continuation.look(progress, 0.5) == 90
+    assert continuation.allowance(progress, 0.5) == 90
     answer(progress, [6] * 10)
-    assert continuation.look(progress, 1.0) == 90
+    assert continuation.allowance(progress, 1.0) == 90
     answer(progress, [5, 6] * 20)
-    assert continuation.look(progress, 3.0) == 90
+    assert continuation.allowance(progress, 3.0) == 90
     steady = answered(load, [5] * 20)
-    assert continued(rule, "fixed_rate", rate_hz=20, queries=10)[1].look(steady, 1.0) == 0
+    assert continued(rule, "fixed_rate", rate_hz=20, queries=10)[1].allowance(steady, 1.0) == 0

@@ -62,14 +62,14 @@ async def test_an_image_that_did_not_start_is_asked_again_after_growing_pauses(
     clock = Clock()
     own = containers(tmp_path, clock)
     for clock.now_s, times in ((0, 1), (59, 1), (60, 2), (179, 2), (180, 3)):
-        await own.look()
+        await own.refresh()
         assert len(fake.commands("run")) == times
     fake.has(images={IMAGE: READY})
     clock.now_s = 1000
-    assert await own.look()
+    assert await own.refresh()
     assert own.of_session(a_subject(container=IMAGE), ()) is not None
     clock.now_s = 1e6
-    assert not await own.look()
+    assert not await own.refresh()
     assert len(fake.commands("run")) == 4
 
 
@@ -79,7 +79,7 @@ async def test_a_look_that_is_interrupted_changes_nothing_and_goes_on_later(
     a_framework(tmp_path / "manifests", "slow", cpu="slow:1")
     fake.has(images={IMAGE: READY, "slow:1": {**READY, "digest": "s", "hangs": True}})
     own = containers(tmp_path)
-    looking = asyncio.create_task(own.look())
+    looking = asyncio.create_task(own.refresh())
     await fake.hanging()
     async with own.undisturbed():
         await fake.nothing_hangs()
@@ -88,13 +88,13 @@ async def test_a_look_that_is_interrupted_changes_nothing_and_goes_on_later(
     *_, command = fake.commands("run")
     assert fake.commands("rm") == [["rm", "--force", command[command.index("--name") + 1]]]
     fake.has(images={IMAGE: READY, "slow:1": {**READY, "digest": "s"}})
-    assert await own.look()
+    assert await own.refresh()
     assert len(fake.commands("run")) == 3
 
 
 async def test_an_agent_ends_without_its_look(tmp_path: Path, fake: FakeEngine) -> None:
     fake.has(hangs=["version"])
-    looking = asyncio.create_task(containers(tmp_path).look())
+    looking = asyncio.create_task(containers(tmp_path).refresh())
     await fake.hanging()
     looking.cancel()
     await fake.nothing_hangs()
@@ -102,9 +102,9 @@ async def test_an_agent_ends_without_its_look(tmp_path: Path, fake: FakeEngine) 
 
 async def test_an_engine_gone_is_why_sessions_are_refused(tmp_path: Path, fake: FakeEngine) -> None:
     own = containers(tmp_path)
-    await own.look()
+    await own.refresh()
     fake.has(unreachable=True)
-    assert await own.look()
+    assert await own.refresh()
     assert "Cannot connect to the Docker daemon" in refusal(own)
 
 
@@ -116,7 +116,7 @@ async def test_whatever_a_look_raises_is_announced(
 
     monkeypatch.setattr(keeping, "this_machine", broken)
     own = containers(tmp_path)
-    assert await own.look()
+    assert await own.refresh()
     assert refusal(own) == "container images were not checked: Level Zero is broken"
 
 
@@ -127,7 +127,7 @@ async def test_images_are_asked_with_gpus_of_nvidia_alone(
     gpu = Accelerator(name="a GPU", vendor=vendor)
     machine = this_machine().model_copy(update={"accelerators": (gpu,)})
     monkeypatch.setattr(keeping, "this_machine", lambda: machine)
-    await containers(tmp_path).look()
+    await containers(tmp_path).refresh()
     (command,) = fake.commands("run")
     assert ("--gpus" in command) is gpus
 
@@ -137,7 +137,7 @@ async def test_only_a_session_on_a_gpu_gets_gpus(
     tmp_path: Path, fake: FakeEngine, device: str, own_device: str
 ) -> None:
     own = containers(tmp_path)
-    await own.look()
+    await own.refresh()
     container = own.of_session(a_subject(container=IMAGE, device=device), ())
     assert container is not None
     assert container.device == own_device
@@ -146,6 +146,6 @@ async def test_only_a_session_on_a_gpu_gets_gpus(
 async def test_leftovers_are_removed_before_a_session(tmp_path: Path, fake: FakeEngine) -> None:
     fake.has(left=["c7"])
     own = containers(tmp_path)
-    await own.look()
-    await own.look()
+    await own.refresh()
+    await own.refresh()
     assert fake.commands("rm") == [["rm", "--force", "c7"]]
