@@ -79,16 +79,16 @@ def become_own_user(
     try:
         check_programs(needs.programs)
         groups = groups_of(needs.devices)
-        closed = closed_path(needs)
-        if closed is not None and not can_read_all:
-            raise RootNeeded(f"{closed} is closed to other users")
+        closed = why_closed(needs)
+        if closed and not can_read_all:
+            raise RootNeeded(closed)
         for path in (*needs.scratch.iterdir(), needs.scratch):
             os.chown(path, uid, uid)
     except (RootNeeded, OSError) as error:
         drop_capabilities({*retained})
         return (f"the model ran as root: {error}",)
     own = {*retained} - CHANGING_USER - _OF_HOST
-    become_user(uid, groups, own if closed is None else own | _READING)
+    become_user(uid, groups, own | _READING if closed else own)
     # Libraries ask for the user's name, and there is no entry of this one.
     os.environ |= dict.fromkeys(("LOGNAME", "USER"), _NAME)
     return ()
@@ -119,10 +119,10 @@ def groups_of(devices: Iterable[Path]) -> Sequence[int]:
     return sorted(groups)
 
 
-def closed_path(needs: Needs) -> Path | None:
-    """Return a path of those that a worker `needs` which other users can't reach or read, if any.
+def why_closed(needs: Needs) -> str:
+    """Return why other users may be unable to reach or read what a worker `needs`, '' if they can.
 
-    It is also one that was not looked at: looking at very many would take too long.
+    Where there are very many files, only the first are looked at: more would take too long.
     """
     read = (*needs.programs, *needs.files)
     above = {
@@ -137,9 +137,11 @@ def closed_path(needs: Needs) -> Path | None:
         ((path, _is_open(path)) for folder in needs.files for path in _within(folder)),
     )
     for number, (path, is_open) in enumerate(checked):
-        if not is_open or number >= _MOST_CHECKED:
-            return path
-    return None
+        if number >= _MOST_CHECKED:
+            return f"there are more than {_MOST_CHECKED} files, and {path} may be closed to others"
+        if not is_open:
+            return f"{path} is closed to other users"
+    return ""
 
 
 def _within(folder: Path) -> Iterator[Path]:

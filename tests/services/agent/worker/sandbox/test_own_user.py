@@ -20,8 +20,8 @@ from services.agent.worker.sandbox.own_user import (
     RootNeeded,
     can_change_user,
     check_programs,
-    closed_path,
     groups_of,
+    why_closed,
 )
 from tests.services.agent.builders import MANIFESTS
 
@@ -147,18 +147,19 @@ def folder() -> Iterator[Path]:
 )
 def test_what_others_cannot_read_is_closed(folder: Path, name: str, mode: int) -> None:
     needs = Needs(programs=(folder / "none",), files=(folder / "data",), devices=(), scratch=folder)
-    assert closed_path(needs) is None
+    assert why_closed(needs) == ""
     (folder / name).chmod(mode)
-    assert closed_path(needs) == folder / name
+    assert why_closed(needs) == f"{folder / name} is closed to other users"
 
 
-def test_what_takes_long_to_look_at_counts_as_closed(
+def test_what_takes_long_to_look_at_may_be_closed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs = Needs(programs=(), files=(folder / "data",), devices=(), scratch=folder)
     above = len({*folder.parents, folder})
     monkeypatch.setattr(own_user, "_MOST_CHECKED", above + 1)
-    assert closed_path(needs) == folder / "data" / "file"
+    unseen = folder / "data" / "file"
+    assert why_closed(needs).endswith(f"{above + 1} files, and {unseen} may be closed to others")
 
 
 def test_packages_of_root_alone_need_root(folder: Path) -> None:
