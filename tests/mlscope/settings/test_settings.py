@@ -174,16 +174,14 @@ def test_on_loopback_a_password_is_proved_and_not_sent(query: str, expected: str
         ("me@%2Frun%2Fpostgresql", ""),
     ],
 )
-def test_a_database_elsewhere_is_asked_for_tls(
-    monkeypatch: pytest.MonkeyPatch, place: str, query: str
-) -> None:
+def test_a_database_elsewhere_is_asked_for_tls(place: str, query: str) -> None:
     """`query` is what the address has in the end; an `sslmode=require` in it is added."""
     given = query.removesuffix("sslmode=require").removesuffix("&")
     url = f"postgresql://{place}/x?{given}".removesuffix("?")
-    settings = Settings.read({"MLSCOPE_DATABASE_URL": url})
-    assert settings.database_conninfo() == f"postgresql://{place}/x?{query}".removesuffix("?")
-    monkeypatch.setenv("PGSSLMODE", "verify-full")
-    assert settings.database_conninfo() == url
+    environ = {"MLSCOPE_DATABASE_URL": url}
+    asked = Settings.read(environ).database_conninfo()
+    assert asked == f"postgresql://{place}/x?{query}".removesuffix("?")
+    assert Settings.read({**environ, "PGSSLMODE": "verify-full"}).database_conninfo() == url
 
 
 def test_a_secret_in_a_value_shows_nowhere() -> None:
