@@ -49,8 +49,7 @@ from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
 from services.agent.worker.sandbox.sandbox import missing_parts
 
-_POLL_S = 0.2
-_POLL_S = 30.0
+_FETCH_POLL_S, _CONTAINERS_POLL_S = 0.2, 30.0
 _LEAVE_WITHIN_S = 5.0
 _log = logging.getLogger(__name__)
 
@@ -223,7 +222,7 @@ class Agent:
                     await self._announce()
                 except BusError as error:
                     _log.warning("containers are not announced", extra={"cause": str(error)})
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_CONTAINERS_POLL_S)
         await asyncio.Event().wait()
 
     async def watch_hub(self) -> None:
@@ -338,7 +337,7 @@ class Agent:
         )
         try:
             while not fetching.done():
-                await asyncio.wait({fetching}, timeout=_POLL_S)
+                await asyncio.wait({fetching}, timeout=_FETCH_POLL_S)
                 stops = self.orders.early_stops(order)
                 if not fetching.done() and all(run in stops for run in order.runs):
                     raise Stopped(stops[order.runs[0]])

@@ -302,6 +302,23 @@ async def test_the_lease_tells_how_long_files_took_while_the_run_lasts(
     assert ended.brought_s == {}
 
 
+async def test_a_run_stopped_while_its_files_are_fetched_ends_soon(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("services.agent.service.fetch_for_subject", endless)
+    monkeypatch.setattr("services.agent.host.process._CLOSE_S", 0.1)  # its worker only starts
+    order = an_order()
+    await scheduler.command("start", order)
+    await scheduler.busy_with(1)
+    await scheduler.command("stop", {**named(order), "reason": "cancelled"})
+    async with asyncio.timeout(25):
+        (failure,) = await scheduler.facts(RunFailed)
+    assert (failure.error, failure.message) == ("stopped", "cancelled")
+
+
 async def test_a_worker_lost_is_said_and_the_agent_goes_on(scheduler: Scheduler) -> None:
     await scheduler.command("start", an_order(a_sleepy_subject(dies_at=2)))
     (failure,) = await scheduler.facts(RunFailed)
