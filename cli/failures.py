@@ -20,6 +20,7 @@ from mlscope.settings import InvalidSetting
 from schemas.encoding.errors import SchemaError
 from schemas.request import Refused
 from services.agent.errors import FetchFailed, NameTaken
+from services.analyzer.errors import AnalysisTooLong
 
 _REFUSAL_CODES = {
     "malformed": exits.USAGE,
@@ -59,7 +60,8 @@ def explain(error: Exception) -> Failure | None:
         case OSError(filename=str(name), strerror=str(reason)):
             return Failure(exits.FAILED, f"{name}: {reason}")
         case (
-            NameTaken()
+            AnalysisTooLong()
+            | NameTaken()
             | FetchError()
             | FetchFailed()
             | ClientError()

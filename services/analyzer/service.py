@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -43,6 +42,7 @@ from services.analyzer.answering.traces import Traces
 from services.analyzer.answering.visibility import Visibility
 from services.analyzer.errors import AnalysisTooLong, NoRuns, RowsMissing
 from services.analyzer.frames.bounds import Bounds
+from services.analyzer.own_thread import in_own_thread
 from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available, until_counted
 from services.analyzer.reanalysis import Reanalyst
 from services.analyzer.store import Store
@@ -110,14 +110,16 @@ class Analyzer:
         self.is_stuck = False
 
     async def run(self) -> None:
-        """Analyze every measured evaluation, forever."""
+        """Analyze every measured evaluation, until one takes too long. Raises AnalysisTooLong.
+
+        Such an analysis may go on for ever: only the end of the process ends it.
+        """
         async for deliveries in self._bus.deliveries("analyzer", batch=1):
             for delivery in deliveries:
                 async with reporting_progress(delivery, _ALIVE_S):
                     await self._handle(delivery)
             if self.is_stuck:
-                _log.error("an analysis does not end: neither does its thread, so the process does")
-                os._exit(1)
+                raise AnalysisTooLong(self._computed_within_s)
 
     async def tables(self, command: ReceivedCommand) -> bytes:
         """Answer `tables` with the tables of an evaluation, or a refusal with the reason."""
@@ -180,7 +182,7 @@ class Analyzer:
         )
         try:
             async with asyncio.timeout(self._computed_within_s):
-                analyzed = await asyncio.to_thread(analyze, frames, model_of(facts))
+                analyzed = await in_own_thread(analyze, frames, model_of(facts))
         except TimeoutError:
             self.is_stuck = True
             raise AnalysisTooLong(self._computed_within_s) from None
