@@ -135,3 +135,7 @@ class ProvisionFailed(ClusterError):
         super().__init__(log)
         self.log = log
         self.last_lines = last_lines
+
+
+class StopRequested(Exception):
+    """A signal asked the cluster to stop."""

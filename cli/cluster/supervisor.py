@@ -16,6 +16,7 @@ from cli.cluster.errors import (
     NotReady,
     ProgramMissing,
     ProvisionFailed,
+    StopRequested,
 )
 from cli.cluster.plan import ClusterPlan, Listening, Programs
 from cli.cluster.ports import LOOPBACK, chosen_ports, is_own_address
@@ -95,10 +96,6 @@ class Waker:
         signal.set_wakeup_fd(self._previous_descriptor)
         self._reader.close()
         self._writer.close()
-
-
-class StopRequested(Exception):
-    """A signal asked the cluster to stop."""
 
 
 class Supervisor:

@@ -388,15 +388,6 @@ class NameTaken(AgentError):
         )
 
 
-class UnsafeArchive(Exception):
-    """An exported program contains something that could run as code when it is opened."""
-
-    def __init__(self, member: str, reason: str) -> None:
-        """Name the member of the archive; `reason` says what it is or contains."""
-        self.member, self.reason = member, reason
-        super().__init__(f"{member} {reason}; it is refused, and no setting allows it")
-
-
 # Names of release 0.1, for predictors of other packages. Release 0.3 drops them.
 AssetError, AssetMissing, AssetUnchecked = FileUnusable, FileMissing, ChecksumMissing
 AssetUnverified, AssetUnusable, ChecksumMismatch = FileUnverified, FetchFailed, WrongChecksum

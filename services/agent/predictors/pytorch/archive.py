@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 
-from services.agent.errors import UnsafeArchive
-
 _FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 _NAME = re.compile(r"[\w.]*", re.ASCII)
 _PAYLOAD = re.compile(r"(weight|tensor)_\d+", re.ASCII)
@@ -40,6 +38,15 @@ _ARITHMETIC_NODES = (
     ast.Expression, ast.Name, ast.Load, ast.keyword, ast.Subscript, ast.BinOp, ast.UnaryOp,
     ast.Compare, ast.BoolOp, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
+
+
+class UnsafeArchive(Exception):
+    """An exported program contains something that could run as code when it is opened."""
+
+    def __init__(self, member: str, reason: str) -> None:
+        """Name the member of the archive; `reason` says what it is or contains."""
+        self.member, self.reason = member, reason
+        super().__init__(f"{member} {reason}; it is refused, and no setting allows it")
 
 
 def load_exported(body: bytes) -> Any:
