@@ -28,8 +28,8 @@ from services.agent.host.execution import Execution
 from services.agent.host.outbox import BusSink
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import LIVE_INTERVAL_S, WorkerLimits, WorkerProcess
+from services.agent.host.resource_feed import PERIOD_S, meter_of, publishing_resources
 from services.agent.machine.resource_use import ResourceMeter
-from services.agent.resource_feed import PERIOD_S, meter_of, publishing_resources
 
 BOUND = 0.02
 READINGS = 200

@@ -37,6 +37,7 @@ from services.agent.host.order_queue import OrderQueue
 from services.agent.host.outbox import BusSink
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerLimits, WorkerProcess
+from services.agent.host.resource_feed import meter_of, publishing_resources
 from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.host.roofs.stored import FOLDER
 from services.agent.host.sessions import Sessions, session_key
@@ -45,7 +46,6 @@ from services.agent.link.allowances import Allowances
 from services.agent.link.variants import variant_environment
 from services.agent.machine.hardware import package_version
 from services.agent.machine.roofline.ceilings import Roof
-from services.agent.resource_feed import meter_of, publishing_resources
 from services.agent.settings import AgentSettings
 from services.agent.worker.sandbox.sandbox import missing_parts
 

@@ -9,8 +9,8 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from services.agent.host.execution import Execution
+from services.agent.host.resource_feed import publishing_resources
 from services.agent.machine.resource_use import ResourceMeter, ResourceUse
-from services.agent.resource_feed import publishing_resources
 
 
 class Meter:
