@@ -31,7 +31,7 @@ _STAND_INS: Mapping[str, Any] = MappingProxyType(
 _MOST_TRIES = 4
 """A part that is removed may uncover the lack of another; each try removes all that are known."""
 _MOST_ROUNDS = 16
-"""As many faults of one list are told."""
+"""As many faults of one list are reported."""
 
 
 def errors_in(
@@ -44,15 +44,15 @@ def errors_in(
     """
     rest: Any = _unshared(value)
     counts: dict[Path, int] = {}  # of entries that were taken off the lists of `rest`
-    told: set[Path] = set()
+    reported_paths: set[Path] = set()
     for _ in range(_MOST_ROUNDS):
         errors = _errors_of(rest, parse)
         places = [entry["loc"][1:] for entry in errors]
         paths = [_whole_path(rest, place, counts) for place in places]
         for (path, _), entry in zip(paths, errors, strict=True):
-            if path not in told and not _is_of_cut(path, entry, counts):
+            if path not in reported_paths and not _is_of_cut(path, entry, counts):
                 yield path, entry
-        told |= {path for path, _ in paths}
+        reported_paths |= {path for path, _ in paths}
         pairs = zip(paths, places, strict=True)
         ends = {path[:length]: place[:length] for (path, length), place in pairs if length}
         if not ends:
