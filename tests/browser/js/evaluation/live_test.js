@@ -4,6 +4,7 @@ import { equal, ok } from "/js/check.js";
 import { colourOf, hashOf } from "/static/js/colours.js";
 import { barsOf } from "/static/js/evaluation/histogram.js";
 import { Progress, secondsLeft } from "/static/js/evaluation/progress.js";
+import { showReading, showRuns } from "/static/js/evaluation/runs.js";
 import { sentence } from "/static/js/evaluation/story.js";
 import { percentile } from "/static/js/quantities.js";
 
@@ -46,6 +47,15 @@ export function testWhatARunUsesIsNewsAlsoWhileNoQueryEnds() {
   }
   const [reading] = progress.take(tick({ answered: 60, samples: 60, until_ns: 3e9, cpu_cores: 2 }));
   equal(reading.rate, 30);
+}
+
+export function testCountsWithAllDigitsNeverGoBack() {
+  const fields = ["load", "state", "note", "left", "answered", "spans", "p50", "p90", "p99"].map((name) => `<i data-field="${name}"></i>`).join("");
+  document.body.innerHTML = `<div id="runs"><p data-run="r" data-attempt="1">${fields}<b class="failures"><i data-field="failed"></i></b><progress></progress></p></div>`;
+  const texts = () => ["answered", "failed", "spans"].map((name) => document.querySelector(`[data-field=${name}]`).textContent);
+  showRuns([{ run: "r", attempt: 1, state: "recorded", queries: 9000, answered: 1200, failed_queries: 1001, spans: 2_124_000 }]);
+  showReading({ run: "r", attempt: 1, answered: 1300, failed: 0, spans: 7, p50_ns: 1, p90_ns: 1, p99_ns: 1 });
+  equal(texts(), ["1,300", "1,001", "2,124,000"]);
 }
 
 export function testBarsHaveThoseBetweenAndTheShareBelow() {

@@ -18,6 +18,15 @@ function field(row, name) {
   return row.querySelector(`[data-field="${name}"]`);
 }
 
+/** Show a whole number with all its digits: 1,023. */
+function writeCount(row, name, number) {
+  field(row, name).textContent = number.toLocaleString("en");
+}
+
+function countOf(row, name) {
+  return Number(field(row, name).textContent.replaceAll(",", ""));
+}
+
 function addRow(run) {
   const row = document.getElementById("run-template").content.firstElementChild.cloneNode(true);
   row.dataset.run = run.run;
@@ -30,7 +39,7 @@ function addRow(run) {
 
 /** Show how many queries failed, where any did. */
 function showFailed(row, count) {
-  field(row, "failed").textContent = String(count);
+  writeCount(row, "failed", count);
   row.querySelector(".failures").hidden = !count;
 }
 
@@ -48,9 +57,9 @@ export function showRuns(runs) {
     field(row, "state").replaceChildren(mark);
     field(row, "note").textContent = run.cause ?? "";
     if (isNewAttempt || run.answered || run.spans) {
-      field(row, "answered").textContent = String(run.answered);
+      writeCount(row, "answered", run.answered);
       showFailed(row, run.failed_queries);
-      field(row, "spans").textContent = run.spans.toLocaleString("en");
+      writeCount(row, "spans", run.spans);
     }
     if (OVER.includes(run.state)) {
       row.querySelector("progress").value = 1;
@@ -66,10 +75,9 @@ export function showReading(reading) {
   const isNewAttempt = reading.attempt > Number(row.dataset.attempt ?? 0);
   row.dataset.attempt = String(reading.attempt);
   for (const name of ["answered", "failed", "spans"]) {
-    const before = isNewAttempt ? 0 : Number(field(row, name).textContent);
-    field(row, name).textContent = String(Math.max(reading[name], before));
+    writeCount(row, name, Math.max(reading[name], isNewAttempt ? 0 : countOf(row, name)));
   }
-  showFailed(row, Number(field(row, "failed").textContent));
+  showFailed(row, countOf(row, "failed"));
   field(row, "p50").textContent = percentile(reading.p50_ns, "p50", reading.answered);
   field(row, "p90").textContent = percentile(reading.p90_ns, "p90", reading.answered);
   field(row, "p99").textContent = percentile(reading.p99_ns, "p99", reading.answered);
@@ -91,5 +99,5 @@ export function showReading(reading) {
   }
   row.querySelector("progress").value = queries ? answered / queries : 0;
   const left = secondsLeft(queries, reading);
-  field(row, "left").textContent = left === undefined ? "" : `of at most ${queries}, ${Math.ceil(left)} s left`;
+  field(row, "left").textContent = left === undefined ? "" : `of at most ${queries.toLocaleString("en")}, ${Math.ceil(left)} s left`;
 }

@@ -6,9 +6,9 @@ const OF_RUN = {
   "run.ready": (run) => `has its model open on ${run.agent}`,
   "evaluation.interrupted": (run) => `was interrupted${because(run)}`,
   "evaluation.issued": () => "has issued all its queries",
-  "run.completed": (run) => `has ended: ${run.answered} queries answered${failures(run)}`,
+  "run.completed": (run) => `has ended: ${run.answered.toLocaleString("en")} queries answered${failures(run)}`,
   "run.failed": (run) => `failed${because(run)}`,
-  "run.recorded": (run) => `is recorded: ${run.answered} queries, ${run.spans.toLocaleString("en")} spans`,
+  "run.recorded": (run) => `is recorded: ${run.answered.toLocaleString("en")} queries, ${run.spans.toLocaleString("en")} spans`,
   "run.incomplete": (run) => `is recorded in part${because(run)}`,
 };
 
