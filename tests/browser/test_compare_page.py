@@ -34,6 +34,10 @@ async def test_it_is_accessible(
     await standing.tell(*whole_story(), *whole_story(OTHER))
     await page.goto(f"{running.url}/compare")
     await assert_accessible(page)
+    await page.set_viewport_size({"width": 390, "height": 900})
+    right = "cell => cell.getBoundingClientRect().right"
+    assert await page.locator("td.throughput").first.evaluate(right) <= 390
+    await page.set_viewport_size({"width": 1280, "height": 900})
     await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
     await assert_accessible(page)
     await photographs.take(page, "compare")

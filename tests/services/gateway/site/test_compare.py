@@ -40,7 +40,7 @@ async def test_one_evaluation_is_compared_with_what_is_chosen(
     assert f'type="checkbox" name="runs" id="run-{OTHER}"' in page
     assert f'type="checkbox" name="runs" id="run-{E}"' not in page
     assert '<th class="number">Latency</th>' in page
-    assert f"{OTHER}</small></td><td>online<small>batch " in page
+    assert '<td class="load">online<small>batch ' in page
     assert "Choose two or more" in (await web.get("/compare")).text
 
 
