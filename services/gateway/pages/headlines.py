@@ -71,9 +71,12 @@ def best_figures(headlines: Sequence[Headline]) -> BestFigures:
 
 
 def _best_latency(headline: Headline) -> Figure | None:
+    """Return the latency of a load, which is another at each batch size: it says which."""
     p90 = figure_of(headline.p90_ns, "ns", "p90")
     figure = p90 or latency_figure(headline)
-    return figure and Figure(figure.text, f"{figure.note}, {figure.interval}", load_of(headline))
+    batch = f"batch {headline.batch_size}, "
+    interval = f"{batch}{figure.note}, {figure.interval}" if figure else ""
+    return figure and Figure(figure.text, interval, load_of(headline))
 
 
 def _best_throughput(headline: Headline) -> Figure | None:
