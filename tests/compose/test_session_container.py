@@ -67,6 +67,19 @@ def image(engine: None) -> str:
     return Engine.named("docker").image_digest(IMAGE)
 
 
+@pytest.fixture(params=["docker", "podman"])
+def session_engine(request: pytest.FixtureRequest, image: str, tmp_path: Path) -> Engine:
+    """Return an engine that has the image; podman gets docker's."""
+    if request.param == "podman":
+        if shutil.which("podman") is None:
+            pytest.skip("no podman: apt-get install podman")
+        archive = tmp_path / "image.tar"
+        subprocess.run(["docker", "save", "--output", str(archive), IMAGE], check=True)
+        subprocess.run(["podman", "load", "--quiet", "--input", str(archive)], check=True)
+        archive.unlink()
+    return Engine.named(request.param)
+
+
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
     """Return a folder with one model, one dataset, and a framework that gives the image."""
@@ -100,9 +113,9 @@ async def answers_of(scheduler: Scheduler, session: str) -> Sequence[bytes]:
 
 
 async def test_a_session_in_a_container_answers_as_without_and_says_where(
-    image: str, manifests: Path, tmp_path: Path
+    session_engine: Engine, image: str, manifests: Path, tmp_path: Path
 ) -> None:
-    settings = {"manifests_folder": manifests, "containers": "docker"}
+    settings = {"manifests_folder": manifests, "containers": session_engine.name}
     async with serving(MemoryServer(), tmp_path / "data", **settings) as scheduler:
         facts = await offered(scheduler)
         assert (facts.reason, facts.digest) == ("", image)
@@ -113,15 +126,15 @@ async def test_a_session_in_a_container_answers_as_without_and_says_where(
         answers = await answers_of(scheduler, "within")
         assert answers == await answers_of(scheduler, "without") != []
     assert (outcomes["within"].container, outcomes["within"].container_digest) == (IMAGE, image)
-    assert outcomes["within"].container_engine.startswith("docker ")
+    assert outcomes["within"].container_engine.startswith(f"{session_engine.name} ")
     assert outcomes["without"].container == ""
-    assert containers_of(tmp_path / "data" / "agents" / "a1") == []
+    assert containers_of(tmp_path / "data" / "agents" / "a1", session_engine.name) == []
 
 
-def containers_of(owner: Path) -> Sequence[str]:
-    """Return the names of an agent's containers that are there, running or not."""
+def containers_of(owner: Path, engine: str = "docker") -> Sequence[str]:
+    """Return the names of an agent's containers that an engine has, running or not."""
     filters = ("--filter", f"label={LABEL}={owner}", "--format", "{{.Names}}")
-    return Engine.named("docker").answer("ps", "--all", *filters).split()
+    return Engine.named(engine).answer("ps", "--all", *filters).split()
 
 
 def until(is_so: Callable[[], object], most_s: float = 120.0) -> None:
