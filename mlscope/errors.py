@@ -11,8 +11,8 @@ class TlsMissing(UnsuitableDatabase):
     def __init__(self) -> None:
         """Say how to go on."""
         super().__init__(
-            "the database's server does not speak TLS (ssl = on in postgresql.conf): where nobody "
-            "else is on the network to it, end MLSCOPE_DATABASE_URL with ?sslmode=disable"
+            "the database's server does not speak TLS (ssl = on in postgresql.conf); on a "
+            "private network, end MLSCOPE_DATABASE_URL with ?sslmode=disable"
         )
 
 

@@ -142,7 +142,7 @@ def add_agents(commands: Parsers) -> None:
     _add_action(actions, "resume", "give a drained agent evaluations again")
     price = _add_action(actions, "price", "set an agent's hourly price, for comparisons of costs")
     price.add_argument(
-        "dollars", type=float, nargs="?", metavar="DOLLARS", help="without it, forget the price"
+        "dollars", type=float, nargs="?", metavar="DOLLARS", help="omit it to remove the price"
     )
     _add_action(actions, "revoke", "revoke an agent's key at once; its runs are repeated elsewhere")
     join = add_command(commands, "join", "join another machine's cluster and run an agent for it")

@@ -122,7 +122,7 @@ def _warn_of_plain_tables(reason: str) -> None:
     """Warn once in a process that plain tables are made, for a `reason` of the server."""
     _log.warning(
         "the server has TimescaleDB and could not load it, so tables are plain ones, without "
-        "compression and retention: %s. To mend it, set shared_preload_libraries = 'timescaledb', "
+        "compression and retention: %s. To fix it, set shared_preload_libraries = 'timescaledb', "
         "restart the server, and run `mlscope provision` as a role that may create extensions",
         reason,
     )

@@ -77,7 +77,7 @@ def constraint_faults(model: ModelManifest) -> Iterator[Fault]:
     for name, assets in assets_by_field.items():
         constraints[f"{name}.builder_version"] = assets.builder_version
         if assets.builder_version and not assets.builder:
-            needed = f"{name}.builder beside it, as it is the version of the builder's package"
+            needed = f"{name}.builder too, because this is the version of the builder's package"
             yield Fault(f"{name}.builder_version", repr(assets.builder_version), needed)
     for field, constraint in constraints.items():
         try:

@@ -44,7 +44,7 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "system_label": "a label of the agent, `name=value`; may be repeated",
         "task": "only models of this task",
         "theme": "colours of the drawing: light or dark",
-        "waits": "no: where a long run must be prepared first, answer at once how far that is",
+        "waits": "no: if a long run must be prepared first, answer at once with the progress",
         "version": "the manifest's version, or a constraint such as `>=1.2 <2`",
         "width": "width of the drawing in pixels",
     }
@@ -72,7 +72,7 @@ RUNNING: Mapping[str, Any] = {
                     "required": ["part", "reason"],
                     "properties": {"part": _TEXT, "reason": _TEXT},
                 },
-                "description": "what agents lack and how to mend it, where none can open the model",
+                "description": "what agents lack and how to fix it, if none can open the model",
             },
             "option": {
                 **_TEXT,

@@ -154,7 +154,7 @@ class Scheduler:
         try:
             now_ns = (await self._bus.backlog("registry")).at_ns
         except BusError as error:
-            _log.warning("the server does not tell its time, ours counts: %s", error)
+            _log.warning("the server's time is unknown, ours is used: %s", error)
             now_ns = time.time_ns()
         began_ns = now_ns - time.monotonic_ns()
         return lambda: began_ns + time.monotonic_ns()

@@ -57,7 +57,7 @@ def test_a_graph_answers_alike_whatever_array_it_is_given() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_quantized_layers_are_refused() -> None:
-    with pytest.raises(BadOption, match="quantized layers for CPUs alone"):
+    with pytest.raises(BadOption, match="quantized layers only for CPUs"):
         open_model(request(manifest("quantized"), device="gpu"))
 
 

@@ -63,7 +63,7 @@ class MessagesInHand:
         self._until_s[position] = asyncio.get_running_loop().time() + for_s
 
     async def settle(self, position: MessagePosition, *, is_over: bool) -> None:
-        """Put a message down; one that `is_over` is not delivered again."""
+        """Release a message; one that `is_over` is not delivered again."""
         if is_over:
             self._tries.pop(position, None)
         self._release(position)
@@ -72,7 +72,7 @@ class MessagesInHand:
 
     @asynccontextmanager
     async def handling_alone(self, position: MessagePosition) -> AsyncIterator[str]:
-        """Wait until nothing is in hand, and keep it so, but for what the context takes itself.
+        """Wait until nothing is in hand; within the context only what it takes itself is.
 
         The context gets the reason to bury the suspect at `position`, '' if there is none.
         """

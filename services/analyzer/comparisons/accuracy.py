@@ -92,7 +92,7 @@ COMPARISON = Comparison(
         int_column("size_bytes", PUBLISHED_SIZE, "By"),
         bool_column(
             "on_front",
-            "Whether the row is Pareto-optimal in latency and accuracy, as far as intervals tell.",
+            "Whether the row is Pareto-optimal in latency and accuracy, by its intervals.",
         ),
     ),
     compute=accuracy,

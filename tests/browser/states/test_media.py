@@ -49,7 +49,7 @@ async def test_without_scripts_no_page_waits_for_one(browser: Browsing, house: s
         for hidden in ("#theme", "#connection"):
             assert await page.locator(hidden).is_hidden(), (name, hidden)
     await page.goto(f"{house}{PAGES['live']}")
-    assert "does not follow the evaluation without JavaScript" in await page.inner_text("main")
+    assert "Without JavaScript this page does not update itself" in await page.inner_text("main")
     await page.goto(f"{house}{PAGES['home']}")
     assert "without JavaScript" in await page.inner_text("main")
 

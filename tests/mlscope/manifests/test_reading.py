@@ -220,4 +220,4 @@ def test_a_constraint_nobody_can_read_is_told_at_its_line() -> None:
     assert only_fault(GOOD + of_builder).field == "frameworks.0.model.builder_version"
     without = only_fault(GOOD + "frameworks:\n  - {name: y, model: {builder_version: '>=1'}}\n")
     assert without.field == "frameworks.0.model.builder_version"
-    assert "frameworks.0.model.builder beside it" in without.allowed
+    assert "frameworks.0.model.builder too" in without.allowed

@@ -25,7 +25,7 @@ from services.agent.predictors.pytorch.weights import WeightWatch
 
 _QUANTIZED = re.compile(r"torch\.ao\.nn\.(.+\.)?quantized(\.|$)")
 """Packages of quantized modules."""
-_ON_CPUS = "cpu: PyTorch has quantized layers for CPUs alone"
+_ON_CPUS = "cpu: PyTorch has quantized layers only for CPUs"
 _FORMATS = {
     ".pt2": "exported",
     ".ts": "torchscript",

@@ -248,7 +248,7 @@ def test_quantized_layers_are_not_opened_on_a_gpu(monkeypatch: pytest.MonkeyPatc
     """Their calls may end the process there."""
     model = manifest("quantized")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(BadOption, match="quantized layers for CPUs alone"):
+    with pytest.raises(BadOption, match="quantized layers only for CPUs"):
         open_model(request(model, device="gpu"))
 
 

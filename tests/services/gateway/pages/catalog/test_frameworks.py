@@ -42,7 +42,7 @@ def test_what_no_agent_has_comes_last_with_how_to_get_it() -> None:
     assert [entry.name for entry in view.entries] == ["onnxruntime", "abacus"]
     text = html_of(view)
     assert "No agent has it now." in text
-    assert "Install it beside an agent" in text
+    assert "Install it in an agent's environment" in text
     assert "mlscope[abacus]" not in text
 
 
