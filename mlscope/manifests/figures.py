@@ -93,6 +93,8 @@ def accuracy_of(model: ModelManifest) -> tuple[float | None, str, str]:
 def accuracy_text(accuracy: float, metric: str) -> str:
     """Return an accuracy with the unit in which its `metric` is published: `74.83%`.
 
-    A number up to 1 may be a share as well as per cent, so it has no unit.
+    A number up to 1 may be a share as well as per cent, so it has no unit then.
     """
-    return f"{accuracy:g}{_UNITS.get(metric, '') if accuracy > 1 else ''}"
+    unit = _UNITS.get(metric, "")
+    may_be_share = unit == _PERCENT and accuracy <= 1
+    return f"{accuracy:g}{'' if may_be_share else unit}"
