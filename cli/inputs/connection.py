@@ -59,12 +59,13 @@ def _settings_with_key(data: str, name: str) -> Settings:
     folder = folder_of(data)
     state = running_state(folder)
     password = state.database_password_file
+    # Read, so that a database on another machine is asked for TLS.
+    settings = Settings.read({**os.environ, "MLSCOPE_DATABASE_URL": state.database_url})
     return replace(
         settings,
         nats_url=state.nats_url,
         nats_seed_file=folder / "keys" / f"{name}.nk",
         tls_authority_file=Path(state.authority_file) if state.authority_file else None,
-        database_url=state.database_url,
         database_password_file=Path(password) if password else settings.database_password_file,
     )
 

@@ -64,6 +64,12 @@ def test_a_cluster_without_secrets_leaves_those_of_the_environment(
     assert settings.tls_authority_file is None
 
 
+def test_a_cluster_s_database_on_another_machine_is_asked_for_tls(folder: Path) -> None:
+    url = "postgresql://mlscope@db.example/mlscope"
+    write_state(folder, replace(a_state(), supervisor=identify(os.getpid()), database_url=url))
+    assert provisioner_settings("").database_conninfo() == f"{url}?sslmode=require"
+
+
 def test_a_broker_that_the_environment_names_comes_before_a_cluster(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
