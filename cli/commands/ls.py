@@ -40,7 +40,7 @@ _EVALUATION_OPTIONS = (
     "all",
 )
 _RUNNING_NOTE = "-o json says what is missing and how to install it; --runnable lists what runs now"
-_HIDDEN_NOTE = "--all lists {} more, of `mlscope predict` and of models tried"
+_HIDDEN_NOTE = "not listed: {} of `mlscope predict` and of models tried (--all lists them)"
 _REFUSED_NOTE = "the registry refused a shipped manifest: {}: {}"
 _KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

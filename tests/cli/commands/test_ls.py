@@ -110,7 +110,7 @@ async def test_a_hint_counts_the_evaluations_that_a_list_hides(
 ) -> None:
     assert (await mlscope("ls", "evaluations")).err == ""
     standing.predicted = ["p1", "p2"]
-    hint = "--all lists 2 more, of `mlscope predict` and of models tried\n"
+    hint = "not listed: 2 of `mlscope predict` and of models tried (--all lists them)\n"
     assert (await mlscope("ls", "evaluations")).err == hint
     assert (await mlscope("ls", "evaluations", "no-such-word")).err == ""
     assert (await mlscope("ls", "evaluations", "-o", "json")).err == ""
