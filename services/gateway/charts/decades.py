@@ -18,9 +18,9 @@ _BEYOND = 1000.0
 def tighten_decades(plot: Spec, rows: Sequence[Row], facet: str, size: Size) -> None:
     """Set the ends and the marks of the logarithmic axes of a `plot` by its `rows`.
 
-    `facet` is the column by which the plot is split into several, '' where it is not. Ends that
-    are not known here, as of roofs and of axes that differ by facet, stay those of the values
-    that are drawn.
+    `facet` is the column by which the plot is split into several, '' where it is not; a narrow
+    `size` has fewer marks. Ends that are not known here, as of roofs and of axes that differ by
+    facet, stay those of the values that are drawn.
     """
     resolved = plot.get("resolve", {}).get("scale", {}) if facet else {}
     for channel in ("x", "y"):

@@ -47,9 +47,9 @@ async def dataset(request: Request) -> Response:
 async def sample(request: Request) -> Response:
     """GET /samples/{sha256}: the picture of a catalog's sample, if the gateway has its file."""
     recent: RecentCatalog = request.app.state.catalog
-    datasets = (await recent.get(bus_of(request))).datasets
+    catalog = await recent.get(bus_of(request))
     sha256 = str(request.path_params["sha256"])
-    picture = await asyncio.to_thread(pictures_of(request).read, datasets, sha256)
+    picture = await asyncio.to_thread(pictures_of(request).read, catalog.datasets, sha256)
     if picture is None:
         message = "this gateway has no picture of such a sample"
         raise CommandRefused(Refused(error="unknown", message=message))

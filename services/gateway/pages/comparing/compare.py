@@ -112,7 +112,10 @@ def rivals_of(
     terms: Mapping[str, str],
     standings: Mapping[str, Sequence[Standing]] = MappingProxyType({}),
 ) -> list[Rival]:
-    """Return the evaluations with their letters and `standings`; the first is the base."""
+    """Return the evaluations of `statuses` with their letters and `standings`, the base first.
+
+    Their links keep the `terms` of the comparison.
+    """
     ids = [status.evaluation for status in statuses]
     unpaired = [Standing("no load in common with the base", "")] if standings else []
     return [
