@@ -2,6 +2,7 @@ import { equal, ok } from "/js/check.js";
 import { extentOf, valueAt } from "/static/js/timeline/drawing/counters.js";
 import { Painter, mixed, sampled } from "/static/js/timeline/drawing/paint.js";
 import { blockAt, blockOf, inOrder, layoutOf, topOf } from "/static/js/timeline/drawing/layout.js";
+import { Marks } from "/static/js/timeline/drawing/marks.js";
 import { Palette, lightness, packed, packedStyle } from "/static/js/timeline/drawing/palette.js";
 import { Store } from "/static/js/timeline/data/store.js";
 
@@ -141,4 +142,16 @@ export function test_a_counter_has_the_value_of_the_last_sample_before_a_time() 
   const row = rowOf([10, 20, 30], [0, 0, 0], { value: new Float64Array([5, -2, 7]) });
   equal([5, 10, 19, 20, 99].map((time) => valueAt(row, time)), [null, 5, 5, -2, 7]);
   equal(extentOf(row), { least: -2, most: 7 });
+}
+
+export function test_a_time_is_on_the_axis_whole_or_not_at_all() {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 340, height: 30 });
+  const context = canvas.getContext("2d");
+  const marks = new Marks(context);
+  const theme = { card: "#fff", line: "#fff", paper: "#fff", soft: "#000" };
+  marks.begin({ window: { from: 0, to: 309 }, theme, pointer: null, now: null }, 340, 30);
+  marks.axis(30);
+  const isInked = (x, width) => context.getImageData(x, 0, width, 30).data.some((part) => part < 255);
+  equal(marks.axisTicks.times, [0, 100, 200, 300]);
+  equal([isInked(221, 60), isInked(331, 9)], [true, false]);
 }

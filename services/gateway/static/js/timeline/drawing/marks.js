@@ -63,7 +63,9 @@ export class Marks {
       context.fillStyle = scene.theme.line;
       context.fillRect(x, height - 6, 1, 6);
       context.fillStyle = scene.theme.soft;
-      context.fillText(instant(time, this.axisTicks.step), x + 4, height / 2);
+      const text = instant(time, this.axisTicks.step);
+      // Cut off at the edge, 60 ms would read as 60 m.
+      if (x + 4 + context.measureText(text).width <= this.width) context.fillText(text, x + 4, height / 2);
     }
     this.pointed(height);
     if (scene.now !== null) {
