@@ -151,9 +151,13 @@ def url_of(*schemes: str) -> Parse:
     """Return a parser of URLs with one of these schemes."""
 
     def parse(text: str) -> str:
-        parts = urlsplit(text)
+        expected = " or ".join(f"{scheme}://…" for scheme in schemes)
+        try:
+            parts = urlsplit(text)
+        except ValueError as error:  # as `http://[::1`
+            raise NotParsed(f"{expected} ({error})") from error
         if parts.scheme not in schemes or not parts.netloc:
-            raise NotParsed(" or ".join(f"{scheme}://…" for scheme in schemes))
+            raise NotParsed(expected)
         return text
 
     return parse

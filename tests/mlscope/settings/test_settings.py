@@ -90,6 +90,7 @@ def test_servers_nobody_can_speak_to_are_refused_by_name(urls: str) -> None:
         ("MLSCOPE_DATA", "~0/x"),
         ("MLSCOPE_NATS_URL", "127.0.0.1:4222"),
         ("MLSCOPE_DATABASE_URL", "mysql://db/x"),
+        ("MLSCOPE_DATABASE_URL", "postgresql://[::1/x"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(name: str, value: str) -> None:
