@@ -283,10 +283,10 @@ class RunTimedOut(AgentError):
 
     kind = "timeout"
 
-    def __init__(self, seconds: float, doing: str) -> None:
-        """Give the limit in `seconds`, and what took longer."""
-        self.seconds, self.doing = seconds, doing
-        super().__init__(f"{doing} took longer than {seconds:g} s")
+    def __init__(self, seconds: float, doing: str, meanwhile: str = "") -> None:
+        """Give the limit in `seconds`, what took longer, and what else went on ` while …`."""
+        self.seconds, self.doing, self.meanwhile = seconds, doing, meanwhile
+        super().__init__(f"{doing} took longer than {seconds:g} s{meanwhile}")
 
 
 class SampleTimedOut(AgentError):

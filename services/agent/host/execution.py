@@ -235,11 +235,11 @@ class Execution:
             return late_sample
         samples = self._slow_samples_text()
         if self._worker.silent_s() > self._silence_s:
-            return RunTimedOut(self._silence_s, f"one predict call, or a heartbeat{samples},")
+            return RunTimedOut(self._silence_s, "one predict call, or a heartbeat,", samples)
         order = self.order
         bound_s = sum(plan.timeout_s for plan in order.session.runs if plan.run in order.runs)
         if _elapsed_s(began_ns) > bound_s + self._silence_s:
-            return RunTimedOut(bound_s, f"opening and running{samples}")
+            return RunTimedOut(bound_s, "opening and running", samples)
         return None
 
     def _late_sample(self) -> SampleTimedOut | None:

@@ -23,7 +23,7 @@ LATE = ("timeout", "sample 1: prepare took longer than 0.5 s (MLSCOPE_PREPARE_TI
 ENDED = ("worker_died", "worker was killed by SIGABRT while sample 1 was prepared")
 SILENT = (
     "timeout",
-    "one predict call, or a heartbeat while sample 1 was prepared, took longer than 1 s",
+    "one predict call, or a heartbeat, took longer than 1 s while sample 1 was prepared",
 )
 LONG = pytest.mark.long
 
