@@ -236,6 +236,18 @@ async def test_keys_and_wheel_zoom_and_a_drag_pans(
     await until(page, f"{TIMELINE}.view.goal.to - {TIMELINE}.view.goal.from < 5e6")
 
 
+async def test_a_press_in_the_strip_moves_the_window_there(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    await open_trace(page, running, standing, inference(), "&t=20ms,22ms")
+    box = await page.locator("[data-part=minimap]").bounding_box()
+    assert box is not None
+    await page.mouse.click(box["x"] + box["width"] * 0.75, box["y"] + box["height"] / 2)
+    whole = await page.evaluate(f"{TIMELINE}.view.limits")
+    middle = whole["from"] + 0.75 * (whole["to"] - whole["from"])
+    await until(page, f"Math.abs({TIMELINE}.view.goal.from - {middle - 1e6}) < 5e5")
+
+
 async def test_a_marked_range_says_what_it_is_made_of(
     page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:

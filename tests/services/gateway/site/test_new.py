@@ -63,11 +63,13 @@ async def test_an_empty_form_offers_the_catalog(web: httpx.AsyncClient) -> None:
 async def test_a_link_fills_the_form_and_shows_who_would_run_it(
     web: httpx.AsyncClient, catalog: StandIns
 ) -> None:
+    catalog.expected_s = 42.0
     page = (await web.get("/new?model=tiny&scenarios=poisson:rate_hz=5&trace_level=framework")).text
     assert catalog.matched[-1].scenarios[0].parameters == {"rate_hz": 5}
     assert ">rate (Hz)</label>" in page
     assert "1 agent fits" in page
     assert "2 runs in 1 session; at most 20 s by the stop rule" in page
+    assert "Expected time, including opening the model: about 42 s" in page
     assert "memory 1.0 GiB, wanted 8.0 GiB" in page
     command = "mlscope run tiny --scenario poisson:rate_hz=5 --trace-level framework"
     assert command in re.sub("<[^>]*>", "", page)
