@@ -59,7 +59,7 @@ bench: $(READY)  ## every performance claim beside its budget and its peer; a ta
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks $(if $(SMALL),--small,--long) $(if $(RESUME),--resume)
 
-soak: $(READY)  ## two hours of load (HOURS=): memory of each service within 5 %, disk bounded
+soak: $(READY)  ## two hours of load (HOURS=): memory of each service within 5%, disk bounded
 	$(BIN)/python -m benchmarks.soak --hours $(or $(HOURS),2) --figures build/soak.jsonl
 
 test-fuzz: $(READY)  ## a million made-up messages from every key; an interrupted run goes on

@@ -50,7 +50,7 @@ Statistic = Literal["trimmed_mean", "median", "p99"]
 
 
 class Estimate(Message):
-    """An estimated value and the ends of its 95 % interval, None where unknown."""
+    """An estimated value and the ends of its 95% interval, None where unknown."""
 
     value: float
     low: float | None = None

@@ -38,7 +38,7 @@ class ReferenceRun(Message):
     answered: int = 0
     failed_queries: int = 0
     caveats: tuple[str, ...] = ()
-    #: the run's row of each table; an estimate has its 95 % interval in further columns
+    #: the run's row of each table; an estimate has its 95% interval in further columns
     conditions: JsonObject = Field(default_factory=dict)
     latency: JsonObject = Field(default_factory=dict)
     throughput: JsonObject = Field(default_factory=dict)

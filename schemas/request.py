@@ -65,7 +65,7 @@ class Blocks(Command):
     """Stop rule of leveled measurement: the number of blocks.
 
     A measurement has at least `least` and at most `most` blocks. In between it ends as soon as the
-    median's interval is narrower than `interval` (relative, at 95 %; 0 means exactly `least`
+    median's interval is narrower than `interval` (relative, at 95%; 0 means exactly `least`
     blocks), or once its blocks took `budget_s` seconds (0 is no limit). With a budget and no
     interval, as many blocks as fit into the budget are measured, up to `most`.
 
@@ -125,7 +125,7 @@ class Evaluate(Command):
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
     #: queries before the measurement, not counted
     warmup: Integer = Field(default=3, ge=0, le=10_000)
-    #: when the measurement ends; without it, when the result is known to 5 % or its budget is spent
+    #: when the measurement ends; without it, when the result is known to 5% or its budget is spent
     blocks: Blocks | None = None
     #: who issues the load: `auto` is remote for open loops at level model or above, else local
     pacing: Literal["auto", "local", "remote"] = "auto"

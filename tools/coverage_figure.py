@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
-FIGURE = re.compile(r"\d+ % of the product's lines and branches")
+FIGURE = re.compile(r"\d+% of the product's lines and branches")
 
 
 def with_figure(text: str, percent: int) -> str:
@@ -16,7 +16,7 @@ def with_figure(text: str, percent: int) -> str:
 
     Raises ValueError where the text has no such figure, or several.
     """
-    text, replaced = FIGURE.subn(f"{percent} % of the product's lines and branches", text)
+    text, replaced = FIGURE.subn(f"{percent}% of the product's lines and branches", text)
     if replaced != 1:
         raise ValueError(f"README.md has {replaced} coverage figures; expected 1")
     return text

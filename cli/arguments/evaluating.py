@@ -96,7 +96,7 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="LEAST[:MOST[:INTERVAL[:BUDGET]]]",
         help="when to stop: 3:10:0.02:60 measures 3 to 10 blocks, until the median is known to "
-        "2 %% or 60 s have passed; by default until the scenario's result is known to 5 %%, "
+        "2%% or 60 s have passed; by default until the scenario's result is known to 5%%, "
         "within MLSCOPE_DEFAULT_BUDGET_S",
     )
     add(

@@ -40,7 +40,7 @@ class Outcome:
 
 
 def share(name: str, hits: int, n: int, method: str, *, excluded: int = 0) -> Outcome:
-    """Return the share `hits` / `n`, 0 to 1, with Wilson's 95 % interval, under `name`.
+    """Return the share `hits` / `n`, 0 to 1, with Wilson's 95% interval, under `name`.
 
     `method` says what counts as a hit, `excluded` how many samples were left out. Without samples
     the outcome has neither value nor interval.

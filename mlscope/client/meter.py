@@ -1,7 +1,7 @@
 """Counts and latency so far, from live batches: an estimate to look at, never a result.
 
 Latencies go into buckets of 1/128 octave, so a percentile is that of all queries so far within
-0.3 %. The buckets of `Reading.histogram` are 16 times wider: 9 % each.
+0.3%. The buckets of `Reading.histogram` are 16 times wider: 9% each.
 """
 
 from collections.abc import Mapping

@@ -97,7 +97,7 @@ def shortfall(load: Load, answers: Answers, width: float) -> str:
     """Return why a run's result is not known well enough yet, '' where it is.
 
     The result is that of its `load`: of an open loop the 99th percentile, of `batched` the
-    throughput, else the trimmed mean and the 90th percentile. Each of its figures needs a 95 %
+    throughput, else the trimmed mean and the 90th percentile. Each of its figures needs a 95%
     interval that reaches at most half of `width` to each side, and a percentile as many
     `answers` as certify it.
     """
@@ -134,7 +134,7 @@ def _shortfall(figures: Iterable[_Figure], count: int, width: float) -> str:
         reach = figure.relative_reach
         if reach > width / 2:
             precision = (
-                f"is known to within {reach:.0%} (95 % interval)"
+                f"is known to within {reach:.0%} (95% interval)"
                 if math.isfinite(reach)
                 else "has no interval"
             )

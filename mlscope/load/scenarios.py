@@ -84,7 +84,7 @@ def batched(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Loa
     prepared while another is predicted; `queries` (20) of `batch_size` samples,
     `sample_seed` for a random order of the dataset's `samples`.
     Final performance result: the throughput in samples a second, and of several batch sizes the
-    optimal one, the first that gains no more than 5 % throughput when doubled.
+    optimal one, the first that gains no more than 5% throughput when doubled.
     """
     read = Parameters("batched", parameters).only("concurrency", *_OF_EVERY_SCENARIO)
     sample_indices = _samples(read, 20, batch_size, samples)

@@ -3,7 +3,7 @@
 from schemas.request import Blocks, Evaluate
 
 RESULT_RULE = Blocks(least=1, most=20, interval=0.1, budget_s=10.0, of="result")
-"""Go on until the scenario's result is known to 5 % each way, half of `interval`.
+"""Go on until the scenario's result is known to 5% each way, half of `interval`.
 
 10 s hold the 64 queries that certify a p90 for queries of up to 150 ms, and a sweep over ten loads
 still ends in two minutes. The budget is that of a load, whatever its levels: their blocks share it.

@@ -23,7 +23,7 @@ def block_statistics(block: int, service_ns: Sequence[int]) -> BlockStatistics:
 
 
 def relative_interval(medians: Sequence[float]) -> float:
-    """Return the width of the 95 % interval of the block medians' mean, relative to that mean.
+    """Return the width of the 95% interval of the block medians' mean, relative to that mean.
 
     2 t(0.975, n - 1) s / (sqrt(n) mean), at least 0: blocks are apart in time, so their medians,
     unlike the queries of one block, may be taken as independent. Infinite below two blocks.

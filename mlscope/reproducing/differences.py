@@ -1,7 +1,7 @@
 """Differences between a reference log and a repeated run: machine, versions, numbers, answers.
 
 Runs are paired by scenario, level and batch size, in their order. Performance is compared by its
-ratio and by the intervals at 95 %: where they overlap, these runs show no difference. Pure.
+ratio and by the intervals at 95%: where they overlap, these runs show no difference. Pure.
 """
 
 from collections.abc import Iterator, Mapping

@@ -166,7 +166,7 @@ class Limits:
         integer(0, 86_400),
         10,
         "time limit for measuring a load of a request without `blocks` until its result is known "
-        "to 5 %; 0: measure one block",
+        "to 5%; 0: measure one block",
     )
     batch_deadline_s: float = setting(
         "BATCH_DEADLINE_S",

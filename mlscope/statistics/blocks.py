@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from mlscope.statistics.intervals import Interval
 
-# Student's t at 97.5 % by degrees of freedom from 1; above 30 the normal's 1.96 is within 4 %.
+# Student's t at 97.5% by degrees of freedom from 1; above 30 the normal's 1.96 is within 4%.
 _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
@@ -16,12 +16,12 @@ _T = (
 
 
 def student_975(freedom: int) -> float:
-    """Return Student's t quantile at 97.5 %; `freedom` is the degrees of freedom, 1 or more."""
+    """Return Student's t quantile at 97.5%; `freedom` is the degrees of freedom, 1 or more."""
     return _T[freedom - 1] if freedom <= len(_T) else 1.96
 
 
 def blocks_interval(values: ArrayLike) -> Interval:
-    """Return the 95 % interval of the mean of the blocks' values: mean -+ t(n - 1) s / sqrt(n).
+    """Return the 95% interval of the mean of the blocks' values: mean -+ t(n - 1) s / sqrt(n).
 
     Blocks are separated in time, so their medians may be taken as independent, as may differences
     between interleaved blocks of two runs. Fewer than two values have no interval.

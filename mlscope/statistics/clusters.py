@@ -25,7 +25,7 @@ def blocks_widening(values: ArrayLike, blocks: ArrayLike) -> float:
     """Return the factor by which an interval of the mean of `values` is to be wider, at least 1.
 
     `blocks`, of the same shape, says to which block a value belongs. The factor is the root of the
-    design effect where that is above 1. Where equal blocks would exceed it in less than 5 %, it is
+    design effect where that is above 1. Where equal blocks would exceed it in less than 5%, it is
     the blocks' spread that counts, with Student's t by their number in place of the normal's. The
     factor is 1 with fewer than `LEAST_BLOCKS`.
     """
@@ -41,7 +41,7 @@ def blocks_widening(values: ArrayLike, blocks: ArrayLike) -> float:
     if together <= alone:
         return 1.0
     effect = together / alone
-    # What chi-squared over its degrees of freedom exceeds in 5 % (Wilson and Hilferty 1931).
+    # What chi-squared over its degrees of freedom exceeds in 5% (Wilson and Hilferty 1931).
     variance = 2 / (9 * (count - 1))
     by_chance = (1 - variance + 1.645 * math.sqrt(variance)) ** 3
     student = student_975(count - 1) / _NORMAL_975 if effect > by_chance else 1.0

@@ -1,6 +1,6 @@
 """Buckets of latencies whose ends have the same ratio everywhere: eight to a doubling. Pure.
 
-Bucket n is from 2 ** (n / 8) ns to 2 ** ((n + 1) / 8) ns, 9 % wide. Live histograms and those of
+Bucket n is from 2 ** (n / 8) ns to 2 ** ((n + 1) / 8) ns, 9% wide. Live histograms and those of
 stored runs have the same buckets, so that a bar means the same in both.
 """
 

@@ -1,8 +1,8 @@
 """Which of several estimates is best, and which the intervals do not tell apart from it.
 
-Two estimates are told apart where their 95 % intervals do not overlap. For intervals of equal
-width that is a test at 0.6 % (Schenker and Gentleman 2001), strict enough for eight comparisons
-with the best at 5 % together (Bonferroni). A reader can check it in the columns of the intervals.
+Two estimates are told apart where their 95% intervals do not overlap. For intervals of equal
+width that is a test at 0.6% (Schenker and Gentleman 2001), strict enough for eight comparisons
+with the best at 5% together (Bonferroni). A reader can check it in the columns of the intervals.
 """
 
 from collections.abc import Sequence

@@ -128,7 +128,7 @@ def optimal_batch(
     candidates = _candidates(rates, pairs, gain)
     for size in pairs:
         raised = rates[2 * size].value / rates[size].value - 1.0
-        # 1.05 / 1 - 1 is 0.050000000000000044, and exactly 5 % is not more than 5 %.
+        # 1.05 / 1 - 1 is 0.050000000000000044, and exactly 5% is not more than 5%.
         if raised <= gain + _ROUNDING:
             # The first power-of-two multiple of the smallest size that was not measured, or 0.
             multiples = (sizes[0] << power for power in range(size.bit_length()))

@@ -1,6 +1,6 @@
 """Local clusters: three that modules share, and one for each module with settings of its own.
 
-Shared ones end with the last test of this folder: an idle cluster takes 5 % of a core.
+Shared ones end with the last test of this folder: an idle cluster takes 5% of a core.
 """
 
 import os

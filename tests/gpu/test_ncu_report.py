@@ -45,7 +45,7 @@ def test_thousands_are_numbers(flat: list[CountedKernel]) -> None:
 def test_flops_with_tensor_pipes_are_those_of_the_network(kernels: list[CountedKernel]) -> None:
     flops = [flops_of(each.counters) for each in kernels]
     assert all(each is not None and each.method == "counted" for each in flops)
-    # 2 x 4.089 G multiply-adds x 32 pictures, and what tiles pad: 8.4 % here
+    # 2 x 4.089 G multiply-adds x 32 pictures, and what tiles pad: 8.4% here
     static = 2 * 4.089e9 * 32
     total = sum(each.value for each in flops if each is not None)
     assert 1.0 < total / static < 1.12

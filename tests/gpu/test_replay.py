@@ -57,7 +57,7 @@ def test_the_model_is_its_layers_and_what_is_between_less_what_tracing_costs(
     blocks = blocks_of(run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK))
     found = residual_of(blocks)
     assert found is not None
-    # Within 3 % by one triple of blocks: these recordings are too short for an interval.
+    # Within 3% by one triple of blocks: these recordings are too short for an interval.
     assert (found.triples, found.interval.low) == (1, None)
     assert found.residual == pytest.approx(0.0, abs=0.03)
 

@@ -68,7 +68,7 @@ def trimmed(frame: pl.DataFrame, by: Sequence[str], value: str) -> pl.DataFrame:
 
     The columns are `by`, n, mid, low, high, min, q1, median, q3, max; groups are those of
     `numbered` in `frame`. `value` is the column of values; its nulls are left out. The mean leaves
-    out the lowest and highest 20 % and equals `mlscope.statistics.trimmed_mean`; its 95 % interval
+    out the lowest and highest 20% and equals `mlscope.statistics.trimmed_mean`; its 95% interval
     is that of Tukey and McLaughlin (1963): the winsorised standard deviation over
     (1 - 2 * 0.2) * sqrt(n), with Student's t and as many degrees of freedom as values remain, less
     one. The mean of three values is their median, and its interval as wide as that of their plain
@@ -120,7 +120,7 @@ def trimmed_means(rising: Reals) -> tuple[Reals, Reals, Reals]:
     if count < 2:
         return mid, np.full(len(mid), np.nan), np.full(len(mid), np.nan)
     if remaining < 2:
-        # The range of three values holds their median in 75 %, t s / sqrt(3) in 94.8 % (simulated).
+        # The range of three values holds their median in 75%, t s / sqrt(3) in 94.8% (simulated).
         dropped, remaining = 0, count
     spread = rising.clip(rising[:, dropped, None], rising[:, count - 1 - dropped, None])
     error = spread.std(axis=1, ddof=1) * np.sqrt(count) / remaining

@@ -2,7 +2,7 @@
 
 Blocks of the runs interleave, so the difference is that of paired blocks (XSP III-C). It does not
 hold where records were dropped, where the deeper run was certainly faster, or where a part of a
-query certainly costs more than the whole. "Certainly" is by intervals at 95 %.
+query certainly costs more than the whole. "Certainly" is by intervals at 95%.
 """
 
 import numpy as np

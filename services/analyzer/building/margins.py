@@ -1,4 +1,4 @@
-"""Estimates with their 95 % interval, and differences of two such estimates."""
+"""Estimates with their 95% interval, and differences of two such estimates."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from services.analyzer.building.grouped import trimmed
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """An estimate with the ends of its 95 % interval; None where unknown."""
+    """An estimate with the ends of its 95% interval; None where unknown."""
 
     value: float | None = None
     low: float | None = None
@@ -42,7 +42,7 @@ def trimmed_margins(frame: pl.DataFrame, by: Sequence[str], value: str) -> dict[
 
 
 def trimmed_margin(values: Sequence[float] | npt.NDArray[Any]) -> Margin:
-    """Return the trimmed mean of values (20 % off each end); one value has no interval."""
+    """Return the trimmed mean of values (20% off each end); one value has no interval."""
     numbers = np.asarray(values, np.float64)
     frame = pl.DataFrame({"group": np.zeros(numbers.size, np.int64), "value": numbers})
     return trimmed_margins(frame, ["group"], "value").get(0, UNKNOWN)

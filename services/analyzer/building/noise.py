@@ -2,12 +2,12 @@
 
 | Figure | Threshold | Why |
 |---|---|---|
-| involuntary switches per CPU-second | 25 | each may cost a slice of 4 ms: 10 % of its time |
-| other processes' share of its cores | 5 % | below, its own threads displaced each other |
+| involuntary switches per CPU-second | 25 | each may cost a slice of 4 ms: 10% of its time |
+| other processes' share of its cores | 5% | below, its own threads displaced each other |
 | major page faults per query | 0.01 | then the p99 is a time of the disk |
 | p99 of issue lateness | 1 ms | then the load was not the planned one |
-| time in which power or heat lowered a GPU's clocks | 1 % | then times are of lower clocks |
-| spread of the medians of a run's parts | 10 % | twice the 5 % that a comparison must detect |
+| time in which power or heat lowered a GPU's clocks | 1% | then times are of lower clocks |
+| spread of the medians of a run's parts | 10% | twice the 5% that a comparison must detect |
 
 Load averages and clocks are conditions without a threshold: they count our own load too.
 """
@@ -45,17 +45,17 @@ def noise_of(run: Run) -> list[str]:
     faults = _number(noise, "major_faults")
     if faults > MOST_FAULTS_A_QUERY * queries:
         waits, of_queries = many(round(faults), "time"), many(queries, "query")
-        notes.append(f"waited for the disk {waits} in {of_queries} (over 1 %)")
+        notes.append(f"waited for the disk {waits} in {of_queries} (over 1%)")
     late_ns = _number(noise, "issue_lateness_p99_ns")
     if late_ns > MOST_LATE_NS:
-        notes.append(f"1 % of queries were issued at least {late_ns / 1e6:.3g} ms late (over 1 ms)")
+        notes.append(f"1% of queries were issued at least {late_ns / 1e6:.3g} ms late (over 1 ms)")
     # NVML is sampled from level system on; the series hold for the other runs of its session too.
     masks = own_series(run, REASONS_SERIES)
     share = throttled_share(masks)
     if share > MOST_THROTTLED:
         causes = ", ".join(name for name, _, slows in reasons_in(masks) if slows)
         notes.append(
-            f"its GPU's clocks were lowered for {share:.0%} of the time, by {causes} (over 1 %)"
+            f"its GPU's clocks were lowered for {share:.0%} of the time, by {causes} (over 1%)"
         )
     spread = spread_of(run) or 0.0
     if spread > MOST_SPREAD:

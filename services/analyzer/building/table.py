@@ -28,7 +28,7 @@ from services.analyzer.building.noise import noise_of
 from services.analyzer.frames.evaluation import Frames, Run, RunRow
 
 LEAST_SHARE = 0.0005
-"""The least share that does not round to 0.0 %."""
+"""The least share that does not round to 0.0%."""
 
 COUNTERS = "counters"
 """The variant of a run that is replayed for hardware counters."""
@@ -116,14 +116,14 @@ def bool_column(name: str, description: str) -> Column:
 def estimate_columns(
     name: str, description: str, unit: str = "ns"
 ) -> tuple[Column, Column, Column]:
-    """Return the columns `name`, `name`_low and `name`_high: an estimate and its 95 % interval.
+    """Return the columns `name`, `name`_low and `name`_high: an estimate and its 95% interval.
 
     `description` is that of the estimate; all three are in `unit`.
     """
     return (
         float_column(name, description, unit),
-        float_column(f"{name}_low", f"Lower end of its 95 % interval ({name}).", unit),
-        float_column(f"{name}_high", f"Upper end of its 95 % interval ({name}).", unit),
+        float_column(f"{name}_low", f"Lower end of its 95% interval ({name}).", unit),
+        float_column(f"{name}_high", f"Upper end of its 95% interval ({name}).", unit),
     )
 
 
@@ -168,7 +168,7 @@ def with_interval(name: str, value: float | None, interval: Interval | None) -> 
 
 
 def trimmed_cells(name: str, values: Any, blocks: Any = None) -> dict[str, Any]:
-    """Return the cells of the trimmed mean (20 % off each end) of `values` as `name`.
+    """Return the cells of the trimmed mean (20% off each end) of `values` as `name`.
 
     Its interval is wider where the values of `blocks`, if they are given, differ.
     """

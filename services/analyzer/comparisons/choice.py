@@ -102,7 +102,7 @@ _SPEED = (
     text_column("run", "Name of the run."),
     float_column("latency", "Trimmed mean latency of queries."),
     float_column(
-        "latency_high", "Upper end of its 95 % interval, which is compared with the target."
+        "latency_high", "Upper end of its 95% interval, which is compared with the target."
     ),
     *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
 )
@@ -114,7 +114,7 @@ COMPARISON = Comparison(
     source=(
         "The cheapest row that meets every target; without prices, the one with the highest "
         "throughput. Latency counts by the upper end of its interval, accuracy by the lower (XSP "
-        "III-D: a metric of the user's choice in place of the 5 % rule)."
+        "III-D: a metric of the user's choice in place of the 5% rule)."
     ),
     columns=(
         *PLACE_COLUMNS,
@@ -122,7 +122,7 @@ COMPARISON = Comparison(
         *estimate_columns("cost", "Cost of a million inferences; null without a price.", "USD"),
         text_column("metric", "Name of the accuracy metric."),
         float_column("accuracy", "Value of the metric.", "1"),
-        float_column("accuracy_low", "Lower end of the metric's 95 % interval.", "1"),
+        float_column("accuracy_low", "Lower end of the metric's 95% interval.", "1"),
         text_column("misses", "Targets that the row does not meet; '' where it meets all."),
         bool_column("meets", "Whether the row meets every target."),
         bool_column("is_chosen", "Whether the row is the choice."),

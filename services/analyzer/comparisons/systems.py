@@ -143,7 +143,7 @@ COMPARISON = Comparison(
         ),
         int_column(
             "optimal_batch",
-            "The optimal batch size by the 5 % rule; null where it is in doubt, or of one size.",
+            "The optimal batch size by the 5% rule; null where it is in doubt, or of one size.",
         ),
         *estimate_columns("relative_latency", "Latency relative to the first row.", "1"),
         *estimate_columns("relative_throughput", "Throughput relative to the first row.", "1"),

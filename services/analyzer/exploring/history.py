@@ -129,7 +129,7 @@ EXPLORATION = Exploration(
     title="History and regressions",
     source=(
         "Every measurement of a load: model, framework, system, scenario, parameters and batch "
-        "size. A change is marked where the intervals do not overlap and it is 3 % or more."
+        "size. A change is marked where the intervals do not overlap and it is 3% or more."
     ),
     columns=(
         text_column("requested", "When the evaluation was requested, UTC."),

@@ -98,7 +98,7 @@ ANALYSIS = Analysis(
         int_column("block", "Number of the block, the same in all runs of its session."),
         float_column("began", "Time from the run's first query to the block's first query."),
         int_column("count", "Queries answered in the block."),
-        *estimate_columns("trimmed_mean", "Mean without the lowest and highest 20 %."),
+        *estimate_columns("trimmed_mean", "Mean without the lowest and highest 20%."),
         float_column("median", "Median."),
     ),
     compute=blocks,

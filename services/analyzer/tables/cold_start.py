@@ -70,7 +70,7 @@ def _precision_note(row: Mapping[str, Any]) -> str:
     reach = max(high - cold, cold - low) / cold
     if reach <= goal:
         return ""
-    return f"{name} is known to within {reach:.0%} (95 % interval), with {count}; {advice}"
+    return f"{name} is known to within {reach:.0%} (95% interval), with {count}; {advice}"
 
 
 def _verdict(by_part: Mapping[str, dict[str, Any]]) -> str:

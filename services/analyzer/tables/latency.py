@@ -195,7 +195,7 @@ ANALYSIS = Analysis(
     name="latency",
     title="Latency of queries",
     source=(
-        "MLModelScope: trimmed mean without the lowest and highest 20 %. Percentiles are nearest "
+        "MLModelScope: trimmed mean without the lowest and highest 20%. Percentiles are nearest "
         "rank with order-statistic intervals; means have bootstrap intervals. An open loop counts "
         "from the due time, so waiting counts too (no coordinated omission). With samples prepared "
         "ahead it ends when the outputs are in memory; with streamed ones it includes preparation "
@@ -210,7 +210,7 @@ ANALYSIS = Analysis(
         ),
         int_column("count", "Queries answered."),
         int_column("failed", "Queries that failed or were lost."),
-        *estimate_columns("trimmed_mean", "Mean without the lowest and highest 20 %."),
+        *estimate_columns("trimmed_mean", "Mean without the lowest and highest 20%."),
         *estimate_columns("mean", "Mean."),
         *estimate_columns("median", "Median."),
         *estimate_columns("p90", "90th percentile."),

@@ -64,7 +64,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     early = sum(row["early"] for row in rows)
     early_text = f"{many(early, 'query')} {be(early)} early" if early else "no query is early"
     return (
-        f"99 % of queries were issued within {format_time(worst.row['p99'])} of their due time "
+        f"99% of queries were issued within {format_time(worst.row['p99'])} of their due time "
         f"in {where}; {early_text}."
     )
 

@@ -3,7 +3,7 @@
 A level's time comes from runs in which that level is the deepest. The overhead is a difference of
 two runs and is shown as such: it is never subtracted from a measured number.
 
-These figures do not hold and are marked ("certainly" is by intervals at 95 %):
+These figures do not hold and are marked ("certainly" is by intervals at 95%):
 
 - figures of layers, and differences, where records were dropped;
 - a difference whose deeper run was certainly faster: tracing does not speed up a run;

@@ -1,6 +1,6 @@
 """Model table (A1): latency and throughput by batch size, and the optimal batch size.
 
-The batch size is doubled until that no longer raises throughput by more than 5 %.
+The batch size is doubled until that no longer raises throughput by more than 5%.
 """
 
 from collections import defaultdict
@@ -91,7 +91,7 @@ def closed_loops(frames: Frames) -> dict[_Group, list[Run]]:
 
 
 def _precision_notes(group: _Group, rates: dict[int, Throughput]) -> list[str]:
-    """Return a caveat where rates are less precise than the 5 % of the rule."""
+    """Return a caveat where rates are less precise than the 5% of the rule."""
     half_widths = [
         (rate.interval.high - rate.interval.low) / 2 / rate.rate_hz
         for rate in rates.values()
@@ -102,7 +102,7 @@ def _precision_notes(group: _Group, rates: dict[int, Throughput]) -> list[str]:
     if max(half_widths) <= GAIN:
         return []
     precision = f"{max(half_widths):.0%}"
-    return [f"{group[0]} ({group[1]}): rates are precise to {precision}, the rule needs 5 %"]
+    return [f"{group[0]} ({group[1]}): rates are precise to {precision}, the rule needs 5%"]
 
 
 def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) -> str:
@@ -177,7 +177,7 @@ ANALYSIS = Analysis(
     id="A1",
     title="Throughput by batch size (A1)",
     source=(
-        "XSP III-D: doubling must raise throughput by more than 5 %; MLModelScope's A1 table. The "
+        "XSP III-D: doubling must raise throughput by more than 5%; MLModelScope's A1 table. The "
         "interval of a gain combines those of both rates, by logarithms (Zou and Donner 2008); a "
         "size is optimal only where these intervals leave no other."
     ),

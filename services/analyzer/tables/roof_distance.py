@@ -207,7 +207,7 @@ def _sum_uncertainty(rows: list[dict[str, Any]]) -> float | None:
     return float(sum(row["least_time"] * row["roof_uncertainty"] for row in certain_rows) / least)
 
 
-_COMBINED = "{}; by the time's 95 % interval and how much higher the roof may be."
+_COMBINED = "{}; by the time's 95% interval and how much higher the roof may be."
 
 _CHART = with_transforms(
     ranked(

@@ -101,7 +101,7 @@ def apart(plot: Spec, rows: Sequence[Row], facet: str) -> list[Row]:
 
 
 def widen_one_value(plot: Spec, rows: Sequence[Row]) -> None:
-    """Give an axis that need not begin at zero a range of 10 % where all its values are equal."""
+    """Give an axis that need not begin at zero a range of 10% where all its values are equal."""
     encodings = [encoding.get("y", {}) for encoding in encodings_of(plot)]
     upward = [y for y in encodings if y.get("scale", {}).get("zero") is False]
     fields = {y["field"] for y in upward} | {f"{y['field']}_high" for y in upward}

@@ -54,7 +54,7 @@ def test_what_repeats_leaves_no_residual() -> None:
 
 @pytest.mark.parametrize("term", ["layers", "between", "layered", "model"])
 def test_a_term_that_differs_in_a_third_of_the_blocks_shows(term: str) -> None:
-    """30 ns more in that third which gives a term is about 30 % of M, whatever the term."""
+    """30 ns more in that third which gives a term is about 30% of M, whatever the term."""
     grown = replace(ALIKE, **{term: getattr(ALIKE, term) + 30.0})
     thirds = [[grown if at == n else ALIKE for at in range(3)] for n in range(3)]
     assert max(abs(found(triple).residual) for triple in thirds) >= 0.13

@@ -68,7 +68,7 @@ async def test_without_storage_every_page_works(browser: Browsing, house: str) -
 
 
 async def test_at_200_percent_everything_is_in_reach(browser: Browsing, house: str) -> None:
-    """A window of 1280 pixels has 640 of a page's at 200 %."""
+    """A window of 1280 pixels has 640 of a page's at 200%."""
     page = await browser.page(width=640, device_scale_factor=2)
     for name, path in PAGES.items():
         await page.goto(f"{house}{path}")

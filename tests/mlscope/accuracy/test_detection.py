@@ -187,7 +187,7 @@ def test_of_equal_overlaps_the_last_is_taken_as_officially() -> None:
 
 
 def test_golden_values_by_hand() -> None:
-    # Two true boxes of 100 x 100. The surest found is 82 % of the first: right for .50 to .80.
+    # Two true boxes of 100 x 100. The surest found is 82% of the first: right for .50 to .80.
     # Then a false alarm, then the second exactly. Thresholds to .80: precision 1 up to recall .5
     # (51 of 101 points), 2/3 beyond (50). From .85 on: 1/3 up to recall .5, 0 beyond.
     truth = TrueShapes.of([[0, 0, 100, 100], [200, 0, 100, 100]], [1, 1])

@@ -63,7 +63,7 @@ def test_poisson_distances_are_exponential() -> None:
     gaps = np.sort(np.diff(poisson_due_ns(1000.0, 50_001, 3)) * 1e-6)
     empirical = np.arange(1, gaps.size + 1) / gaps.size
     distance = np.abs(empirical - (1 - np.exp(-gaps))).max()
-    assert distance < 1.63 / math.sqrt(gaps.size)  # Kolmogorov-Smirnov at 1 %
+    assert distance < 1.63 / math.sqrt(gaps.size)  # Kolmogorov-Smirnov at 1%
 
 
 def test_seeds_differ_in_their_low_word_only() -> None:

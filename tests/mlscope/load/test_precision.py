@@ -91,10 +91,10 @@ def test_more_answers_make_a_result_known(seed: int) -> None:
 
 def test_each_side_counts_of_a_lopsided_interval() -> None:
     load = load_of("online")
-    # The p90 of 100 and its interval of 98 to 106 is 8 % wide, but reaches 6 % up.
+    # The p90 of 100 and its interval of 98 to 106 is 8% wide, but reaches 6% up.
     spent = [98] * 84 + [100] * 8 + [106] * 8
     assert (
-        "90th percentile is known to within 6% (95 % interval); the goal is within 5%"
+        "90th percentile is known to within 6% (95% interval); the goal is within 5%"
         in shortfall(load, answers_of(spent), 0.1)
     )
     assert shortfall(load, answers_of(spent), 0.13) == ""

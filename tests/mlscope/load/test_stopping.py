@@ -103,7 +103,7 @@ def test_a_rule_of_the_result_goes_on_until_nothing_is_missing() -> None:
 
 def test_a_result_that_was_not_known_in_time_is_a_caveat() -> None:
     rule = Blocks(least=1, most=5, interval=0.1, budget_s=10.0, of="result")
-    missing = "its throughput is known to within 20% (95 % interval); the goal is within 5%"
+    missing = "its throughput is known to within 20% (95% interval); the goal is within 5%"
     assert stop_caveat(rule, [1.0, 2.0], "budget", missing) == (
         f"ended at 2 blocks, its budget of 10 s spent: {missing}"
     )

@@ -107,13 +107,13 @@ def test_percentile_intervals_end_at_values(values: list[float], p: float) -> No
 
 
 def test_published_ranks_of_the_median() -> None:
-    # The 95 % interval of a median of 20 is from the 6th to the 15th value (Conover 1999, A.3).
+    # The 95% interval of a median of 20 is from the 6th to the 15th value (Conover 1999, A.3).
     found = percentile_interval(range(1, 21), 0.5)
     assert (found.low, found.high) == (6, 15)
 
 
 def test_too_few_values_have_no_upper_bound_for_p99() -> None:
-    # 0.99 ** 367 is above 2.5 %, 0.99 ** 368 below.
+    # 0.99 ** 367 is above 2.5%, 0.99 ** 368 below.
     assert percentile_interval(range(367), 0.99).high is None
     assert percentile_interval(range(368), 0.99).high == 367
 
@@ -153,7 +153,7 @@ def test_nothing_has_no_interval() -> None:
 
 
 def _bca_by_the_book(values: list[float], fraction: float, resampled: list[float]) -> list[float]:
-    """Return Efron and Tibshirani (1993), 14.9 to 14.15, at 95 %, word for word."""
+    """Return Efron and Tibshirani (1993), 14.9 to 14.15, at 95%, word for word."""
     normal, count = NormalDist(), len(resampled)
     theta = trimmed_mean(values, fraction)
     below = sum(each < theta for each in resampled) + sum(each == theta for each in resampled) / 2

@@ -68,7 +68,7 @@ class GpuWatch:
         """Read what others use, now that own work has ended.
 
         The tries of a roof can't tell a process that began to work among them: it slows them all
-        alike, as on an H200, where the spread stayed below 13 %.
+        alike, as on an H200, where the spread stayed below 13%.
         """
         uses = [share for share in (self.others, use_of(self._nvml, self._device)) if share]
         self.others = max(uses, default=self.others)

@@ -248,7 +248,7 @@ def _own_flops(instruction: Instruction, owner: Computation) -> int | None:
     """Return the FLOPs of an instruction without a computation of its own; None when unknown.
 
     Of libraries, cuDNN's convolutions and cuBLAS' products are known. What they add or activate
-    behind the product is not counted, as it is less than 1 %.
+    behind the product is not counted, as it is less than 1%.
     """
     opcode, text = instruction.opcode, instruction.arguments
     outputs = [shape for _, shape in instruction.results]

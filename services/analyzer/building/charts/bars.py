@@ -28,7 +28,7 @@ def layer_bars(
     color: str = "type",
     has_interval: bool = True,
 ) -> Chart:
-    """Return a bar for each layer in their order, coloured by type, with its 95 % interval.
+    """Return a bar for each layer in their order, coloured by type, with its 95% interval.
 
     `y` is a column of numbers, or several for plots below each other; rows of the same `x` (a
     column and its title) and run are stacked; runs share an axis, so that they compare.
@@ -73,7 +73,7 @@ def ranked(
     facet: str = "run",
     has_interval: bool = True,
 ) -> Chart:
-    """Return horizontal bars, the longest first, each with its value and its 95 % interval.
+    """Return horizontal bars, the longest first, each with its value and its 95% interval.
 
     `category` (names) is a column and its title, `x` a column of numbers; `color` and `facet` are
     columns, `tooltip_fields` further ones in the tooltip; without `has_interval` the column has no
@@ -93,7 +93,7 @@ def bars(
     facet: str = "run",
     has_interval: bool = True,
 ) -> Chart:
-    """Return horizontal bars in the order of the table, with their values and 95 % intervals.
+    """Return horizontal bars in the order of the table, with their values and 95% intervals.
 
     Rows of the same `category` (a column and its title) are side by side, by the column `beside`.
     `x` is a column of numbers, `color` and `facet` are columns, `tooltip_fields` further ones in

@@ -23,7 +23,7 @@ _POINT: Chart = {"type": "point", "filled": True, "tooltip": True}
 def estimates(
     x: tuple[str, str], y: Axis, color: str, *tooltip_fields: str, row_filter: str = ""
 ) -> Chart:
-    """Return a point for each row with its 95 % interval as a line, `color` groups side by side.
+    """Return a point for each row with its 95% interval as a line, `color` groups side by side.
 
     `x` is a column of places and its title, `y` a column of numbers with bounds. `row_filter` is a
     Vega expression that selects rows, `tooltip_fields` are further columns in the tooltip.
@@ -49,7 +49,7 @@ def spreads(
     facet: str = "",
     is_logarithmic: bool = False,
 ) -> Chart:
-    """Return a row for each name with the points of its `parts`, each with its 95 % interval.
+    """Return a row for each name with the points of its `parts`, each with its 95% interval.
 
     `category` is a column and its title; `parts` maps columns with bounds to their labels; `x` is
     the title and unit of the values; a thin line joins the two columns of `extremes`;
@@ -224,7 +224,7 @@ def front(
     size: tuple[str, str],
     best: tuple[str, str],
 ) -> Chart:
-    """Return `points` with a line through the best of them; `y` has its 95 % intervals.
+    """Return `points` with a line through the best of them; `y` has its 95% intervals.
 
     `best` is the column that is true for those, and one by whose values the lines are apart; `x`,
     `color`, `tooltip_fields` and `size` are as for `points`. The axis of `y` begins near its least

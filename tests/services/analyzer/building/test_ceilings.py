@@ -89,7 +89,7 @@ def _measured(peak: dict[str, Any], bandwidth: dict[str, Any]) -> RunRow:
 def test_near_the_ridge_uncertain_ceilings_decide_nothing(
     intensity: float, is_bound: bool | None
 ) -> None:
-    # The ridge lies at 2 FLOP per byte; a peak 50 % higher moves it to 3, a bandwidth 25 % to 1.6.
+    # The ridge lies at 2 FLOP per byte; a peak 50% higher moves it to 3, a bandwidth 25% to 1.6.
     row = _measured({"uncertainty": 0.5}, {"uncertainty": 0.25})
     assert ceilings_of(row).is_memory_bound(intensity) is is_bound
 

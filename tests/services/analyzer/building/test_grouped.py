@@ -37,7 +37,7 @@ def test_four_values_lose_none_three_give_their_median() -> None:
     four = [("a", ns) for ns in (1, 2, 3, 10)]
     assert trimmed(_frame(four), ["of"], "ns")["mid"].to_list() == [4.0]
     three = [("a", ns) for ns in (1, 2, 30)]
-    # t at 97.5 % with 2 degrees of freedom is 4.3027, s of 1, 2, 30 is 16.462.
+    # t at 97.5% with 2 degrees of freedom is 4.3027, s of 1, 2, 30 is 16.462.
     high = pytest.approx(2.0 + 4.3027 * 16.462 / 3**0.5, rel=1e-4)
     assert trimmed(_frame(three), ["of"], "ns").row(0)[:5] == ("a", 3, 2.0, 0.0, high)
 

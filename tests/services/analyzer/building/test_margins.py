@@ -25,7 +25,7 @@ times = st.lists(st.integers(0, 10**9), min_size=2, max_size=30)
 
 
 def test_a_mean_has_students_t() -> None:
-    # t at 97.5 % with 3 degrees of freedom is 3.182; s of 1, 2, 3, 6 is 2.16.
+    # t at 97.5% with 3 degrees of freedom is 3.182; s of 1, 2, 3, 6 is 2.16.
     margin = mean_margin(np.array([1, 2, 3, 6]))
     assert margin.value == 3.0
     assert margin.high == pytest.approx(3 + 3.182 * 2.1602 / 2, rel=1e-3)
@@ -98,7 +98,7 @@ def test_a_ratio_of_nothing_is_unknown(value: float | None) -> None:
 
 
 def test_a_share_ends_at_one() -> None:
-    # The mean is 0.9, and t at 97.5 % with 2 degrees of freedom 4.303: it reaches up to 1.15.
+    # The mean is 0.9, and t at 97.5% with 2 degrees of freedom 4.303: it reaches up to 1.15.
     margin = share_margin(np.array([0.8, 0.9, 1.0]))
     assert margin.value == pytest.approx(0.9)
     assert margin.high == 1.0

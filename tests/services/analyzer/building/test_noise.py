@@ -112,7 +112,7 @@ def test_every_table_of_figures_carries_the_caveat() -> None:
     run = _run([MS] * 100, issue_lateness_p99_ns=5 * MS)
     value = {"queries": run.queries.drop("run_key").rows(), "conditions": run.row.conditions}
     tables = analyze(frames_in({"runs": [{"run": "r7", **value}]})).tables
-    note = "r7: noisy: 1 % of queries were issued at least 5 ms late (over 1 ms)"
+    note = "r7: noisy: 1% of queries were issued at least 5 ms late (over 1 ms)"
     told = {table.name for table in tables if note in table.caveats}
     assert {"latency", "throughput", "conditions", "levels", "operators", "layers"} <= told
     (conditions,) = [table for table in tables if table.name == "conditions"]
@@ -123,9 +123,9 @@ def test_the_document_and_the_thresholds_agree() -> None:
     from services.analyzer.building import noise
 
     document = noise.__doc__ or ""
-    for threshold in (f"| {noise.MOST_SWITCHES_HZ:.0f} |", "| 0.01 |", "| 1 ms |", "| 10 % |"):
+    for threshold in (f"| {noise.MOST_SWITCHES_HZ:.0f} |", "| 0.01 |", "| 1 ms |", "| 10% |"):
         assert threshold in document
-    assert "| 5 % |" in document
+    assert "| 5% |" in document
     assert noise.MOST_OTHERS == 0.05
     assert (noise.MOST_FAULTS_A_QUERY, noise.MOST_LATE_NS, MOST_SPREAD) == (0.01, MS, 0.1)
 
@@ -160,6 +160,6 @@ def test_conditions_that_are_no_figures_are_no_noise(noise: Any) -> None:
 def test_each_note_says_how_much_of_what() -> None:
     noise = {"major_faults": 3, "issue_lateness_p99_ns": 2_500_000}
     assert noise_of(_run([MS] * 100, **noise)) == [
-        "noisy: waited for the disk 3 times in 100 queries (over 1 %)",
-        "noisy: 1 % of queries were issued at least 2.5 ms late (over 1 ms)",
+        "noisy: waited for the disk 3 times in 100 queries (over 1%)",
+        "noisy: 1% of queries were issued at least 2.5 ms late (over 1 ms)",
     ]

@@ -47,7 +47,7 @@ def all_tables(*evaluations: str) -> list[Table]:
 
 
 def _blocks(size: int, ns: int) -> dict[str, Any]:
-    """Return a run of four blocks of ten queries, which take `ns` or 2 % more."""
+    """Return a run of four blocks of ten queries, which take `ns` or 2% more."""
     run = batch(size, ns, wobble=ns // 50)
     for place, query in enumerate(run["queries"]):
         query[1] = place // 10

@@ -19,7 +19,7 @@ COLUMNS = (
 
 
 def layer(name: str, time_ns: float | None, kind: str = "Conv", **more: Any) -> dict[str, Any]:
-    """Return a row of layers, known to 1 %."""
+    """Return a row of layers, known to 1%."""
     ends = (None, None) if time_ns is None else (time_ns * 0.99, time_ns * 1.01)
     cells = {"run": "r", "variant": "", "index": 0, "name": name, "type": kind, "time": time_ns}
     return {**cells, "time_low": ends[0], "time_high": ends[1], **more}
@@ -120,7 +120,7 @@ def test_every_further_evaluation_is_set_against_the_first() -> None:
 
 def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
     base = source("e1", layer("a", 100.0), layer("b", 100.0))
-    # Each is known to 1 %: a difference of 1 may be none, one of 10 may not.
+    # Each is known to 1%: a difference of 1 may be none, one of 10 may not.
     other = source("e2", layer("a", 101.0), layer("b", 90.0))
     assert table_of(LAYERS, [base, other]).verdict.startswith(
         "2 layers: 1 is faster with an interval that excludes 0; b changes by -10"
@@ -129,7 +129,7 @@ def test_a_change_within_its_interval_is_certain_of_nothing() -> None:
 
 def test_the_largest_change_is_one_whose_interval_excludes_none() -> None:
     base = source("e1", layer("a", 100.0), layer("b", 10_000.0))
-    # A change of b by 40 is within its 1 %.
+    # A change of b by 40 is within its 1%.
     other = source("e2", layer("a", 90.0), layer("b", 10_040.0))
     assert "; a changes by -10" in table_of(LAYERS, [base, other]).verdict
     slower = source("e2", layer("a", 100.1), layer("b", 10_040.0))

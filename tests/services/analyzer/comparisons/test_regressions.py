@@ -98,7 +98,7 @@ def _blocked(name: str, *blocks_ns: int, **more: Any) -> Source:
 
 
 def test_blocks_are_paired_by_number_where_both_have_them() -> None:
-    # Blocks drift alike: each is 2 % slower, which whole runs can't tell from the drift.
+    # Blocks drift alike: each is 2% slower, which whole runs can't tell from the drift.
     drift = [MS, 2 * MS, 4 * MS, 8 * MS]
     slower = [ns * 51 // 50 for ns in drift]
     (row,) = rows(COMPARISON, _blocked("1.0", *drift), _blocked("2.0", *slower, 99 * MS))
@@ -199,7 +199,7 @@ def test_noise_of_paired_runs_is_said_beside_their_change() -> None:
     before = source("1.0", batch(1, MS), batch(4, MS, **_told_late(3 * MS)))
     after = source("2.0", batch(1, 2 * MS, **_told_late(2 * MS)), batch(4, MS), lonely)
     noisy = [note for note in table_of(COMPARISON, [before, after]).caveats if "noisy" in note]
-    assert [note.partition(" 1 %")[0] for note in noisy] == ["2.0/b1: noisy:", "1.0/b4: noisy:"]
+    assert [note.partition(" 1%")[0] for note in noisy] == ["2.0/b1: noisy:", "1.0/b4: noisy:"]
     assert "issued at least 2 ms late" in noisy[0]
 
 
@@ -219,7 +219,7 @@ def test_refused_pairs_need_no_blocks() -> None:
 
 
 def test_relative_half_widths_of_whole_runs_add_up_as_squares() -> None:
-    # 3 % and 4 % of each are 5 % of the ratio.
+    # 3% and 4% of each are 5% of the ratio.
     change = change_of([], Margin(100.0, 97.0, 103.0), Margin(200.0, 192.0, 208.0))
     assert change.value == pytest.approx(1.0)
     assert change.low == pytest.approx(0.9)
@@ -253,7 +253,7 @@ def test_a_change_is_judged_by_its_whole_interval_and_its_size(change: Margin, r
 
 def test_three_blocks_are_enough_and_two_are_not() -> None:
     whole = Margin(100.0, 99.0, 101.0), Margin(300.0, 297.0, 303.0)
-    # Of ratios 1.1, 1.2 and 1.3 the deviation is 0.1; t at 97.5 % with 2 degrees of freedom 4.303.
+    # Of ratios 1.1, 1.2 and 1.3 the deviation is 0.1; t at 97.5% with 2 degrees of freedom 4.303.
     blocks = change_of([1.1, 1.2, 1.3], *whole)
     assert blocks.value == pytest.approx(0.2)
     assert blocks.low == pytest.approx(0.2 - 4.3027 * 0.1 / 3**0.5, rel=1e-3)

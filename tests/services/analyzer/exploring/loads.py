@@ -10,7 +10,7 @@ NO_PRICES: Mapping[str, float] = {}
 
 
 def a_load(model: str = "tiny", **more: Any) -> dict[str, Any]:
-    """Return the figures of one load: 10 ms a query, 100 samples a second, known to 1 %."""
+    """Return the figures of one load: 10 ms a query, 100 samples a second, known to 1%."""
     told = {
         "evaluation": "e1",
         "run": "r0",

@@ -299,7 +299,7 @@ def test_frameworks_compare_at_the_smallest_batch_size_that_several_have() -> No
     rows = [(row["framework"], row["relative_latency"]) for row in rows_of(table)]
     assert rows == [("pytorch", 1.0), ("onnxruntime", 2.0)]
     assert {row["place"] for row in rows_of(table)} == {"tiny on a1, cpu, batch 2"}
-    # Each latency is known to 1 %: by logarithms the ratio is known to about 1.4 %.
+    # Each latency is known to 1%: by logarithms the ratio is known to about 1.4%.
     assert table.verdict == (
         "They differ the most for tiny on a1, cpu, batch 2: onnxruntime takes "
         "2.00 (1.97 … 2.03) times as long as the fastest."

@@ -81,7 +81,7 @@ def test_a_result_of_few_openings_says_how_well_it_is_known() -> None:
     noisy = table_of(ANALYSIS, *_openings(600_000, 700_000, 800_000))
     assert noisy.verdict.startswith("Opening takes 700 µs (452 … 948), the first run")
     (note,) = (caveat for caveat in noisy.caveats if "the goal is within 5%" in caveat)
-    assert note.startswith("c0: its time to open is known to within 35% (95 % interval), with 3 ")
+    assert note.startswith("c0: its time to open is known to within 35% (95% interval), with 3 ")
     steady = table_of(ANALYSIS, *_openings(700_000, 701_000, 700_000))
     assert not any("the goal is within" in caveat for caveat in steady.caveats)
 

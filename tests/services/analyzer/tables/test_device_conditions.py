@@ -44,7 +44,7 @@ def test_each_reason_has_its_share_and_settings_slow_nothing() -> None:
 
 def test_a_throttled_run_says_so_beside_latencies() -> None:
     told = table_of(LATENCY, _run(REASONS_SERIES, 0x40, 0, 0, 0)).caveats
-    slowed = "clocks were lowered for 25% of the time, by hardware thermal slow-down (over 1 %)"
+    slowed = "clocks were lowered for 25% of the time, by hardware thermal slow-down (over 1%)"
     assert any(slowed in each for each in told)
     for steady in (_run(REASONS_SERIES, 0x3, 0), _run(REASONS_SERIES, 0x40, device="cpu")):
         assert not any("lowered" in each for each in table_of(LATENCY, steady).caveats)

@@ -224,7 +224,7 @@ def test_kernels_of_other_runs_are_not_said_to_be_of_one_variant_alone() -> None
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
-    # Occupancy is weighted by latency: 10 % over 300 ns and 50 % over 100 ns.
+    # Occupancy is weighted by latency: 10% over 300 ns and 50% over 100 ns.
     run = kernel_run((0, "a", 300, 0, 0, 0, 10.0), (0, "b", 100, 0, 0, 0, 50.0))
     (row,) = rows_of(table_of(BY_LAYER, run))
     assert row["occupancy"] == pytest.approx(20.0)
@@ -269,7 +269,7 @@ def test_every_estimate_of_time_has_its_interval_and_count(analysis: Analysis) -
 
 
 def test_a_latency_that_throughput_contradicts_is_told() -> None:
-    # Tables VIII and IX disagree by more than 5 % for 18 of 37 models, and nowhere say so.
+    # Tables VIII and IX disagree by more than 5% for 18 of 37 models, and nowhere say so.
     contradicted = 0
     for row in published():
         size, ns = int(row["batch_size"]), round(float(row["batch_ms"]) * 1e6)

@@ -123,7 +123,7 @@ def test_a_result_has_its_interval_and_says_where_the_budget_ended_first() -> No
 )
 def test_a_result_is_certified_from_64_queries_on(count: int, doubt: str) -> None:
     # At most one of n queries is above the p90 by a chance of 0.9^n + n 0.1 0.9^(n-1): from 64
-    # queries on that is below 1 %.
+    # queries on that is below 1%.
     queries = [query(n, n * 9 * MS, n * 9 * MS + 5 * MS) for n in range(count)]
     (row,) = rows_of(table_of(ANALYSIS, {"run": "a", "queries": queries}))
     equal = "5.00 ms (5.00 … 5.00)"

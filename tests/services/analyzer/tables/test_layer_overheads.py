@@ -107,7 +107,7 @@ def test_layers_that_intervals_do_not_tell_apart_are_named_together() -> None:
 
 
 def test_of_many_layers_some_seem_slower_by_chance() -> None:
-    # Of 40 intervals of 95 %, one lies wholly above 0 by chance.
+    # Of 40 intervals of 95%, one lies wholly above 0 by chance.
     times = tuple(range(100, 140))
     own, deep = (_run(name, level, times, times) for name, level in (("l", 3), ("s", 5)))
     for span in deep["spans"]:

@@ -1,4 +1,4 @@
-"""Optimal batch: doubling must bring more than 5 %, in closed loops of one level."""
+"""Optimal batch: doubling must bring more than 5%, in closed loops of one level."""
 
 from typing import Any
 

@@ -127,7 +127,7 @@ def test_a_roof_that_may_be_higher_makes_the_least_time_shorter() -> None:
     conditions = dict(zip(ROOF, roof, strict=True))
     layers = layer_run((0, "dense", 10_000), layers=[DENSE], conditions=conditions)
     (model, dense) = rows_of(table_of(ANALYSIS, layers))
-    # The least time is 5 µs, or 4 µs if the roof is 25 % higher; predict always takes 10 µs.
+    # The least time is 5 µs, or 4 µs if the roof is 25% higher; predict always takes 10 µs.
     for row in (model, dense):
         assert (row["times_low"], row["times"], row["times_high"]) == (2.0, 2.0, 2.5)
         assert (row["lost_low"], row["lost"], row["lost_high"]) == (5000, 5000, 6000)

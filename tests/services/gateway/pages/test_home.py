@@ -90,7 +90,7 @@ def test_a_load_that_became_slower_for_certain_is_told_with_both_figures() -> No
     assert "+24.0%" in html
     assert ">5.00 ms</a><small>4.90 … 5.10</small>" in html
     assert "6.20 ms<small>6.00 … 6.40</small>" in html
-    assert "<small>19.3 … 28.8 %</small>" in html
+    assert "<small>19.3 … 28.8%</small>" in html
     assert "no noise seen" in html
     assert 'href="/compare?evaluation=e1&amp;evaluation=e2"' in html
 

@@ -20,7 +20,7 @@ export async function sendDataset(files, say) {
   const [name, body] = isPacked(files) ? [files[0].name, files[0]] : packed(files);
   return await post(`/api/datasets?name=${encodeURIComponent(name)}`, body, (sent) => {
     const share = body.size ? Math.floor((100 * sent) / body.size) : 100;
-    say(share < 100 ? `sending ${name}, ${share} % …` : `checking ${name} …`);
+    say(share < 100 ? `sending ${name}, ${share}% …` : `checking ${name} …`);
   });
 }
 

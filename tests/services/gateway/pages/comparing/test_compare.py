@@ -23,7 +23,7 @@ from tests.services.analyzer.comparisons.reading import all_tables
 
 
 def status(name: str, latency_ns: float, samples_per_s: float) -> EvaluationStatus:
-    """Return an evaluation with the figures of one load, known to 1 %."""
+    """Return an evaluation with the figures of one load, known to 1%."""
 
     def estimate(value: float) -> Estimate:
         return Estimate(value=value, low=value * 0.99, high=value * 1.01)
