@@ -9,11 +9,10 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from urllib.parse import quote
 
 from PIL import Image
@@ -51,7 +50,7 @@ class Subjects:
     after: str
     recorded: str
     #: evaluations of shipped recordings, by what their pictures are called
-    shipped: Mapping[str, str] = MappingProxyType({})
+    shipped: Mapping[str, str] = field(default_factory=dict)
     agent: str = ""
     live: str = ""
 
