@@ -16,7 +16,7 @@ _LOAD = ("second", "agent", "scenario", "batch_size")
 _RESULTS = (
     ("faster", "better", "▲ faster than the base"),
     ("slower", "worse", "▼ slower than the base"),
-    ("same", "", "≈ not told apart from the base"),
+    ("same", "", "≈ no clear change of 1% or more"),
     ("unknown", "", "no interval against the base"),
     ("refused", "", "refused for unlike conditions"),
 )

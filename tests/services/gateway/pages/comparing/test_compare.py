@@ -91,7 +91,7 @@ def test_an_evaluation_stands_where_its_least_traced_runs_say() -> None:
             "worse",
         ),
         Standing(
-            "≈ not told apart from the base at 1 of 4 loads: latency +1.0% (at least 0.0)", ""
+            "≈ no clear change of 1% or more at 1 of 4 loads: latency +1.0% (at least 0.0)", ""
         ),
         Standing("refused for unlike conditions at 1 of 4 loads", ""),
     ]
@@ -105,7 +105,7 @@ def test_no_variant_of_a_load_hides_another() -> None:
     texts = [standing.text for standing in standings_of(variants)["e2"]]
     assert [text.partition(":")[0] for text in texts] == [
         "▼ slower than the base at 1 of 2 loads",
-        "≈ not told apart from the base at 1 of 2 loads",
+        "≈ no clear change of 1% or more at 1 of 2 loads",
     ]
 
 
