@@ -14,10 +14,11 @@ from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, command_of
+from mlscope.client.errors import EvaluationRefused
 from mlscope.client.prices import with_kept_prices
 from schemas.analysis import Compared, Prediction, Predictions
 from schemas.exploration import Explore, Explored
-from schemas.request import PREDICT, PURPOSE, Compare, ShowPredictions
+from schemas.request import PREDICT, PURPOSE, Compare, Refused, ShowPredictions
 from schemas.status import EvaluationStatus
 
 _ANSWER_S = 60.0
@@ -156,8 +157,20 @@ def requests_of(
 ) -> Iterator[tuple[Sequence[Upload], dict[str, Any]]]:
     """Yield the requests that predict files, each with the files it carries.
 
-    `fields` are further ones of `Evaluate`; a file without bytes is in none.
+    `fields` are further ones of `Evaluate`; a file without bytes is in none. Raises
+    EvaluationRefused for a label `purpose`, by which predictions are told from measurements.
     """
+    labels = dict(fields.get("labels", {}))
+    if labels.setdefault(PURPOSE, PREDICT) != PREDICT:
+        raise EvaluationRefused(
+            Refused(
+                error="invalid",
+                message=f"the label {PURPOSE} of a prediction is {PREDICT}; give yours another key",
+                field=f"labels.{PURPOSE}",
+                found=labels[PURPOSE],
+                allowed=PREDICT,
+            )
+        )
     for some in _shared_out([upload for upload in uploads if upload.body or upload.address]):
         queries = {"name": "online", "parameters": {"queries": len(some)}}
         dataset = (
@@ -181,7 +194,7 @@ def requests_of(
                 "scenarios": [queries],
                 "outputs": len(some),
                 "dataset": dataset,
-                "labels": {**fields.get("labels", {}), PURPOSE: PREDICT},
+                "labels": labels,
             },
         )
 

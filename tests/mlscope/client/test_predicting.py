@@ -10,6 +10,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client.asynchronous import request_of
+from mlscope.client.errors import EvaluationRefused
 from mlscope.client.predicting import (
     MOST_FILES,
     MOST_INLINE_BYTES,
@@ -44,6 +45,12 @@ def test_a_request_carries_a_query_a_file_and_asks_for_no_time() -> None:
     first, second = request.dataset.samples
     assert base64.b64decode(first.content) == b"abc"
     assert (second.path, second.sha256, second.content) == ("artifact://x", "sha256:0", "")
+
+
+def test_a_label_that_predictions_have_themselves_is_refused() -> None:
+    with pytest.raises(EvaluationRefused, match="give yours another key") as refused:
+        list(requests_of(_uploads(1), {"labels": {PURPOSE: "release"}}))
+    assert refused.value.field == "labels.purpose"
 
 
 @pytest.mark.parametrize(
