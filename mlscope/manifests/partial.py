@@ -42,13 +42,13 @@ def errors_in(
     `parse` raises its ValidationError. A list of a message ends at its first fault: here the rest
     of the list is parsed after it, as long as there are faults and up to `_MOST_ROUNDS` times.
     """
-    rest: Any = _unshared(value)
-    counts: dict[Path, int] = {}  # of entries that were taken off the lists of `rest`
+    remainder: Any = _unshared(value)
+    counts: dict[Path, int] = {}  # of entries that were taken off the lists of `remainder`
     reported_paths: set[Path] = set()
     for _ in range(_MOST_ROUNDS):
-        errors = _errors_of(rest, parse)
+        errors = _errors_of(remainder, parse)
         places = [entry["loc"][1:] for entry in errors]
-        paths = [_whole_path(rest, place, counts) for place in places]
+        paths = [_whole_path(remainder, place, counts) for place in places]
         for (path, _), entry in zip(paths, errors, strict=True):
             if path not in reported_paths and not _is_of_cut(path, entry, counts):
                 yield path, entry
@@ -57,7 +57,7 @@ def errors_in(
         ends = {path[:length]: place[:length] for (path, length), place in pairs if length}
         if not ends:
             return
-        _cut_lists(rest, ends, counts)
+        _cut_lists(remainder, ends, counts)
 
 
 def _unshared(value: Any) -> Any:
@@ -83,13 +83,13 @@ def _is_of_cut(path: Path, entry: ErrorDetails, counts: Mapping[Path, int]) -> b
     return is_around or (entry["type"] == "missing" and path[:-1] in counts)
 
 
-def _whole_path(rest: Any, place: Path, counts: Mapping[Path, int]) -> tuple[Path, int]:
-    """Return the path of a `place` in the `rest` of a value, and how long it is to a list's entry.
+def _whole_path(remainder: Any, place: Path, counts: Mapping[Path, int]) -> tuple[Path, int]:
+    """Return the path of a `place` in the `remainder`, and how long it is to a list's entry.
 
     The innermost list counts; without one, the length is 0.
     """
     path: Path = ()
-    length, part = 0, rest
+    length, part = 0, remainder
     for step in place:
         is_entry = isinstance(part, list) and isinstance(step, int) and step < len(part)
         length = len(path) + 1 if is_entry else length
@@ -98,13 +98,13 @@ def _whole_path(rest: Any, place: Path, counts: Mapping[Path, int]) -> tuple[Pat
     return path, length
 
 
-def _cut_lists(rest: Any, ends: Mapping[Path, Path], counts: dict[Path, int]) -> None:
-    """Take off lists what `ends` at a fault: by the path of an entry, where it is in the `rest`."""
+def _cut_lists(remainder: Any, ends: Mapping[Path, Path], counts: dict[Path, int]) -> None:
+    """Take off lists what `ends` at a fault: places in the `remainder` by the paths of entries."""
     for path, place in ends.items():
         # What follows in a list within an entry is parsed before what follows the entry.
-        if not any(other[: len(path)] == path for other in ends if other != path):
+        if not any(other_path[: len(path)] == path for other_path in ends if other_path != path):
             index = int(place[-1])
-            del reduce(_child, place[:-1], rest)[: index + 1]
+            del reduce(_child, place[:-1], remainder)[: index + 1]
             counts[path[:-1]] = counts.get(path[:-1], 0) + index + 1
 
 

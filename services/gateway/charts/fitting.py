@@ -226,9 +226,6 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
         return {**plot, "spec": inner}
     if not named:
         inner["width"] = min(inner["width"], few_places_px(inner, rows))
-    outer = {key: value for key, value in plot.items() if key not in ("facet", "spec", "resolve")}
-    return {
-        **outer,
-        **inner,
-        **({"resolve": plot["resolve"]} if not facet and "resolve" in plot else {}),
-    }
+    of_facets = {"facet", "spec", "resolve"} if facet else {"facet", "spec"}
+    outer = {key: value for key, value in plot.items() if key not in of_facets}
+    return {**outer, **inner}
