@@ -73,8 +73,7 @@ async def test_pages_show_the_pictures_that_the_gateway_has(
     cat, far = sample("pets/cat.png", PNG), sample("pypi://package==1/far.png", JPEG)
     same = sample("pypi://package==1/cat.png", PNG)
     pets = DatasetManifest(name="pets", modality="image", samples=(far, same, cat))
-    standing.catalog = {"datasets": (pets,)}
-    standing.models = (model("first"),)
+    standing.catalog, standing.models = {"datasets": (pets,)}, (model("first"),)
     address = f"/samples/{cat.sha256}"
     async with web_over(bus, manifests_folder=folder) as web:
         for path in ("/datasets", "/datasets/pets/1.0.0", "/try?model=first"):

@@ -36,7 +36,5 @@ def test_a_package_installed_editable_is_reached_and_its_project_is_not(tmp_path
     finder.write_text(finders._finder_template("own", names, {}))
     line = "import __editable___own_finder; __editable___own_finder.install()"
     (tmp_path / "site" / "own.pth").write_text(line)
-    assert probe(tmp_path, EDITABLE) == [
-        "own_module.py own_package/__init__.py",
-        "PermissionError",
-    ]
+    reached, beside_it = probe(tmp_path, EDITABLE)
+    assert (reached, beside_it) == ("own_module.py own_package/__init__.py", "PermissionError")
