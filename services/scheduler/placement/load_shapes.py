@@ -35,7 +35,7 @@ class LoadShape:
     is_for_throughput: bool
     pacing: Literal["local", "remote"]
     #: due time of the last query of an open loop, from the start of the load; of a `poisson` load
-    #: with more than `SHORT_QUERIES` the expected one, which is about 1% off or less
+    #: with more than `SHORT_QUERIES` the expected one, of a standard deviation of 1% or less
     last_due_s: float
 
     @property
