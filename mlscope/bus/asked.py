@@ -17,7 +17,11 @@ async def answer_all(bus: Bus, command: type[Command], answerer: Answerer, *, qu
     """
 
     async def permitted(received: ReceivedCommand) -> bytes | None:
-        asker = asker_of(received.subject)
+        try:
+            asker = asker_of(received.subject)
+        except ValueError:
+            # Only the gateway's key can send such a subject.
+            return refusal("forbidden", "nobody has such a name and role", received.body)
         if command.verb in VERBS[asker.role]:
             return await answerer(received)
         return refusal("forbidden", not_allowed(asker, command.verb), received.body)
