@@ -41,7 +41,13 @@ _CLOSE_S = 5.0
 _HINTS: Mapping[int, str] = MappingProxyType(
     {signal.SIGKILL: " (out of memory?)", signal.SIGALRM: " (a library blocked its fork)"}
 )
-_CACHES = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")
+_CACHES = (
+    "XDG_CACHE_HOME",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "CUDA_CACHE_PATH",
+    "MPLCONFIGDIR",
+)
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 # oneDNN reads this once; it prints nothing until a collector turns its output on.
 _FOR_EACH_WORKER: Mapping[str, str] = MappingProxyType({"ONEDNN_VERBOSE_TIMESTAMP": "1"})

@@ -76,14 +76,16 @@ def without_bfloat16(array: Any) -> Any:
 def first_line(error: BaseException) -> str:
     """Return an error's first line, at most 500 characters; its type where it has no text.
 
-    TorchScript puts the cause into the last line, behind a sentence and its own traceback, and
-    PyTorch's advice on errors of a GPU behind that.
+    A line that ends with a colon announces the next one, which is added. TorchScript puts the cause
+    into the last line, behind a sentence and its own traceback, and PyTorch's advice on errors of a
+    GPU behind that.
     """
     lines = reasons_in(str(error))
     if not lines:
         return type(error).__name__
-    line = lines[-1] if lines[0].startswith(_TORCHSCRIPT_FAILED) else lines[0]
-    return line[:500]
+    if lines[0].startswith(_TORCHSCRIPT_FAILED):
+        return lines[-1][:500]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:500]
 
 
 def reasons_in(text: str) -> list[str]:

@@ -163,14 +163,16 @@ def test_the_owner_names_variables_that_are_no_secrets(monkeypatch: pytest.Monke
     assert "MLSCOPE_X" not in environment
 
 
-async def test_a_worker_gets_the_variables_that_its_limits_name(
+async def test_a_worker_gets_the_variables_that_its_limits_name_and_compiles_into_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLOBAL_SEED", "42")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/of/the/agent")
     worker = await WorkerProcess.start("w", limits(tmp_path, passed_variables=("GLOBAL_SEED",)))
     environment = environment_of(worker.pid)
     await worker.close()
     assert b"GLOBAL_SEED=42" in environment
+    assert b"TORCHINDUCTOR_CACHE_DIR=" + bytes(tmp_path) in environment
 
 
 def test_what_workers_do_not_get_is_logged_once_by_name(

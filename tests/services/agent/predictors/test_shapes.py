@@ -4,7 +4,7 @@ import numpy as np
 
 from schemas.manifest import Port, Step
 from services.agent.predictors import TensorPlace
-from services.agent.predictors.shapes import is_batched, zeros
+from services.agent.predictors.shapes import first_line, is_batched, zeros
 
 
 def constant(name: str, shape: tuple[int, ...], value: float) -> Port:
@@ -36,3 +36,8 @@ def test_each_input_is_filled_by_its_name() -> None:
 
 def test_only_a_constant_is_not_of_the_batch() -> None:
     assert [is_batched(name, PORTS) for name in ("x", "state", "unnamed")] == [True, False, True]
+
+
+def test_a_line_that_announces_the_cause_is_given_with_it() -> None:
+    error = RuntimeError("backend='inductor' raised:\nPermissionError: /cache\n\nSet TORCH_LOGS")
+    assert first_line(error) == "backend='inductor' raised: PermissionError: /cache"
