@@ -284,7 +284,7 @@ class RunTimedOut(AgentError):
     kind = "timeout"
 
     def __init__(self, seconds: float, doing: str, meanwhile: str = "") -> None:
-        """Give the limit in `seconds`, what took longer, and what else went on ` while …`."""
+        """Give the limit in `seconds`, what it was `doing`, and ` while …` what, `meanwhile`."""
         self.seconds, self.doing, self.meanwhile = seconds, doing, meanwhile
         super().__init__(f"{doing} took longer than {seconds:g} s{meanwhile}")
 
