@@ -41,7 +41,10 @@ def runs(pid: int) -> bool:
 
 
 def environment_of(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/environ").read_bytes()
+    """Return a process's environment, which the kernel shows a moment after its start."""
+    while not (environment := Path(f"/proc/{pid}/environ").read_bytes()):
+        time.sleep(0.01)
+    return environment
 
 
 def test_a_worker_ends_with_a_killed_agent(tmp_path: Path) -> None:
