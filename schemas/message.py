@@ -6,7 +6,15 @@ A command is sent without an envelope (any NATS client can write it), a fact in 
 import hashlib
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 from pydantic_core import CoreSchema
 
 VERSION = 1
@@ -42,6 +50,18 @@ class Message(BaseModel):
             elif isinstance(part, list | tuple):
                 parts += part
         return schema
+
+
+def leaving_out(field: str) -> Any:
+    """Return a serializer of a message that leaves out a `field` that is false.
+
+    For a field that a command got later: an older service refuses a command that names it.
+    """
+
+    def written(self: Message, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in write(self).items() if value or name != field}
+
+    return model_serializer(mode="wrap")(written)
 
 
 class Command(Message):

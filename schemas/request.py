@@ -16,7 +16,7 @@ from schemas.manifest import (
     ModelManifest,
     SoftwareManifest,
 )
-from schemas.message import Command, Message
+from schemas.message import Command, Message, leaving_out
 from schemas.values.identity import Token
 from schemas.values.json_values import JsonObject
 from schemas.values.numbers import Count, Integer, Number
@@ -239,6 +239,7 @@ class ListEvaluations(Command):
     offset: int = Field(default=0, ge=0)
     #: evaluations without the figure come last; equal ones are newest first
     sort: ListOrder = "newest"
+    _written = leaving_out("predictions")
 
 
 class ShowEvaluation(Command):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.encoding.codec import decode_body, encode_body, parse
+from schemas.encoding.codec import decode_body, encode_body, parse, unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.level import Level
 from schemas.request import (
@@ -231,3 +231,9 @@ def test_level_none_is_a_level_that_somebody_asked_for(level: Any) -> None:
 def test_a_level_that_is_empty_is_not_said(level: Any) -> None:
     deeper = parse(Evaluate, {"model": "m", "levels": ["framework"], "trace_level": level})
     assert deeper.trace_level is Level.FRAMEWORK
+
+
+def test_a_list_names_predictions_only_if_it_wants_them() -> None:
+    """A scheduler of release 0.1 refuses a command that names a field which it does not know."""
+    assert "predictions" not in unpack(encode_body(ListEvaluations(limit=3)))
+    assert unpack(encode_body(ListEvaluations(predictions=True)))["predictions"] is True
