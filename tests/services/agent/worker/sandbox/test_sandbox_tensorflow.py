@@ -57,7 +57,8 @@ async def test_a_model_that_writes_a_file_fails_and_the_file_stays(tmp_path: Pat
     order = order_of_writer(key, manifests)
     said = await carried_out(order, tmp_path / "w", manifests=manifests)
     (failed,) = said.of(RunFailed)
-    assert failed.message == "cannot open identity: predict: Graph execution error:"
+    place = "Detected at node 'WriteFile' defined at (most recent call last):"
+    assert failed.message == f"cannot open identity: predict: Graph execution error: {place}"
     assert [path.read_text() for path in key.parent.iterdir()] == ["SEED"]
     run_freely(order, manifests)
     assert key.read_text() == "written by a model"
