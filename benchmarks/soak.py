@@ -13,12 +13,13 @@ by what is printed.
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -56,13 +57,12 @@ class Look:
 
 
 def size_bytes(folder: Path) -> int:
-    """Return the size of the files below a folder; files may vanish meanwhile."""
+    """Return the size of the files below a folder; files and folders may vanish meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_blocks * 512 if path.is_file() else 0
-        except OSError:
-            continue
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).stat().st_blocks * 512
     return total
 
 
