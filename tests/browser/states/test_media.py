@@ -48,10 +48,10 @@ async def test_without_scripts_no_page_waits_for_one(browser: Browsing, house: s
         assert not await is_loading(page), name
         for hidden in ("#theme", "#connection"):
             assert await page.locator(hidden).is_hidden(), (name, hidden)
-    await page.goto(f"{house}{PAGES['live']}")
-    assert "Without JavaScript this page does not update itself" in await page.inner_text("main")
-    await page.goto(f"{house}{PAGES['home']}")
-    assert "without JavaScript" in await page.inner_text("main")
+    for name in ("live", "home"):
+        await page.goto(f"{house}{PAGES[name]}")
+        note = "Without JavaScript this page does not update itself"
+        assert note in await page.inner_text("main"), name
 
 
 async def test_without_storage_every_page_works(browser: Browsing, house: str) -> None:

@@ -9,13 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from mlscope.load import LoadError, scenario_named
-from mlscope.load.scenarios import Scenario
+from mlscope.load import LoadError
+from mlscope.load.load import Load
 from schemas.evaluation import EvaluationMeasured
 from schemas.request import Accepted, Refused
 from schemas.subjects import decisions_of
 from services.scheduler.evaluation.index import digest_of_log
+from services.scheduler.placement import load_shapes
 from services.scheduler.placement.fleet import Limits
+from services.scheduler.placement.load_shapes import LoadShape
 from services.scheduler.service import limits_of
 from tests.services.scheduler.doubles import ScriptedAgent, hangs, scripted
 from tests.services.scheduler.samples import a_request
@@ -412,11 +414,12 @@ async def test_loads_are_made_once_and_not_in_the_event_loop(
 ) -> None:
     made: list[threading.Thread] = []
 
-    def watched(name: str) -> Scenario:
+    def watched(load: Load) -> LoadShape:
         made.append(threading.current_thread())
-        return scenario_named(name)
+        return shape_of(load)
 
-    monkeypatch.setattr("services.scheduler.placement.load_shapes.scenario_named", watched)
+    shape_of = load_shapes._shape_of
+    monkeypatch.setattr(load_shapes, "_shape_of", watched)
     async with scheduling(world):
         await world.becomes(await world.evaluate(a_request(wait_s=30)), "postponed")
         await world.an_agent()
