@@ -57,12 +57,12 @@ USER mlscope
 FROM base AS pytorch
 ARG TORCH_INDEX=""
 RUN PIP_EXTRA_INDEX_URL="${TORCH_INDEX:-$PIP_EXTRA_INDEX_URL}" \
-    pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[pytorch]" \
+    pip install --constraint /opt/mlscope/constraints.txt "/opt/mlscope[pytorch,vision]" \
     && pip uninstall --yes mlscope
 COPY --from=code /opt/code /opt/code
 USER mlscope
 
-# With torchvision, and NVIDIA's libraries that trace and watch a GPU.
+# With NVIDIA's libraries that trace and watch a GPU.
 FROM base AS pytorch-gpu
 RUN pip install "/opt/mlscope[pytorch,vision,nvidia]" \
     && pip uninstall --yes mlscope

@@ -63,6 +63,12 @@ def test_every_service_can_be_traced() -> None:
     assert {"services", "telemetry"} <= set(extras.split(","))
 
 
+@pytest.mark.parametrize("target", ["pytorch", "pytorch-gpu"])
+def test_images_of_pytorch_open_the_models_of_torchvision_and_timm(target: str) -> None:
+    (extras,) = re.findall(r"/mlscope\[([\w,]+)\]", STAGES[target])
+    assert {"pytorch", "vision"} <= set(extras.split(","))
+
+
 def test_the_gpu_is_reserved() -> None:
     (device,) = OWN["agent-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
