@@ -69,6 +69,7 @@ class Connection:
         lost server. Answers arrive below the inbox prefix of `inbox`, or of `name` if it is empty.
         """
         self.name = name
+        self.inbox = inbox
         self.patience_s = patience_s
         self.attempt_s = min(_ATTEMPT_S, patience_s)
         self.settings = settings

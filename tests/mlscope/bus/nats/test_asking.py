@@ -8,7 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mlscope.bus.nats import is_answered
-from tests.contracts.worlds import OpenSettings
+from mlscope.bus.nats.bus import NatsBus
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.records import ServiceInfo
+from tests.contracts.worlds import NatsWorld, OpenSettings
 from tests.mlscope.bus.nats.test_connection import GREETING, greeting
 
 NOBODY = "nats://127.0.0.1:9"
@@ -29,6 +32,24 @@ async def test_one_server_of_several_is_enough() -> None:
         assert cut.greeted
         other.answer = {}
         assert not await asked(NOBODY, one.nats_url, two.nats_url)
+
+
+async def test_a_service_answers_while_commands_wait_on_its_own_connection(
+    world: NatsWorld,
+) -> None:
+    settings = OpenSettings(world.server.url)
+    connection = Connection(settings, "tester")
+    await connection.open(timeout_s=5.0)
+    bus = NatsBus(connection)
+    instance = await bus.announce(ServiceInfo("tester", "1.0.0", "", {}), dict)
+    # A flood of commands is not through yet: what comes behind it is not read.
+    reading = connection.client._reading_task
+    assert reading is not None
+    reading.cancel()
+    assert await asyncio.to_thread(
+        is_answered, settings, "tester", instance.health_subject, inbox="_INBOX_x", within_s=5.0
+    )
+    await bus.close()
 
 
 async def test_a_frozen_server_takes_no_more_than_its_share() -> None:
