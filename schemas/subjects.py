@@ -17,7 +17,7 @@ Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluat
 """
 
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.evaluation import RunStarted
+from schemas.evaluation import EvaluationRequested, RunStarted
 from schemas.live.resources import ResourcesUsed
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
@@ -129,6 +129,11 @@ def resources_subject(message: ResourcesUsed) -> str:
 def decisions_of(evaluation: str) -> str:
     """Return the filter of an evaluation's decisions, which only the scheduler publishes."""
     return f"{ROOT}.evaluation.{evaluation}.>"
+
+
+def request_of(evaluation: str) -> str:
+    """Return the subject of an evaluation's first fact: what was requested."""
+    return f"{ROOT}.{EvaluationRequested.entity}.{evaluation}.{EvaluationRequested.happened}"
 
 
 def story_of(evaluation: str) -> str:

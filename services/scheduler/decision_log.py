@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict
 from schemas.message import Fact, derived_id
-from schemas.subjects import decisions_of, story_of
+from schemas.subjects import decisions_of, request_of, story_of
 from services.scheduler.errors import Undecided
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState, fold
@@ -51,6 +51,9 @@ class DecisionLog:
         indexed = self._index.open.get(evaluation)
         if indexed is not None:
             return await self._read_on(evaluation, indexed.sequence)
+        if not await self._bus.read(request_of(evaluation), at_most=1):
+            # Without a request nothing counts, however many facts an agent publishes about it.
+            return EvaluationState()
         state = fold(await self._bus.read(story_of(evaluation)))
         if state.is_known and not state.is_ended:
             return await self._read_on(evaluation, 0)

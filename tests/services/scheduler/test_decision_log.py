@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import AsyncIterator, Sequence
+from typing import cast
 
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.records import Recorded
+from mlscope.bus.wrapping import WrappedBus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationCancelled, EvaluationRequested, RunInterrupted
 from schemas.message import Fact
@@ -50,6 +53,29 @@ async def names(bus: Bus) -> list[str]:
 
 async def test_an_evaluation_nobody_asked_for_is_empty(bus: Bus) -> None:
     assert await DecisionLog(bus, EvaluationIndex()).current("e9") == EvaluationState()
+
+
+class CountedBus(WrappedBus):
+    """A bus that counts the facts that were read."""
+
+    facts_read = 0
+
+    async def read(
+        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+    ) -> list[Recorded]:
+        """Read, and count the facts."""
+        facts: list[Recorded] = await self._bus.read(filter_subject, after=after, at_most=at_most)
+        self.facts_read += len(facts)
+        return facts
+
+
+async def test_facts_about_an_evaluation_nobody_requested_are_not_read(bus: Bus) -> None:
+    for attempt in range(1, 5):
+        await bus.publish(_interruption(evaluation="e9", attempt=attempt), id=f"junk-{attempt}")
+    counted = CountedBus(bus)
+    log = DecisionLog(cast("Bus", counted), EvaluationIndex())
+    assert (await log.settle("e9", decides)).is_known is False
+    assert counted.facts_read == 0
 
 
 async def test_what_follows_is_recorded_until_nothing_does(bus: Bus) -> None:
