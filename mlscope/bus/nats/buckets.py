@@ -6,17 +6,20 @@ second where keys expire.
 """
 
 import asyncio
+import logging
 import math
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from mlscope.bus.errors import Conflict
+from mlscope.bus.errors import Conflict, Unreachable
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import StoredMessage, last_on, read_on, tail
 from mlscope.bus.nats.storing import EXPECTED, MESSAGE_ID, store
 from mlscope.bus.records import Entry
 from mlscope.bus.streams import BUCKETS
+
+_log = logging.getLogger(__name__)
 
 OPERATION = "KV-Operation"
 MARKER = "Nats-Marker-Reason"
@@ -103,7 +106,7 @@ class Buckets:
             async with aclosing(changes) as messages:
                 async for stored in messages:
                     if watch.must_compare(asyncio.get_running_loop().time()):
-                        for vanished in await self._vanished(bucket, watch.revisions):
+                        for vanished in await self._vanished(bucket, watch):
                             yield vanished
                     if stored is not None:
                         entry = entry_of(bucket, stored)
@@ -127,11 +130,19 @@ class Buckets:
             remaining = remaining if messages else 0
         return entries
 
-    async def _vanished(self, bucket: str, revisions: dict[str, int]) -> list[Entry]:
-        """Remove from `revisions`, and return, the keys that are no longer in the bucket."""
-        current_keys = {entry.key for entry in await self.changes(bucket, 0)}
-        gone = [key for key in revisions if key not in current_keys]
-        return [Entry(bucket, key, None, revisions.pop(key)) for key in gone]
+    async def _vanished(self, bucket: str, watch: "_BucketWatch") -> list[Entry]:
+        """Have `watch` forget, and return, the keys that are no longer in the bucket.
+
+        While the server does not answer, none: the next look compares again.
+        """
+        try:
+            current_keys = {entry.key for entry in await self.changes(bucket, 0)}
+        except Unreachable as error:
+            _log.warning("bucket %s is not compared for now: %s", bucket, error)
+            watch.reconnected()
+            return []
+        gone = [key for key in watch.revisions if key not in current_keys]
+        return [Entry(bucket, key, None, watch.revisions.pop(key)) for key in gone]
 
 
 class _BucketWatch:

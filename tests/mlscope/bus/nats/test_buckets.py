@@ -3,9 +3,12 @@
 from contextlib import aclosing
 
 import nats
+import pytest
 
-from mlscope.bus.nats.buckets import bucket_stream, entry_of, key_subject
+from mlscope.bus.errors import Unreachable
+from mlscope.bus.nats.buckets import Buckets, bucket_stream, entry_of, key_subject
 from mlscope.bus.nats.log import StoredMessage
+from mlscope.bus.records import Entry
 from tests.contracts.worlds import NatsWorld
 
 
@@ -49,6 +52,24 @@ async def test_a_key_deleted_while_the_watcher_was_away_is_told(world: NatsWorld
         gone = await anext(watching)
     assert gone is not None
     assert (gone.key, gone.value) == ("a", None)
+
+
+async def test_a_watch_outlives_a_comparison_without_an_answer(
+    world: NatsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes, failures = Buckets.changes, [Unreachable("busy")]
+
+    async def failing_once(buckets: Buckets, bucket: str, after: int) -> list[Entry]:
+        if failures:
+            raise failures.pop()
+        return await changes(buckets, bucket, after)
+
+    monkeypatch.setattr(Buckets, "changes", failing_once)
+    async with world.connect() as bus, aclosing(bus.watch("leases")) as watching:
+        assert await anext(watching) is None
+        await bus.put("leases", "agent-1", b"1")
+        entry = await anext(watching)
+    assert (entry and entry.key, failures) == ("agent-1", [])
 
 
 async def test_the_buckets_are_nats_own(world: NatsWorld) -> None:
