@@ -8,6 +8,7 @@ It goes on after the last thousand that an interrupted run noted in its state fi
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import time
 from contextlib import suppress
@@ -140,7 +141,13 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.state.parent.mkdir(parents=True, exist_ok=True)
     with running() as cluster:
-        sent = fuzz(cluster, arguments.seed, arguments.messages, arguments.state)
+        try:
+            sent = fuzz(cluster, arguments.seed, arguments.messages, arguments.state)
+        except BaseException:
+            logs = arguments.state.with_suffix(".logs")
+            shutil.copytree(cluster.folder / "logs", logs, dirs_exist_ok=True)
+            sys.stderr.write(f"the cluster's logs: {logs}\n")
+            raise
         sys.stdout.write(f"{sent} messages, no restart\n")
 
 
