@@ -174,11 +174,16 @@ _AGES = ((86_400.0, "day", "days"), (3600.0, "hour", "hours"), (60.0, "minute", 
 
 def age_text(age_s: float) -> str:
     """Return how long ago something was: `3 minutes ago`; below a minute `just now`."""
+    return f"{lapse_text(age_s)} ago" if age_s >= _AGES[-1][0] else "just now"
+
+
+def lapse_text(lapse_s: float) -> str:
+    """Return a time between two events: `3 minutes`, `20 s`; parts of a unit do not count."""
     for length_s, singular, plural in _AGES:
-        if age_s >= length_s:
-            count = int(age_s / length_s)
-            return f"{count} {singular if count == 1 else plural} ago"
-    return "just now"
+        if lapse_s >= length_s:
+            count = int(lapse_s / length_s)
+            return f"{count} {singular if count == 1 else plural}"
+    return f"{int(lapse_s)} s"
 
 
 def counted(count: int | None) -> str:

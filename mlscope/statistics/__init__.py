@@ -20,11 +20,13 @@ from mlscope.statistics.intervals import (
     winsorised_interval,
 )
 from mlscope.statistics.ranking import Best, Estimate, are_told_apart, best
+from mlscope.statistics.repeats import REPEATS_READ, repeat_limit
 from mlscope.statistics.summary import Summary, percentile, summary, trimmed_mean
 from mlscope.statistics.throughput import OptimalBatch, Throughput, optimal_batch, throughput
 
 __all__ = [
     "LEAST_CHANGE",
+    "REPEATS_READ",
     "Best",
     "Estimate",
     "Interval",
@@ -49,6 +51,7 @@ __all__ = [
     "percentile_interval",
     "percentile_widening",
     "ratio_interval",
+    "repeat_limit",
     "student_975",
     "summary",
     "throughput",

@@ -418,6 +418,25 @@ SELECT pg_postmaster_start_time() AS started;
 SELECT evaluation FROM unnest(%(evaluations)s::text[]) AS named (evaluation)
 WHERE NOT EXISTS (SELECT FROM analysis WHERE analysis.evaluation = named.evaluation);
 
+-- beginnings --
+-- When the first run of each of some evaluations began, in epoch seconds of its agent's clock.
+SELECT evaluation, min(epoch_start_ns)::float8 / 1e9 AS began_s FROM run
+WHERE evaluation = ANY(%(evaluations)s::text[]) AND epoch_start_ns > 0
+GROUP BY evaluation;
+
+-- repeats --
+-- The newest evaluations, other than those named or hidden, of a load that one of the named has.
+SELECT other.evaluation FROM headline AS own
+INNER JOIN headline AS other USING (
+    model, framework, device, agent, scenario, batch_size, parameters
+)
+WHERE own.evaluation = ANY(%(evaluations)s::text[])
+    AND other.evaluation <> ALL(%(evaluations)s::text[])
+    AND other.evaluation <> ALL(%(hidden)s::text[])
+GROUP BY other.evaluation
+ORDER BY max(other.requested_at) DESC, other.evaluation
+LIMIT %(most)s;
+
 -- with_runs --
 -- Those of some evaluations of which any run is here.
 SELECT evaluation FROM unnest(%(evaluations)s::text[]) AS named (evaluation)

@@ -153,9 +153,12 @@ class Analyzer:
             return answer_of(answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
 
-    def questions(self) -> Questions:
-        """Return the answerer of requests about models' answers."""
-        return Questions(self._bus, self._answers, self._turn)
+    def questions(self, visibility: Visibility) -> Questions:
+        """Return the answerer of requests about models' answers and comparisons.
+
+        `visibility` says which evaluations are private.
+        """
+        return Questions(self._bus, self._answers, self._turn, visibility)
 
     def explorations(self, visibility: Visibility) -> Explorations:
         """Return the answerer of requests about many evaluations, of which some are private.
@@ -256,7 +259,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     analyzer = Analyzer(bus, address, bounds, timelines.prepare, wait_s)
     reanalyst = Reanalyst(bus, address, analyzer.analyze)
     visibility = Visibility(bus)
-    questions, traces = analyzer.questions(), Traces(bus, address)
+    questions, traces = analyzer.questions(visibility), Traces(bus, address)
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,

@@ -129,6 +129,23 @@ class Store:
         rows = self._sessions.read(lambda session: session.maps("with_runs", values))
         return [row["evaluation"] for row in rows]
 
+    def beginnings(self, evaluations: Sequence[str]) -> dict[str, float]:
+        """Return when each of `evaluations` began (epoch s); those of which it is unknown lack."""
+        values = {"evaluations": list(evaluations)}
+        rows = self._sessions.read(lambda session: session.maps("beginnings", values))
+        return {row["evaluation"]: row["began_s"] for row in rows}
+
+    def repeats(
+        self, evaluations: Sequence[str], most: int, hidden: Collection[str] = ()
+    ) -> list[str]:
+        """Return the newest other evaluations of a load of `evaluations`, at most so many.
+
+        Those of the evaluations `hidden` are left out.
+        """
+        values = {"evaluations": list(evaluations), "hidden": list(hidden), "most": most}
+        rows = self._sessions.read(lambda session: session.maps("repeats", values))
+        return [row["evaluation"] for row in rows]
+
     def write(self, evaluation: str, analyzed: Analyzed) -> None:
         """Replace an evaluation's tables, headlines, and trees of attempts in one transaction."""
         tables = analyzed.tables

@@ -1,19 +1,24 @@
 """Answers to `predictions` and `compare`: models' answers, and how two evaluations differ."""
 
 import asyncio
+from collections.abc import Collection
+from dataclasses import replace
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
+from mlscope.client.equivalents import equivalents_of
 from mlscope.counts import many
+from mlscope.statistics import REPEATS_READ
 from schemas.analysis import Compared, Predictions
 from schemas.encoding.codec import decode_body, encode_body, is_json
-from schemas.evaluation import EvaluationPlanned
+from schemas.evaluation import EvaluationPlanned, EvaluationRequested
 from schemas.plan import Subject
 from schemas.request import Compare, ShowPredictions, ShowTables
-from schemas.subjects import decisions_of
+from schemas.subjects import asker_of, decisions_of
 from services.analyzer.answering.refusals import answer_or_refusal
-from services.analyzer.comparisons import TABLES_READ, comparisons_of
+from services.analyzer.answering.visibility import Visibility
+from services.analyzer.comparisons import TABLES_OF_REPEATS, TABLES_READ, comparisons_of
 from services.analyzer.comparisons.source import Source, Terms
 from services.analyzer.divergence import compared
 from services.analyzer.errors import NoSuchRun, NotAlike
@@ -29,9 +34,12 @@ MOST_COMPARED = 100_000
 class Questions:
     """Answers requests from a store; one request reads at a time."""
 
-    def __init__(self, bus: Bus, store: Store, turn: asyncio.Lock) -> None:
-        """Answer with facts of `bus` and rows of `store`, which all who take `turn` share."""
-        self._bus, self._store, self._turn = bus, store, turn
+    def __init__(self, bus: Bus, store: Store, turn: asyncio.Lock, visibility: Visibility) -> None:
+        """Answer with facts of `bus` and rows of `store`, which all who take `turn` share.
+
+        `visibility` says which evaluations count for whom.
+        """
+        self._bus, self._store, self._turn, self._visibility = bus, store, turn, visibility
 
     async def predictions(self, command: ReceivedCommand) -> bytes:
         """Answer `predictions` with as many as fit into a message."""
@@ -50,17 +58,18 @@ class Questions:
     async def compare(self, command: ReceivedCommand) -> bytes:
         """Answer `compare` with the measures and as many samples as fit into a message."""
         json_text = is_json(command.body)
-        answer = await answer_or_refusal(self._compare(command.body))
+        answer = await answer_or_refusal(self._compare(command))
         if isinstance(answer, Compared):
             return await asyncio.to_thread(
                 shortened, answer, MAX_PAYLOAD_BYTES, json_text=json_text
             )
         return encode_body(answer, json_text=json_text)
 
-    async def _compare(self, body: bytes) -> Compared:
-        request = decode_body(Compare, body)
+    async def _compare(self, command: ReceivedCommand) -> Compared:
+        request = decode_body(Compare, command.body)
         if request.figures:
-            return await self._figures(request)
+            hidden = await self._visibility.hidden_from(asker_of(command.subject))
+            return await self._figures(request, hidden)
         subjects = []
         for evaluation in (request.first, request.second):
             recorded = await self._bus.read(decisions_of(evaluation))
@@ -87,19 +96,27 @@ class Questions:
             tables=tables,
         )
 
-    async def _figures(self, request: Compare) -> Compared:
-        """Compare the tables of evaluations. Raises NoSuchRun."""
+    async def _figures(self, request: Compare, hidden: Collection[str]) -> Compared:
+        """Compare the tables of evaluations. Raises NoSuchRun.
+
+        Further evaluations of their loads, but for those `hidden`, say how much drift there is.
+        """
         names = tuple(dict.fromkeys((request.first, request.second, *request.others)))
+        async with self._turn:
+            beginnings = await asyncio.to_thread(self._store.beginnings, names)
+            repeats = await asyncio.to_thread(self._store.repeats, names, REPEATS_READ, hidden)
         sources = []
         for name in names:
-            async with self._turn:
-                show_tables = ShowTables(evaluation=name, tables=TABLES_READ)
-                stored = await asyncio.to_thread(self._store.tables, show_tables)
-            if not stored.tables:
-                raise NoSuchRun(name, "")
-            sources.append(Source(name, {table.name: table for table in stored.tables}))
+            source = await self._source(name, TABLES_READ)
+            command = await self._command(name)
+            sources.append(replace(source, began_s=beginnings.get(name), command=command))
+        others = [await self._source(name, TABLES_OF_REPEATS) for name in repeats]
         terms = Terms(
-            request.prices, request.most_latency_ns, request.most_cost, request.least_accuracy
+            request.prices,
+            request.most_latency_ns,
+            request.most_cost,
+            request.least_accuracy,
+            others,
         )
         tables = await asyncio.to_thread(comparisons_of, sources, terms)
         return Compared(
@@ -110,6 +127,23 @@ class Questions:
             tables=tables,
             others=names[2:],
         )
+
+    async def _source(self, evaluation: str, tables: tuple[str, ...]) -> Source:
+        """Return an evaluation with some of its tables. Raises NoSuchRun where it has none."""
+        async with self._turn:
+            request = ShowTables(evaluation=evaluation, tables=tables)
+            stored = await asyncio.to_thread(self._store.tables, request)
+        if not stored.tables:
+            raise NoSuchRun(evaluation, "")
+        return Source(evaluation, {table.name: table for table in stored.tables})
+
+    async def _command(self, evaluation: str) -> str:
+        """Return the command that requests what an evaluation measured; '' for an import."""
+        recorded = await self._bus.read(decisions_of(evaluation))
+        requests = [
+            entry.fact.request for entry in recorded if isinstance(entry.fact, EvaluationRequested)
+        ]
+        return equivalents_of(requests[:1]).command_line if requests else ""
 
 
 def check_alike(first: Subject, second: Subject) -> None:

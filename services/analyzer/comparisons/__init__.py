@@ -11,6 +11,7 @@ from services.analyzer.comparisons.accuracy import COMPARISON as ACCURACY
 from services.analyzer.comparisons.changes import KERNELS, LAYERS
 from services.analyzer.comparisons.choice import COMPARISON as CHOICE
 from services.analyzer.comparisons.cost import COMPARISON as COST
+from services.analyzer.comparisons.drift import drift_note
 from services.analyzer.comparisons.regressions import COMPARISON as REGRESSIONS
 from services.analyzer.comparisons.source import Comparison, Source, Terms
 from services.analyzer.comparisons.speedup import COMPARISON as SPEEDUP
@@ -34,15 +35,21 @@ COMPARISONS: tuple[Comparison, ...] = (
 def comparisons_of(sources: Sequence[Source], terms: Terms) -> tuple[Table, ...]:
     """Return every comparison of the evaluations `sources` on a user's `terms`.
 
-    A caveat of each names the runs that a cancellation cut off, which are left out.
+    A caveat of each names the runs that a cancellation cut off, which are left out; another says
+    what the intervals leave out.
     """
     notes = [
         f"{source.evaluation}/{run} was cut off by a cancellation and is not compared"
         for source in sources
         for run in sorted(source.cut_off)
     ]
-    tables = (comparison.compute(sources, terms) for comparison in COMPARISONS)
-    return tuple(table.model_copy(update={"caveats": (*notes, *table.caveats)}) for table in tables)
+    tables = []
+    for comparison in COMPARISONS:
+        table = comparison.compute(sources, terms)
+        drift = drift_note(sources) if table.rows and comparison is not REGRESSIONS else ""
+        caveats = (*notes, *table.caveats, *filter(None, [drift]))
+        tables.append(table.model_copy(update={"caveats": caveats}))
+    return tuple(tables)
 
 
 TABLES_READ = (
@@ -56,3 +63,6 @@ TABLES_READ = (
     "kernels",
 )
 """The tables that comparisons read."""
+
+TABLES_OF_REPEATS = ("conditions", "latency", "device_conditions")
+"""The tables of the further evaluations that show drift."""

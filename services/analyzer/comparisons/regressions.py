@@ -1,14 +1,15 @@
 """Regressions between versions: block against block of like conditions, with intervals.
 
 Runs of the same agent, scenario, batch size, level and variant are paired, those with the same
-parameters first, and their blocks by number. A pair is refused, with the conditions named, where
-other conditions that must be equal differ (`likeness`): a number under other conditions, or of
-another model, is no regression; one of another version of the same model may be.
+parameters first, and their blocks by number. Blocks of two evaluations do not take turns, so drift
+between these is in an interval only where others like them show it (`drift`). A pair is refused,
+with the conditions named, where other conditions that must be equal differ (`likeness`): a number
+under other conditions, or of another model, is no regression; one of another version of the same
+model may be.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -22,24 +23,28 @@ from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.noise import NOISY
 from services.analyzer.building.table import (
     estimate_columns,
+    float_column,
     int_column,
     make_table,
     share,
     text_column,
+)
+from services.analyzer.comparisons.drift import (
+    LEAST_REPEATS,
+    drift_between,
+    drift_text,
+    noisy_sides,
+    remedy,
 )
 from services.analyzer.comparisons.likeness import (
     cpu_clock_caveat,
     differing_conditions,
     unknown_preparation,
 )
+from services.analyzer.comparisons.pairing import VERSIONS, paired
 from services.analyzer.comparisons.source import Cells, Comparison, Source, Terms
 from services.analyzer.comparisons.verdicts import changes_text
 
-_PAIRED_BY = ("agent", "scenario", "batch_size", "level", "variant")
-_PARAMETERS = ("parameters",)
-_REPLAY = "counters"
-"""The variant of runs whose times include a profiler's replays."""
-_VERSIONS = ("model", "framework", "mlscope_version", "python_version", "checksums")
 _PLACE_DETAILS = ("agent", "level", "second_run", "second")
 """The columns that tell rows of one load apart."""
 LEAST_CHANGE = 0.01
@@ -49,13 +54,16 @@ LEAST_BLOCKS = 3
 """With fewer blocks in both runs, whole runs are compared."""
 
 
-def regressions(sources: Sequence[Source], _: Terms) -> Table:
+def regressions(sources: Sequence[Source], terms: Terms) -> Table:
     """Return a row for each pair: a run of the first source against one of another source."""
     rows: list[Cells] = []
     notes: list[str] = []
     for second in sources[1:]:
-        pairs, unpaired = _paired(sources[0], second)
-        rows += [_compared_row(sources[0], second, *pair) for pair in pairs]
+        pairs, unpaired = paired(sources[0], second)
+        own = [_compared_row((sources[0], second), *pair, terms.others) for pair in pairs]
+        rows += own
+        if any(row["result"] in ("slower", "faster") and row["drift_share"] is None for row in own):
+            notes.append(remedy(sources[0], second))
         notes += [
             note
             for pair in pairs
@@ -79,7 +87,7 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
     if whole_runs:
         notes.append(
             f"{whole_runs} of {many(len(judged), 'pair')} {verb(whole_runs, 'compares', 'compare')}"
-            f" whole runs, which have fewer than {LEAST_BLOCKS} common blocks: drift between the "
+            f" whole runs, which have fewer than {LEAST_BLOCKS} common blocks: drift within the "
             f"runs counts as a change; run them with --blocks {LEAST_BLOCKS}"
         )
     return make_table(COMPARISON, rows, _verdict(rows), notes)
@@ -100,6 +108,7 @@ def _verdict(rows: Sequence[Cells]) -> str:
         unlike = ", ".join(row["unlike"] for row in refused if row["unlike"])
         differing = ", ".join(sorted(set(unlike.split(", "))))
         parts.append(f"{many(len(refused), 'pair')} refused: different {differing}")
+    parts += [drift_text([*blocks, *runs])] if blocks or runs else []
     return f"{'; '.join(parts)}."
 
 
@@ -122,51 +131,22 @@ def _blocks_text(rows: Sequence[Cells]) -> str:
 
 
 def _runs_text(rows: Sequence[Cells]) -> str:
-    """Return how whole runs changed: their intervals leave out drift between the runs."""
+    """Return how whole runs changed: their intervals leave out drift within the runs."""
     counts = Counter(row["result"] for row in rows)
-    pairs = many(len(rows), "pair")
-    subject = f"{pairs} of whole runs, with fewer than {LEAST_BLOCKS} common blocks"
-    cause = "; drift between the runs may be the cause"
-    is_changed = counts["slower"] + counts["faster"] > 0
-    return f"{changes_text(subject, counts, _LEAST_TEXT)}{cause if is_changed else ''}"
+    subject = (
+        f"{many(len(rows), 'pair')} of whole runs, with fewer than {LEAST_BLOCKS} common blocks"
+    )
+    return changes_text(subject, counts, _LEAST_TEXT)
 
 
-def _paired(first: Source, second: Source) -> tuple[list[tuple[Cells, Cells]], int]:
-    """Return the pairs of rows of latency, and how many rows of the second have no partner.
+def _compared_row(
+    sides: tuple[Source, Source], old: Cells, new: Cells, others: Sequence[Source]
+) -> Cells:
+    """Return the row of a pair: `old` and `new` are rows of latency of the `sides`.
 
-    Rows of one key are paired in their order, those with the same parameters before the others.
+    `others` are further evaluations of the same loads, which say how much drift there is.
     """
-    before: dict[tuple[object, ...], list[Cells]] = defaultdict(list)
-    for row in _latency_rows(first):
-        before[_key(first, row, _PAIRED_BY)].append(row)
-    rows = _latency_rows(second)
-    partners: dict[int, Cells] = {}
-    for names, (place, row) in product((_PARAMETERS, ()), enumerate(rows)):
-        candidates = before[_key(second, row, _PAIRED_BY)] if place not in partners else []
-        needed = _key(second, row, names)
-        fitting = (candidate for candidate in candidates if _key(first, candidate, names) == needed)
-        if partner := next(fitting, None):
-            partners[place] = candidates.pop(candidates.index(partner))
-    pairs = [(partners[place], row) for place, row in enumerate(rows) if place in partners]
-    return pairs, len(rows) - len(pairs)
-
-
-def _latency_rows(source: Source) -> list[Cells]:
-    return [
-        row
-        for row in source.rows("latency")
-        if source.conditions.get(row["run"], {}).get("variant") != _REPLAY
-    ]
-
-
-def _key(source: Source, row: Cells, names: Sequence[str]) -> tuple[object, ...]:
-    conditions = source.conditions.get(row["run"], {})
-    # Tables stored before there were variants lack the column: they hold plain runs.
-    return tuple({"variant": "", **conditions, **row}.get(name) for name in names)
-
-
-def _compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
-    """Return the row of a pair: `old` is a row of latency of `first`, `new` one of `second`."""
+    first, second = sides
     before, after = first.conditions.get(old["run"], {}), second.conditions.get(new["run"], {})
     differing = differing_conditions(first, second, old, new)
     old_blocks = first.block_latencies(old["run"])
@@ -175,14 +155,15 @@ def _compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cell
     ratios = [new_blocks[block] / old_blocks[block] for block in common if old_blocks[block]]
     by_block = len(ratios) >= LEAST_BLOCKS
     old_latency, new_latency = _latency(old), _latency(new)
-    change = UNKNOWN if differing else change_of(ratios, old_latency, new_latency)
+    drift = drift_between(first, second, old, others)
+    change = UNKNOWN if differing else drift.widened(change_of(ratios, old_latency, new_latency))
     return {
         "first": first.evaluation,
         "second": second.evaluation,
         **{name: new[name] for name in ("agent", "scenario", "batch_size", "level")},
         "first_run": old["run"],
         "second_run": new["run"],
-        "changed": ", ".join(name for name in _VERSIONS if before.get(name) != after.get(name)),
+        "changed": ", ".join(name for name in VERSIONS if before.get(name) != after.get(name)),
         "unlike": ", ".join(differing),
         **old_latency.cells("first_latency"),
         "first_count": old["count"],
@@ -191,6 +172,8 @@ def _compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cell
         "paired": "blocks" if by_block else "runs",
         "pairs": len(ratios) if by_block else 1,
         **change.cells("change"),
+        **drift.cells(),
+        "noisy": noisy_sides(first, second, old, new),
         "result": "refused" if differing else result_of(change),
     }
 
@@ -238,8 +221,10 @@ COMPARISON = Comparison(
     source=(
         "Trimmed mean latency, new / old - 1: the mean over the blocks that both runs have, with "
         f"Student's t over blocks. With fewer than {LEAST_BLOCKS} blocks it is that of whole runs, "
-        "and its interval adds the squares of both relative half-widths (independent runs). Slower "
-        f"or faster where the interval excludes 0 and the change is {LEAST_CHANGE:.0%} or more."
+        "and its interval adds the squares of both relative half-widths (independent runs). With "
+        f"{LEAST_REPEATS} other evaluations like them it reaches at least as far as drift between "
+        "evaluations alone (ISO 5725-6's repeatability limit of their logarithms). Slower or "
+        f"faster where the interval excludes 0 and the change is {LEAST_CHANGE:.0%} or more."
     ),
     columns=(
         text_column("first", "The first evaluation."),
@@ -263,6 +248,16 @@ COMPARISON = Comparison(
         ),
         int_column("pairs", "Pairs of blocks or runs compared."),
         *estimate_columns("change", "Second over first latency, less 1; null where refused.", "1"),
+        float_column("lapse_s", "Time between the first runs of both evaluations.", "s"),
+        int_column("repeats", "Other evaluations of this load under like conditions."),
+        float_column(
+            "drift_share",
+            "Share up to which drift between evaluations alone changes the latency, by the "
+            "repeats; null where they are too few.",
+            "1",
+        ),
+        text_column("drift", "What the interval of the change holds of drift."),
+        text_column("noisy", "Which run has a caveat about noise: first, second, both or ''."),
         text_column("result", "Result: slower, faster, same, unknown (no interval) or refused."),
     ),
     compute=regressions,

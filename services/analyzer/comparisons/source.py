@@ -20,6 +20,10 @@ class Source:
 
     evaluation: str
     tables: Mapping[str, Table]
+    #: when its first run began, in epoch s of the agent's clock; None where unknown
+    began_s: float | None = None
+    #: the command that requests the same evaluation; '' where unknown
+    command: str = ""
 
     def rows(self, name: str) -> list[Cells]:
         """Return the rows of the table `name` as maps; none for a missing table.
@@ -82,13 +86,15 @@ PLACE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A user's terms: prices in $ an hour by agent, and targets; None is no target."""
+    """What is compared by: prices in $ an hour by agent, targets (None is none), and others."""
 
     prices: Mapping[str, float] = field(default_factory=dict)
     most_latency_ns: float | None = None
     #: $ for a million inferences
     most_cost: float | None = None
     least_accuracy: float | None = None
+    #: further evaluations of the same loads, which are not compared: they show drift
+    others: Sequence[Source] = ()
 
     @property
     def targets(self) -> str:
@@ -137,7 +143,8 @@ def rates(sources: Sequence[Source]) -> list[Cells]:
     for source in sources:
         for row in source.rows("optimal_batch"):
             place = {**source.place(row["run"]), "batch_size": row["batch_size"]}
-            rows.append({**row, **place, "run": row["run"]})
+            parameters = source.conditions.get(row["run"], {}).get("parameters") or "{}"
+            rows.append({**row, **place, "run": row["run"], "parameters": parameters})
     return rows
 
 

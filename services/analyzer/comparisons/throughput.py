@@ -46,6 +46,7 @@ COMPARISON = Comparison(
     columns=(
         *PLACE_COLUMNS,
         text_column("scenario", "The scenario: how queries arrived."),
+        text_column("parameters", "The scenario's parameters as JSON."),
         text_column("run", "Name of the run."),
         *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
         *estimate_columns("latency", "Trimmed mean latency of queries."),

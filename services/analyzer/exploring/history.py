@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from mlscope.counts import be, many
 from mlscope.quantities import shown
-from mlscope.statistics import LEAST_CHANGE, certain_change
+from mlscope.statistics import LEAST_CHANGE, REPEATS_READ, certain_change, repeat_limit
 from schemas.analysis import Table
 from services.analyzer.building.charts import Axis, Chart
 from services.analyzer.building.charts.parts import names, number, tips, view
@@ -21,6 +21,7 @@ from services.analyzer.exploring.source import (
 )
 
 _CERTAIN = f"by {LEAST_CHANGE:.0%} or more with intervals that do not overlap"
+_TOO_FEW = "fewer than 3 measurements of one version came before both"
 _NOTHING = "Nothing was measured yet: `mlscope run MODEL` measures one."
 
 
@@ -36,13 +37,8 @@ def history(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
     cells: list[Cells] = []
     # The loads that were measured most often come first: they have a history.
     for measured in sorted(series.values(), key=len, reverse=True):
-        before: Cells | None = None
-        for row in measured:
-            change = 0.0
-            if before is not None:
-                pair = estimate_in(before, "latency_ns"), estimate_in(row, "latency_ns")
-                change = certain_change(*pair)
-            before = row
+        for place, row in enumerate(measured):
+            change, drift = _change_at(place, measured)
             load = f"{row['scenario']}, batch {row['batch_size']}"
             cells.append(
                 {
@@ -54,12 +50,31 @@ def history(rows: Sequence[Cells], _: Mapping[str, float]) -> Table:
                     "framework_version": row["framework_version"],
                     **estimate_cells("latency", row, "latency_ns"),
                     "change": change or None,
+                    "drift_share": drift,
                     "note": f"{change:+.0%}" if change else "",
                 }
             )
     if not cells:
         return make_table(EXPLORATION, [], _NOTHING)
     return make_table(EXPLORATION, cells, _verdict(cells, len(series)))
+
+
+def _change_at(place: int, measured: Sequence[Cells]) -> tuple[float, float | None]:
+    """Return the certain change of a measurement since the one before, and the limit of drift.
+
+    The change is 0 without one. The measurements before both, those of one version together, say
+    up to which share drift alone changes a load; None where they are too few.
+    """
+    if place == 0:
+        return 0.0, None
+    earlier = measured[max(0, place - 1 - REPEATS_READ) : place - 1]
+    drift = repeat_limit(
+        ((row["model_version"], row["framework_version"]), row["latency_ns"])
+        for row in earlier
+        if row["latency_ns"] > 0
+    )
+    before, now = (estimate_in(measured[at], "latency_ns") for at in (place - 1, place))
+    return certain_change(before, now, drift), drift
 
 
 def _verdict(cells: Sequence[Cells], loads: int) -> str:
@@ -75,9 +90,11 @@ def _verdict(cells: Sequence[Cells], loads: int) -> str:
         return f"{measurements}: none is slower{others} than the one before {_CERTAIN}."
     last = max(slower, key=lambda row: str(row["requested"]))
     change = shown(last["change"], "share")
+    unknown = sum(row["drift_share"] is None for row in slower)
+    doubt = f"; {unknown} of these may be drift: {_TOO_FEW}" if unknown else ""
     return (
         f"{many(len(slower), 'time')} a load became slower {_CERTAIN}, last "
-        f"{last['load']} with {last['system']}: {change} on {last['requested'][:10]}."
+        f"{last['load']} with {last['system']}: {change} on {last['requested'][:10]}{doubt}."
     )
 
 
@@ -129,13 +146,20 @@ EXPLORATION = Exploration(
     title="History and regressions",
     source=(
         "Every measurement of a load: model, framework, system, scenario, parameters and batch "
-        "size. A change is marked where the intervals do not overlap and it is 3% or more."
+        "size. A change is marked where the intervals do not overlap, it is 3% or more, and it is "
+        "beyond the drift between earlier measurements of one version, where there are three "
+        "(ISO 5725-6's repeatability limit of their logarithms)."
     ),
     columns=(
         text_column("requested", "When the evaluation was requested, UTC."),
         *estimate_columns("latency", "Latency of a query: the statistic that the scenario names."),
         float_column(
             "change", "Share by which it certainly changed since the one before; else null.", "1"
+        ),
+        float_column(
+            "drift_share",
+            "Share up to which drift between evaluations alone changes it; null where unknown.",
+            "1",
         ),
         text_column("note", "The change as a text; '' without one."),
         text_column("load", "Scenario and batch size."),

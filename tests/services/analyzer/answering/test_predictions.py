@@ -11,8 +11,11 @@ from mlscope.bus.bus import Bus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.tracing.batches import Attempt, output_batch
 from schemas.analysis import Compared, Prediction, Predictions, Table
-from schemas.evaluation import EvaluationPlanned
+from schemas.evaluation import EvaluationPlanned, EvaluationRequested
 from schemas.manifest import DatasetManifest, Sample
+from schemas.people import Asker
+from schemas.request import Evaluate
+from schemas.subjects import asked_subject
 from services.analyzer.analysis import Analyzed
 from services.analyzer.answering.predictions import check_alike, fitting, shortened
 from services.analyzer.comparisons import COMPARISONS
@@ -22,6 +25,7 @@ from services.collector import store as collector
 from services.collector.runs import run_row
 from services.collector.saving import prepared_of
 from tests.services.analyzer.comparisons.reading import batch, source
+from tests.services.analyzer.exploring.loads import a_load
 from tests.services.analyzer.test_service import analyzing
 from tests.services.collector.builders import REQUESTED_NS, a_completion, a_plan, some_queries
 
@@ -86,23 +90,21 @@ async def test_two_evaluations_are_compared(asked: Bus) -> None:
     assert measures["top-1 agreement"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("subject", "fields", "error", "field"),
-    [
-        (PREDICTIONS, {"evaluation": "e9"}, "unknown", "evaluation"),
-        (PREDICTIONS, {"evaluation": "e1", "run": "r9"}, "unknown", "run"),
-        (PREDICTIONS, {"evaluation": 3}, "malformed", "evaluation"),
-        (COMPARE, {"first": "e1", "second": "e9"}, "unknown", "evaluation"),
-        (COMPARE, {"first": "e1", "second": "e2", "second_run": "r9"}, "unknown", "run"),
-        (COMPARE, {"first": "e1", "second": "e3"}, "invalid", "dataset"),
-        (COMPARE, {"first": "e1"}, "malformed", "second"),
-    ],
+_REFUSED: tuple[tuple[str, dict[str, Any], str, str], ...] = (
+    (PREDICTIONS, {"evaluation": "e9"}, "unknown", "evaluation"),
+    (PREDICTIONS, {"evaluation": "e1", "run": "r9"}, "unknown", "run"),
+    (PREDICTIONS, {"evaluation": 3}, "malformed", "evaluation"),
+    (COMPARE, {"first": "e1", "second": "e9"}, "unknown", "evaluation"),
+    (COMPARE, {"first": "e1", "second": "e2", "second_run": "r9"}, "unknown", "run"),
+    (COMPARE, {"first": "e1", "second": "e3"}, "invalid", "dataset"),
+    (COMPARE, {"first": "e1"}, "malformed", "second"),
 )
-async def test_what_can_t_be_answered_is_refused(
-    asked: Bus, subject: str, fields: dict[str, Any], error: str, field: str
-) -> None:
-    told = await _answer(asked, subject, **fields)
-    assert (told["accepted"], told["error"], told["field"]) == (False, error, field)
+
+
+async def test_what_can_t_be_answered_is_refused(asked: Bus) -> None:
+    for subject, fields, error, field in _REFUSED:
+        told = await _answer(asked, subject, **fields)
+        assert (told["accepted"], told["error"], told["field"]) == (False, error, field), fields
 
 
 async def test_figures_of_several_are_set_side_by_side(asked: Bus, database_url: str) -> None:
@@ -116,9 +118,37 @@ async def test_figures_of_several_are_set_side_by_side(asked: Bus, database_url:
     assert list(tables) == [each.name for each in COMPARISONS]
     assert "e1 on a" in tables["throughput_by_batch"].verdict
     assert "$1.00 (1.00 … 1.00) a million" in tables["cost"].verdict
-    assert "common blocks: it is slower by 1% or more with" in tables["regressions"].verdict
+    verdict = tables["regressions"].verdict
+    assert "common blocks: it is slower by 1% or more with" in verdict
+    assert "begun 0 s apart; the interval leaves out drift" in verdict
     missing = await _answer(asked, COMPARE, **fields | {"others": ["e3"]})
     assert (missing["error"], missing["found"]) == ("unknown", "e3")
+
+
+async def test_further_evaluations_of_the_load_show_drift_but_those_that_are_hidden(
+    asked: Bus, database_url: str
+) -> None:
+    times_ns = {f"e{n}": ns for n, ns in enumerate((10, 7, 10, 7, 13, 10), 1)}
+    with closing(Store(database_url)) as store:
+        for name, ns in times_ns.items():
+            tables = tuple(source(name, batch(1, ns * 100_000)).tables.values())
+            store.write(name, Analyzed(tables, "d", {}, summaries=(a_load(run="b1"),)))
+        assert sorted(store.repeats(["e1", "e2"], 3, ["e6"])) == ["e3", "e4", "e5"]
+        assert store.beginnings(["e1", "e9"]) == {"e1": 2e-9}
+    request = Evaluate.model_validate({"model": "tiny", "visibility": "private"})
+    hidden = EvaluationRequested(
+        evaluation="e5", request=request, requested_ns=1, requested_by="ada"
+    )
+    await asked.publish(hidden, id="request of e5")
+    body = json.dumps({"first": "e1", "second": "e2", "figures": True}).encode()
+    repeats = []
+    for asker in (Asker("ada", "requester"), Asker("bob", "requester")):
+        answered = await asked.ask(asked_subject(asker, "compare"), body)
+        answer = Compared.model_validate_json(answered)
+        (table,) = (table for table in answer.tables if table.name == "regressions")
+        names = [column.name for column in table.columns]
+        repeats.append(table.rows[0][names.index("repeats")])
+    assert repeats == [4, 3]
 
 
 def test_two_datasets_of_one_name_are_not_taken_for_one() -> None:

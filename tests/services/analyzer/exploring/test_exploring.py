@@ -218,7 +218,23 @@ def test_history_marks_what_certainly_changed() -> None:
         "1 time a load became slower by 3% or more with intervals that do not overlap"
         in table.verdict
     )
-    assert "2026-01-03" in table.verdict
+    assert table.verdict.endswith(
+        "on 2026-01-03; 1 of these may be drift: fewer than 3 measurements of one version came "
+        "before both."
+    )
+
+
+def test_history_marks_no_change_within_the_drift_of_earlier_measurements() -> None:
+    def changes(*earlier_ms: float, **more: str) -> list[float | None]:
+        times = [*((ms, {}) for ms in earlier_ms), (10.0, more), (12.0, more)]
+        told = [
+            a_load(evaluation=f"e{day}", requested=f"2026-01-0{day}", ms=ms) | own
+            for day, (ms, own) in enumerate(times)
+        ]
+        return [row["change"] for row in rows_of(table_of(HISTORY, *told))][-1:]
+
+    assert changes(10.0, 11.0, 12.0) == [None]
+    assert changes(10.0, 10.1, 10.0) == changes(10.0, 12.0) == [pytest.approx(0.2)]
 
 
 def test_history_does_not_mix_loads() -> None:
@@ -264,7 +280,8 @@ def test_the_last_time_that_a_load_became_slower_is_named_with_its_system() -> N
     ]
     assert table_of(HISTORY, *slower).verdict == (
         "2 times a load became slower by 3% or more with intervals that do not overlap, last a, "
-        "online, batch 1 with onnxruntime on a1, cpu: 20.0% on 2026-04-05."
+        "online, batch 1 with onnxruntime on a1, cpu: 20.0% on 2026-04-05; 2 of these may be "
+        "drift: fewer than 3 measurements of one version came before both."
     )
 
 
