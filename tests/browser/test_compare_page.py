@@ -52,7 +52,7 @@ async def test_each_comparison_has_its_chart_and_its_table(
     page = await browser.page(width=width)
     await page.goto(f"{running.url}/compare?runs={E},{OTHER}")
     await expect(page.locator(".rivals + .verdict")).to_contain_text("2 are slower by 1% or more")
-    standing = page.locator(".rival", has_text="make it the base").locator(".ratio")
+    standing = page.locator(".rival", has_text="make it the base").locator(".ratio.worse")
     await expect(standing).to_contain_text("▼ slower than the base at 2 of 2 loads")
     for name in ("regressions", "throughput_by_batch", "speedup", "systems", "cost"):
         section = page.locator(f"#{name}")

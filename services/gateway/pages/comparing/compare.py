@@ -215,6 +215,6 @@ def compare_view(
         rivals=rivals_of(statuses, terms, standings_of(compared.get("regressions"))),
         terms=terms,
         conditions=conditions_of(conditions) if conditions else Conditions([], [], []),
-        loads=load_rows(statuses, compared.get("throughput_by_batch")) if len(statuses) > 1 else [],
+        loads=load_rows(statuses, compared) if len(statuses) > 1 else [],
         **further,
     )

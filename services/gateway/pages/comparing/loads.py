@@ -1,7 +1,10 @@
 """Latency and throughput of each load of several evaluations, as ratios to the first. Pure."""
 
+import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from mlscope.quantities import estimated
@@ -16,6 +19,8 @@ _LOAD_FIGURES = (
     ("samples a second", "samples_per_s", throughput_figure),
 )
 """What is compared of each load: its name, the field of a headline, and how it is shown."""
+_Load = tuple[str, int, str]
+"""Scenario, batch size, and what tells it apart from others of its evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,51 +41,97 @@ class LoadRow:
     ratios: Sequence[Ratio]
 
 
-def load_rows(statuses: Sequence[EvaluationStatus], by_batch: Table | None = None) -> list[LoadRow]:
+def load_rows(
+    statuses: Sequence[EvaluationStatus], compared: Mapping[str, Table] = MappingProxyType({})
+) -> list[LoadRow]:
     """Return latency and throughput of each load that two evaluations have, as ratios.
 
-    A headline is of one batch size of its load: the table `throughput_by_batch`, `by_batch`, has
-    the others. Loads that the base lacks come last.
+    A headline is of one batch size of its load: the table `throughput_by_batch` of those that were
+    `compared` has the others. Ratios hold the drift that the table `regressions` knows of. Loads
+    that the base lacks come last.
     """
     rows = []
-    loads = sorted(_by_load(statuses, by_batch).items(), key=lambda load: (not load[1][0], load[0]))
-    for (scenario, batch_size), headlines in loads:
+    by_load = _by_load(statuses, compared.get("throughput_by_batch"))
+    drifts = _drifts(compared.get("regressions"))
+    loads = sorted(by_load.items(), key=lambda load: (not load[1][0], load[0]))
+    for (scenario, batch_size, detail), headlines in loads:
+        own_drifts = [drifts.get((own.evaluation, scenario, batch_size)) for own in statuses]
+        text = ", ".join(filter(None, (scenario, f"batch {batch_size}", detail)))
         for name, field, figure_of in _LOAD_FIGURES:
             estimates = [getattr(headline, field, None) for headline in headlines]
             figures = [figure_of(headline) if headline else None for headline in headlines]
-            ratios = _ratios(estimates, figures, is_less_better=name == "latency")
-            rows.append(LoadRow(f"{scenario}, batch {batch_size}", name, ratios))
+            ratios = _ratios(estimates, figures, own_drifts, is_less_better=name == "latency")
+            rows.append(LoadRow(text, name, ratios))
     return [row for row in rows if any(ratio.figure for ratio in row.ratios)]
 
 
 def _by_load(
     statuses: Sequence[EvaluationStatus], by_batch: Table | None
-) -> dict[tuple[str, int], list[Headline | None]]:
+) -> dict[_Load, list[Headline | None]]:
     """Return the headlines of each load, one an evaluation: None where it lacks the load."""
-    by_load: dict[tuple[str, int], list[Headline | None]] = {}
-    places = {status.evaluation: place for place, status in enumerate(statuses)}
     own = ((status.evaluation, line) for status in statuses for line in status.headlines)
-    further = _headlines_in(by_batch) if by_batch else ()
-    for evaluation, headline in (*further, *own):
-        load = headline.scenario, headline.batch_size
-        by_load.setdefault(load, [None] * len(statuses))[places[evaluation]] = headline
+    lines = [*(_headlines_in(by_batch) if by_batch else ()), *own]
+    names = _names_apart(lines)
+    by_load: dict[_Load, list[Headline | None]] = {}
+    places = {status.evaluation: place for place, status in enumerate(statuses)}
+    for evaluation, line in lines:
+        facts, load = _facts_of(line), (line.scenario, line.batch_size)
+        detail = ", ".join(f"{name} {facts[name]}" for name in names[load] if name in facts)
+        by_load.setdefault((*load, detail), [None] * len(statuses))[places[evaluation]] = line
     return by_load
+
+
+def _names_apart(lines: Sequence[tuple[str, Headline]]) -> dict[tuple[str, int], list[str]]:
+    """Return by scenario and batch size what one evaluation has several values of, else nothing.
+
+    It is the agent or a parameter, such as when samples are prepared.
+    """
+    values: dict[tuple[str, int], dict[tuple[str, str], set[str]]] = defaultdict(dict)
+    for evaluation, line in lines:
+        of_load = values[line.scenario, line.batch_size]
+        for name, value in _facts_of(line).items():
+            of_load.setdefault((name, evaluation), set()).add(value)
+    return {
+        load: sorted({name for (name, _), own in of_load.items() if len(own) > 1})
+        for load, of_load in values.items()
+    }
+
+
+def _facts_of(line: Headline) -> dict[str, str]:
+    """Return the agent and the parameters of a load, those that are known."""
+    parameters = json.loads(line.parameters)
+    facts = {"agent": line.agent, **parameters}
+    return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
 
 def _headlines_in(by_batch: Table) -> Iterator[tuple[str, Headline]]:
     """Yield the evaluation and the figures of each row of `throughput_by_batch`."""
-    names = [column.name for column in by_batch.columns]
-    for row in by_batch.rows:
-        cells = dict(zip(names, row, strict=True))
+    for cells in _cells_of(by_batch):
         headline = Headline(
             run=cells["run"],
             agent=cells["agent"],
             scenario=cells["scenario"],
+            parameters=cells.get("parameters", "{}"),
             batch_size=cells["batch_size"],
             latency_ns=_estimate(cells, "latency"),
             samples_per_s=_estimate(cells, "samples_per_s"),
         )
         yield cells["evaluation"], headline
+
+
+def _drifts(regressions: Table | None) -> dict[tuple[str, str, int], float]:
+    """Return by evaluation, scenario and batch size up to which share drift changes a load."""
+    drifts: dict[tuple[str, str, int], float] = {}
+    for cells in _cells_of(regressions) if regressions else ():
+        if (drift := cells.get("drift_share")) is not None:
+            load = cells["second"], cells["scenario"], cells["batch_size"]
+            drifts[load] = max(drift, drifts.get(load, 0.0))
+    return drifts
+
+
+def _cells_of(table: Table) -> Iterator[dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    return (dict(zip(names, row, strict=True)) for row in table.rows)
 
 
 def _estimate(cells: Mapping[str, Any], name: str) -> analysis.Estimate | None:
@@ -93,22 +144,26 @@ def _estimate(cells: Mapping[str, Any], name: str) -> analysis.Estimate | None:
 def _ratios(
     estimates: Sequence[analysis.Estimate | None],
     figures: Sequence[Figure | None],
+    drifts: Sequence[float | None],
     *,
     is_less_better: bool = False,
 ) -> list[Ratio]:
+    """Return the ratios to the first; an interval reaches as far as drift alone, where known."""
     base = estimates[0]
     ratios = [Ratio(figures[0])]
-    for estimate, figure in zip(estimates[1:], figures[1:], strict=True):
+    for estimate, figure, drift in zip(estimates[1:], figures[1:], drifts[1:], strict=True):
         if not (base and estimate and base.value > 0 and estimate.value > 0):
             ratios.append(Ratio(figure))
             continue
         own, base_own = (
             Estimate(bounds.value, bounds.low, bounds.high) for bounds in (estimate, base)
         )
-        interval = ratio_interval(own, base_own)
-        text = estimated(estimate.value / base.value, interval.low, interval.high)
+        interval, ratio = ratio_interval(own, base_own), estimate.value / base.value
         low, high, tone = interval.low, interval.high, ""
-        if low is not None and high is not None and not low <= 1.0 <= high:
-            tone = "better" if (high < 1.0) == is_less_better else "worse"
-        ratios.append(Ratio(figure, f"{text} of the base", tone))
+        if low is not None and high is not None:
+            reach = 1.0 + (drift or 0.0)
+            low, high = min(low, ratio / reach), max(high, ratio * reach)
+            if not low <= 1.0 <= high:
+                tone = "better" if (high < 1.0) == is_less_better else "worse"
+        ratios.append(Ratio(figure, f"{estimated(ratio, low, high)} of the base", tone))
     return ratios

@@ -1,15 +1,24 @@
 """Loads that became slower since they were last measured on the same system. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from urllib.parse import urlencode
 
-from mlscope.quantities import estimate_text, shown
-from mlscope.statistics import Estimate, certain_change, ratio_interval
+from mlscope.quantities import estimate_text, lapse_text, shown
+from mlscope.statistics import (
+    REPEATS_READ,
+    Estimate,
+    certain_change,
+    ratio_interval,
+    repeat_limit,
+)
 from schemas.analysis import Headline
 from schemas.status import EvaluationStatus
 from services.gateway.pages.headlines import Figure, latency_figure, load_of
+
+_Measured = tuple[EvaluationStatus, Headline]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,8 @@ class Regression:
     change: float
     least_change: float | None
     most_change: float | None
+    #: the share up to which drift alone changes the load, by its measurements before both
+    drift: float | None = None
 
     @property
     def load(self) -> str:
@@ -55,6 +66,14 @@ class Regression:
         return f"noisy {noisy[0]}" if noisy else "no noise seen"
 
     @property
+    def doubt(self) -> str:
+        """How far apart both were requested, and what is known of drift between them."""
+        lapse = lapse_text((self.newer.requested_ns - self.older.requested_ns) / 1e9)
+        if self.drift is None:
+            return f"{lapse} apart, drift unknown"
+        return f"{lapse} apart, drift up to {shown(self.drift, 'share')}"
+
+    @property
     def comparison(self) -> str:
         """The address that compares both evaluations, the older one first."""
         evaluations = [self.older.evaluation, self.newer.evaluation]
@@ -78,23 +97,16 @@ def regressions_in(history: Iterable[EvaluationStatus], order: str = "certain") 
 
     `history` is newest first; `order` is one of `ORDERS`. Loads are alike if model (of any
     version), framework, device, agent, scenario, parameters and batch size are equal. Other
-    conditions may differ: the comparison of the two evaluations tells.
+    conditions may differ: the comparison of the two evaluations tells. Measurements before both
+    say how much of a change may be drift.
     """
-    newest: dict[tuple[object, ...], tuple[EvaluationStatus, Headline]] = {}
-    judged: set[tuple[object, ...]] = set()
-    regressions: list[Regression] = []
+    by_load: dict[tuple[object, ...], list[_Measured]] = defaultdict(list)
     for status in history:
         for headline in status.headlines:
-            key = _load_key(status, headline)
-            if key in judged:
-                continue
-            if key not in newest:
-                newest[key] = (status, headline)
-                continue
-            judged.add(key)
-            newer, current = newest[key]
-            if newer is not status:
-                regressions += _regression(newer, status, current, headline)
+            measured = by_load[_load_key(status, headline)]
+            if not measured or measured[-1][0] is not status:
+                measured.append((status, headline))
+    regressions = (regression for measured in by_load.values() for regression in _of(measured))
     return sorted(regressions, key=ORDERS[order])
 
 
@@ -129,24 +141,28 @@ def _load_key(status: EvaluationStatus, headline: Headline) -> tuple[object, ...
     )
 
 
-def _regression(
-    newer: EvaluationStatus, older: EvaluationStatus, headline: Headline, before: Headline
-) -> list[Regression]:
-    """Return by how much the `headline` of `newer` is slower than the one `before`, of `older`.
+def _of(measured: Sequence[_Measured]) -> list[Regression]:
+    """Return by how much the newest of a load's measurements, the first, is slower than the next.
 
     It is none unless that is certain.
     """
+    if len(measured) < 2:
+        return []
+    (newer, headline), (older, before), *earlier = measured
     if headline.latency_ns is None or before.latency_ns is None:
         return []
+    drift = repeat_limit(
+        ((status.model, status.framework), own.latency_ns.value)
+        for status, own in earlier[:REPEATS_READ]
+        if own.latency_ns and own.latency_ns.value > 0
+    )
     then, now = (
         Estimate(latency.value, latency.low, latency.high)
         for latency in (before.latency_ns, headline.latency_ns)
     )
-    change = certain_change(then, now)
+    change = certain_change(then, now, drift)
     if change <= 0:
         return []
     ratio = ratio_interval(now, then)
-    least_change, most_change = (
-        None if end is None else end - 1 for end in (ratio.low, ratio.high)
-    )
-    return [Regression(newer, older, headline, before, change, least_change, most_change)]
+    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
+    return [Regression(newer, older, headline, before, change, low, high, drift)]

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlscope.counts import many
+from mlscope.counts import many, verb
 from mlscope.quantities import estimated, shown
 from schemas.analysis import Table
 from schemas.level import Level
 
 Cells = Mapping[str, Any]
-_BY_RUN = "runs"
 _LOAD = ("second", "agent", "scenario", "batch_size")
 _RESULTS = (
     ("faster", "better", "▲ faster than the base"),
@@ -25,7 +24,10 @@ _RESULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one or several loads have in common; `tone` is better, worse or ''."""
+    """What one or several loads have in common; `tone` is better, worse or ''.
+
+    The tone doubt is of a text on what the intervals hold of drift, and on noise.
+    """
 
     text: str
     tone: str
@@ -62,19 +64,23 @@ def _standings(loads: Sequence[Cells]) -> list[Standing]:
         if own:
             place = f" at {len(own)} of {many(len(loads), 'load')}" if len(loads) > 1 else ""
             standings.append(Standing(f"{words}{place}{_size(own, is_changed=bool(tone))}", tone))
-    return standings
+    judged = [cells for cells in loads if cells["result"] != "refused"]
+    doubts = list(dict.fromkeys(filter(None, (cells.get("drift", "") for cells in judged))))
+    if noisy := sum(bool(cells.get("noisy")) for cells in judged):
+        doubts.append(
+            f"{noisy} of {many(len(loads), 'load')} {verb(noisy, 'has', 'have')} noisy runs"
+        )
+    return [*standings, *(Standing(doubt, "doubt") for doubt in doubts)]
 
 
 def _size(loads: Sequence[Cells], *, is_changed: bool) -> str:
-    """Return by how much latency changed, and whether drift between the runs may be the cause."""
+    """Return by how much latency changed."""
     changes = [cells for cells in loads if cells["change"] is not None]
-    text = ""
     if len(loads) == 1 and changes:
         (cells,) = changes
         change = estimated(cells["change"], cells["change_low"], cells["change_high"], "share")
-        text = f": latency {'+' if cells['change'] > 0 else ''}{change}"
-    elif is_changed:
+        return f": latency {'+' if cells['change'] > 0 else ''}{change}"
+    if is_changed:
         most = max(abs(cells["change"]) for cells in changes)
-        text = f": latency by up to {shown(most, 'share')}"
-    is_doubtful = is_changed and all(cells["paired"] == _BY_RUN for cells in loads)
-    return f"{text}; drift may be the cause" if is_doubtful else text
+        return f": latency by up to {shown(most, 'share')}"
+    return ""

@@ -91,7 +91,7 @@ def test_a_load_that_became_slower_for_certain_is_told_with_both_figures() -> No
     assert ">5.00 ms</a><small>4.90 … 5.10</small>" in html
     assert "6.20 ms<small>6.00 … 6.40</small>" in html
     assert "<small>19.3 … 28.8%</small>" in html
-    assert "no noise seen" in html
+    assert "no noise seen<small>0 s apart, drift unknown</small>" in html
     assert 'href="/compare?evaluation=e1&amp;evaluation=e2"' in html
 
 
@@ -109,6 +109,18 @@ def test_slower_loads_are_sorted_by_what_is_certain_or_as_asked() -> None:
     assert [one.newer.evaluation for one in regressions_in(history, "change")] == ["e4", "e2"]
     assert [one.newer.evaluation for one in regressions_in(history, "quiet")] == ["e4", "e2"]
     assert [one.noise for one in regressions_in(history)] == ["noisy now", "no noise seen"]
+
+
+def test_a_change_within_the_drift_of_earlier_measurements_is_no_regression() -> None:
+    pair = [measured("e5", 6e6, 6.2e6, 6.4e6), measured("e4", 4.9e6, 5e6, 5.1e6)]
+
+    def among(*earlier_ns: float) -> list[str]:
+        earlier = [measured(f"e{n}", ns, ns, ns) for n, ns in enumerate(earlier_ns)]
+        return [one.doubt for one in regressions_in([*pair, *earlier])]
+
+    assert among(5e6, 6e6, 5.5e6) == []
+    assert among(5e6, 6e6) == ["0 s apart, drift unknown"]
+    assert among(5e6, 5.05e6, 5e6) == ["0 s apart, drift up to 3.6%"]
 
 
 def test_what_is_uncertain_small_faster_or_of_another_load_is_no_regression() -> None:

@@ -54,7 +54,7 @@ def test_ratios_say_better_or_worse_where_the_interval_does() -> None:
 
 def test_every_batch_size_has_its_ratios() -> None:
     tables = {table.name: table for table in all_tables("a", "b")}
-    rows = load_rows([status("a", 1e6, 1e3), status("b", 2e6, 500)], tables["throughput_by_batch"])
+    rows = load_rows([status("a", 1e6, 1e3), status("b", 2e6, 500)], tables)
     assert [(row.load, row.figure) for row in rows] == [
         (f"online, batch {size}", figure)
         for size in (1, 4)
@@ -65,44 +65,44 @@ def test_every_batch_size_has_its_ratios() -> None:
 
 
 def regressions(*rows: tuple[object, ...]) -> Table:
-    """Return the table of pairs of `e1` and `e2`: level, batch size, pairing, change, result."""
-    names = "second agent scenario level batch_size paired change change_low change_high result"
+    """Return the table of pairs of `e1` and `e2`: level, batch size, drift, change, result."""
+    names = (
+        "second agent scenario level batch_size drift_share change change_low change_high result "
+        "drift noisy"
+    )
     columns = tuple(Column(name=name, type="text") for name in names.split())
     cells = [
-        ("e2", "a", "online", *row[:4], None if row[3] is None else 0.0, None, row[4])
+        ("e2", "a", "online", *row[:4], None if row[3] is None else 0.0, None, row[4], *doubt)
         for row in rows
+        for doubt in [("begun 64 s apart", "first" if row[4] == "slower" else "")]
     ]
     return Table(name="regressions", title="", columns=columns, rows=tuple(cells))
 
 
 def test_an_evaluation_stands_where_its_least_traced_runs_say() -> None:
     several = regressions(
-        ("framework", 1, "blocks", 0.9, "slower"),
-        ("model", 1, "blocks", -0.27, "faster"),
-        ("model", 2, "runs", 0.05, "slower"),
-        ("model", 4, "blocks", 0.01, "same"),
-        ("model", 8, "blocks", None, "refused"),
+        ("framework", 1, None, 0.9, "slower"),
+        ("model", 1, None, -0.27, "faster"),
+        ("model", 2, None, 0.05, "slower"),
+        ("model", 4, None, 0.01, "same"),
+        ("model", 8, None, None, "refused"),
     )
     assert standings_of(several)["e2"] == [
         Standing("▲ faster than the base at 1 of 4 loads: latency -27.0% (at least 0.0)", "better"),
-        Standing(
-            "▼ slower than the base at 1 of 4 loads: latency +5.0% (at least 0.0); drift may be "
-            "the cause",
-            "worse",
-        ),
+        Standing("▼ slower than the base at 1 of 4 loads: latency +5.0% (at least 0.0)", "worse"),
         Standing(
             "≈ no clear change of 1% or more at 1 of 4 loads: latency +1.0% (at least 0.0)", ""
         ),
         Standing("refused for unlike conditions at 1 of 4 loads", ""),
+        Standing("begun 64 s apart", "doubt"),
+        Standing("1 of 4 loads has noisy runs", "doubt"),
     ]
     assert standings_of(None) == {}
 
 
 def test_no_variant_of_a_load_hides_another() -> None:
-    variants = regressions(
-        ("model", 1, "blocks", 0.3, "slower"), ("model", 1, "blocks", 0.0, "same")
-    )
-    texts = [standing.text for standing in standings_of(variants)["e2"]]
+    variants = regressions(("model", 1, None, 0.3, "slower"), ("model", 1, None, 0.0, "same"))
+    texts = [own.text for own in standings_of(variants)["e2"] if own.tone != "doubt"]
     assert [text.partition(":")[0] for text in texts] == [
         "▼ slower than the base at 1 of 2 loads",
         "≈ no clear change of 1% or more at 1 of 2 loads",
@@ -110,12 +110,38 @@ def test_no_variant_of_a_load_hides_another() -> None:
 
 
 def test_of_several_loads_the_largest_change_is_said() -> None:
-    (standing,) = standings_of(next(t for t in all_tables("e1", "e2") if t.name == "regressions"))[
-        "e2"
+    standings = standings_of(next(t for t in all_tables("e1", "e2") if t.name == "regressions"))
+    assert standings["e2"] == [
+        Standing("▼ slower than the base at 2 of 2 loads: latency by up to 100.0%", "worse"),
+        Standing("the interval leaves out drift between evaluations", "doubt"),
     ]
-    assert standing == Standing(
-        "▼ slower than the base at 2 of 2 loads: latency by up to 100.0%", "worse"
-    )
+
+
+def test_a_ratio_within_the_drift_is_neither_better_nor_worse() -> None:
+    statuses = [status("e1", 10e6, 100), status("e2", 8e6, 125)]
+    tones = []
+    for drift in (None, 0.1, 0.3):
+        table = regressions(("model", 1, drift, -0.2, "faster"))
+        latency, rate = load_rows(statuses, {"regressions": table})
+        tones.append((latency.ratios[1].tone, rate.ratios[1].tone))
+    assert tones == [("better", "better"), ("better", "better"), ("", "")]
+    assert latency.ratios[1].text == "0.800 (0.615 … 1.040) of the base"
+
+
+def test_loads_of_one_scenario_and_size_are_told_apart_by_their_parameters() -> None:
+    def both(name: str) -> EvaluationStatus:
+        own = status(name, 10e6, 100)
+        (line,) = own.headlines
+        texts = [f'{{"queries": 5, "samples": "{mode}"}}' for mode in ("ahead", "streamed")]
+        lines = tuple(line.model_copy(update={"parameters": text}) for text in texts)
+        return own.model_copy(update={"headlines": lines})
+
+    rows = load_rows([both("a"), both("b")])
+    assert [row.load for row in rows[::2]] == [
+        "online, batch 1, samples ahead",
+        "online, batch 1, samples streamed",
+    ]
+    assert all(len(list(filter(None, (own.figure for own in row.ratios)))) == 2 for row in rows)
 
 
 def test_letters() -> None:
@@ -128,7 +154,7 @@ def test_loads_that_the_base_lacks_come_last() -> None:
     (headline,) = base.headlines
     larger = base.model_copy(update={"headlines": (headline.model_copy(update={"batch_size": 8}),)})
     statuses = [larger, status("b", 1e6, 1e3), status("c", 2e6, 500)]
-    rows = load_rows(statuses, tables["throughput_by_batch"])
+    rows = load_rows(statuses, tables)
     assert [row.load for row in rows[::2]] == [f"online, batch {size}" for size in (8, 1, 4)]
 
 
