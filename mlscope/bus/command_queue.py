@@ -19,8 +19,21 @@ Bury = Callable[[ReceivedCommand, str], Awaitable[None]]
 """Records a command that expects no answer as a dead letter, with the reason."""
 
 
+_WITHOUT_LETTERS = frozenset({"gateway", "operator"})
+"""The names of keys that answer commands and may not write to the log, so no dead letters either.
+
+What they refuse would have changed nothing that is kept.
+"""
+
+
 async def bury_command(bus: Bus, command: ReceivedCommand, reason: str) -> None:
-    """Publish over `bus` the dead letter of `command`, which its service refused for `reason`."""
+    """Publish over `bus` the dead letter of `command`, which its service refused for `reason`.
+
+    A service whose key may write no dead letters logs it.
+    """
+    if bus.name in _WITHOUT_LETTERS:
+        _log.info("refused %s, which expects no answer: %s", command.subject, reason)
+        return
     letter, letter_id = dead_letter(bus.name, reason, subject=command.subject, body=command.body)
     await bus.publish(letter, id=letter_id)
 

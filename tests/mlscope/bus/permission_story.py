@@ -53,7 +53,7 @@ from schemas.message import Fact
 from schemas.people import Asker, PersonAdded, PersonRemoved
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
-from schemas.subjects import agent_command, asked_subject, join_subject
+from schemas.subjects import agent_command, asked_subject, command_subject, join_subject
 from schemas.trace import ShowWindow, Watch, Watching
 from services.agent.host.announcing import announcement
 from services.analyzer.store import migrate as migrate_analyzer
@@ -433,6 +433,8 @@ async def watch_live(story: Story, client: AsyncClient) -> None:
                 subject, _ = await anext(messages)
             assert subject.startswith(f"{ROOT}.watch.{asked.id}.")
             await messages.aclose()
+        # Refused, and nobody waits for the answer.
+        await watcher.publish_live(command_subject(Watch), encode_body(Watch(evaluation="none")))
     await client.cancel(asked.id)
     assert (await asked.wait(60)).state == "cancelled"
 

@@ -39,6 +39,15 @@ async def test_an_answer_goes_to_an_inbox_only(world: NatsWorld) -> None:
     assert letters[0].fact.reason == "invalid: no"
 
 
+async def test_a_service_without_letters_buries_no_refusal(world: NatsWorld) -> None:
+    """Its key may not: the broker would refuse the letter, and log that."""
+    async with world.connect("gateway") as bus:
+        await bus.answer(SUBJECT, refuse, queue="gateway")
+        await bus.publish_live(SUBJECT, b"{}")
+        assert await bus.ask(SUBJECT, b"{}")
+        assert await bus.read(facts_of(LetterBuried)) == []
+
+
 async def test_of_a_flood_all_are_told_and_few_refusals_are_on_their_way(
     world: NatsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
