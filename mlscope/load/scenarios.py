@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mlscope.load.arrivals import fixed_rate_due_ns, poisson_due_ns
 from mlscope.load.errors import InvalidParameter, UnknownScenario
-from mlscope.load.load import Load
+from mlscope.load.load import Load, SamplesMode
 from mlscope.load.parameters import Parameters
 
 GROUP = "mlscope.scenarios"
@@ -43,8 +43,8 @@ def online(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load
     Final performance result: the trimmed mean and the 90th percentile of the latencies.
     """
     read = Parameters("online", parameters).only(*_OF_EVERY_SCENARIO)
-    sample_indices = _samples(read, 50, batch_size, samples)
-    return Load("online", None, sample_indices, 1, "local", read.samples())
+    mode = read.samples()
+    return Load("online", None, _samples(read, 50, batch_size, samples), 1, "local", mode)
 
 
 def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -56,11 +56,12 @@ def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Loa
     Final performance result: the 99th percentile of latency at the offered rate.
     """
     read = Parameters("poisson", parameters).only("rate_hz", "seed", *_OF_EVERY_SCENARIO)
-    sample_indices = _samples(read, 100, batch_size, samples)
     rate_hz = read.number("rate_hz", RATE_HZ, SLOWEST_HZ, FASTEST_HZ)
     seed = read.integer("seed", 1, 0, 2**64 - 1)
+    mode = read.samples()
+    sample_indices = _samples(read, 100, batch_size, samples)
     due_ns = poisson_due_ns(rate_hz, len(sample_indices), seed)
-    return _open_loop(read, due_ns, sample_indices)
+    return _open_loop(read.scenario, due_ns, sample_indices, mode)
 
 
 def fixed_rate(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -72,9 +73,11 @@ def fixed_rate(parameters: Mapping[str, Any], batch_size: int, samples: int) -> 
     Final performance result: the 99th percentile of latency at the offered rate.
     """
     read = Parameters("fixed_rate", parameters).only("rate_hz", *_OF_EVERY_SCENARIO)
-    sample_indices = _samples(read, 100, batch_size, samples)
     rate_hz = read.number("rate_hz", RATE_HZ, SLOWEST_HZ, FASTEST_HZ)
-    return _open_loop(read, fixed_rate_due_ns(rate_hz, len(sample_indices)), sample_indices)
+    mode = read.samples()
+    sample_indices = _samples(read, 100, batch_size, samples)
+    due_ns = fixed_rate_due_ns(rate_hz, len(sample_indices))
+    return _open_loop(read.scenario, due_ns, sample_indices, mode)
 
 
 def batched(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -87,9 +90,10 @@ def batched(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Loa
     optimal one, the first that gains no more than 5% throughput when doubled.
     """
     read = Parameters("batched", parameters).only("concurrency", *_OF_EVERY_SCENARIO)
-    sample_indices = _samples(read, 20, batch_size, samples)
     concurrency = read.integer("concurrency", 2, 2, 1024)
-    return Load("batched", None, sample_indices, concurrency, "local", read.samples())
+    mode = read.samples()
+    sample_indices = _samples(read, 20, batch_size, samples)
+    return Load("batched", None, sample_indices, concurrency, "local", mode)
 
 
 def cold(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
@@ -139,17 +143,18 @@ def scenario_named(name: str) -> Scenario:
 
 
 def _open_loop(
-    read: Parameters, due_ns: NDArray[np.int64], sample_indices: NDArray[np.int32]
+    scenario: str, due_ns: NDArray[np.int64], sample_indices: NDArray[np.int32], mode: SamplesMode
 ) -> Load:
     due_ns.setflags(write=False)
-    return Load(read.scenario, due_ns, sample_indices, 0, "remote", read.samples())
+    return Load(scenario, due_ns, sample_indices, 0, "remote", mode)
 
 
 def _samples(read: Parameters, queries: int, batch_size: int, samples: int) -> NDArray[np.int32]:
     """Return the samples of each query, int32 [queries, batch_size].
 
     They are in turn, or with `sample_seed` in one random order after another: each sample occurs
-    as often as any other, give or take one. `queries` is the scenario's default.
+    as often as any other, give or take one. `queries` is the scenario's default. A scenario reads
+    its other parameters before: millions of queries are not made to be refused for one of those.
     """
     for field, number in (("batch_size", batch_size), ("samples", samples)):
         if number < 1:

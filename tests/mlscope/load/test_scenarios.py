@@ -1,5 +1,6 @@
 """Scenarios: what each lays out, what it refuses, and that each says how it ends."""
 
+import tracemalloc
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,19 @@ def test_a_bad_parameter_is_named(name: str, parameters: dict[str, Any], field: 
     assert (refused.value.scenario, refused.value.field) == (name, field)
     assert refused.value.actual is parameters[field]
     assert refused.value.allowed in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("online", "samples"), ("poisson", "seed"), ("fixed_rate", "rate_hz"), ("batched", "samples")],
+)
+def test_millions_of_queries_are_not_made_to_be_refused(name: str, wrong: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(InvalidParameter, match=wrong):
+        BUILT_IN[name]({"queries": 10_000_000, wrong: "x"}, 1, 5)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 1_000_000
 
 
 @pytest.mark.parametrize(("batch_size", "samples"), [(0, 5), (1, 0)])
