@@ -1,6 +1,7 @@
 """Pages of agents, datasets, scenarios, and where a model can run."""
 
 import re
+import tracemalloc
 
 import httpx
 import pytest
@@ -102,6 +103,20 @@ def test_an_open_loop_is_drawn_from_its_due_times() -> None:
     assert drawing.caption == "Due times of the first 2 s: 20 queries"
 
 
+@pytest.mark.parametrize("name", ["fixed_rate", "poisson"])
+def test_of_a_long_load_the_first_queries_are_made_to_be_drawn(name: str) -> None:
+    parameters = {"rate_hz": 1000, "queries": 10_000_000, "sample_seed": 1}
+    tracemalloc.start()
+    drawing = drawing_of(ScenarioManifest(name=name, parameters=parameters))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 1_000_000
+    assert drawing is not None
+    assert len(drawing.marks) == 200
+    assert drawing.marks[-1] == pytest.approx(1)
+    assert drawing.caption.endswith(" s: 200 queries")
+
+
 def test_a_closed_loop_is_drawn_with_its_queries_in_flight() -> None:
     drawing = drawing_of(ScenarioManifest(name="batched", parameters={"concurrency": 3}))
     assert drawing is not None
@@ -118,6 +133,14 @@ def test_a_scenario_of_another_package_has_no_drawing_but_an_entry() -> None:
     assert "1.10.0" in html
     assert "As <code>x</code>.</p>" in html
     assert "<strong>Result:</strong> y." in html
+
+
+def test_a_scenario_that_fails_has_no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("trace")
+
+    monkeypatch.setattr("services.gateway.pages.catalog.scenarios.scenario_named", lambda _: fail)
+    assert drawing_of(ScenarioManifest(name="mine")) is None
 
 
 def test_backticks_make_code_and_nothing_else() -> None:
