@@ -6,15 +6,17 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgpack
 
 from mlscope.bus.errors import BusError, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from mlscope.evaluation.status import status_of
+from mlscope.load.scenarios import BUILT_IN
 from mlscope.load.stop_rule import with_stop_rule
 from schemas.encoding.codec import decode_body, encode_body, is_json, unpack
 from schemas.encoding.errors import MalformedMessage
@@ -51,6 +53,7 @@ _log = logging.getLogger(__name__)
 _MINUTE_NS = 60_000_000_000
 _NOTED = ("forbidden", "exhausted")
 """Refusals that say something about who asks."""
+T = TypeVar("T")
 
 
 class FleetSource(Protocol):
@@ -88,6 +91,7 @@ class RequestAnswers:
         self._fleet_source = fleet_source
         self._on_end = on_end
         self._max_bytes, self._budget_s = max_bytes, budget_s
+        self._foreign_loads = ThreadPoolExecutor(1, "foreign-loads")
         #: requests that are being checked and are not open yet, by who asks
         self._checking: Counter[str] = Counter()
         self._verbs: Mapping[str, Callable[[bytes, Asker], Awaitable[Message]]] = MappingProxyType(
@@ -188,14 +192,27 @@ class RequestAnswers:
         """
         fleet = self._fleet_source.fleet()
         try:
-            await asyncio.to_thread(check_request, request, fleet)
+            await self._in_thread(check_request, request, fleet)
         except RequestRefused:
             with contextlib.suppress(BusError):
                 await self._fleet_source.catch_up()
             current = self._fleet_source.fleet()
             if current.catalog is fleet.catalog:
                 raise
-            await asyncio.to_thread(check_request, request, current)
+            await self._in_thread(check_request, request, current)
+
+    async def _in_thread(
+        self, check: Callable[..., T], request: Evaluate, fleet: Fleet, *others: object
+    ) -> T:
+        """Return what `check` returns for a `request`, a `fleet` and `others`, from a thread.
+
+        A scenario of another package may make a large load for seconds. All requests for such
+        scenarios share one thread, so that everything else finds one.
+        """
+        are_built_in = all(choice.name in BUILT_IN for choice in request.scenarios)
+        executor = None if are_built_in else self._foreign_loads
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(executor, check, request, fleet, *others)
 
     def _accepted(self, state: EvaluationState, request: Evaluate, *, is_repeat: bool) -> Message:
         """Accept a request as its evaluation, unless its key is that of another request."""
@@ -216,7 +233,7 @@ class RequestAnswers:
         request = with_stop_rule(decode_body(Match, body), self._budget_s)
         fleet = self._fleet_source.fleet()
         expected = partial(self._index.durations.expected, asker=asker)
-        return await asyncio.to_thread(preview, request, fleet, time.time_ns(), expected)
+        return await self._in_thread(preview, request, fleet, time.time_ns(), expected)
 
     async def _cancel(self, body: bytes, asker: Asker) -> Message:
         command = decode_body(Cancel, body)

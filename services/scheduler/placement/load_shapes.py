@@ -46,6 +46,10 @@ class LoadShape:
         return (self.queries - 1) / self.last_due_s if self.last_due_s > 0 else math.inf
 
 
+ShapeKey = tuple[str, str, int, int]
+"""What a shape follows from: scenario, digest of its parameters, batch size, number of samples."""
+
+
 class LoadShapes:
     """The newest shapes by what they follow from. For one thread at a time."""
 
@@ -53,7 +57,7 @@ class LoadShapes:
         """Begin without any shape."""
         #: loads that were made
         self.made = 0
-        self._shapes: OrderedDict[tuple[str, str, int, int], LoadShape] = OrderedDict()
+        self._shapes: OrderedDict[ShapeKey, LoadShape] = OrderedDict()
 
     def of(
         self, scenario: str, parameters: Mapping[str, Any], size: int, samples: int
@@ -66,16 +70,34 @@ class LoadShapes:
         """
         text = ascii(sorted(parameters.items(), key=lambda parameter: parameter[0]))
         key = (scenario, hashlib.sha256(text.encode()).hexdigest(), size, samples)
-        if key not in self._shapes:
-            self.made += 1
-            if scenario in BUILT_IN and scenario != COLD:
-                self._shapes[key] = _shape_of_built_in(scenario, parameters, size)
-            else:
-                self._shapes[key] = _shape_of(scenario_named(scenario)(parameters, size, samples))
-        self._shapes.move_to_end(key)
+        return self.known(key) or self.make(key, parameters)
+
+    def known(self, key: ShapeKey) -> LoadShape | None:
+        """Return the shape of a load that was made; None if it was not."""
+        shape = self._shapes.get(key)
+        if shape is not None:
+            self._shapes.move_to_end(key)
+        return shape
+
+    def make(self, key: ShapeKey, parameters: Mapping[str, Any]) -> LoadShape:
+        """Make the load of `key`, whose scenario has these `parameters`, and return its shape.
+
+        Raises LoadError.
+        """
+        scenario, _, size, samples = key
+        if scenario in BUILT_IN and scenario != COLD:
+            shape = _shape_of_built_in(scenario, parameters, size)
+        else:
+            shape = _shape_of(scenario_named(scenario)(parameters, size, samples))
+        self.keep(key, shape)
+        return shape
+
+    def keep(self, key: ShapeKey, shape: LoadShape) -> None:
+        """Keep the newest shape, in place of the one that was not asked for longest."""
+        self.made += 1
+        self._shapes[key] = shape
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.popitem(last=False)
-        return self._shapes[key]
 
 
 def _shape_of(load: Load) -> LoadShape:
