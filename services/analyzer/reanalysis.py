@@ -8,14 +8,15 @@ what the streams still have. An analysis that failed for missing rows is tried a
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from schemas.analysis import AnalysisCompleted, AnalysisFailed
 from schemas.evaluation import EvaluationMeasured
-from schemas.message import Fact
+from schemas.message import Fact, derived_id
 from schemas.subjects import decisions_of, facts_of
-from services.analyzer.errors import CountMissing, NoRuns, RowsMissing
+from services.analyzer.errors import AnalysisTooLong, CountMissing, NoRuns, RowsMissing
 from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s, until_available
 from services.analyzer.store import Store
 
@@ -39,7 +40,10 @@ class Reanalyst:
         self._analyze = analyze
 
     async def watch(self) -> None:
-        """Analyze what lacks tables at the first look and after restarts of the database."""
+        """Analyze what lacks tables at the first look and after restarts of the database.
+
+        Raises AnalysisTooLong: only the end of the process ends such an analysis.
+        """
         known_start = ""
         while True:
             start = await until_available(self._store.server_start)
@@ -65,16 +69,18 @@ class Reanalyst:
         subject = facts_of(AnalysisCompleted)
         while page := await self._bus.read(subject, after=after, at_most=_PAGE_FACTS):
             after = page[-1].sequence
-            evaluations = [
-                entry.fact.evaluation
+            newest = {
+                entry.fact.evaluation: entry.fact
                 for entry in page
-                if isinstance(entry.fact, AnalysisCompleted)
-                or (
-                    isinstance(entry.fact, AnalysisFailed)
-                    and entry.fact.cause.startswith(_LACKED_ROWS)
-                )
+                if isinstance(entry.fact, AnalysisCompleted | AnalysisFailed)
+            }
+            repeatable = [
+                evaluation
+                for evaluation, fact in newest.items()
+                if isinstance(fact, AnalysisCompleted) or fact.cause.startswith(_LACKED_ROWS)
             ]
-            lacking.update(await until_available(self._store.without_tables, evaluations))
+            lacking -= newest.keys()
+            lacking.update(await until_available(self._store.without_tables, repeatable))
         for tries in range(1, TRIES_FOR_ROWS + 1):
             for evaluation in await until_available(self._store.with_runs, sorted(lacking)):
                 if await self._is_analyzed(evaluation):
@@ -87,16 +93,31 @@ class Reanalyst:
         _log.warning("%d evaluations lost their rows and tables", len(lacking))
 
     async def _is_analyzed(self, evaluation: str) -> bool:
-        """Analyze an evaluation; tell whether that is done, or will never be."""
-        facts = [entry.fact for entry in await self._bus.read(decisions_of(evaluation))]
-        measured = [fact for fact in facts if isinstance(fact, EvaluationMeasured)]
+        """Analyze an evaluation; tell whether that is done, or will never be.
+
+        Raises AnalysisTooLong, and says so in the log before: the next start leaves it out.
+        """
+        entries = await self._bus.read(decisions_of(evaluation))
+        facts = [entry.fact for entry in entries]
         place = {"evaluation": evaluation}
-        try:
-            for fact in measured:
-                await self._analyze(fact, facts)
+        for entry in entries:
+            if not isinstance(entry.fact, EvaluationMeasured):
+                continue
+            try:
+                await self._analyze(entry.fact, facts)
                 _log.warning("analyzed again: a restored database had no tables", extra=place)
-        except (NoRuns, RowsMissing):
-            return False
-        except Exception:  # noqa: BLE001 (a service goes on: this evaluation stays without)
-            _log.exception("not analyzed again", extra=place)
+            except (NoRuns, RowsMissing):
+                return False
+            except AnalysisTooLong as error:
+                await self._give_up(evaluation, entry.envelope.id, error)
+                raise
+            except Exception:  # noqa: BLE001 (a service goes on: this evaluation stays without)
+                _log.exception("not analyzed again", extra=place)
         return True
+
+    async def _give_up(self, evaluation: str, measured: str, error: AnalysisTooLong) -> None:
+        """Say in the log that an `evaluation` gets no tables; `measured` is the id of its fact."""
+        failed = AnalysisFailed(evaluation=evaluation, cause=f"{type(error).__name__}: {error}")
+        fact_id = derived_id(measured, failed.schema_name(), "again")
+        with suppress(BusError):  # Then the next start tries it once more.
+            await self._bus.publish(failed, id=fact_id, cause=measured)

@@ -1,5 +1,6 @@
 """`mlscope rebuild`: rows and tables anew from the log, and what it cannot have."""
 
+import threading
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,12 @@ async def world(collected: World) -> World:
     return collected
 
 
-async def rebuild(world: World, backup: Any = None, *, is_trial: bool = False) -> Outcome:
+async def rebuild(
+    world: World, backup: Any = None, *, is_trial: bool = False, wait_s: float = 1800.0
+) -> Outcome:
+    settings = Settings(database_url=world.address, analysis_wait_s=wait_s)
     async with connect(world.server, "collector") as bus:
-        return await rebuilt(bus, Settings(database_url=world.address), backup, is_trial=is_trial)
+        return await rebuilt(bus, settings, backup, is_trial=is_trial)
 
 
 def digests(world: World, tables: tuple[str, ...] = ROWS) -> dict[str, Any]:
@@ -160,6 +164,16 @@ async def test_an_analysis_that_fails_leaves_the_tables_and_is_named(
     outcome = await rebuild(world)
     assert outcome.failed == {"e1": "ValueError: no figures"}
     assert digests(world, ANALYZED) == before
+
+
+async def test_an_analysis_without_end_is_named_and_not_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+    monkeypatch.setattr("services.analyzer.service.analyze", lambda *_: is_over.wait(20))
+    outcome = await rebuild(world, wait_s=0.1)
+    is_over.set()
+    assert outcome.failed["e1"].startswith("AnalysisTooLong: its tables were not computed within")
 
 
 async def test_a_run_that_gets_a_batch_meanwhile_is_left_alone(world: World) -> None:

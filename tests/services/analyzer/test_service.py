@@ -248,6 +248,32 @@ async def test_an_analysis_without_end_fails_and_ends_the_process(
     assert said.cause.startswith("AnalysisTooLong: its tables were not computed within 0.05 s, ")
 
 
+async def test_an_analysis_again_without_end_ends_the_process_once(
+    server: MemoryServer, database_url: str, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start leaves it out: otherwise it would end the process for ever."""
+    is_over, begun = threading.Event(), [0]
+
+    def never(*_: object) -> None:
+        begun[0] += 1
+        is_over.wait(60)
+
+    _rows(database_url)
+    await bus.publish(MEASURED, id="m0")
+    await bus.publish(AnalysisCompleted(evaluation="e1", tables=(), digest=""), id="a0")
+    monkeypatch.setattr("services.analyzer.service.analyze", never)
+    monkeypatch.setattr("services.analyzer.service.Analyzer.run", lambda _: asyncio.sleep(60))
+    async with analyzing(server, database_url, wait_s=0.1) as serving:
+        with pytest.raises(AnalysisTooLong):
+            await asyncio.wait_for(asyncio.shield(serving), 30)
+    async with analyzing(server, database_url, wait_s=0.1):
+        await asyncio.sleep(0.3)
+    is_over.set()
+    said = [recorded.fact for recorded in await bus.read("mlscope.v1.analysis.e1.>")]
+    assert [type(fact) for fact in said] == [AnalysisCompleted, AnalysisFailed]
+    assert begun == [1]
+
+
 LARGER = MEASURED.model_copy(update={"runs": (MEASURED.runs[0].model_copy(update={"queries": 6}),)})
 """Twice as many queries were stored as `_rows` has: the database was restored since."""
 
