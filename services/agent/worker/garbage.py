@@ -15,19 +15,15 @@ def freeze_garbage() -> None:
 
 
 @contextlib.contextmanager
-def frozen_garbage() -> Iterator[None]:
-    """Exclude existing objects from collections, until the block ends.
+def included_afterwards() -> Iterator[None]:
+    """Include what was excluded in collections again when the block ends.
 
-    They stay excluded in a process that excluded objects before: including them again would
-    include those as well.
+    For a process that is its caller's own: what others excluded is included as well.
     """
-    excludes_others = gc.get_freeze_count() > 0
-    freeze_garbage()
     try:
         yield
     finally:
-        if not excludes_others:
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -24,11 +24,7 @@ from services.agent.predictors.shapes import first_line
 from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
-from services.agent.worker.garbage import (
-    freeze_garbage,
-    frozen_garbage,
-    without_garbage_collection,
-)
+from services.agent.worker.garbage import freeze_garbage, without_garbage_collection
 from services.agent.worker.measurement import Measurement
 from services.agent.worker.preparing_ahead import prepare_ahead
 from services.agent.worker.queries.ahead import (
@@ -115,8 +111,8 @@ class Group:
             if run.error is None:
                 self._perform_block(run, work, 0)
             yield self._end(run)
-        with frozen_garbage():
-            yield from self._interleave(local_runs)
+        freeze_garbage()
+        yield from self._interleave(local_runs)
 
     def _overlaps(self, run: Measurement) -> bool:
         """Return whether the calls of a run overlap, once its samples are there.

@@ -36,6 +36,7 @@ from services.agent.link.messages import (
 from services.agent.link.ring import IDLE, OPENING, RUNNING, Handover
 from services.agent.worker.control import Control
 from services.agent.worker.ending import end_process
+from services.agent.worker.garbage import included_afterwards
 from services.agent.worker.group import Group
 from services.agent.worker.sandbox.sandbox import enter_sandbox
 from services.agent.worker.session import Session
@@ -100,8 +101,9 @@ class Worker:
         self._handover.phase = RUNNING
         control, push, send = self._control, self._handover.push, self._channel.send
         group = Group(session, order, control, push, send, opener)
-        for outcome in group.perform():
-            self._channel.send(RunEnded(outcome))
+        with included_afterwards():
+            for outcome in group.perform():
+                self._channel.send(RunEnded(outcome))
         return not group.has_lost_device
 
     def _listen(self) -> None:

@@ -1,7 +1,9 @@
 """Runs of a group in one process: interleaved, fed, stopped."""
 
+import contextlib
 import gc
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,21 +17,25 @@ from mlscope.tracing.batches import columns_of
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch, QueriesAnswered, TraceCaptured
 from schemas.manifest import Step
-from schemas.plan import RunPlan, Subject
+from schemas.plan import RunPlan, Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
 from services.agent.link.batches import unpack_batch
+from services.agent.link.channel import WorkerChannel
 from services.agent.link.messages import (
     AttemptKey,
     IssueQuery,
     LoadAwaited,
     Outcome,
+    PerformOrder,
     QueryAnswered,
     ToHost,
 )
+from services.agent.link.ring import Handover
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.session import Session, open_session
+from services.agent.worker.worker import Worker
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 BLOCKS = Blocks(least=3, most=3)
@@ -88,8 +94,20 @@ def no_other_collections() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
+def perform_in_worker(session: Session, order: WorkOrder, folder: Path) -> None:
+    """Do an order as a worker whose session is open."""
+    ours, theirs = socket.socketpair()
+    handover = Handover.create(1 << 20, 1 << 20, folder)
+    with ours, theirs, contextlib.closing(handover):
+        worker = Worker(WorkerChannel(theirs), handover, folder)
+        worker._session = session
+        assert worker._perform(PerformOrder(order, MANIFESTS))
+
+
 @pytest.mark.usefixtures("no_other_collections")
-def test_what_frameworks_made_is_collected_once_not_in_every_block(session: Session) -> None:
+def test_what_frameworks_made_is_collected_once_not_in_every_block(
+    session: Session, tmp_path: Path
+) -> None:
     frozen: list[int] = []
 
     def note(phase: str, told: dict[str, int]) -> None:
@@ -98,7 +116,7 @@ def test_what_frameworks_made_is_collected_once_not_in_every_block(session: Sess
 
     gc.callbacks.append(note)
     try:
-        Room(session, a_run("r0")).perform()
+        perform_in_worker(session, an_order(a_subject(blocks=BLOCKS)), tmp_path)
     finally:
         gc.callbacks.remove(note)
     first, in_first, after_first, *of_blocks = frozen
