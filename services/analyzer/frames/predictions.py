@@ -8,6 +8,8 @@ from typing import Any
 import polars as pl
 
 from mlscope.load import ScenarioError, scenario_named
+from mlscope.load.parameters import shortened
+from mlscope.load.scenarios import BUILT_IN
 from services.analyzer.building.reasons import samples_in
 from services.analyzer.frames.evaluation import (
     ANSWERED,
@@ -150,12 +152,18 @@ def asked_samples(run: Run, dataset_samples: int | None) -> tuple[set[int], set[
 def _samples_by_query_status(
     run: Run, failed: pl.DataFrame, dataset_samples: int | None
 ) -> tuple[set[int], set[int]]:
-    """Return the samples of answered queries and those of `failed` queries."""
+    """Return the samples of answered queries and those of `failed` queries.
+
+    Of a built-in scenario's load only the queries that there are rows of are made: its first ones.
+    """
     if not failed.height:
         return set(), set()
     row = run.row
+    parameters = row.parameters
+    if row.scenario in BUILT_IN:
+        parameters = shortened(parameters, int(run.queries["query"].to_numpy().max()) + 1)
     try:
-        load = scenario_named(row.scenario)(row.parameters, row.batch_size, dataset_samples or 0)
+        load = scenario_named(row.scenario)(parameters, row.batch_size, dataset_samples or 0)
         indices = load.sample_indices
         answered, unanswered = (
             {int(sample) for sample in indices[queries["query"].to_numpy()].ravel()}

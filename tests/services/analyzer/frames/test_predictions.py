@@ -1,6 +1,7 @@
 """Answers with their ground truth: which rows are one, what is right, which samples failed."""
 
 import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -174,6 +175,16 @@ def test_the_samples_of_failed_queries_are_those_of_the_load() -> None:
     answered, failed = asked_samples(run_of(failed=[1, 3]), 7)
     assert (answered, failed) == ({0, 1, 4, 5}, {2, 3, 6, 0})
     assert asked_samples(run_of(), 7) == (set(), set())
+
+
+@pytest.mark.parametrize("seed", [{}, {"sample_seed": 5}])
+def test_of_a_long_load_the_queries_that_there_are_rows_of_are_made(seed: dict[str, int]) -> None:
+    tracemalloc.start()
+    long = asked_samples(run_of(failed=[1, 3], parameters={"queries": 10_000_000, **seed}), 7)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 1_000_000
+    assert long == asked_samples(run_of(failed=[1, 3], parameters={"queries": 4, **seed}), 7)
 
 
 @pytest.mark.parametrize(("samples", "count"), [(None, 4), (3, 3), (9, 4)])
