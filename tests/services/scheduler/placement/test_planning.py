@@ -37,6 +37,15 @@ def refusal(**wanted: Any) -> Refused:
     return refused.value.refused
 
 
+def test_an_import_does_not_say_why_other_agents_did_not_measure_it() -> None:
+    recorded = an_agent("recorded", reserved_for="import e1")
+    catalog = a_catalog(an_agent("vm"), recorded, an_agent("gpu", state="lost"))
+    imported = planned(catalog, agents=["recorded"], key="import e1")
+    assert ([own.agent for own in imported.sessions], imported.refusals) == (["recorded"], ())
+    (named, *others) = planned(catalog, agents=["vm", "gpu"]).refusals
+    assert (named.agent, others) == ("gpu", [])
+
+
 def test_a_level_deeper_than_model_is_measured_beside_model() -> None:
     made = planned(trace_level="framework")
     assert runs(made) == ["b1-online-model", "b1-online-framework"]
