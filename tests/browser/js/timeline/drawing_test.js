@@ -1,5 +1,5 @@
 import { equal, ok } from "/js/check.js";
-import { extentOf, valueAt } from "/static/js/timeline/drawing/counters.js";
+import { drawCounter, extentOf, valueAt } from "/static/js/timeline/drawing/counters.js";
 import { Painter, mixed, sampled } from "/static/js/timeline/drawing/paint.js";
 import { blockAt, blockOf, inOrder, layoutOf, topOf } from "/static/js/timeline/drawing/layout.js";
 import { Marks } from "/static/js/timeline/drawing/marks.js";
@@ -142,6 +142,17 @@ export function test_a_counter_has_the_value_of_the_last_sample_before_a_time() 
   const row = rowOf([10, 20, 30], [0, 0, 0], { value: new Float64Array([5, -2, 7]) });
   equal([5, 10, 19, 20, 99].map((time) => valueAt(row, time)), [null, 5, 5, -2, 7]);
   equal(extentOf(row), { least: -2, most: 7 });
+}
+
+export function test_a_counter_with_a_single_sample_at_the_end_is_a_point() {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 100, height: 40 });
+  const context = canvas.getContext("2d");
+  const row = rowOf([50], [0], { value: new Float64Array([7]) });
+  const scene = { window: { from: 0, to: 100 }, store: { end: 50 }, theme: { accent: "#00f" }, pointer: null };
+  const line = { row, y: 0, height: 19, block: { lane: { level: "1" } } };
+  drawCounter(context, new Marks(context), scene, line, 100);
+  const isInked = (x, width) => context.getImageData(x, 0, width, 40).data.some((part) => part > 0);
+  equal([isInked(48, 4), isInked(0, 40), isInked(60, 40)], [true, false, false]);
 }
 
 export function test_a_time_is_on_the_axis_whole_or_not_at_all() {

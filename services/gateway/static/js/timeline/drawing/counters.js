@@ -44,6 +44,8 @@ export function drawCounter(context, marks, scene, line, width) {
   context.strokeStyle = scene.theme.accent;
   context.lineWidth = 1;
   context.stroke();
+  // A single sample has no line when the trace ends with it.
+  if (line.row.size === 1) dot(context, scene, xOf(scene, width, line.row.start[0]), yOf(line.row.value[0]));
   const unit = line.block.lane.level;
   if (line.height >= LEAST_LABELLED) {
     marks.plate(quantity(most, unit), 5, line.y + 6, scene.theme.soft);
@@ -52,7 +54,16 @@ export function drawCounter(context, marks, scene, line, width) {
   underPointer(context, marks, scene, line, yOf, width);
 }
 
-const lastX = (scene, width) => Math.min(width, ((scene.store.end - scene.window.from) / (scene.window.to - scene.window.from)) * width);
+const xOf = ({ window }, width, time) => ((time - window.from) / (window.to - window.from)) * width;
+
+const lastX = (scene, width) => Math.min(width, xOf(scene, width, scene.store.end));
+
+function dot(context, scene, x, y) {
+  context.fillStyle = scene.theme.accent;
+  context.beginPath();
+  context.arc(x, y, DOT, 0, 2 * Math.PI);
+  context.fill();
+}
 
 /** The path of a counter: steps from sample to sample; where many share a pixel, from the least to the greatest. Returns where it begins. */
 function trace(context, scene, { row }, width, yOf) {
@@ -78,10 +89,7 @@ function underPointer(context, marks, scene, line, yOf, width) {
   if (scene.pointer === null) return;
   const value = valueAt(line.row, timeAt(scene.window, scene.pointer, width));
   if (value === null) return;
-  context.fillStyle = scene.theme.accent;
-  context.beginPath();
-  context.arc(scene.pointer, yOf(value), DOT, 0, 2 * Math.PI);
-  context.fill();
+  dot(context, scene, scene.pointer, yOf(value));
   const text = quantity(value, line.block.lane.level);
   const length = context.measureText(text).width;
   const isRoom = scene.pointer + AWAY + length < width;
