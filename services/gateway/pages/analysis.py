@@ -1,7 +1,7 @@
 """The page of one analysis: verdict, chart, table, caveats, source, columns, downloads. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from mlscope.client.brief import caveat_lines
@@ -59,6 +59,8 @@ LAYER_TABLES = frozenset(
 )
 """Analyses with a row, a bar or a dot for each layer, which a reader may choose."""
 _NUMBERS = ("index", "layer", "node")
+_LARGEST_FIRST = {"layers": "time", "layer_memory": "memory_bytes"}
+"""Analyses that ask for the largest rows, and their columns; a click on the index sorts by it."""
 _FEW_ROWS = 3
 _JSON_BEGINS = ('{"', '["', "[{")
 _LABELS = {"batch_size": "Batch size"}
@@ -219,6 +221,9 @@ def analysis_view(
     `status` is its evaluation's, `table` has all rows, `index` all analyses of the evaluation;
     `selection` says which rows are shown.
     """
+    largest = _LARGEST_FIRST.get(table.name, "")
+    if not selection.sort and any(column.name == largest for column in table.columns):
+        selection = replace(selection, sort=largest, is_descending=True)
     matching = selected(table, selection)
     selection = with_page(matching, selection)
     shown_rows = page_of(matching, selection.page)
@@ -267,9 +272,9 @@ def _sortable(columns: Sequence[Column], selection: Selection) -> list[SortableH
     heads = []
     for column, text in zip(columns, heads_in(columns), strict=True):
         is_sorted = selection.sort == column.name
-        # A number's largest rows are the interesting ones.
-        is_number = column.type in ("int", "float")
-        descends = not selection.is_descending if is_sorted else is_number
+        # The largest rows are the interesting ones of a number that is no place.
+        is_size = column.type in ("int", "float") and column.name not in _NUMBERS
+        descends = not selection.is_descending if is_sorted else is_size
         heads.append(
             SortableHead(
                 text=text,

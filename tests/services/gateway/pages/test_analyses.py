@@ -137,7 +137,7 @@ def test_the_ends_of_a_hundred_thousand_rows_are_in_reach() -> None:
 
 
 def test_a_heading_sorts_and_sorts_the_other_way_when_it_already_does() -> None:
-    table = a_table(rows=[("r", 1, 5.0), ("s", 2, 6.0)])
+    table = a_table("layer_latency", rows=[("r", 1, 5.0), ("s", 2, 6.0)])
     index = index_of("e1", [table], {})
     plain = analysis_view(STATUS, table, index, selection_of({"run": "r"}, table))
     time = next(head for head in plain.heads if head.text == "time")
@@ -146,6 +146,23 @@ def test_a_heading_sorts_and_sorts_the_other_way_when_it_already_does() -> None:
     heads = analysis_view(STATUS, table, index, selection_of(query, table)).heads
     again = next(head for head in heads if head.text == "time")
     assert (again.order, again.address) == ("descending", "?sort=time#table")
+
+
+def test_layers_begin_with_the_longest_and_their_index_sorts_them_as_in_the_model() -> None:
+    columns = ("index", "time")
+    table = Table(
+        name="layers",
+        title="",
+        columns=tuple(Column(name=name, type="float", unit="ns") for name in columns),
+        rows=((0.0, 5.0), (1.0, 9.0), (2.0, None), (3.0, 7.0)),
+    )
+    index = index_of("e1", [table], {})
+    view = analysis_view(STATUS, table, index, selection_of({}, table))
+    assert [row[0].text for row in view.shown.rows] == ["1 ns", "3 ns", "0 ns", "2 ns"]
+    place, time = view.heads
+    assert (place.address, time.order) == ("?sort=index#table", "descending")
+    as_in_model = analysis_view(STATUS, table, index, selection_of({"sort": "index"}, table))
+    assert [row[0].text for row in as_in_model.shown.rows] == ["0 ns", "1 ns", "2 ns", "3 ns"]
 
 
 def test_only_columns_with_several_values_can_be_chosen_from() -> None:
