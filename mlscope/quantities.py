@@ -106,8 +106,8 @@ def estimate_text(
     """Return an estimate and its interval as texts: `12.3 ms` and `12.1 … 12.6`.
 
     Every place that shows an estimate asks here, so that a bound that is not known is nowhere
-    passed over: with one end alone the interval is `at least 12.1` or `at most 12.6`, with none it
-    is `no interval`. `value`, `low` and `high` are in `unit` ("share": percent) and are shown in
+    passed over: with one end alone the interval is `12.1 … unknown` or `unknown … 12.6`, with none
+    it is `no interval`. `value`, `low` and `high` are in `unit` ("share": percent) and are shown in
     the same scale, the value with three digits (a share: one decimal) or as many as an interval
     with both ends needs.
     """
@@ -132,11 +132,7 @@ def estimate_text(
 
 def interval_text(low: str, high: str) -> str:
     """Return an interval by the texts of its ends; `low` or `high` is '' where it is not known."""
-    if low and high:
-        return f"{low} … {high}"
-    if low or high:
-        return f"at least {low}" if low else f"at most {high}"
-    return "no interval"
+    return f"{low or 'unknown'} … {high or 'unknown'}" if low or high else "no interval"
 
 
 def estimated(value: float, low: float | None, high: float | None, unit: str = "") -> str:

@@ -1,5 +1,6 @@
 """Views as HTML: the template environment, and what every template may use."""
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
@@ -87,16 +88,17 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., str]] = {
         "age": age_element,
-        "bytes": lambda size_bytes: shown(size_bytes, "By"),
+        "bytes": lambda size_bytes: unbroken(shown(size_bytes, "By")),
         "count": lambda number: f"{number:,}",
-        "duration": lambda duration_ns: shown(duration_ns, "ns"),
+        "duration": lambda duration_ns: unbroken(shown(duration_ns, "ns")),
         "interval": interval_text,
         "label": label_of,
         "prose": prose,
-        "rate": lambda per_second: shown(per_second, "1/s"),
+        "rate": lambda per_second: unbroken(shown(per_second, "1/s")),
         "share": lambda value: shown(value, "share"),
         "shown": shown,
         "time": time_element,
+        "unbroken": unbroken,
     }
     templates.filters |= filters
     templates.globals |= {
@@ -110,7 +112,7 @@ def environment() -> Environment:
 def interval_text(estimate: tuple[float, float | None, float | None], unit: str = "") -> str:
     """Return an `estimate` (value, low, high), which are in `unit`, as text."""
     value, low, high = estimate
-    return estimated(value, low, high, unit)
+    return unbroken(estimated(value, low, high, unit))
 
 
 def prose(text: str) -> Markup:
@@ -122,6 +124,15 @@ def prose(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
         for number, part in enumerate(parts)
     )
+
+
+_UNITS_IN_TEXTS = r"[nµm]?s|[kMGT]?(?:B|FLOP)|[KMGT]iB|[MG]Hz|[mk]?[JW]|°C|(?:samples|queries)?/s"
+_BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS_IN_TEXTS})\b)")
+
+
+def unbroken(text: str) -> str:
+    """Return a text in which no line begins with the unit of a number: `126 GiB`, `5 ms`."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def time_element(epoch_ns: int) -> Markup:

@@ -83,7 +83,23 @@ def test_quantities_are_shown_with_units_and_intervals() -> None:
         "{{ 5120000 | duration }}, {{ 3200000 | bytes }}, {{ (5e6, 4e6, 6e6) | interval('ns') }}, "
         "{{ 12.5 | rate }}, {{ 0.125 | share }}"
     )
-    assert template.render() == "5.12 ms, 3.2 MB, 5.00 ms (4.00 … 6.00), 12.5 /s, 12.5%"
+    texts = ("5.12 ms", "3.2 MB", "5.00 ms (4.00 … 6.00)", "12.5 /s", "12.5%")
+    joined = (re.sub(r"(?<=\d) (?=[a-zA-Z/])", "\N{NO-BREAK SPACE}", text) for text in texts)
+    assert template.render() == ", ".join(joined)
+
+
+def test_no_line_begins_with_the_unit_of_a_number() -> None:
+    template = environment().from_string("{{ text | unbroken }}")
+    shown = template.render(text="8 cores, 126 GiB: 5.1 ms at 20 samples/s, batch 4 seconds 3 sets")
+    assert shown.split(" ") == [
+        "8",
+        "cores,",
+        "126\N{NO-BREAK SPACE}GiB:",
+        "5.1\N{NO-BREAK SPACE}ms",
+        "at",
+        "20\N{NO-BREAK SPACE}samples/s,",
+        *["batch", "4", "seconds", "3", "sets"],
+    ]
 
 
 @pytest.mark.parametrize(

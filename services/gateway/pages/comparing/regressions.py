@@ -54,7 +54,7 @@ class Regression:
     def interval(self) -> str:
         """The 95% interval of the change."""
         interval = estimate_text(self.change, self.least_change, self.most_change, "share").interval
-        return interval if "interval" in interval else f"{interval}%"
+        return interval if interval.endswith(("interval", "unknown")) else f"{interval}%"
 
     @property
     def noise(self) -> str:

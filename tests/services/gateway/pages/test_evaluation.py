@@ -71,10 +71,10 @@ def test_a_percentile_without_upper_end_says_on_the_page_what_the_command_line_s
     columns = ("run", "p90", "p90_low", "p90_high", "p99", "p99_low", "p99_high")
     table = _table("latency", *columns, row=("r0", 5e6, 4e6, 6e6, 9e6, 8e6, None))
     printed = list(brief(table).rows)
-    assert printed == [("5.00 ms (4.00 … 6.00)", "9.00 ms (at least 8.00)")]
+    assert printed == [("5.00 ms (4.00 … 6.00)", "9.00 ms (8.00 … unknown)")]
     html = _page(table)
-    assert "5.00 ms<small>4.00 … 6.00</small>" in html
-    assert "9.00 ms<small>at least 8.00</small>" in html
+    assert "5.00\N{NO-BREAK SPACE}ms<small>4.00 … 6.00</small>" in html
+    assert "9.00\N{NO-BREAK SPACE}ms<small>8.00 … unknown</small>" in html
 
 
 def test_every_section_can_be_linked_to() -> None:

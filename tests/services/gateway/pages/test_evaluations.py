@@ -54,14 +54,18 @@ def test_labels_and_the_figures_of_the_best_load_are_shown_with_their_intervals(
     )
     html = shown(a_status(labels={"build": "7"}, headlines=(headline, best)))
     assert ">build=7</span>" in html
+    html = html.replace("\N{NO-BREAK SPACE}", " ")
     assert (
-        'title="poisson, batch 8">4.00 ms</span><small>batch 8, p90, at least 3.00</small>' in html
+        'title="poisson, batch 8">4.00 ms</span><small>batch 8, p90, 3.00 … unknown</small>' in html
     )
     assert 'title="poisson, batch 8">900 /s</span><small>batch 8, no interval</small>' in html
     assert ">noisy</td>" in html
     html = shown(a_status(headlines=(headline,)))
-    assert ">5.12 ms</span><small>batch 4, 99th percentile, 5.00 … 5.40</small>" in html
-    assert ">812 /s</span><small>batch 4, 800 … 820</small>" in html
+    assert (
+        ">5.12\N{NO-BREAK SPACE}ms</span><small>batch 4, 99th percentile, 5.00 … 5.40</small>"
+        in html
+    )
+    assert ">812\N{NO-BREAK SPACE}/s</span><small>batch 4, 800 … 820</small>" in html
     assert '<td class="noise">quiet</td>' in html
     assert '<td class="noise"></td>' in shown(a_status())
 

@@ -74,7 +74,7 @@ def test_agents_are_shown_with_what_they_are_and_those_that_are_gone_last() -> N
     html = shown(agents=(an_agent("gone", state="lost"), an_agent("here")))
     assert "1 idle, 1 gone" in html
     assert html.index('href="/agents/here"') < html.index('href="/agents/gone"')
-    assert "8 cores of x86_64, 16 GiB" in html
+    assert "8 cores of x86_64, 16\N{NO-BREAK SPACE}GiB" in html
     assert "onnxruntime 1.31.1" in html
 
 
@@ -88,8 +88,8 @@ def test_a_load_that_became_slower_for_certain_is_told_with_both_figures() -> No
     newer, older = measured("e2", 6e6, 6.2e6, 6.4e6), measured("e1", 4.9e6, 5e6, 5.1e6)
     html = shown(newer, older)
     assert "+24.0%" in html
-    assert ">5.00 ms</a><small>4.90 … 5.10</small>" in html
-    assert "6.20 ms<small>6.00 … 6.40</small>" in html
+    assert ">5.00\N{NO-BREAK SPACE}ms</a><small>4.90 … 5.10</small>" in html
+    assert "6.20\N{NO-BREAK SPACE}ms<small>6.00 … 6.40</small>" in html
     assert "<small>19.3 … 28.8%</small>" in html
     assert "no noise seen<small>0 s apart, drift unknown</small>" in html
     assert 'href="/compare?evaluation=e1&amp;evaluation=e2"' in html

@@ -73,7 +73,7 @@ def test_an_interval_is_below_its_estimate_in_the_same_unit() -> None:
 def test_a_bound_that_is_not_known_is_not_passed_over() -> None:
     columns = "run p99 p99_low p99_high"
     page = shown(a_table("latency", columns, (1, 6e6, 4e6, None), (2, 6e6, None, None)))
-    assert "6.00 ms<small>at least 4.00</small>" in page
+    assert "6.00 ms<small>4.00 … unknown</small>" in page
     assert "6.00 ms<small>no interval</small>" in page
 
 

@@ -88,10 +88,12 @@ def test_an_evaluation_stands_where_its_least_traced_runs_say() -> None:
         ("model", 8, None, None, "refused"),
     )
     assert standings_of(several)["e2"] == [
-        Standing("▲ faster than the base at 1 of 4 loads: latency -27.0% (at least 0.0)", "better"),
-        Standing("▼ slower than the base at 1 of 4 loads: latency +5.0% (at least 0.0)", "worse"),
         Standing(
-            "≈ no clear change of 1% or more at 1 of 4 loads: latency +1.0% (at least 0.0)", ""
+            "▲ faster than the base at 1 of 4 loads: latency -27.0% (0.0 … unknown)", "better"
+        ),
+        Standing("▼ slower than the base at 1 of 4 loads: latency +5.0% (0.0 … unknown)", "worse"),
+        Standing(
+            "≈ no clear change of 1% or more at 1 of 4 loads: latency +1.0% (0.0 … unknown)", ""
         ),
         Standing("refused for unlike conditions at 1 of 4 loads", ""),
         Standing("begun 64 s apart", "doubt"),

@@ -43,7 +43,7 @@ def test_a_load_is_drawn_once_at_its_shallowest_level() -> None:
     assert lane.label == "online, batch 1"
     assert [mark.text for mark in lane.marks] == [
         "p50 5.00 ms (4.50 … 5.50)",
-        "p99 10.0 ms (at least 9.0)",
+        "p99 10.0 ms (9.0 … unknown)",
     ]
 
 

@@ -47,7 +47,7 @@ def test_latency_has_its_interval_and_says_where_the_upper_end_is_not_known() ->
     assert list(shown) == ["Latency p50", "Latency p90"]
     assert (shown["Latency p50"].amount, shown["Latency p50"].unit) == ("5.00", "ms")
     assert shown["Latency p50"].figure.interval == "4.00 … 6.00"
-    assert shown["Latency p90"].figure.interval == "at least 6.00"
+    assert shown["Latency p90"].figure.interval == "6.00 … unknown"
     assert shown["Latency p90"].place == "online, batch 1"
 
 
