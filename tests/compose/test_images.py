@@ -16,9 +16,10 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").rea
     "services"
 ]
 OWN = {name: service for name, service in SERVICES.items() if "build" in service}
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 STAGES = {
     stage.splitlines()[0]: stage
-    for stage in re.split(r"^FROM \S+ AS ", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    for stage in re.split(r"^FROM \S+ AS ", DOCKERFILE, flags=re.MULTILINE)
 }
 
 
@@ -51,6 +52,12 @@ def test_a_service_is_built_from_the_stage_of_its_image(name: str) -> None:
 def test_an_agent_says_which_image_it_runs_in(name: str) -> None:
     assert OWN[name]["environment"]["MLSCOPE_AGENT_IMAGE"] == OWN[name]["image"]
     assert OWN[name].get("profiles", ["agent"]) == [name.removeprefix("agent-")]
+
+
+def test_one_variable_pins_the_base_of_all_images() -> None:
+    bases = re.findall(r"^FROM (\S+) AS ", DOCKERFILE, re.MULTILINE)
+    assert set(bases) - set(STAGES) == {"${PYTHON_IMAGE}"}
+    assert DOCKERFILE.index("\nARG PYTHON_IMAGE=python:") < DOCKERFILE.index("\nFROM ")
 
 
 def test_no_image_runs_as_root() -> None:
