@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from cli.agent_checks import containers, hub, models, sandbox
 from cli.cluster.errors import ClusterError
@@ -119,14 +121,23 @@ def half_installed() -> Iterator[Finding]:
         extra: {own.name: _is_installed(own) for own in requirements if _is_in(own, extra)}
         for extra in _FRAMEWORK_EXTRAS
     }
-    complete = {name for own in extras.values() if all(own.values()) for name in own}
+    here = {name for own in extras.values() for name, is_here in own.items() if is_here}
+    explained = {name for own in extras.values() if all(own.values()) for name in own}
+    explained |= {name for package in here for name in _required_by(package)}
     for extra, own in extras.items():
         lacking = [name for name, is_here in own.items() if not is_here]
-        begun = [name for name, is_here in own.items() if is_here and name not in complete]
+        begun = [name for name, is_here in own.items() if is_here and name not in explained]
         if lacking and begun:
             text = f"half installed: {', '.join(begun)} without {', '.join(lacking)}"
             advice = f"pip install {shlex.quote(f'mlscope[{extra}]')}"
             yield Finding(f"packages[{extra}]", "note", text, advice)
+
+
+def _required_by(package: str) -> Iterator[str]:
+    """Yield the names of what an installed package brings with it."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        for text in importlib.metadata.requires(package) or []:
+            yield canonicalize_name(Requirement(text).name)
 
 
 def _is_in(requirement: Requirement, extra: str) -> bool:

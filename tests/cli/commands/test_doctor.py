@@ -213,6 +213,18 @@ def test_an_extra_that_is_half_installed_is_said(
     assert all(finding.advice.startswith("pip install 'mlscope[") for finding in found)
 
 
+def test_what_a_framework_brings_with_it_begins_no_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    facts = tmp_path / "torch-2.14.dist-info" / "METADATA"
+    facts.parent.mkdir()
+    facts.write_text("Metadata-Version: 2.1\nName: torch\nRequires-Dist: cuda_bindings>=13\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed = {"torch", "safetensors", "cuda-bindings"}
+    monkeypatch.setattr(machine_checks, "_is_installed", lambda own: own.name in installed)
+    assert list(machine_checks.half_installed()) == []
+
+
 @needs_root
 @pytest.mark.parametrize(
     ("setting", "ending"),
