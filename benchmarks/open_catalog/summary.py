@@ -36,8 +36,9 @@ def summary_of(
         "",
         *_by_place(models, hosts),
         *_failures(tried),
-        *_untried(models, rows),
     ]
+    if untried := [model.name for model in models if model.name not in rows]:
+        lines += ["", "## Models not tried", "", ", ".join(untried)]
     return "\n".join(lines) + "\n"
 
 
@@ -75,9 +76,3 @@ def _failures(tried: Iterable[Row]) -> Iterable[str]:
     for row in failed:
         reason = " ".join(row.reason.split()).replace("|", "\\|")[:REASON_CHARACTERS]
         yield f"| {row.model} | {reason} |"
-
-
-def _untried(models: Iterable[Tried], rows: Mapping[str, Row]) -> Iterable[str]:
-    names = [model.name for model in models if model.name not in rows]
-    if names:
-        yield from ("", "## Models not tried", "", ", ".join(names))

@@ -40,8 +40,7 @@ from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, writ
 from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
 from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
-from mlscope.people import People, Person
-from schemas.people import Asker
+from mlscope.people import People
 
 _NATS_PORT, _MONITOR_PORT, _ROUTE_PORT = 4222, 8222, 6222
 _FEWEST_BROKERS = 3
@@ -60,22 +59,17 @@ def keys(arguments: argparse.Namespace) -> int:
     public |= _agent_keys(out, arguments.agent, owner)
     for secret in ("gateway/token", "database/password"):
         _set_owner(ensure_password(out / secret).path, owner, _OWNER_ONLY)
-    people = _people(out / "people", [asker_in(text) for text in arguments.person], owner)
+    for asker in [asker_in(text) for text in arguments.person]:
+        ensure_person(out / "people", asker)
+        for kind in ("json", "nk", "token"):
+            _set_owner(out / "people" / f"{asker.name}.{kind}", owner, _OWNER_ONLY)
+    people = People(out / "people").all()
     addresses = tuple(arguments.address)
     for file_name, layout in _layouts(out, arguments.broker, addresses, owner).items():
         text = nats_conf(layout, public, people=people)
         (out / "nats" / file_name).write_text(text, "utf-8")
     print(out)
     return exits.OK
-
-
-def _people(folder: Path, askers: Iterable[Asker], owner: int | None) -> Sequence[Person]:
-    """Return everybody whose files are in `folder`, with the `askers` written anew."""
-    for asker in askers:
-        ensure_person(folder, asker)
-        for kind in ("json", "nk", "token"):
-            _set_owner(folder / f"{asker.name}.{kind}", owner, _OWNER_ONLY)
-    return People(folder).all()
 
 
 def _layouts(

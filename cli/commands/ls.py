@@ -52,14 +52,6 @@ _KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise Misused for an option that has no effect on the kind that is listed."""
-    for option, kinds in _KINDS_OF_OPTIONS.items():
-        if getattr(arguments, option) and arguments.kind not in kinds:
-            text = f"--{option.replace('_', '-')} applies to {' and '.join(kinds)}"
-            raise Misused(f"{text}, not to {arguments.kind}")
-
-
 async def ls(arguments: argparse.Namespace) -> int:
     """List evaluations, or one kind of the catalog.
 
@@ -69,7 +61,10 @@ async def ls(arguments: argparse.Namespace) -> int:
     if not kind:
         lines = (f"  {name:<13}{meaning}" for name, meaning in KINDS.items())
         raise Misused("\n".join(("KIND is missing: write one of these after `ls`", *lines)))
-    _check_options(arguments)
+    for option, kinds in _KINDS_OF_OPTIONS.items():
+        if getattr(arguments, option) and kind not in kinds:
+            text = f"--{option.replace('_', '-')} applies to {' and '.join(kinds)}"
+            raise Misused(f"{text}, not to {kind}")
     listed = evaluations_listed if kind == "evaluations" else catalog_listed
     async with client_of(arguments) as client:
         rows, notes = await listed(client, arguments)

@@ -14,18 +14,6 @@ from mlscope.load.errors import TooLong
 _PART = 1 << 15
 
 
-def _uniforms(count: int, seed: int) -> NDArray[np.float64]:
-    """Return `count` numbers in [0, 1) as libstdc++'s generate_canonical<double, 53, mt19937> does.
-
-    Each takes two 32-bit draws, the low word first: (low + high * 2^32) / 2^64.
-    """
-    # NumPy guarantees the stream of RandomState, which is seeded like std::mt19937.
-    twister = np.random.RandomState(seed % 2**32)
-    draws = twister.randint(0, 2**32, 2 * count, dtype=np.uint32).astype(np.float64)
-    uniforms: NDArray[np.float64] = (draws[0::2] + draws[1::2] * 2.0**32) / 2.0**64
-    return np.minimum(uniforms, np.nextafter(1.0, 0.0))
-
-
 def poisson_due_ns(rate_hz: float, queries: int, seed: int) -> NDArray[np.int64]:
     """Return the arrivals of a Poisson process in ns, int64 [`queries`], mean gap 1e9 / `rate_hz`.
 
@@ -35,7 +23,13 @@ def poisson_due_ns(rate_hz: float, queries: int, seed: int) -> NDArray[np.int64]
     the actual rate of a schedule varies at random around `rate_hz`.
     Raises TooLong.
     """
-    logs = 1.0 - _uniforms(max(queries - 1, 0), seed)
+    # NumPy guarantees the stream of RandomState, which is seeded like std::mt19937. Each number in
+    # [0, 1) takes two 32-bit draws, the low word first: (low + high * 2^32) / 2^64, as libstdc++'s
+    # generate_canonical<double, 53, mt19937> does.
+    twister = np.random.RandomState(seed % 2**32)
+    draws = twister.randint(0, 2**32, 2 * max(queries - 1, 0), dtype=np.uint32).astype(np.float64)
+    uniforms = (draws[0::2] + draws[1::2] * 2.0**32) / 2.0**64
+    logs = 1.0 - np.minimum(uniforms, np.nextafter(1.0, 0.0))
     # libm's logarithms: np.log differs in the last bit, which would move some arrivals by 1 ns.
     # They are taken in parts, so that other threads can run in between.
     for first in range(0, len(logs), _PART):

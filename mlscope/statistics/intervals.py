@@ -103,7 +103,17 @@ def trimmed_mean_interval(
         return Interval(float(rising[0]), float(rising[0]), confidence, "all values equal")
     if rising.size > MAX_RESAMPLED:
         return _winsorised_interval(rising, fraction, confidence)
-    return _bootstrap_interval(rising, fraction, confidence, resampling or Resampling())
+    measured = float(trimmed_means(rising, fraction))
+    resampled = np.sort(_resampled(rising, fraction, resampling or Resampling()))
+    below = np.count_nonzero(resampled < measured) + np.count_nonzero(resampled == measured) / 2
+    share = min(max(below / resampled.size, 0.5 / resampled.size), 1 - 0.5 / resampled.size)
+    bias, acceleration = normal_quantile(float(share)), _acceleration(rising, fraction)
+    ends = []
+    for tail in ((1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0):
+        shifted = bias + normal_quantile(tail)
+        adjusted = normal_cdf(bias + shifted / (1.0 - acceleration * shifted))
+        ends.append(float(np.quantile(resampled, adjusted)))
+    return Interval(ends[0], ends[1], confidence, "bootstrap BCa")
 
 
 def winsorised_interval(
@@ -173,22 +183,6 @@ def jackknife_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.
     window_sums = sums[end] - sums[start] - np.where(inside, rising, 0.0)
     means: NDArray[np.float64] = window_sums / (remaining - 2 * dropped)
     return means
-
-
-def _bootstrap_interval(
-    rising: NDArray[np.float64], fraction: float, confidence: float, resampling: Resampling
-) -> Interval:
-    measured = float(trimmed_means(rising, fraction))
-    resampled = np.sort(_resampled(rising, fraction, resampling))
-    below = np.count_nonzero(resampled < measured) + np.count_nonzero(resampled == measured) / 2
-    share = min(max(below / resampled.size, 0.5 / resampled.size), 1 - 0.5 / resampled.size)
-    bias, acceleration = normal_quantile(float(share)), _acceleration(rising, fraction)
-    ends = []
-    for tail in ((1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0):
-        shifted = bias + normal_quantile(tail)
-        adjusted = normal_cdf(bias + shifted / (1.0 - acceleration * shifted))
-        ends.append(float(np.quantile(resampled, adjusted)))
-    return Interval(ends[0], ends[1], confidence, "bootstrap BCa")
 
 
 def _resampled(

@@ -5,6 +5,7 @@ Services store these values as JSON, show them and pass them on, so a message th
 values is refused where it is read.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -36,6 +37,18 @@ def check_json(value: Any) -> Any:
         elif not isinstance(item, str | int | float | None):
             raise ValueError(f"expected a JSON value{_at(place)}, found {_kind(item)}")
     return value
+
+
+def json_object_in(text: str | bytes) -> dict[str, Any]:
+    """Return the map in a JSON `text`; an empty one if the text holds no map or is nested too deep.
+
+    For attributes of spans, whose texts come from agents.
+    """
+    try:
+        value = check_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _at(place: str) -> str:

@@ -56,17 +56,14 @@ class RegistryCommands:
         self._shown_state: tuple[RegistryState, dict[str, str]] | None = None
 
     async def answer(self, command: ReceivedCommand) -> bytes:
-        """Return the answer to a command in its own encoding."""
-        if command.subject.rsplit(".", 1)[-1] == ShowCatalog.verb:
-            return await self._shown(command)
-        return encode_body(await self._answered(command), json_text=is_json(command.body))
+        """Return the answer to a command in its own encoding.
 
-    async def _shown(self, command: ReceivedCommand) -> bytes:
-        """Return the catalog as a command asks for it, encoded once for each of its states.
-
-        A thousand agents take 50 ms, and a page asks for them each time. The newest questions are
-        remembered, by when they were last asked.
+        A thousand agents take 50 ms to encode, and a page asks for them each time: the catalog is
+        encoded once for each of its states. The newest questions are remembered, by when they were
+        last asked.
         """
+        if command.subject.rsplit(".", 1)[-1] != ShowCatalog.verb:
+            return encode_body(await self._answered(command), json_text=is_json(command.body))
         now, before = (self._folded.state, self._folded.refused), self._shown_state
         if before is None or before[0] is not now[0] or before[1] != now[1]:
             self._shown_catalogs.clear()

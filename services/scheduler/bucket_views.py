@@ -145,8 +145,11 @@ class LeaseView:
         """Note what an `agent` does and fetches, as the entry of its lease says."""
         self._busy.pop(agent, None)
         self._fetching_s.pop(agent, None)
-        lease = _lease_of(entry)
-        if lease is None:
+        if entry.value is None:
+            return
+        try:
+            lease = decode_body(Lease, entry.value)
+        except SchemaError:
             return
         if lease.busy:
             busy = map(_attempt_of, lease.busy[:_MOST_ATTEMPTS])
@@ -181,13 +184,6 @@ class LeaseView:
     def fetching_s(self) -> Mapping[str, Mapping[Attempt, float]]:
         """Return the seconds that agents spent on fetching the files of attempts, by agent."""
         return MappingProxyType(self._fetching_s)
-
-
-def _lease_of(entry: Entry) -> Lease | None:
-    try:
-        return None if entry.value is None else decode_body(Lease, entry.value)
-    except SchemaError:
-        return None
 
 
 def _attempt_of(text: str) -> Attempt | None:

@@ -233,7 +233,10 @@ class Execution:
             return excess
         if (late_sample := self._late_sample()) is not None:
             return late_sample
-        samples = self._slow_samples_text()
+        # A decoder that does not release the interpreter lets no heartbeat through: its sample
+        # began after the last heartbeat.
+        under_way_s = ((s, _elapsed_s(s.since_ns)) for s in self._worker.samples_under_way)
+        samples = preparing_text([s for s, time_s in under_way_s if time_s > self._silence_s / 2])
         if self._worker.silent_s() > self._silence_s:
             return RunTimedOut(self._silence_s, "one predict call, or a heartbeat,", samples)
         order = self.order
@@ -249,15 +252,6 @@ class Execution:
         if oldest is None or _elapsed_s(oldest.since_ns) <= timeout_s:
             return None
         return SampleTimedOut(oldest.sample, timeout_s)
-
-    def _slow_samples_text(self) -> str:
-        """Return which samples may hold the worker up, for a sentence; '' for none.
-
-        A decoder that does not release the interpreter lets no heartbeat through. Its sample began
-        after the last one.
-        """
-        samples, least_s = self._worker.samples_under_way, self._silence_s / 2
-        return preparing_text([s for s in samples if _elapsed_s(s.since_ns) > least_s])
 
     def _drop_refused_batches(self) -> None:
         """Drop what a full stream refuses of runs that were stopped, or lost their worker."""

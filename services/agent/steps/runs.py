@@ -23,22 +23,17 @@ def runs_of(values: Integers) -> list[list[int]]:
     if int(values.max()) - lowest >= _MAX_VALUES:
         return cast("list[list[int]]", runs.tolist())
     is_short = lengths < _MAX_SHARED_LENGTH
-    lists = np.empty(len(runs), object)
-    lists[is_short] = _shared_lists(runs[is_short], lowest)
-    lists[~is_short] = _lists(runs[~is_short])
-    return cast("list[list[int]]", lists.tolist())
-
-
-def _shared_lists(runs: Integers, lowest: int) -> npt.NDArray[Any]:
-    """Return the lists of short runs, one for all equal runs; `lowest` is their lowest value."""
-    codes = (runs[:, 0] - lowest) * _MAX_SHARED_LENGTH + runs[:, 1]
+    codes = (runs[is_short, 0] - lowest) * _MAX_SHARED_LENGTH + runs[is_short, 1]
     is_used = np.zeros(_MAX_VALUES * _MAX_SHARED_LENGTH, np.bool_)
     is_used[codes] = True
     used_codes = np.flatnonzero(is_used)
-    values, lengths = np.divmod(used_codes, _MAX_SHARED_LENGTH)
+    used_values, used_lengths = np.divmod(used_codes, _MAX_SHARED_LENGTH)
     lists_by_code = np.empty(len(is_used), object)
-    lists_by_code[used_codes] = _lists(np.stack([values + lowest, lengths], axis=1))
-    return cast("npt.NDArray[Any]", lists_by_code[codes])
+    lists_by_code[used_codes] = _lists(np.stack([used_values + lowest, used_lengths], axis=1))
+    lists = np.empty(len(runs), object)
+    lists[is_short] = lists_by_code[codes]
+    lists[~is_short] = _lists(runs[~is_short])
+    return cast("list[list[int]]", lists.tolist())
 
 
 def _lists(runs: Integers) -> npt.NDArray[Any]:

@@ -17,7 +17,12 @@ def touching(mask: npt.NDArray[np.bool_]) -> list[tuple[Integers, Integers]]:
     starts, ends = np.flatnonzero(np.diff(padded.ravel())).reshape(-1, 2).T + 1
     if not len(starts):
         return []
-    groups = _groups(len(starts), *_touching_runs(starts, ends, padded.shape[1]))
+    # The runs in the row above that each run touches are neighbours: from `first`, a `count`.
+    first = np.searchsorted(ends, starts - padded.shape[1], side="left")
+    count = np.searchsorted(starts, ends - padded.shape[1], side="right") - first
+    lower = np.repeat(np.arange(len(starts)), count)
+    upper = np.arange(len(lower)) + np.repeat(first - np.cumsum(count) + count, count)
+    groups = _groups(len(starts), lower, upper)
     order = np.argsort(groups, kind="stable")
     lengths = (ends - starts)[order]
     before = np.cumsum(lengths) - lengths
@@ -25,18 +30,6 @@ def touching(mask: npt.NDArray[np.bool_]) -> list[tuple[Integers, Integers]]:
     rows, columns = np.divmod(pixels, padded.shape[1])
     cuts = before[np.flatnonzero(np.diff(groups[order])) + 1]
     return list(zip(np.split(rows, cuts), np.split(columns - 1, cuts), strict=True))
-
-
-def _touching_runs(starts: Integers, ends: Integers, width: int) -> tuple[Integers, Integers]:
-    """Return the numbers of runs, and of the runs in the row above that they touch, in pairs.
-
-    `starts` and `ends` are positions of runs by rows of a `width`, in order.
-    """
-    first = np.searchsorted(ends, starts - width, side="left")
-    counts = np.searchsorted(starts, ends - width, side="right") - first
-    lower = np.repeat(np.arange(len(starts)), counts)
-    before = np.cumsum(counts) - counts
-    return lower, np.arange(len(lower)) + np.repeat(first - before, counts)
 
 
 def _groups(count: int, lower: Integers, upper: Integers) -> Integers:

@@ -33,11 +33,10 @@ class BoundedCache(Generic[T]):
         """Add the `value` of a `key`, of `size_bytes`; drop others until both bounds hold."""
         self._values[key] = (value, size_bytes)
         self._values.move_to_end(key)
-        while len(self._values) > 1 and self._is_full():
+        while len(self._values) > 1 and (
+            len(self._values) > self._most_values or self.size_bytes > self._most_bytes
+        ):
             self._values.popitem(last=False)
-
-    def _is_full(self) -> bool:
-        return len(self._values) > self._most_values or self.size_bytes > self._most_bytes
 
     def drop(self, first: Hashable) -> None:
         """Remove the values whose key begins with `first`."""

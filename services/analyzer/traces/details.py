@@ -1,6 +1,5 @@
 """One span of a prepared trace: its ancestors, children, device work and namesakes. Pure."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.trace import SameName, SpanDetails, TraceLane, TraceSpan
-from schemas.values.json_values import check_json
+from schemas.values.json_values import json_object_in
 from services.analyzer.traces.resolutions import Prepared
 
 _MOST_ANCESTORS = 256
@@ -49,7 +48,7 @@ def details_of(
         block=block,
         layer=layer,
         correlation=values["correlation"],
-        attributes=_attributes_in(attributes),
+        attributes=json_object_in(attributes),
         ancestors=_ancestors(trace, values),
         children=tuple(map(_span, children.head(_MOST_CHILDREN).iter_rows(named=True))),
         total_children=children.height,
@@ -57,15 +56,6 @@ def details_of(
         launched_by=launched_by,
         same_name=_same_name(trace, values, lane),
     )
-
-
-def _attributes_in(text: str) -> dict[str, Any]:
-    """Return the attributes in a JSON `text`; none where an agent sent something else."""
-    try:
-        attributes = check_json(json.loads(text or "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return attributes if isinstance(attributes, dict) else {}
 
 
 def _span(values: dict[str, Any]) -> TraceSpan:

@@ -21,6 +21,7 @@ from mlscope.tracing.lanes import COUNTER, key_of, lane_codes, lane_of
 from mlscope.tracing.load_spans import LOAD_NAMES, load_of
 from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
 from schemas.trace import QUERY_KIND
+from schemas.values.json_values import json_object_in
 
 MOST_ROWS = 5_000
 """Spans of one event: a burst becomes several."""
@@ -281,7 +282,7 @@ def _device_and_value(
     for row, text in zip(fact.attribute_rows, fact.attribute_texts, strict=False):
         if not 0 <= row < len(kinds) or kinds[row] not in _WITH_DEVICE:
             continue
-        attributes = _attributes_in(text)
+        attributes = json_object_in(text)
         number, value = attributes.get("device"), _finite(attributes.get("value"))
         if isinstance(number, int) and abs(number) <= _MOST_DEVICE:
             device[row] = number
@@ -297,12 +298,3 @@ def _finite(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _attributes_in(text: bytes) -> dict[str, Any]:
-    """Return the attributes of a span; none where an agent sent something else."""
-    try:
-        attributes = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return attributes if isinstance(attributes, dict) else {}

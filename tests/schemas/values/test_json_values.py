@@ -12,7 +12,7 @@ from schemas.encoding.codec import decode_envelope, encode, fact_in
 from schemas.encoding.errors import MalformedMessage
 from schemas.message import MAX_NAME, Envelope
 from schemas.run import Conditions
-from schemas.values.json_values import MAX_DEPTH, check_json
+from schemas.values.json_values import MAX_DEPTH, check_json, json_object_in
 from tests.services.collector.builders import a_completion
 
 JSON = st.recursive(
@@ -52,6 +52,14 @@ def test_other_values_are_refused_with_their_place(value: object, said: str) -> 
 def test_the_depth_is_bounded_not_the_width() -> None:
     assert check_json(nested(MAX_DEPTH))
     assert check_json({str(number): number for number in range(10_000)})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", b"\xff", '{"a": ' + "[" * 40 + "]" * 40 + "}", "[" * 9999]
+)
+def test_a_text_without_a_map_has_no_attributes(text: str | bytes) -> None:
+    assert json_object_in(text) == {}
+    assert json_object_in(b'{"a": [1]}') == {"a": [1]}
 
 
 @pytest.mark.parametrize("value", [b"\xff\xfe", nested(300)])

@@ -132,7 +132,7 @@ def why_closed(needs: Needs) -> str:
         for folder in place.parents
     }
     checked = chain(
-        ((folder, _may_enter(folder)) for folder in sorted(above)),
+        ((folder, bool(_mode_of(folder) & stat.S_IXOTH)) for folder in sorted(above)),
         ((path, _is_open(path)) for path in read),
         ((path, _is_open(path)) for folder in needs.files for path in _within(folder)),
     )
@@ -147,10 +147,6 @@ def why_closed(needs: Needs) -> str:
 def _within(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files))
-
-
-def _may_enter(folder: Path) -> bool:
-    return bool(_mode_of(folder) & stat.S_IXOTH)
 
 
 def _is_open(path: Path) -> bool:

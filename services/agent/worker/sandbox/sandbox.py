@@ -135,7 +135,10 @@ def _hide_by_mounts(message: PerformOrder, scratch: Path, retained: Set[Capabili
     """Return False in most containers: root may not mount there, and keeps its rights."""
     allowances = message.allowances
     hidden = (*map(Path, _PRIVATE), *allowances.hidden)
-    return hide(hidden, _shown(_session_files(message), allowances.devices), scratch, retained)
+    programs = (*_interpreter(), "/etc/resolv.conf", *_STATE)
+    devices = _device_files((*_DEVICES, *allowances.devices))
+    shown = (*map(Path, programs), *devices, *_session_files(message))
+    return hide(hidden, shown, scratch, retained)
 
 
 def _confine_by_landlock(message: PerformOrder, scratch: Path, retained: Set[Capability]) -> bool:
@@ -231,14 +234,8 @@ def _interpreter() -> Iterator[str]:
     """Yield the folders of Python and its packages."""
     places = (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
     yield from filter(None, places)
-    yield from _editable()
-
-
-def _editable() -> Iterator[str]:
-    """Yield packages and modules that lie outside Python's path, installed with `--editable`.
-
-    setuptools writes a finder for each such project, whose folder as a whole is not importable.
-    """
+    # Projects that are installed with `--editable` lie outside Python's path. Setuptools writes a
+    # finder for each, and its folder as a whole is not importable.
     for finder in sys.meta_path:
         module_name = str(getattr(finder, "__module__", ""))
         if not module_name.startswith("__editable__"):
@@ -258,14 +255,6 @@ def _device_files(patterns: Iterable[str]) -> Iterator[Path]:
     relative = (pattern.removeprefix("/dev").lstrip("/") for pattern in patterns)
     for pattern in filter(None, relative):
         yield from Path("/dev").glob(pattern)
-
-
-def _shown(session_files: Iterable[Path], devices: Iterable[str]) -> Iterator[Path]:
-    """Yield what a worker needs of folders that are hidden otherwise."""
-    yield from map(Path, _interpreter())
-    yield from (Path("/etc/resolv.conf"), *map(Path, _STATE))
-    yield from _device_files((*_DEVICES, *devices))
-    yield from session_files
 
 
 def visible_in(folder: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:

@@ -103,7 +103,17 @@ def regressions_in(history: Iterable[EvaluationStatus], order: str = "certain") 
     by_load: dict[tuple[object, ...], list[_Measured]] = defaultdict(list)
     for status in history:
         for headline in status.headlines:
-            measured = by_load[_load_key(status, headline)]
+            load = (
+                status.model.partition(":")[0],
+                _framework_of(status, headline),
+                status.device,
+                headline.agent,
+                headline.scenario,
+                headline.parameters,
+                headline.batch_size,
+                headline.statistic,
+            )
+            measured = by_load[load]
             if not measured or measured[-1][0] is not status:
                 measured.append((status, headline))
     regressions = (regression for measured in by_load.values() for regression in _of(measured))
@@ -126,19 +136,6 @@ those without noise first."""
 def _framework_of(status: EvaluationStatus, headline: Headline) -> str:
     """Return the framework of a load; before release 0.2, which says it, the only planned one."""
     return headline.framework or status.framework.partition(" ")[0]
-
-
-def _load_key(status: EvaluationStatus, headline: Headline) -> tuple[object, ...]:
-    return (
-        status.model.partition(":")[0],
-        _framework_of(status, headline),
-        status.device,
-        headline.agent,
-        headline.scenario,
-        headline.parameters,
-        headline.batch_size,
-        headline.statistic,
-    )
 
 
 def _of(measured: Sequence[_Measured]) -> list[Regression]:
