@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mlscope.testing.memory_bus import MemoryServer
-from tests.stories import StandIns, stand_ins
+from tests.stand_ins import StandIns, stand_ins
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from tests.browser.chromium import Browsing, find_chromium, started_browser
 from tests.browser.modules import serving
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running, serving_gateway
+from tests.stand_ins import StandIns, stand_ins
 from tests.standing import server
-from tests.stories import StandIns, stand_ins
 
 __all__ = ["server"]
 

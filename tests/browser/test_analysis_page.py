@@ -13,7 +13,8 @@ from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.services.analyzer.golden import FOLDER, frames_in
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 PAGE = f"/evaluations/{E}/analyses/A3"
 

@@ -9,7 +9,8 @@ from tests.browser.photographs import Photographs
 from tests.browser.traces import inference, serve_json
 from tests.services.analyzer.comparisons.reading import all_tables
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 OTHER = "fedcba9876543210"
 

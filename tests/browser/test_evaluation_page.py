@@ -11,7 +11,8 @@ from tests.browser.photographs import Photographs
 from tests.browser.traces import inference, serve
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.pages.results.test_histograms import a_bar
-from tests.stories import E, StandIns, a_run, beginning, ending, queries, spans, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, queries, spans, whole_story
 
 STATE = "document.querySelector('#state')?.textContent"
 

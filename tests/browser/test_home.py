@@ -7,7 +7,8 @@ from tests.browser.chromium import until
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.pages.test_home import an_agent
-from tests.stories import E, StandIns, a_run, beginning, ending, queries
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, queries
 
 ITEM = f"document.querySelector('#now [data-evaluation=\"{E}\"]')"
 

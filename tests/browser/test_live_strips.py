@@ -15,7 +15,8 @@ from schemas.subjects import resources_subject
 from tests.browser.chromium import until
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
-from tests.stories import AGENT, E, StandIns, a_run, beginning, queries
+from tests.stand_ins import StandIns
+from tests.stories import AGENT, E, a_run, beginning, queries
 
 RECORDED = Path(__file__).parent.parent / "gpu/recorded/resources_resnet50.jsonl"
 STRIPS = ("cpu", "gpu", "power")

@@ -15,7 +15,7 @@ from tests.services.gateway.conftest import Running, serving_gateway
 from tests.services.gateway.rest.test_files import MANIFEST, names_in
 from tests.services.gateway.sent_files import kept_in
 from tests.services.gateway.site.test_new import SCENARIOS, an_agent
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 COMMAND = "document.querySelector('#text-command')?.textContent"
 

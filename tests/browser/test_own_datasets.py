@@ -19,7 +19,7 @@ from tests.services.gateway.rest.test_datasets import PETS, zip_of
 from tests.services.gateway.rest.test_files import names_in
 from tests.services.gateway.sent_files import kept_in
 from tests.services.gateway.site.test_new import SCENARIOS, an_agent
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 MANIFEST = "#field-dataset_manifest"
 STATUS = "document.querySelector('{}').querySelector('[role=status]').textContent"

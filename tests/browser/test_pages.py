@@ -26,7 +26,8 @@ from tests.services.gateway.conftest import Running, serving_gateway
 from tests.services.gateway.pages.catalog.test_layer_tree import a_layer
 from tests.services.gateway.pages.results.test_picture import a_table
 from tests.services.gateway.pages.test_home import an_agent
-from tests.stories import E, StandIns, a_run, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, whole_story
 
 OTHER = "fedcba9876543210"
 BEFORE = "89abcdef01234567"

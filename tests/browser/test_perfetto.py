@@ -12,7 +12,8 @@ from services.gateway.site.perfetto import files_folder
 from tests.browser.chromium import Browsing
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 _BLOCKED = "is_internal_user.js"
 """A script of another machine that the UI tries to load; the policy blocks it."""

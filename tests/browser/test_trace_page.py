@@ -14,7 +14,8 @@ from tests.browser.chromium import Browsing, until
 from tests.browser.photographs import Photographs
 from tests.browser.traces import Trace, answer_over, inference, recursion, serve
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, whole_story
 
 
 class ManyLayers(Trace):

@@ -13,7 +13,8 @@ from schemas.message import Fact
 from tests.browser.chromium import Browsing, until
 from tests.browser.traces import inference, serve
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, whole_story
 
 TIMELINE = "globalThis.__timeline"
 SOON_MS = 60_000

@@ -16,7 +16,8 @@ from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.site.test_new import an_agent
 from tests.services.gateway.site.test_trying import model
-from tests.stories import E, StandIns, ending, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, ending, whole_story
 
 
 async def test_models_answer_side_by_side(

@@ -13,7 +13,8 @@ from services.analyzer.tables.latency import ANALYSIS
 from tests.browser.chromium import Browsing, until
 from tests.browser.conftest import shared_loop
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_model, a_run, beginning, queries, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_model, a_run, beginning, queries, whole_story
 
 _KERNEL = "sm80_xmma_fprop_implicit_gemm_indexed_f32f32_f32f32_f32_" * 4
 _TEXTS = {"run": "b16-poisson-framework", "scenario": "poisson", "level": "framework"}

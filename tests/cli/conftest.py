@@ -18,7 +18,7 @@ from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.forked import run_mlscope
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 _SERVICES = ("scheduler", "registry", "agent", "collector", "analyzer")
 

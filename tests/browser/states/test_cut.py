@@ -9,7 +9,8 @@ from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.browser.states.gateways import gateway, try_now
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_run, beginning, queries
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, queries
 
 LIVE = {"home": "/", "evaluation": f"/evaluations/{E}", "trace": f"/evaluations/{E}/trace?run=r0"}
 BANNER = "document.getElementById('connection')"

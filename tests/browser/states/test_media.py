@@ -9,7 +9,8 @@ from tests.browser.chromium import Browsing, until
 from tests.browser.conftest import shared_loop
 from tests.browser.photographs import Photographs
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_run, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, whole_story
 
 OVER = "fedcba9876543210"
 PAGES = {

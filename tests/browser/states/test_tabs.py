@@ -9,7 +9,8 @@ from tests.browser.chromium import Browsing, until
 from tests.browser.photographs import Photographs
 from tests.browser.states.gateways import gateway, try_now
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, a_run, beginning, queries
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, queries
 
 BANNER = "document.getElementById('connection')"
 ANSWERED = "document.querySelector('#runs [data-run=r0] [data-field=answered]').textContent"

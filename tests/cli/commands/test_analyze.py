@@ -14,7 +14,8 @@ from schemas.analysis import Column, Table
 from tests.cli.conftest import CommandLine
 from tests.cli.printing.test_bars import a_table
 from tests.cli.printing.test_output import Terminal
-from tests.stories import LATENCY, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import LATENCY, whole_story
 
 E1 = "00000000000000e1"
 LINES = [

@@ -4,7 +4,7 @@ import pytest
 
 from cli import exits
 from tests.cli.conftest import CommandLine
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 async def test_three_evaluations_are_compared_by_their_figures(

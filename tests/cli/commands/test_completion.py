@@ -12,7 +12,7 @@ from cli.commands.completion import SCRIPTS
 from cli.parser import Parser
 from tests.cli.conftest import CommandLine
 from tests.services.scheduler.samples import an_agent
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 def completed(*words: str) -> list[str]:

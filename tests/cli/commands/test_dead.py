@@ -6,7 +6,7 @@ from mlscope.bus.nats import connect
 from mlscope.settings import Settings
 from schemas.dead import LetterBuried
 from tests.cli.conftest import CommandLine
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 LETTER = LetterBuried(
     service="collector",

@@ -23,7 +23,8 @@ from schemas.values.identity import keyed_evaluation_id
 from tests.cli.in_process import arguments, bus, printed, server, standing
 from tests.mlscope.client.answers import answering
 from tests.mlscope.reproducing.reference_logs import a_log
-from tests.stories import LATENCY, E, StandIns, a_run, beginning, ending, queries
+from tests.stand_ins import StandIns
+from tests.stories import LATENCY, E, a_run, beginning, ending, queries
 
 __all__ = ["bus", "server", "standing"]
 

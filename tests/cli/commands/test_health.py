@@ -18,7 +18,7 @@ from mlscope.bus.nats import NatsBus, connect
 from mlscope.health import Announced
 from mlscope.settings import Settings
 from tests.cli.conftest import CommandLine, ended
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 async def announced(path: Path) -> Announced:

@@ -12,7 +12,8 @@ from schemas.manifest import FrameworkNeed
 from schemas.request import ListEvaluations
 from tests.cli.conftest import CommandLine
 from tests.services.scheduler.samples import an_agent
-from tests.stories import StandIns, a_model
+from tests.stand_ins import StandIns
+from tests.stories import a_model
 
 
 async def test_models_list_in_three_formats(mlscope: CommandLine, standing: StandIns) -> None:

@@ -9,7 +9,8 @@ from cli.commands.open import open_page, page_address
 from cli.failures import Misused
 from tests.cli.conftest import CommandLine
 from tests.cli.in_process import arguments
-from tests.stories import StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import whole_story
 
 E1 = "00000000000000e1"
 

@@ -11,7 +11,7 @@ import yaml
 from cli import exits
 from schemas.plan import OfflinePlan
 from tests.cli.conftest import CommandLine
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 SHIPPED = sorted(str(path) for path in Path("manifests").glob("*/*.yml"))
 

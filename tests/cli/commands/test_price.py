@@ -2,7 +2,7 @@
 
 from tests.cli.conftest import CommandLine
 from tests.services.gateway.pages.test_home import an_agent
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 async def test_a_price_is_kept_used_and_forgotten(mlscope: CommandLine, standing: StandIns) -> None:

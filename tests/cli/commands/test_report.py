@@ -5,7 +5,8 @@ from pathlib import Path
 
 from cli import exits
 from tests.cli.conftest import CommandLine
-from tests.stories import StandIns, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import beginning, whole_story
 
 E1 = "00000000000000e1"
 E2 = "00000000000000e2"

@@ -21,7 +21,8 @@ from schemas.request import AgentReason, Evaluate
 from schemas.run import RunFailed
 from schemas.status import EvaluationStatus
 from tests.cli.conftest import CommandLine, interrupted
-from tests.stories import AGENT, FAILURES, LATENCY, StandIns, a_run, beginning, ending, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import AGENT, FAILURES, LATENCY, a_run, beginning, ending, whole_story
 
 Story = Callable[[str], list[Fact]]
 

@@ -23,7 +23,7 @@ from mlscope.health import Announced
 from mlscope.settings import InvalidSetting, Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
 from tests.cli.conftest import CommandLine, ended
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 @pytest.mark.parametrize("words", [("serve", "registry"), ("provision",)])

@@ -10,7 +10,8 @@ from cli import exits
 from schemas.evaluation import EvaluationAnalyzed
 from schemas.values.identity import new_evaluation_id
 from tests.cli.conftest import CommandLine
-from tests.stories import FAILURES, LATENCY, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import FAILURES, LATENCY, whole_story
 
 E1 = "00000000000000e1"
 

@@ -2,7 +2,8 @@
 
 from cli import exits
 from tests.cli.conftest import CommandLine
-from tests.stories import LATENCY, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import LATENCY, whole_story
 
 E1 = "00000000000000e1"
 

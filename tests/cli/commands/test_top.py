@@ -11,7 +11,8 @@ from mlscope.evaluation.status import status_of
 from schemas.status import AgentStatus
 from services.agent.host.announcing import announcement
 from tests.cli.conftest import CommandLine
-from tests.stories import E, StandIns, a_run, beginning
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning
 
 
 def _progress() -> Progress:

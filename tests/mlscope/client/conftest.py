@@ -7,8 +7,8 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.client import AsyncClient
 from mlscope.testing.memory_bus import MemoryServer, connect
+from tests.stand_ins import StandIns
 from tests.standing import server, standing
-from tests.stories import StandIns
 
 __all__ = ["server", "standing"]
 

@@ -14,7 +14,8 @@ from schemas.message import Command
 from schemas.request import Accepted, Cancel, Evaluate, ShowCatalog
 from schemas.status import Catalog
 from tests.mlscope.client.answers import answering
-from tests.stories import E, StandIns
+from tests.stand_ins import StandIns
+from tests.stories import E
 
 
 class Forbidden(Command):

@@ -2,16 +2,11 @@
 
 import pytest
 
-from mlscope.client import (
-    AsyncClient,
-    CommandRefused,
-    EvaluationRefused,
-    NoSuchTable,
-    StillRunning,
-)
+from mlscope.client import AsyncClient, CommandRefused, EvaluationRefused, NoSuchTable, StillRunning
 from schemas.analysis import Estimate, Headline
 from schemas.request import AgentReason, Refused
-from tests.stories import E, StandIns, a_run, beginning, ending, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, whole_story
 
 
 async def test_a_request_becomes_a_handle(client: AsyncClient) -> None:

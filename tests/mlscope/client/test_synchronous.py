@@ -6,7 +6,8 @@ from pathlib import Path
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope import Client
 from tests.cli.conftest import standing
-from tests.stories import StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import whole_story
 
 __all__ = ["standing"]
 

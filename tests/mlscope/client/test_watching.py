@@ -13,7 +13,8 @@ from schemas.encoding.codec import encode
 from schemas.message import Envelope
 from schemas.request import Refused
 from schemas.subjects import subject_of
-from tests.stories import E, StandIns, a_run, beginning, ending, queries
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, queries
 
 QUICK = Pace(tick_s=0.02, poll_s=0.05, patience_s=0.2)
 

@@ -19,8 +19,8 @@ from services.gateway.routes import build_app
 from services.gateway.sample_pictures import SamplePictures
 from services.gateway.sent_files import SentFiles
 from services.gateway.service import serve
+from tests.stand_ins import StandIns
 from tests.standing import server, standing
-from tests.stories import StandIns
 
 __all__ = ["server", "standing"]
 

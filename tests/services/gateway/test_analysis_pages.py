@@ -7,7 +7,8 @@ import pytest
 
 from schemas.analysis import Column, Table
 from services.gateway.charts import drawing
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 CHART = {
     "$schema": "https://vega.github.io/schema/vega-lite/v5.json",

@@ -7,7 +7,8 @@ from mlscope.client.errors import CommandRefused, NotAnswering
 from schemas.request import ListEvaluations
 from services.gateway.bus_requests import agents, evaluations, some_tables_of, status_of, tables_of
 from tests.services.scheduler.samples import an_agent
-from tests.stories import E, StandIns, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, beginning, whole_story
 
 
 async def test_the_log_tells_the_same_as_the_scheduler(bus: Bus) -> None:

@@ -2,7 +2,7 @@
 
 from mlscope.bus.bus import Bus
 from services.gateway.recent_catalog import RecentCatalog
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 async def test_it_is_asked_for_again_after_a_while(bus: Bus, standing: StandIns) -> None:

@@ -12,7 +12,8 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from tests.services.gateway.conftest import web_over
-from tests.stories import E, StandIns, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, beginning, whole_story
 
 JSON = {"Content-Type": "application/json"}
 

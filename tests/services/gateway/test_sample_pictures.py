@@ -10,7 +10,7 @@ from schemas.manifest import DatasetManifest, Sample
 from services.gateway.sample_pictures import SamplePictures
 from tests.services.gateway.conftest import web_over
 from tests.services.gateway.site.test_trying import model
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 JPEG = b"\xff\xd8\xff" + bytes(40)

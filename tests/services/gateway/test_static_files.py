@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from services.gateway.static_files import StaticFiles, shipped_files
-from tests.stories import E, StandIns, beginning
+from tests.stand_ins import StandIns
+from tests.stories import E, beginning
 
 MOST_LINES = 400
 SCRIPT_BYTES = 60_000

@@ -20,7 +20,7 @@ from services.gateway.service import serve
 from services.gateway.site import login
 from services.gateway.static_files import shipped_files
 from tests.services.gateway.conftest import Running, serving_gateway
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 
 async def opened(

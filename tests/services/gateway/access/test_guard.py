@@ -20,7 +20,7 @@ from schemas.subjects import asker_of
 from services.gateway.access.failures import MAX_FAILURES, WITHIN_S, Failures
 from services.gateway.access.guard import SESSION_S, cookie_of, session_of
 from tests.services.gateway.conftest import web_over
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 TOKEN = "correct horse"
 

@@ -20,7 +20,8 @@ from services.gateway.errors import TooManyViewers
 from services.gateway.live import feeds as feeds_module
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.viewer import Viewer
-from tests.stories import E, StandIns, a_run, beginning, ending, queries, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, queries, whole_story
 
 
 async def until(viewer: Viewer, holds: Callable[[], bool]) -> None:

@@ -21,7 +21,8 @@ from services.gateway.live.feeds import Feeds
 from services.gateway.live.overview import OverviewViewer
 from services.gateway.live.stream import overview_events
 from services.gateway.routes import build_app
-from tests.stories import E, StandIns, a_run, beginning, ending, queries, stand_ins
+from tests.stand_ins import StandIns, stand_ins
+from tests.stories import E, a_run, beginning, ending, queries
 
 
 async def following(events: AsyncIterator[bytes], name: str) -> tuple[str, dict[str, object]]:

@@ -15,7 +15,8 @@ from services.gateway.live.spans import MOST_ROWS, SpanBatch, SpanRelay
 from services.gateway.live.viewer import Viewer
 from tests.services.gateway.conftest import Running
 from tests.services.gateway.live.test_stream import parsed
-from tests.stories import AGENT, E, StandIns, a_run, beginning, ending, spans
+from tests.stand_ins import StandIns
+from tests.stories import AGENT, E, a_run, beginning, ending, spans
 
 _ATTEMPT = Attempt("e1", "r0", 1, "a1")
 _NAMES = {"conv": 0, "relu": 1, "gemm": 2, "power": 3}

@@ -14,16 +14,8 @@ from services.gateway.live.feeds import Feeds
 from services.gateway.live.stream import live_events
 from services.gateway.live.viewer import Viewer
 from tests.services.gateway.conftest import Running
-from tests.stories import (
-    E,
-    StandIns,
-    a_run,
-    beginning,
-    ending,
-    queries,
-    spans,
-    whole_story,
-)
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending, queries, spans, whole_story
 
 Seen = tuple[str, int, dict[str, object]]
 

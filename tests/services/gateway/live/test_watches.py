@@ -15,7 +15,8 @@ from schemas.trace import Watch, Watching
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from tests.services.gateway.live.test_spans import told_spans
-from tests.stories import E, StandIns, a_run, beginning, ending
+from tests.stand_ins import StandIns
+from tests.stories import E, a_run, beginning, ending
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import ListEvaluations
 from services.gateway.parameters.query_string import FIGURES, QUERY, figures_of, list_of
-from tests.stories import StandIns
+from tests.stand_ins import StandIns
 
 ASKED = (
     ("limit", "3"),

@@ -10,7 +10,8 @@ from schemas.encoding.codec import encode_body
 from schemas.request import Accepted, Refused
 from schemas.subjects import REQUEST
 from tests.services.gateway.conftest import web_over
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from schemas.status import AgentStatus
 from tests.mlscope.client.answers import answering
 from tests.mlscope.reproducing.reference_logs import a_status, an_announcement
 from tests.services.gateway.conftest import web_over
-from tests.stories import E, StandIns
+from tests.stand_ins import StandIns
+from tests.stories import E
 
 API = f"/api/evaluations/{E}"
 

@@ -9,7 +9,8 @@ import zipfile
 import httpx
 
 from schemas.analysis import Column, Table
-from tests.stories import E, StandIns, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, beginning, whole_story
 
 BARS = {
     "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

@@ -16,7 +16,8 @@ from mlscope.testing.memory_bus import MemoryServer, connect  # noqa: E402
 from services.gateway.openapi import document  # noqa: E402
 from tests.services.gateway.conftest import serving_gateway  # noqa: E402
 from tests.services.gateway.sent_files import kept_in  # noqa: E402
-from tests.stories import stand_ins, whole_story  # noqa: E402
+from tests.stand_ins import stand_ins  # noqa: E402
+from tests.stories import whole_story  # noqa: E402
 
 MODES: Any = schemathesis.GenerationMode
 

@@ -2,7 +2,8 @@
 
 import httpx
 
-from tests.stories import LATENCY, E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import LATENCY, E, whole_story
 
 OTHER = "fedcba9876543210"
 

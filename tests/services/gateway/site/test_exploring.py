@@ -9,7 +9,8 @@ import pytest
 
 from services.gateway.pages.comparing.exploring import ExplorationView
 from tests.services.analyzer.exploring.loads import a_load, measured
-from tests.stories import E, StandIns
+from tests.stand_ins import StandIns
+from tests.stories import E
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from schemas.agent import Announcement, Hardware, Runtime
 from schemas.manifest import DatasetManifest, ScenarioManifest, Synthetic
 from schemas.request import Refused
 from schemas.status import AgentStatus
-from tests.stories import AGENT, E, StandIns, beginning, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import AGENT, E, beginning, whole_story
 
 SCENARIOS = (
     ScenarioManifest(

@@ -10,7 +10,8 @@ from schemas.request import Refused
 from schemas.trace import ShowTrace
 from tests.mlscope.client.answers import answering
 from tests.services.gateway.conftest import web_over
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 PHOTOS = DatasetManifest(name="photos", version="1.0.0", samples=(Sample(path="cat.jpg"),))
 

@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from services.gateway.site import perfetto
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 _PAGE = f"/evaluations/{E}/runs/r0/perfetto"
 _INDEX = "<body><script>start()</script></body>"

@@ -5,7 +5,8 @@ import httpx
 from schemas.price import Price
 from tests.services.analyzer.exploring.loads import a_load
 from tests.services.gateway.pages.test_home import an_agent
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 OTHER = "fedcba9876543210"
 

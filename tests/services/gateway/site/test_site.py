@@ -7,7 +7,8 @@ import httpx
 from mlscope.bus.bus import Bus
 from services.gateway.access.guard import SESSION_S, cookie_of, session_of
 from tests.services.gateway.conftest import web_over
-from tests.stories import E, StandIns, whole_story
+from tests.stand_ins import StandIns
+from tests.stories import E, whole_story
 
 
 async def test_the_list_leads_to_its_evaluations(web: httpx.AsyncClient) -> None:

@@ -8,19 +8,13 @@ from mlscope.bus.records import ReceivedCommand
 from schemas.analysis import Prediction, Predictions
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.evaluation import EvaluationRequested
-from schemas.manifest import (
-    Assets,
-    DatasetManifest,
-    FrameworkNeed,
-    ModelManifest,
-    Port,
-    Sample,
-)
+from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest, Port, Sample
 from schemas.request import ShowPredictions
 from schemas.subjects import REQUEST, story_of
 from services.gateway.bodies import MOST_FILES
 from tests.services.gateway.site.test_new import an_agent
-from tests.stories import StandIns, ending
+from tests.stand_ins import StandIns
+from tests.stories import ending
 
 TEXT = base64.b64encode(b"a file").decode()
 

@@ -10,7 +10,8 @@ from schemas.manifest import ModelManifest
 from services.gateway.pages.catalog.models import Search, matching_models, model_view, models_view
 from services.gateway.rendering import html_of
 from tests.services.scheduler.samples import an_agent
-from tests.stories import StandIns, a_model
+from tests.stand_ins import StandIns
+from tests.stories import a_model
 
 
 def a_named(name: str, **changes: Any) -> ModelManifest:
