@@ -29,8 +29,8 @@ from cli.cluster.keys import secret_files
 from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK
 from cli.cluster.servers.nats_server import NatsServer
+from mlscope.bus.access.permissions import PERMISSIONS
 from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.permissions import PERMISSIONS
 from mlscope.load.arrivals import poisson_due_ns
 from mlscope.load.load import Load
 from services.scheduler.remote_load.continuation import Continuation

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exits.FAILED
     except Exception as error:
         from cli.failures import explain
-        from mlscope.printable import printable_lines
+        from mlscope.texts.printable import printable_lines
 
         failure = explain(error)
         if failure is None:

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from mlscope.bus.access.permissions import agent_inbox
+from mlscope.bus.access.rights import health_inbox, ping
 from mlscope.bus.nats import is_answered
-from mlscope.bus.permissions import agent_inbox
-from mlscope.bus.rights import health_inbox, ping
 from mlscope.settings import Settings
 
 ANSWER_WITHIN_S = 5.0

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TextIO
 
-from mlscope.printable import escaped
 from mlscope.redaction import HIDDEN, is_secret_name, redact
+from mlscope.texts.printable import escaped
 
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {

@@ -15,7 +15,7 @@ from cli.cluster.processes import Command
 from cli.cluster.servers.nats_server import NatsServer
 from cli.cluster.servers.postgres import DATABASE_SETTINGS, Database, Postgres
 from cli.cluster.supervised import Program
-from mlscope.bus.permissions import OPERATOR
+from mlscope.bus.access.permissions import OPERATOR
 from mlscope.health import ANSWER_WITHIN_S, hear
 from mlscope.settings import Settings
 

@@ -12,7 +12,7 @@ from cli.printing.bars import bar_lines
 from cli.printing.output import Rows, rows_of, width_of, write_json, write_rows
 from cli.printing.results import print_note, table_maps, table_names, write_tables
 from mlscope.client.brief import brief, caveat_lines, parted_caveats
-from mlscope.layout import wrapped
+from mlscope.texts.layout import wrapped
 from schemas.analysis import Table
 
 _OTHER_COLUMNS_WIDTH = 16

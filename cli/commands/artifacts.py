@@ -13,7 +13,7 @@ from cli.inputs.connection import curator_settings
 from cli.printing.output import Rows, write_rows
 from cli.printing.transfers import TransferLine
 from mlscope.assets.errors import BadAddress
-from mlscope.bus.permissions import CURATOR
+from mlscope.bus.access.permissions import CURATOR
 
 if TYPE_CHECKING:
     from mlscope.assets.artifacts import Artifacts

@@ -11,10 +11,10 @@ from cli import exits
 from cli.failures import Misused
 from cli.inputs.connection import operator_settings
 from cli.printing.output import Rows, write_rows
-from mlscope.bus.permissions import OPERATOR
+from mlscope.bus.access.permissions import OPERATOR
 from mlscope.bus.records import Recorded
-from mlscope.printable import printable
 from mlscope.settings import Settings
+from mlscope.texts.printable import printable
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
 

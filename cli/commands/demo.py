@@ -25,8 +25,8 @@ from cli.printing.progress import ProgressLine
 from mlscope.client import AsyncClient, ResultTables
 from mlscope.client.asynchronous import request_of
 from mlscope.client.brief import with_headline_intervals
-from mlscope.layout import wrapped
 from mlscope.settings import Settings
+from mlscope.texts.layout import wrapped
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus
 

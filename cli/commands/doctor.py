@@ -7,7 +7,7 @@ from cli import exits
 from cli.findings import Finding
 from cli.machine_checks import all_findings
 from cli.printing.output import rows_of, write_rows
-from mlscope.layout import laid_out
+from mlscope.texts.layout import laid_out
 
 
 def doctor(arguments: argparse.Namespace) -> int:

@@ -21,9 +21,9 @@ from cli.cluster.keys.secret_files import ensure_key, write_secret
 from cli.commands.serve import serve
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in, typed_invitation
+from mlscope.bus.access.permissions import agent_key, invitation_key
 from mlscope.bus.errors import NoReply, NotPermitted
 from mlscope.bus.nats import ClientRefused, dial
-from mlscope.bus.permissions import agent_key, invitation_key
 from mlscope.client.errors import CommandRefused
 from mlscope.settings import Settings
 from schemas.encoding.codec import decode_body

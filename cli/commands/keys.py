@@ -39,7 +39,7 @@ from cli.cluster.keys.person_files import asker_in, ensure_person
 from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, write_secret
 from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
 from cli.failures import Misused
-from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
+from mlscope.bus.access.permissions import PERMISSIONS, agent_key, permission_of
 from mlscope.people import People
 
 _NATS_PORT, _MONITOR_PORT, _ROUTE_PORT = 4222, 8222, 6222

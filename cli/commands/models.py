@@ -16,7 +16,7 @@ from cli.inputs.manifests import checked_manifest
 from cli.offline.planning import shipped_catalog
 from cli.printing.transfers import TransferLine
 from mlscope.assets.addresses import parse
-from mlscope.bus.permissions import CURATOR
+from mlscope.bus.access.permissions import CURATOR
 from mlscope.client.errors import EvaluationRefused, NoCluster
 from mlscope.manifests.variants import variants_of
 from mlscope.manifests.verifying import unverifiable_in

@@ -15,7 +15,7 @@ from cli.inputs.predicted_files import upload_of
 from cli.inputs.request import model_from, pairs_of
 from cli.printing.output import Rows, width_of, write_json, write_rows
 from mlscope.client.predicting import Predicted
-from mlscope.feature_text import feature_lines
+from mlscope.texts.features import feature_lines
 
 _COLUMNS = ("file", "rank", "answer", "probability", "detail")
 

@@ -61,8 +61,8 @@ async def serve_until_stopped(name: str, settings: Settings) -> None:
 
     `settings` are its own. Raises Unreachable when the connection ended, or KeyRevoked.
     """
+    from mlscope.bus.access.permissions import agent_inbox
     from mlscope.bus.nats import connect
-    from mlscope.bus.permissions import agent_inbox
 
     service = import_module(f"services.{name}.service")
     stop = asyncio.Event()

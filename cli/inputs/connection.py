@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli.cluster.state import running_state
-from mlscope.bus.permissions import CURATOR, OPERATOR
+from mlscope.bus.access.permissions import CURATOR, OPERATOR
 from mlscope.client import AsyncClient
 from mlscope.client.connection import find_settings
 from mlscope.settings import Settings

@@ -12,8 +12,8 @@ from pathlib import Path
 from cli.cluster.keys.members import Members
 from cli.cluster.state import ClusterState
 from cli.failures import Misused
+from mlscope.bus.access.permissions import OPERATOR
 from mlscope.bus.errors import BusError
-from mlscope.bus.permissions import OPERATOR
 from mlscope.client.connection import find_settings
 from mlscope.client.errors import NotAnswering
 from schemas.agent import AgentRevoked

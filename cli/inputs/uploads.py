@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from cli.failures import Misused
 from cli.printing.transfers import TransferLine
 from mlscope.assets.partial import Progress
-from mlscope.bus.permissions import CURATOR
+from mlscope.bus.access.permissions import CURATOR
 from mlscope.client.connection import REQUESTER, find_settings
 from mlscope.datasets.errors import DatasetError
 from mlscope.datasets.readers.folder import paths_below

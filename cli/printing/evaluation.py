@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cli.printing.catalog import labels_text, time_text
 from cli.printing.output import Rows, rows_of, write_json, write_rows
 from cli.printing.results import write_tables
-from mlscope.printable import printable
+from mlscope.texts.printable import printable
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 

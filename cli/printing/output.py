@@ -19,9 +19,9 @@ from cli.printing.wide_tables import (
     transposed,
     with_intervals,
 )
-from mlscope.layout import Layout, folded, laid_out
-from mlscope.printable import csv_cell, printable
 from mlscope.quantities import heads_of, shown, unit_of
+from mlscope.texts.layout import Layout, folded, laid_out
+from mlscope.texts.printable import csv_cell, printable
 from schemas.analysis import Table
 
 MOST_TRANSPOSED = 4

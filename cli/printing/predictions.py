@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.printing.output import Rows, write_json, write_rows
-from mlscope.feature_text import feature_lines
+from mlscope.texts.features import feature_lines
 from schemas.analysis import Predictions
 
 _COLUMNS = ("run", "sample", "name", "rank", "answer", "probability", "right", "detail")

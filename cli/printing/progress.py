@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self, TextIO
 from cli.printing.output import width_of
 from mlscope.client.watching import Progress
 from mlscope.evaluation.run import RUN_ENDED
-from mlscope.printable import printable_lines
 from mlscope.quantities import shown
+from mlscope.texts.printable import printable_lines
 from schemas.status import EvaluationStatus, RunStatus
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from mlscope.client.errors import ClientError
 from mlscope.counts import many
 from mlscope.evaluation.run import awaits_count, is_cut_off
 from mlscope.evaluation.status import awaits_tables
-from mlscope.layout import wrapped
-from mlscope.printable import printable
+from mlscope.texts.layout import wrapped
+from mlscope.texts.printable import printable
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from mlscope.layout import folded, least_widths, wrapped
 from mlscope.quantities import shown
-from mlscope.shortening import width
+from mlscope.texts.layout import folded, least_widths, wrapped
+from mlscope.texts.shortening import width
 
 _GAP = 2
 _MISSING = ("", shown(None))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from mlscope.layout import Layout, laid_out, wrapped
 from mlscope.quantities import estimated, heads_of, shown, unit_of
+from mlscope.texts.layout import Layout, laid_out, wrapped
 from schemas.analysis import Table
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -5,9 +5,9 @@ import contextlib
 import logging
 from collections.abc import Mapping
 
+from mlscope.bus.access.permissions import agent_inbox
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from mlscope.bus.permissions import agent_inbox
 from mlscope.bus.records import ServiceInfo
 from mlscope.manifests.digests import digest_of, model_digests
 from mlscope.manifests.folders import read_manifests

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
+from mlscope.bus.access.rights import ping
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from mlscope.bus.rights import ping
 
 _ANSWER_WITHIN_S = 2.0
 _FRESH_S = 1.0

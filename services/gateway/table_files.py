@@ -5,8 +5,8 @@ import io
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from mlscope.printable import csv_cell
 from mlscope.quantities import heads_of, shown, unit_of
+from mlscope.texts.printable import csv_cell
 from schemas.analysis import Table
 
 FILES: Mapping[str, str] = MappingProxyType(

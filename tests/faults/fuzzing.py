@@ -18,7 +18,7 @@ from nats.aio.client import Client
 
 from cli.cluster.keys.members import Members
 from cli.cluster.keys.secret_files import ensure_key
-from mlscope.bus.permissions import agent_key, invitation_key
+from mlscope.bus.access.permissions import agent_key, invitation_key
 from mlscope.client.errors import EvaluationRefused
 from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, PEOPLE, inbox_of, key_file
 from tests.faults.made_messages import made_message

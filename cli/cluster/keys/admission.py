@@ -11,8 +11,8 @@ import signal
 from functools import partial
 
 from cli.cluster.keys.members import Members
+from mlscope.bus.access.permissions import OPERATOR
 from mlscope.bus.nats import connect
-from mlscope.bus.permissions import OPERATOR
 from mlscope.bus.records import ReceivedCommand, ServiceInfo
 from mlscope.health import Announced
 from mlscope.logs import set_up_logging

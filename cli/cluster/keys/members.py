@@ -24,7 +24,7 @@ from pathlib import Path
 
 from cli.cluster.keys.secret_files import write_secret
 from cli.cluster.state import running_state
-from mlscope.bus.permissions import agent_key, invitation_key, permission_of
+from mlscope.bus.access.permissions import agent_key, invitation_key, permission_of
 
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}")
 _log = logging.getLogger(__name__)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlscope.bus.accounts import LOG, Crossing, account_of, crossing
-from mlscope.bus.permissions import (
+from mlscope.bus.access.accounts import LOG, Crossing, account_of, crossing
+from mlscope.bus.access.people import permission_of_person, person_key
+from mlscope.bus.access.permissions import (
     Permission,
     permission_of,
 )
-from mlscope.bus.permissions_of_people import permission_of_person, person_key
 
 if TYPE_CHECKING:
     from mlscope.people import Person

@@ -18,7 +18,7 @@ from cli.cluster.keys import secret_files
 from cli.cluster.keys.members import Members, is_public_key
 from cli.cluster.processes import Command, Server
 from cli.cluster.servers.nats_conf import MIB, NatsLayout, nats_conf
-from mlscope.bus.permissions import PERMISSIONS
+from mlscope.bus.access.permissions import PERMISSIONS
 from mlscope.people import People, people_folder
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
-from mlscope.bus.accounts import LOG, account_of
+from mlscope.bus.access.accounts import LOG, account_of
 from mlscope.bus.errors import (
     BusError,
     KeyRevoked,

@@ -9,8 +9,19 @@ from mlscope.tracing.weights import LOAD, PLACE
 from schemas.analysis import Table
 from services.analyzer.building.best import leader
 from services.analyzer.building.charts import Axis, layer_bars
+from services.analyzer.building.cold_starts.openings import (
+    Openings,
+    layer_times,
+    matching_layers,
+    openings_of,
+)
+from services.analyzer.building.cold_starts.weights import (
+    summed_by_layer,
+    weight_bytes,
+    weight_copies,
+    weight_spans,
+)
 from services.analyzer.building.margins import UNKNOWN, difference, trimmed_margins_by_key
-from services.analyzer.building.openings import Openings, layer_times, matching_layers, openings_of
 from services.analyzer.building.stacks import SYSTEM_LEVEL
 from services.analyzer.building.table import (
     Analysis,
@@ -22,12 +33,6 @@ from services.analyzer.building.table import (
     run_warnings,
     share,
     text_column,
-)
-from services.analyzer.building.weights import (
-    summed_by_layer,
-    weight_bytes,
-    weight_copies,
-    weight_spans,
 )
 from services.analyzer.frames.evaluation import LAYER_LEVEL, Frames
 from services.analyzer.frames.own_devices import HOST

@@ -13,6 +13,12 @@ from schemas.analysis import Table
 from schemas.batch import SpanKind
 from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, dumbbells, with_transforms
+from services.analyzer.building.cold_starts.openings import (
+    Openings,
+    layer_times,
+    matching_layers,
+    openings_of,
+)
 from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
@@ -21,7 +27,6 @@ from services.analyzer.building.margins import (
     trimmed_margin,
     trimmed_margins_by_key,
 )
-from services.analyzer.building.openings import Openings, layer_times, matching_layers, openings_of
 from services.analyzer.building.stacks import Stack, stacks_of
 from services.analyzer.building.table import (
     Analysis,

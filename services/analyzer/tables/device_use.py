@@ -17,7 +17,7 @@ from services.analyzer.building.kernel_sums import (
     without_replays,
 )
 from services.analyzer.building.margins import UNKNOWN, Margin, difference, mean_margin
-from services.analyzer.building.pipeline import PREPARE
+from services.analyzer.building.pipelines.stages import PREPARE
 from services.analyzer.building.stacks import STACK_COLUMNS
 from services.analyzer.building.table import (
     Analysis,

@@ -39,7 +39,7 @@ from services.analyzer.building.level_differences import (
     predict_times,
     query_times,
 )
-from services.analyzer.building.pipeline import has_overlapping_stages
+from services.analyzer.building.pipelines.stages import has_overlapping_stages
 from services.analyzer.building.side_by_side import ambiguous_parents, are_side_by_side
 from services.analyzer.building.table import (
     Analysis,

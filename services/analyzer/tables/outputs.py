@@ -3,7 +3,7 @@
 from typing import Any
 
 from mlscope.counts import many, verb
-from mlscope.feature_text import feature_lines
+from mlscope.texts.features import feature_lines
 from schemas.analysis import Table
 from services.analyzer.building.table import (
     RUN_COLUMNS,

@@ -20,20 +20,20 @@ from services.analyzer.building.margins import (
     share_margin,
     trimmed_margin,
 )
-from services.analyzer.building.pipeline import (
-    busy_shares,
-    has_overlapping_stages,
-    stage_times,
-    summed_shares,
-)
-from services.analyzer.building.rates import samples_rate
-from services.analyzer.building.stage_rates import (
+from services.analyzer.building.pipelines.stage_rates import (
     StageRate,
     bottleneck,
     is_slowest,
     slowdown,
     stage_rates,
 )
+from services.analyzer.building.pipelines.stages import (
+    busy_shares,
+    has_overlapping_stages,
+    stage_times,
+    summed_shares,
+)
+from services.analyzer.building.rates import samples_rate
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,

@@ -9,7 +9,7 @@ from schemas.analysis import Table
 from services.analyzer.building.best import leader
 from services.analyzer.building.charts import Axis, bars
 from services.analyzer.building.margins import Margin, difference, mean_margin
-from services.analyzer.building.pipeline import STAGES, has_overlapping_stages, stage_times
+from services.analyzer.building.pipelines.stages import STAGES, has_overlapping_stages, stage_times
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,

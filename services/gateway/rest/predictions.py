@@ -13,7 +13,7 @@ from starlette.responses import Response
 from mlscope.client import AsyncClient
 from mlscope.client.errors import NotAnswering
 from mlscope.client.predicting import Upload
-from mlscope.feature_text import feature_lines
+from mlscope.texts.features import feature_lines
 from schemas.encoding.codec import unpack
 from schemas.encoding.errors import MalformedMessage
 from services.gateway.bodies import MOST_FILES, json_body

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.servers.nats_server import NatsServer
-from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.permissions import (
+from mlscope.bus.access.people import permission_of_person, person_key
+from mlscope.bus.access.permissions import (
     PERMISSIONS,
     Permission,
     agent_key,
     invitation_key,
     permission_of,
 )
-from mlscope.bus.permissions_of_people import permission_of_person, person_key
+from mlscope.bus.inboxes import inbox_prefix
 from mlscope.people import Person, people_folder
 from schemas.people import Asker
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from cli.cluster.servers.nats_server import NatsServer
-from mlscope.bus.permissions import PERMISSIONS
-from mlscope.bus.permissions_of_people import person_key
-from mlscope.bus.rights import fact_subject
+from mlscope.bus.access.people import person_key
+from mlscope.bus.access.permissions import PERMISSIONS
+from mlscope.bus.access.rights import fact_subject
 from mlscope.bus.streams import (
     BUCKETS,
     DURABLES,

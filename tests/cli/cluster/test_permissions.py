@@ -9,15 +9,15 @@ import pytest
 from nats.aio.client import Client
 
 from cli.cluster.servers.nats_server import NatsServer
-from mlscope.bus.inboxes import inbox_prefix
-from mlscope.bus.permissions import (
+from mlscope.bus.access.permissions import (
     PERMISSIONS,
     Permission,
     agent_inbox,
     agent_key,
     permission_of,
 )
-from tests.mlscope.bus.permission_trace import covers
+from mlscope.bus.inboxes import inbox_prefix
+from tests.mlscope.bus.access.permission_trace import covers
 
 ROOT = "mlscope.v1"
 VERBS = (

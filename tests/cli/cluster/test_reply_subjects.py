@@ -13,13 +13,13 @@ import pytest
 from nats.aio.client import Client
 
 from cli.cluster.servers.nats_server import NatsServer
-from mlscope.bus.accounts import INSIDE
+from mlscope.bus.access.accounts import INSIDE
 from mlscope.bus.inboxes import ANSWERS
 from mlscope.bus.streams import DURABLES, MANAGED, STREAMS
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.cli.cluster.keyholders import KEYS, inbox_of, key_file, served
-from tests.mlscope.bus.permission_trace import covers
+from tests.mlscope.bus.access.permission_trace import covers
 
 ROOT = "mlscope.v1"
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "security.md"

@@ -7,7 +7,7 @@ import pytest
 from mlscope.bus.streams import JETSTREAM, MANAGED, managed
 from tests.cli.cluster.keyholders import KEYS
 from tests.cli.cluster.rights_matrix import PAGE, Outcome, matrix, page, rows
-from tests.mlscope.bus.permission_trace import covers
+from tests.mlscope.bus.access.permission_trace import covers
 
 OUTCOMES: list[Outcome] = []
 

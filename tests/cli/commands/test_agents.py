@@ -21,9 +21,9 @@ from cli.commands import agents, join
 from cli.failures import Misused
 from cli.inputs.invitation import Invitation, invitation_in
 from cli.inputs.operator import tell_broker
+from mlscope.bus.access.permissions import agent_inbox, agent_key
 from mlscope.bus.errors import BusError, KeyRevoked, NoReply, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
-from mlscope.bus.permissions import agent_inbox, agent_key
 from mlscope.client.connection import find_settings
 from mlscope.provision import provision
 from mlscope.settings import Settings

@@ -13,7 +13,7 @@ from cryptography import x509
 from cli.cluster.servers.nats_server import find_program
 from cli.commands.keys import keys
 from cli.failures import Misused
-from mlscope.bus.permissions import PERMISSIONS
+from mlscope.bus.access.permissions import PERMISSIONS
 from mlscope.people import People
 from schemas.people import Asker
 

@@ -12,7 +12,7 @@ from cli.printing.wide_tables import (
     transposed,
     with_intervals,
 )
-from mlscope.shortening import width
+from mlscope.texts.shortening import width
 
 CELLS = Cells(
     ("run", "level", "time", "time_low", "time_high", "doubt"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mlscope.counts import many
-from mlscope.shortening import at_end
+from mlscope.texts.shortening import at_end
 
 FEW_CAUSES = 3
 _MOST_LETTERS = 110

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.building.pipeline import busy_shares, summed_shares
+from services.analyzer.building.pipelines.stages import busy_shares, summed_shares
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.levels import ANALYSIS as LEVELS
 from services.analyzer.tables.pipeline_stages import ANALYSIS, NO_OVERLAP, bottleneck_of

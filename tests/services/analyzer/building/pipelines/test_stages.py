@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.analyzer.building.pipeline import (
+from services.analyzer.building.pipelines.stages import (
     POST_PROCESS,
     PREPARE,
     STAGES,

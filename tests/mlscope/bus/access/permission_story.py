@@ -20,13 +20,7 @@ from cli.cluster.ports import free_port
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.assets import artifacts
 from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
-from mlscope.bus.bus import Bus
-from mlscope.bus.errors import BusError, NotRetried
-from mlscope.bus.nats import connect
-from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.letters import Letters
-from mlscope.bus.nats.suspects import MessagesInHand
-from mlscope.bus.permissions import (
+from mlscope.bus.access.permissions import (
     CURATOR,
     OPERATOR,
     WATCHER,
@@ -34,6 +28,12 @@ from mlscope.bus.permissions import (
     agent_key,
     invitation_key,
 )
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError, NotRetried
+from mlscope.bus.nats import connect
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.letters import Letters
+from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.records import ReceivedCommand, Recorded, ServiceInfo
 from mlscope.bus.streams import DURABLES
 from mlscope.client import AsyncClient

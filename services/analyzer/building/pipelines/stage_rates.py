@@ -20,7 +20,7 @@ from services.analyzer.building.margins import (
     total,
     trimmed_margin,
 )
-from services.analyzer.building.pipeline import (
+from services.analyzer.building.pipelines.stages import (
     PREPARE,
     STAGES,
     Servers,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mlscope.bus.accounts import INSIDE, LOG, account_of, crossing
-from mlscope.bus.permissions import PERMISSIONS, agent_key, permission_of
+from mlscope.bus.access.accounts import INSIDE, LOG, account_of, crossing
+from mlscope.bus.access.permissions import PERMISSIONS, agent_key, permission_of
 from mlscope.bus.streams import JETSTREAM, MANAGED, overlap
 from schemas.subjects import ROOT
 

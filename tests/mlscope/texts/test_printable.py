@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlscope.printable import csv_cell, escaped, printable, printable_lines
+from mlscope.texts.printable import csv_cell, escaped, printable, printable_lines
 
 
 @pytest.mark.parametrize(

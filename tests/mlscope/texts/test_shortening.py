@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.shortening import at_begin, at_end, in_middle, least_size, shortened, width
+from mlscope.texts.shortening import at_begin, at_end, in_middle, least_size, shortened, width
 
 
 def test_each_way_says_where_it_cut() -> None:

@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.bus.permissions import PERMISSIONS, agent_key, invitation_key
+from mlscope.bus.access.permissions import PERMISSIONS, agent_key, invitation_key
 from mlscope.client import AsyncClient
-from tests.mlscope.bus.permission_story import AGENT, INVITED, Story, play
-from tests.mlscope.bus.permission_trace import Traced, TracedServer, covers, read_trace, unused
+from tests.mlscope.bus.access.permission_story import AGENT, INVITED, Story, play
+from tests.mlscope.bus.access.permission_trace import (
+    Traced,
+    TracedServer,
+    covers,
+    read_trace,
+    unused,
+)
 
 OWN = agent_key(AGENT)
 RARE = {

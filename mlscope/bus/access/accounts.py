@@ -25,8 +25,8 @@ Accounts: https://docs.nats.io/running-a-nats-service/configuration/securing_nat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mlscope.bus.access.permissions import Permission
 from mlscope.bus.inboxes import is_inbox
-from mlscope.bus.permissions import Permission
 from mlscope.bus.streams import JETSTREAM, MANAGED, REPUBLISHED, overlap, republished
 from schemas.people import Asker
 from schemas.subjects import ASKED, REQUEST, RESOURCES, ROOT, WATCHED, asked_subject

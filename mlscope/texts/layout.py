@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from mlscope.shortening import at_end, least_size, shortened, width
+from mlscope.texts.shortening import at_end, least_size, shortened, width
 
 _WIDE_GAP, _NARROW_GAP = 2, 1
 _LEAST = 8

@@ -48,8 +48,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mlscope.bus.inboxes import ANSWERS
-from mlscope.bus.rights import (
+from mlscope.bus.access.rights import (
     add_uploads,
     all_facts,
     be_discovered,
@@ -76,6 +75,7 @@ from mlscope.bus.rights import (
     store_facts,
     stored_facts,
 )
+from mlscope.bus.inboxes import ANSWERS
 from mlscope.bus.streams import (
     ARTIFACTS,
     BATCHES,

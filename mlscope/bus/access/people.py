@@ -1,7 +1,7 @@
 """The permissions of people, each within the NATS account of the person's key."""
 
-from mlscope.bus.permissions import Permission
-from mlscope.bus.rights import add_uploads, all_facts, inboxes, requests
+from mlscope.bus.access.permissions import Permission
+from mlscope.bus.access.rights import add_uploads, all_facts, inboxes, requests
 from schemas.people import VERBS, Asker
 from schemas.subjects import watch_subject
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlscope.feature_text import MOST_CHARACTERS, FeatureLine, feature_lines
+from mlscope.texts.features import MOST_CHARACTERS, FeatureLine, feature_lines
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.layout import folded, laid_out, least_widths, wrapped
-from mlscope.shortening import width
+from mlscope.texts.layout import folded, laid_out, least_widths, wrapped
+from mlscope.texts.shortening import width
 
 _HEADS = ("run", "trimmed_mean", "note")
 _ROWS = (("b1-online-model", "5 ms", "a long note on this run"), ("b2", "120 ms", ""))

@@ -1,0 +1,1 @@
+"""What each connection may do: rights, the permissions made of them, and accounts."""

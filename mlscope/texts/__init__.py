@@ -1,0 +1,1 @@
+"""Texts for people to read: aligned rows, short and printable cells, the lines of an answer."""
