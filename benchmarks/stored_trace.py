@@ -39,7 +39,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 def analyzed(address: str, server: int, bounds: Bounds, queue: Any) -> None:
-    """Do what the analyzer does with a measured evaluation; put what it took into `told`.
+    """Do what the analyzer does with a measured evaluation; put what it took into a `queue`.
 
     `server` is the process of the database's.
     """

@@ -296,7 +296,7 @@ def gpus() -> Finding:
     names = [accelerator.name for accelerator in accelerators()]
     if names:
         return Finding("gpu", "ok", ", ".join(names))
-    advice = "if there is one: install its maker's driver and library (docs/howto/frameworks.md)"
+    advice = "if there is one: install its vendor's driver and library (docs/howto/frameworks.md)"
     return Finding("gpu", "note", "none found", advice)
 
 

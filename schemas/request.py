@@ -123,7 +123,7 @@ class Evaluate(Command):
     serialised: bool = False
     #: kinds of sessions; '' for plain ones and cold starts, none: all that level and agents need
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
-    #: queries before the measurement, not counted
+    #: number of queries before the measurement; they are not counted
     warmup: Integer = Field(default=3, ge=0, le=10_000)
     #: when the measurement ends; without it, when the result is known to 5% or its budget is spent
     blocks: Blocks | None = None

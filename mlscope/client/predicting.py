@@ -98,8 +98,8 @@ async def figures_of(bus: Bus, evaluations: Sequence[str], **terms: Any) -> Comp
 async def exploration_of(bus: Bus, table: str, **constraints: Any) -> Explored:
     """Return an exploration of many evaluations; without a `table` what there is to choose from.
 
-    `constraints` are further fields of `Explore`; kept prices count where it names none. Raises
-    CommandRefused, NotAnswering, Denied.
+    `constraints` are further fields of `Explore`; agents whose price it does not name have their
+    stored one. Raises CommandRefused, NotAnswering, Denied.
     """
     command = command_of(Explore, {"table": table, **constraints})
     if table == "cost":

@@ -25,9 +25,6 @@ async def kept_prices(bus: Bus) -> dict[str, Price]:
 
 
 async def with_kept_prices(bus: Bus, command: C) -> C:
-    """Return a `command` with the kept prices of agents that it names none of.
-
-    They are asked for over `bus`.
-    """
+    """Return a `command` with the stored prices, from `bus`, of agents whose price it omits."""
     prices = {agent: price.dollars_per_hour for agent, price in (await kept_prices(bus)).items()}
     return command.model_copy(update={"prices": {**prices, **command.prices}})

@@ -7,7 +7,7 @@ from schemas.agent import Hardware
 GPU_NAMES = ("gpu", "cuda", "rocm", "xpu", "mps", "tensorrt", "dml", "metal")
 """Names of devices that are GPUs."""
 _VENDORS = {"cuda": "nvidia", "rocm": "amd", "xpu": "intel", "mps": "apple"}
-"""The maker whose GPUs alone a name means."""
+"""The only vendor whose GPUs a name means."""
 
 
 def is_gpu(device: str) -> bool:
@@ -16,17 +16,17 @@ def is_gpu(device: str) -> bool:
 
 
 def gpu_vendors(hardware: Hardware) -> frozenset[str]:
-    """Return the makers of a machine's GPUs; NVIDIA where an agent of release 0.1 names none."""
+    """Return the vendors of a machine's GPUs; NVIDIA where an agent of release 0.1 names none."""
     gpus = (own for own in hardware.accelerators if own.kind == "gpu")
     return frozenset(gpu.vendor or "nvidia" for gpu in gpus)
 
 
-def makers_of(device: str, vendors: Collection[str]) -> frozenset[str]:
-    """Return the makers whose GPUs a runtime's name of a `device` means.
+def vendors_meant(device: str, vendors: Collection[str]) -> frozenset[str]:
+    """Return the vendors whose GPUs a runtime's name of a `device` means.
 
-    `vendors` are the makers of the machine's GPUs. `gpu` means NVIDIA's where the machine has one:
-    a build for the GPUs of another maker has a name of its own for them. Otherwise it means the
-    only maker's, and no maker's where two are left.
+    `vendors` are those of the machine's GPUs. `gpu` means NVIDIA's if the machine has one: a build
+    for the GPUs of another vendor has a name of its own for them. Otherwise it means those of the
+    only vendor, and none if there are two.
     """
     name = device.strip().lower().partition(":")[0]
     if name in _VENDORS:
@@ -42,9 +42,9 @@ def is_device(device: str, need: str, vendors: Collection[str] = ()) -> bool:
     """Tell whether a runtime's name of a `device` meets a `need`.
 
     `gpu` is any GPU; `cuda` is one of NVIDIA, `rocm` of AMD, `xpu` of Intel and `mps` of Apple,
-    where `vendors` are the makers of the machine's GPUs. Other names are met by themselves alone.
+    where `vendors` are those of the machine's GPUs. Only the same name meets any other need.
     """
     own, lower = device.lower(), need.strip().lower()
     if lower == "gpu":
         return own in GPU_NAMES
-    return own == lower or (own == "gpu" and _VENDORS.get(lower) in makers_of(own, vendors))
+    return own == lower or (own == "gpu" and _VENDORS.get(lower) in vendors_meant(own, vendors))

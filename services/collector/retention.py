@@ -1,9 +1,9 @@
-"""I/O: what leaves the streams of batches, and when: rows that a backup has, or that need room.
+"""I/O: removes batches from their streams once a backup has their rows, or when room is needed.
 
 Spans and queries that are rows stay in their streams until a backup has them, so that the rows of a
-lost database can be stored anew from the log. They stay within a bound; beyond it the oldest leave.
-Once a stream or the store of large batches is half full, all leave that have been rows for a while,
-so that publishers do not wait for room that is kept.
+lost database can be stored anew from the log. They stay within a bound; beyond it the oldest are
+removed. When a stream, or the store of large batches, is half full, all batches that have been rows
+for a while are removed, so that publishers do not wait for room.
 """
 
 import asyncio

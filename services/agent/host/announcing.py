@@ -103,10 +103,10 @@ def installed_runtimes(
     `names` selects some; empty selects all but those that run models on other machines. One whose
     package declares its devices (`mlscope.devices`) is on these and no others.
     """
-    makers = {own.vendor or "nvidia" for own in accelerators if own.kind == "gpu"}
+    vendors = {own.vendor or "nvidia" for own in accelerators if own.kind == "gpu"}
     for name, (distribution, version) in _offered(names):
         served = gpus_served(distribution, version)
-        on_gpus = tuple(device for maker, device in served.items() if maker in makers)
+        on_gpus = tuple(device for vendor, device in served.items() if vendor in vendors)
         usual = DeclaredDevices(("cpu", *on_gpus))
         devices = declared_devices(name) or usual
         yield Runtime(
@@ -140,7 +140,7 @@ def _offered(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def gpus_served(distribution: str, version: str) -> Mapping[str, str]:
-    """Return the makers whose GPUs a build has code for, each with its name of their devices.
+    """Return the vendors whose GPUs a build has code for, each with its name of their devices.
 
     PyTorch's builds say in their `version` what they are for; on macOS, they are for Apple's too.
     """

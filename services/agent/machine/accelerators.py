@@ -1,9 +1,9 @@
-"""The accelerators of this machine, as the libraries of their makers tell, where these are here.
+"""The accelerators of this machine, as reported by the libraries of their vendors.
 
-Each maker has one function that yields its accelerators: none where its library, its driver or its
-devices are missing. What it raises is logged once, and the search goes on with the next maker. The
-function for NVIDIA is verified on hardware; the others follow the documentation of their libraries,
-and no machine of these makers has run them yet:
+Each vendor has one function that yields its accelerators: none if its library, its driver or its
+devices are missing. What it raises is logged once, and the search continues with the next vendor.
+The function for NVIDIA is verified on hardware; the others follow the documentation of their
+libraries, and no machine of these vendors has run them yet:
 
 - AMD: amdsmi, https://rocm.docs.amd.com/projects/amdsmi/en/latest/reference/amdsmi-py-api.html
 - Intel: dpctl, https://intelpython.github.io/dpctl/latest/api_reference/dpctl/index.html
@@ -24,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 
 def accelerators() -> tuple[Accelerator, ...]:
-    """Return the accelerators of all makers, those of NVIDIA first."""
+    """Return the accelerators of all vendors, those of NVIDIA first."""
     gpus: list[Accelerator] = []
-    for find in MAKERS:
+    for find in SEARCHES:
         try:
             gpus.extend(find())
-        except Exception as error:  # noqa: BLE001 (whatever a maker's library raises)
+        except Exception as error:  # noqa: BLE001 (whatever a vendor's library raises)
             _warn_once(find.__name__, f"{type(error).__name__}: {error}")
     return tuple(gpus)
 
@@ -127,7 +127,7 @@ def apple_accelerators() -> Iterator[Accelerator]:
         )
 
 
-MAKERS: tuple[Callable[[], Iterator[Accelerator]], ...] = (
+SEARCHES: tuple[Callable[[], Iterator[Accelerator]], ...] = (
     nvidia_accelerators,
     amd_accelerators,
     intel_accelerators,
@@ -142,7 +142,7 @@ def _warn_once(search: str, cause: str) -> None:
 
 
 def _library(name: str) -> Any:
-    """Return a maker's library, None where it cannot be loaded, whatever it raises for that."""
+    """Return a vendor's library, None where it cannot be loaded, whatever it raises for that."""
     try:
         return import_module(name)
     except Exception:  # noqa: BLE001 (amdsmi raises KeyError and OSError without its own library)

@@ -7,7 +7,7 @@ import socket
 from dataclasses import asdict
 from pathlib import Path
 
-from mlscope.manifests.device_names import is_gpu, makers_of
+from mlscope.manifests.device_names import is_gpu, vendors_meant
 from schemas.agent import Hardware
 from services.agent.machine.accelerators import accelerators
 from services.agent.machine.processor_names import features_in, name_in
@@ -53,14 +53,14 @@ def package_version(distribution: str) -> str:
 def accelerator_names(device: str) -> str:
     """Return the names of this machine's GPUs that a `device` means, each once; '' for none.
 
-    They are of one maker, as far as the device's name tells which.
+    They are of one vendor, if the device's name says which.
     """
     if not is_gpu(device):
         return ""
-    makers_gpus = [(own.vendor or "nvidia", own) for own in accelerators() if own.kind == "gpu"]
-    vendors = {maker for maker, _ in makers_gpus}
-    makers = makers_of(device, vendors) or vendors
-    return ", ".join(sorted({gpu.name for maker, gpu in makers_gpus if maker in makers}))
+    gpus = [(own.vendor or "nvidia", own) for own in accelerators() if own.kind == "gpu"]
+    vendors = {vendor for vendor, _ in gpus}
+    meant = vendors_meant(device, vendors) or vendors
+    return ", ".join(sorted({gpu.name for vendor, gpu in gpus if vendor in meant}))
 
 
 def processor_name() -> str:

@@ -160,13 +160,13 @@ def _system_filters(need: SystemNeed, catalog: Catalog) -> list[RowFilter]:
 
 
 def _on_device(device: str, catalog: Catalog) -> RowFilter:
-    """Return the filter of rows planned on a `device`; the GPUs' makers are those in `catalog`."""
+    """Return the filter of rows planned on a `device`; the GPUs' vendors are those in `catalog`."""
     announcements = (status.announcement for status in catalog.agents)
-    vendors = {own.agent: gpu_vendors(own.hardware) for own in announcements}
+    by_agent = {own.agent: gpu_vendors(own.hardware) for own in announcements}
 
     def is_on(row: Row) -> bool:
-        makers = {maker for agent in row.agents for maker in vendors.get(agent, ())}
-        return bool(row.device) and is_device(row.device, device, makers)
+        vendors = {vendor for agent in row.agents for vendor in by_agent.get(agent, ())}
+        return bool(row.device) and is_device(row.device, device, vendors)
 
     return is_on
 

@@ -109,7 +109,7 @@ class _Constraints:
     def fits(self, runtime: Runtime, vendors: frozenset[str]) -> bool:
         """Tell whether a runtime has the framework, in a version and on a device that fit.
 
-        `vendors` are the makers of the machine's GPUs.
+        `vendors` are those of the machine's GPUs.
         """
         return (
             is_same(runtime.framework, self.framework)
@@ -311,7 +311,7 @@ def _build_of(
 ) -> _Build | str:
     """Return what an agent would run, or why none of its frameworks fits.
 
-    `vendors` are the makers of its GPUs.
+    `vendors` are those of its GPUs.
     """
     fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime, vendors)]
     if not fitting:
@@ -352,7 +352,7 @@ def _names_of(runtimes: Iterable[Runtime]) -> str:
 def _device_of(runtime: Runtime, device: str, vendors: frozenset[str]) -> str:
     """Return the runtime's own name of a device, or '' without it; '' as `device` prefers a CPU.
 
-    `vendors` are the makers of the machine's GPUs.
+    `vendors` are those of the machine's GPUs.
     """
     lower = device.strip().lower()
     if not lower:

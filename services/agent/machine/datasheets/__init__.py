@@ -1,4 +1,4 @@
-"""Published figures of devices, from their makers' datasheets: read from the files of this folder.
+"""Published figures of devices, from their vendors' datasheets: read from the files of this folder.
 
 NVML's name identifies a GPU. A CPU's peak is computed: FLOP a cycle and core, times cores, times
 the highest clock that the kernel reports; where one of them is unknown there is no peak.

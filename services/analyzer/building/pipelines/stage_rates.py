@@ -119,10 +119,10 @@ def is_slowest(slowest: Leader, stage: str) -> bool | None:
 
 
 def slowdown(frames: Frames, run: Run) -> tuple[Margin, str]:
-    """Return predict's time in a streamed `run` over the same alone, and the run of the latter.
+    """Return predict's time in a streamed `run` divided by its time alone, and the latter's run.
 
-    UNKNOWN and '' where no run has it, or calls overlap in either: then predict's time has the
-    waiting for another call in it.
+    UNKNOWN and '' if no run measured it alone, or if calls overlap in either run: then predict's
+    time includes waiting for another call.
     """
     if run.row.calls_in_flight == 1:
         for ahead_run in _ahead_of(frames, run):

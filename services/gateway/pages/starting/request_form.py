@@ -225,7 +225,7 @@ def field_of(path: str, scenarios: Sequence[Mapping[str, Any]] = ()) -> str:
 
 
 def values_of(request: Evaluate) -> dict[str, list[str]]:
-    """Return the fields of the form that describe a request; nothing of it is lost."""
+    """Return the fields of the form that describe a request, without loss."""
     fields = request_fields(request)
     values: dict[str, list[str]] = {}
     for name, kind in (("model", "manifest"), ("dataset", "dataset_manifest")):

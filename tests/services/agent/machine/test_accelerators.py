@@ -1,4 +1,4 @@
-"""Accelerators of each maker, by stand-ins for the documented interfaces of their libraries."""
+"""Accelerators of each vendor, by stand-ins for the documented interfaces of their libraries."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ class SmiError(Exception):
 
 
 def install(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
-    """Have an import of `name` find a module with these members, and of other makers' nothing."""
+    """Have an import of `name` find a module with these members, and of other vendors' nothing."""
     for library in LIBRARIES:
         monkeypatch.setitem(sys.modules, library, None)
     library_module = ModuleType(name)
@@ -149,9 +149,9 @@ def test_a_maker_s_library_that_fails_hides_no_other_maker_s_gpu(
         yield Accelerator(name="first")
         raise error("Level Zero")
 
-    makers = [lambda: iter((Accelerator(name="own"),))] * 4
-    makers[place] = broken
-    monkeypatch.setattr(module, "MAKERS", makers)
+    searches = [lambda: iter((Accelerator(name="own"),))] * 4
+    searches[place] = broken
+    monkeypatch.setattr(module, "SEARCHES", searches)
     module._warn_once.cache_clear()
     names = [[gpu.name for gpu in accelerators()] for _ in range(2)]
     assert names[0] == names[1] == ["own"] * place + ["first"] + ["own"] * (3 - place)

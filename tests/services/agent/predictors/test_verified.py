@@ -25,7 +25,7 @@ def test_a_path_that_never_ran_on_a_gpu_is_doubted_there_alone(framework: str) -
 
 
 @pytest.mark.parametrize(("device", "maker"), [("rocm", "AMD"), ("xpu", "Intel"), ("mps", "Apple")])
-def test_pytorch_on_other_makers_gpus_is_doubted(device: str, maker: str) -> None:
+def test_pytorch_on_other_vendors_gpus_is_doubted(device: str, maker: str) -> None:
     caveat = unverified_caveat("pytorch", device)
     assert caveat.startswith(f"unverified: PyTorch for {maker}'s GPUs was never run")
 

@@ -138,7 +138,7 @@ def test_a_constraint_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize(("vendor", "device"), [("nvidia", "cuda"), ("amd", "rocm")])
-def test_a_run_on_a_gpu_is_found_by_its_makers_name(vendor: str, device: str) -> None:
+def test_a_run_on_a_gpu_is_found_by_its_vendors_name(vendor: str, device: str) -> None:
     machine = a_machine(accelerators=(a_gpu(vendor=vendor),))
     gpu = an_agent("a1", hardware=machine, runtimes=(a_runtime(devices=("gpu",)),))
     board, story = EvaluationIndex(), Story(random.Random(1))

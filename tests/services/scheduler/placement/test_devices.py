@@ -33,7 +33,7 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> Runtime:
         ("amd", "rocm", True),
     ],
 )
-def test_a_gpu_is_found_by_its_makers_name(
+def test_a_gpu_is_found_by_its_vendors_name(
     announced: Runtime, vendor: str, device: str, fits: bool
 ) -> None:
     machine = a_machine(accelerators=(Accelerator(name="G1", vendor=vendor),))
@@ -53,7 +53,7 @@ def test_a_gpu_is_found_by_its_makers_name(
         (("intel", "amd"), "xpu", False),
     ],
 )
-def test_beside_another_makers_gpu_a_name_means_its_own_maker_alone(
+def test_beside_another_vendors_gpu_a_name_means_its_own_vendor_alone(
     announced: Runtime, vendors: tuple[str, str], device: str, fits: bool
 ) -> None:
     gpus = tuple(Accelerator(name=vendor, vendor=vendor) for vendor in vendors)
@@ -89,7 +89,7 @@ def test_a_board_of_another_kind_is_no_gpu(announced: Runtime) -> None:
         ("nvidia", "2.9.0+cu128", ("cuda", "gpu")),
     ],
 )
-def test_pytorch_is_requested_by_the_names_of_makers(
+def test_pytorch_is_requested_by_the_names_of_vendors(
     vendor: str, build: str, wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
