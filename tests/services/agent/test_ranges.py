@@ -34,6 +34,7 @@ from tests.services.agent.builders import (
 )
 from tests.services.agent.test_several_inputs import number, part
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 VOCABULARY = 50257
 INT64 = 7
 INT64_TYPE: dict[str, Any] = {"element_type": "int64"}

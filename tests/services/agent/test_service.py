@@ -42,6 +42,7 @@ from tests.services.agent.builders import (
     an_order,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 F = TypeVar("F", bound=Fact)
 
 

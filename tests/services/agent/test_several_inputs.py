@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from schemas.batch import OutputsPredicted, QueriesAnswered
 from schemas.level import Level
 from schemas.manifest import (
@@ -20,6 +22,8 @@ from schemas.manifest import (
 from schemas.plan import Subject
 from services.agent.worker.queries.pipeline import spans_per_query, steps_of
 from tests.services.agent.builders import Kept, a_run, a_subject, an_order, carried_out, raw_port
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
 def number(value: int) -> bytes:

@@ -32,6 +32,7 @@ from tests.services.agent.builders import (
     limits,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 PHOTO = (MANIFESTS / "datasets" / "photos" / "panda.jpg").read_bytes()
 
 

@@ -32,6 +32,7 @@ from tests.services.agent.builders import (
     model_named,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 BODY = (MANIFESTS / "models" / "identity" / "model.onnx").read_bytes()
 SUM = hashlib.sha256(BODY).hexdigest()
 

@@ -41,6 +41,7 @@ from tests.services.agent.builders import (
 )
 
 PHOTOS = MANIFESTS / "datasets" / "photos"
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
 @pytest.fixture(autouse=True)
@@ -403,8 +404,8 @@ def spoil_what_it_hands_over(worker: WorkerProcess) -> None:
     """Let a worker do its order while nobody reads, then overwrite its ring."""
     while worker.phase == RUNNING:
         time.sleep(0.01)
-    arguments = Path(f"/proc/{worker.pid}/cmdline").read_bytes().split(b"\0")
-    descriptor = int(arguments[arguments.index(b"services.agent.worker.worker") + 2])
+    # Its descriptor has the same number there.
+    descriptor = worker._handover.ring_fd
     with Path(f"/proc/{worker.pid}/fd/{descriptor}").open("r+b", buffering=0) as ring:
         os.pwrite(ring.fileno(), b"\xff" * 900_000, 128)
 

@@ -36,6 +36,7 @@ from tests.services.agent.builders import (
     limits,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 TRACES_BYTES = 64 * 1024
 IN_VAIN_S = 45.0
 """What has not ended by then never does."""

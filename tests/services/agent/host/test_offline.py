@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from schemas.batch import TraceCaptured
 from schemas.encoding.codec import decode
 from schemas.message import Fact
-from schemas.plan import OfflinePlan, Plan
+from schemas.plan import OfflinePlan, Plan, RunPlan
 from schemas.run import RunCompleted, RunFailed
 from services.agent.host.offline import OfflineResources, orders_of, read_bundle, run_plan
 from services.agent.link.allowances import Allowances, InlineLimits
@@ -24,12 +25,15 @@ from tests.services.agent.builders import (
     an_order,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 ROOT = MANIFESTS.parent
 RUNS = (
     a_run("m", level="model"),
-    a_run("l", level="framework"),
+    a_run("l", level="application"),
     a_run("p", scenario="poisson", pacing="remote", rate_hz=200, group=1),
 )
+LAYERS = a_run("l", level="framework")
+"""A run before which the machine's roof is measured, for a second."""
 
 BLOCKER = """
 import importlib.abc, sys
@@ -60,9 +64,9 @@ print([type(outcome).__name__ for outcome in run_plan(plan, Path(sys.argv[2]))])
 """
 
 
-def a_plan(framework: str = "onnxruntime") -> OfflinePlan:
+def a_plan(framework: str = "onnxruntime", runs: Sequence[RunPlan] = RUNS) -> OfflinePlan:
     subject = a_subject("tiny_cnn", "noise32") if framework != "sleepy" else a_sleepy_subject()
-    order = an_order(subject, RUNS)
+    order = an_order(subject, runs)
     return OfflinePlan(evaluation="e1", plan=Plan(subject=order.subject, sessions=(order.session,)))
 
 
@@ -72,7 +76,8 @@ def facts_in(path: Path) -> list[Fact]:
 
 def test_a_plan_becomes_a_bundle_of_the_same_facts(tmp_path: Path) -> None:
     told: list[Fact] = []
-    outcomes = run_plan(a_plan(), tmp_path / "b", on_fact=told.append)
+    plan = a_plan(runs=(RUNS[0], LAYERS, RUNS[2]))
+    outcomes = run_plan(plan, tmp_path / "b", on_fact=told.append)
     assert [type(outcome) for outcome in outcomes] == [RunCompleted] * 3
     facts = facts_in(tmp_path / "b")
     assert facts == told
@@ -96,7 +101,8 @@ def test_groups_are_done_one_after_the_other() -> None:
     "framework", ["onnxruntime", pytest.param("sleepy", marks=pytest.mark.long)]
 )
 def test_it_runs_without_broker_and_database(tmp_path: Path, framework: str) -> None:
-    (tmp_path / "plan.json").write_text(a_plan(framework).model_dump_json())
+    plan = a_plan(framework, (RUNS[0], LAYERS, RUNS[2]))
+    (tmp_path / "plan.json").write_text(plan.model_dump_json())
     (tmp_path / "sitecustomize.py").write_text(BLOCKER)
     paths = {"PYTHONPATH": os.pathsep.join(str(each) for each in (tmp_path, ROOT, SLEEPY))}
     done = subprocess.run(

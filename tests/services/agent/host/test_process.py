@@ -70,6 +70,24 @@ async def test_closing_ends_the_process_and_leaves_no_file(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
+def place_of(pid: int) -> tuple[int, int, Path]:
+    """Return a process's parent, its session, and its folder."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1]), int(fields[3]), Path(f"/proc/{pid}/cwd").readlink()
+
+
+@pytest.mark.usefixtures("forked_workers")
+async def test_a_worker_that_tests_fork_is_a_child_with_a_session_of_its_own(
+    tmp_path: Path,
+) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    assert place_of(worker.pid) == (os.getpid(), worker.pid, MANIFESTS.parent)
+    worker.kill()
+    assert "SIGKILL" in str(await worker.death())
+    await worker.close()
+    assert not runs(worker.pid)
+
+
 def open_descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 

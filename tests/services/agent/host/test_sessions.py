@@ -8,6 +8,7 @@ import pytest
 from services.agent.host.sessions import IDLE_S, MOST_OPEN, SessionKey, Sessions, session_key
 from tests.services.agent.builders import an_order, limits
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 A, B, C = ("e1", "s0"), ("e1", "s1"), ("e2", "s0")
 
 
