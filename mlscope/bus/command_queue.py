@@ -119,6 +119,10 @@ class CommandQueue:
                 # https://github.com/nats-io/nats.go/blob/main/micro/request.go (`request.Error`).
                 if answer is not None and (reason := refusal_reason(answer)) is not None:
                     self._note_error(reason.replace(": ", ":", 1))
+            except BusError as error:
+                _log.warning("could not answer %s: %s", command.subject, error)
+                self._note_error(str(error))
+                answer = refusal("unavailable", "the broker is away; try again", command.body)
             except Exception as error:  # noqa: BLE001  one command must not end the service
                 _log.exception("answering %s", command.subject)
                 self._note_error(f"{type(error).__name__}: {error}")

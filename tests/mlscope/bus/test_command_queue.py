@@ -132,6 +132,19 @@ async def test_an_answerer_that_fails_is_said_and_counted(told: Told, is_waited_
     assert "KeyError" in answering.counts.last_error
 
 
+async def test_a_broker_that_is_away_is_no_failure_of_the_service(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_: ReceivedCommand) -> bytes:
+        raise Unreachable("no server")
+
+    answering = CommandQueue(fail, told.bury, limit_pending=2)
+    answering.accept(ASKED, told.respond)
+    await settled(lambda: bool(told.answers))
+    assert unpack(told.answers[0])["message"] == "the broker is away; try again"
+    assert [record.exc_info for record in caplog.records] == [None], "no traceback"
+
+
 async def test_only_refusals_nobody_heard_are_buried(told: Told) -> None:
     async def well(_: ReceivedCommand) -> bytes:
         return b'{"accepted": true}'
