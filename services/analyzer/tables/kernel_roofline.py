@@ -76,7 +76,7 @@ def _roofline_rows(traced: TracedStack) -> list[dict[str, Any]]:
             **{name: value for name, value in row.items() if name in names},
             "source": source,
             "ridge": ridge,
-            **roof_cells(row, traced.ceilings),
+            **roof_cells(row, traced.ceilings, source),
         }
         for row in points
         if row["intensity"] is not None

@@ -15,6 +15,7 @@ from services.analyzer.building.kernel_sums import (
 from services.analyzer.building.roofs.ceilings import roof_sentences
 from services.analyzer.building.roofs.roof_position import (
     ROOF_COLUMNS,
+    STATIC,
     above_roof_notes,
     error_text,
     roof_cells,
@@ -85,6 +86,7 @@ def model_rows(traced: TracedStack) -> list[dict[str, Any]]:
     model_ns = latency["latency"]
     is_counted = traced.counted.has_counters
     point = {} if is_counted else model_point(traced)[0]
+    source = "counters" if is_counted else STATIC if point["flops"] is not None else ""
     return [
         {
             **traced.stack.cells(traced.run),
@@ -93,12 +95,12 @@ def model_rows(traced: TracedStack) -> list[dict[str, Any]]:
             **latency,
             **row,
             **point,
-            "source": "counters" if is_counted else "static" if point["flops"] is not None else "",
+            "source": source,
             "ridge": traced.ceilings.ideal_intensity,
             "gpu_share": share(row["time"], model_ns),
             "is_negative": model_ns is not None and model_ns < row["time"],
             "unattributed_share": traced.run.unattributed_share,
-            **roof_cells({**row, **point}, traced.ceilings),
+            **roof_cells({**row, **point}, traced.ceilings, source),
         }
         for row in traced.sums()
     ]

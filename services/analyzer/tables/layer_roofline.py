@@ -111,7 +111,7 @@ def _cells(run_cells: dict[str, Any], row: dict[str, Any], ceilings: Ceilings) -
         **run_cells,
         "bytes": row["dram_read_bytes"] + row["dram_write_bytes"],
         "ridge": ceilings.ideal_intensity,
-        **roof_cells(row, ceilings),
+        **roof_cells(row, ceilings, run_cells["source"]),
     }
 
 

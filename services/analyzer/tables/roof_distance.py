@@ -11,7 +11,9 @@ from services.analyzer.building.roofs.ceilings import ceilings_of, roof_sentence
 from services.analyzer.building.roofs.roof_position import (
     ABOVE,
     AT,
+    CACHED,
     ROOF_COLUMNS,
+    STATIC,
     above_roof_notes,
     position_cells,
 )
@@ -85,6 +87,8 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
     subject = f"{subject} {format_time(model['time'])}, {times}"
     if model["roof_position"] == ABOVE:
         return f"{subject}: this is an error in mlscope, because no work can exceed its roof."
+    if model["roof_position"] == CACHED:
+        return f"{subject}, which is faster than main memory moves the bytes: caches served some."
     if model["of_roof"] > 1.0 and not model["roof_position"]:
         return f"{subject}, which is faster than the roof; the true roof may be higher."
     at_roof = ", which is at the roof" if model["roof_position"] == AT else ""
@@ -123,10 +127,16 @@ def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] 
             share(least_ns, point["time"]),
             point["roof_uncertainty"],
             ceilings.disturbance,
+            _of_peak(point, point["time"], ceilings.peak),
         ),
         **_rate(point["flops"], point["time"], ceilings.peak),
         "roof_kind": ceilings.kind,
     }
+
+
+def _of_peak(work: dict[str, Any], time_ns: float, peak: float | None) -> float | None:
+    """Return the share of the `peak` (FLOP/s) of work with the bytes of its shapes, else None."""
+    return _rate(work["flops"], time_ns, peak)["of_peak"] if work["source"] == STATIC else None
 
 
 def _least_with(uncertainty: float | None, least: float) -> Margin:
@@ -193,7 +203,13 @@ def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, 
         **_distance(
             Margin(*(cells[name] for name in _TIME)), _least_with(uncertainty, least), datasheet
         ),
-        **position_cells(cells, share(least, time), uncertainty, ceilings_of(run.row).disturbance),
+        **position_cells(
+            cells,
+            share(least, time),
+            uncertainty,
+            ceilings_of(run.row).disturbance,
+            _of_peak({**sums, "source": rows[0]["source"]}, time, rows[0]["peak"]),
+        ),
         **_rate(sums["flops"], time, rows[0]["peak"]),
     }
 

@@ -1,8 +1,12 @@
-"""Where rows lie against their device's roof: below, at it, or above it by an error in mlscope.
+"""Where rows lie against their device's roof: below, at it, beyond main memory's, or above it.
 
 No work exceeds its device. A row above the roof by more than the uncertainties of the roof and of
 its own time has FLOP, bytes or a time that are wrong, or its device had another roof then.
 Where one of these uncertainties is unknown, that is left open.
+
+The bandwidth is that of main memory, and the bytes of shapes are those of a layer whose caches are
+cold. Caches serve what the layer before has just written, so by shapes a row may exceed the
+bandwidth, which is no error: for it only the peak is a limit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +25,7 @@ from services.analyzer.building.table import (
     text_column,
 )
 
-BELOW, AT, ABOVE = "below", "at", "above"
+BELOW, AT, CACHED, ABOVE = "below", "at", "cached", "above"
 ROOF_COLUMNS = (
     float_column("of_roof", "Throughput over the roof.", "1"),
     float_column(
@@ -31,8 +35,9 @@ ROOF_COLUMNS = (
     ),
     text_column(
         "roof_position",
-        "Against the roof: below, at it (by its interval or the roof's uncertainty), or above it, "
-        "which is an error in mlscope; '' where unknown.",
+        "Against the roof: below, at it (by its interval or the roof's uncertainty), cached: above "
+        "that of main memory, as caches served bytes of its shapes, or above it, which is an error "
+        "in mlscope; '' where unknown.",
     ),
 )
 """A row's share of its roof, and what that says; `of_roof` is redefined where it is of times."""
@@ -41,31 +46,40 @@ MEMORY_BOUND_COLUMN = bool_column(
     "Whether the intensity is below the ideal one; null where unknown, or within its uncertainty.",
 )
 _MOST_NAMED = 3
+STATIC = "static"
+"""The source of FLOP and bytes that are those of the layers' shapes."""
 
 
-def roof_cells(row: Row, ceilings: Ceilings) -> dict[str, Any]:
+def roof_cells(row: Row, ceilings: Ceilings, source: str) -> dict[str, Any]:
     """Return the cells of `ROOF_COLUMNS` of a row with a roofline point, under `ceilings`.
 
-    The row has throughput, roof and intensity, and its time (ns) with an interval.
+    The row has throughput, roof and intensity, and its time (ns) with an interval; `source` says
+    where its FLOP and bytes are from: counters or static.
     """
     of_roof = share(row["throughput"], row["roof"])
     uncertainty = None if of_roof is None else ceilings.uncertainty(row["intensity"])
-    return position_cells(row, of_roof, uncertainty, ceilings.disturbance)
+    of_peak = share(row["throughput"], ceilings.peak) if source == STATIC else None
+    return position_cells(row, of_roof, uncertainty, ceilings.disturbance, of_peak)
 
 
 def position_cells(
-    times: Row, of_roof: float | None, uncertainty: float | None, disturbance: str = ""
+    times: Row,
+    of_roof: float | None,
+    uncertainty: float | None,
+    disturbance: str = "",
+    of_peak: float | None = None,
 ) -> dict[str, Any]:
     """Return the cells of `ROOF_COLUMNS` of a row whose share of its roof is `of_roof`.
 
     `times` has its time (ns) with an interval. The roof has an `uncertainty`, None where unknown;
-    a `disturbance` of its measurement makes it too low by an unknown amount.
+    a `disturbance` of its measurement makes it too low by an unknown amount. `of_peak` is the share
+    of the peak of a row with the bytes of its shapes, None for one whose bytes were counted.
     """
-    return {
-        "of_roof": of_roof,
-        "roof_uncertainty": uncertainty,
-        "roof_position": _position(times, of_roof, uncertainty, disturbance),
-    }
+    position = _position(times, of_roof, uncertainty, disturbance)
+    # The peak is the higher of both roofs: a row that is not above it exceeds the bandwidth alone.
+    if position == ABOVE and of_peak is not None:
+        position = ABOVE if _position(times, of_peak, uncertainty, "") == ABOVE else CACHED
+    return {"of_roof": of_roof, "roof_uncertainty": uncertainty, "roof_position": position}
 
 
 def _position(
@@ -101,6 +115,8 @@ def above_roof_notes(rows: Iterable[Row], label: Label = distinct_name) -> Itera
     for run, of_run in by_run.items():
         if above := [row for row in of_run if row["roof_position"] == ABOVE]:
             yield f"{run}: {_error_text(above, of_run, label)}"
+        if cached := [row for row in of_run if row["roof_position"] == CACHED]:
+            yield f"{run}: {_cached_text(cached, of_run, label)}"
         yield from (f"{run}: {note}" for note in _undecided_notes(of_run))
 
 
@@ -119,18 +135,29 @@ def _undecided_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _error_text(above: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
-    highest = sorted(above, key=lambda row: -row["of_roof"])
+    doubt_texts = dict.fromkeys(map(_doubt, sorted(above, key=lambda row: -row["of_roof"])))
+    return (
+        f"an error in mlscope: {_count_text(above, rows)} above the roof by more than its "
+        f"uncertainty ({_names_text(above, rows, label)}). Distrust {'; '.join(doubt_texts)}"
+    )
+
+
+def _cached_text(cached: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
+    return (
+        f"{_count_text(cached, rows)} above the roof of main memory "
+        f"({_names_text(cached, rows, label)}): caches served bytes that the shapes count as moved"
+    )
+
+
+def _names_text(some: Sequence[Row], rows: Sequence[Row], label: Label) -> str:
+    """Return the names of the highest of `some` of the `rows`, and how high they are."""
     named = []
-    for row in highest[:_MOST_NAMED]:
+    for row in sorted(some, key=lambda row: -row["of_roof"])[:_MOST_NAMED]:
         uncertainty = row["roof_uncertainty"]
         spread = f", which may be {uncertainty:.1%} higher" if uncertainty else ""
         named.append(f"{label(row, rows)} is {number(row['of_roof'])} times the roof{spread}")
-    unnamed = [f"{len(above) - _MOST_NAMED} more"] if len(above) > _MOST_NAMED else []
-    doubt_texts = dict.fromkeys(_doubt(row) for row in highest)
-    return (
-        f"an error in mlscope: {_count_text(above, rows)} above the roof by more than its "
-        f"uncertainty ({', '.join([*named, *unnamed])}). Distrust {'; '.join(doubt_texts)}"
-    )
+    unnamed = [f"{len(some) - _MOST_NAMED} more"] if len(some) > _MOST_NAMED else []
+    return ", ".join([*named, *unnamed])
 
 
 def _count_text(some: Sequence[Row], rows: Sequence[Row]) -> str:
@@ -142,11 +169,10 @@ def _doubt(row: Row) -> str:
     is_memory_bound = _is_memory_bound(row)
     if is_memory_bound is None:
         return "their FLOP and bytes, as counted, and the roof"
-    if not is_memory_bound:
+    # By shapes a row exceeds the peak, whatever its bytes.
+    if not is_memory_bound or row["source"] == STATIC:
         return "their FLOP: the work may have used a faster algorithm or arithmetic than counted"
-    if row["source"] == "counters":
-        return "their bytes and times: the replay that counted bytes was another run"
-    return "their bytes: caches may have served some that count as moved"
+    return "their bytes and times: the replay that counted bytes was another run"
 
 
 def _is_memory_bound(row: Row) -> bool | None:
@@ -159,12 +185,14 @@ def _is_memory_bound(row: Row) -> bool | None:
     return bool(1e9 * row["flops"] / row["peak"] < 0.999 * row["least_time"])
 
 
-def error_text(rows: Iterable[Row]) -> str:
-    """Return the end of a verdict about rows of which some are above the roof, else ''."""
-    above = sum(row["roof_position"] == ABOVE for row in rows)
-    return (
-        f" {many(above, 'row')} {be(above)} above the roof, an error in mlscope." if above else ""
+def error_text(rows: Sequence[Row]) -> str:
+    """Return the end of a verdict about rows of which some are above a roof, else ''."""
+    ends = (
+        (CACHED, "above the roof of main memory, thanks to caches"),
+        (ABOVE, "above the roof, an error in mlscope"),
     )
+    counts = ((sum(row["roof_position"] == place for row in rows), text) for place, text in ends)
+    return "".join(f" {many(count, 'row')} {be(count)} {text}." for count, text in counts if count)
 
 
 def bound_text(rows: Sequence[Mapping[str, Any]], noun: str, source: str) -> str:
