@@ -139,8 +139,7 @@ async def test_ctrl_c_waits_until_a_silent_agent_is_given_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     readings_s = chain([0.0], repeat(Settings.read({}).batch_deadline_s))
-    clock = SimpleNamespace(monotonic=lambda: next(readings_s))
-    monkeypatch.setattr("cli.commands.run.time", clock)
+    monkeypatch.setattr("cli.commands.run.time", SimpleNamespace(monotonic=readings_s.__next__))
     standing.then_cancelled = lambda _: [EvaluationCancelled(evaluation=ID)]
     running.cancel()
     await printed(capsys, "its tables follow")

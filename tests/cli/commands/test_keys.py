@@ -116,9 +116,7 @@ def test_their_certificate_is_for_each_host_and_its_authority_for_everybody(tmp_
     assert (tmp_path / "tls" / "authority.key").stat().st_mode & 0o077 == 0
 
 
-def test_a_person_is_known_to_brokers_and_gateway_until_the_file_is_taken_away(
-    tmp_path: Path,
-) -> None:
+def test_a_person_is_known_to_brokers_and_gateway_until_the_file_is_gone(tmp_path: Path) -> None:
     people = tmp_path / "people"
     assert keys(arguments(tmp_path, broker=HOSTS, person=["alice:viewer", "bob:owner"])) == 0
     seed = (people / "alice.nk").read_text()

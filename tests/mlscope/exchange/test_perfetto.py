@@ -85,14 +85,8 @@ def test_slices_have_names_tracks_levels_and_arrows(kind: Any) -> None:
     packets = _decoded(kind, SMALL).packet
     names = {n.iid: n.name for p in packets for n in p.interned.event_names}
     begins = [p for p in packets if p.track_event.type == 1]
-    assert [names[p.track_event.name_iid] for p in begins] == [
-        "query",
-        "predict",
-        "conv;1",
-        "launch",
-        "here",
-        "gemm",
-    ]
+    slices = [names[p.track_event.name_iid] for p in begins]
+    assert slices == ["query", "predict", "conv;1", "launch", "here", "gemm"]
     tracks = {p.descriptor.uuid: p.descriptor for p in packets if p.HasField("descriptor")}
     gemm = begins[5].track_event
     assert tracks[gemm.track_uuid].name == "stream 13"

@@ -101,8 +101,7 @@ async def test_a_withdrawal_that_came_too_late_is_looked_at_anew(
 
 async def test_manifests_are_asked_for_by_a_range_of_versions(answers: RegistryCommands) -> None:
     for version in ("1.2.0", "1.10.0", "2.0.0"):
-        manifest = a_model().model_copy(update={"version": version})
-        await ask(answers, PublishManifest(manifest=manifest))
+        await ask(answers, PublishManifest(manifest=a_model(version=version)))
 
     async def versions(text: str, name: str = "m") -> list[str]:
         found = await ask(answers, ShowCatalog(kind="model", name=name, version=text))
@@ -113,11 +112,8 @@ async def test_manifests_are_asked_for_by_a_range_of_versions(answers: RegistryC
     assert await versions("2.0.0") == ["2.0.0"]
     assert await versions(">=1", name="other") == []
     refused = await ask(answers, ShowCatalog(version="newest"))
-    assert (refused["error"], refused["field"], refused["found"]) == (
-        "invalid",
-        "version",
-        "newest",
-    )
+    fault = refused["error"], refused["field"], refused["found"]
+    assert fault == ("invalid", "version", "newest")
 
 
 async def test_the_same_again_is_repeated_and_says_nothing(

@@ -45,16 +45,10 @@ async def test_a_request_becomes_an_analyzed_evaluation(world: World) -> None:
         evaluation = await world.evaluate(a_request())
         status = await world.becomes(evaluation, "analyzed")
         await asyncio.sleep(0.05)
-    assert await world.decisions(evaluation) == [
-        "requested",
-        "planned",
-        "started",
-        "measured",
-        "analyzed",
-    ]
-    assert [(run.run, run.state, run.attempt) for run in status.runs] == [
-        ("b1-online-model", "recorded", 1)
-    ]
+    decisions = await world.decisions(evaluation)
+    assert decisions == ["requested", "planned", "started", "measured", "analyzed"]
+    (run,) = status.runs
+    assert (run.run, run.state, run.attempt) == ("b1-online-model", "recorded", 1)
     assert status.address == f"http://gateway/evaluations/{evaluation}"
     assert agent.closes == ["b1"]
 

@@ -34,9 +34,7 @@ async def test_one_server_of_several_is_enough() -> None:
         assert not await asked(NOBODY, one.nats_url, two.nats_url)
 
 
-async def test_a_service_answers_while_commands_wait_on_its_own_connection(
-    world: NatsWorld,
-) -> None:
+async def test_a_service_answers_while_commands_wait_on_its_connection(world: NatsWorld) -> None:
     settings = OpenSettings(world.server.url)
     connection = Connection(settings, "tester")
     await connection.open(timeout_s=5.0)

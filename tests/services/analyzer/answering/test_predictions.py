@@ -108,19 +108,18 @@ async def test_what_can_t_be_answered_is_refused(asked: Bus) -> None:
 
 
 async def test_figures_of_several_are_set_side_by_side(asked: Bus, database_url: str) -> None:
-    told = [source(each, batch(1, ns)) for each, ns in (("e1", 1_000_000), ("e2", 2_000_000))]
+    sources = [source(name, batch(1, ns)) for name, ns in (("e1", 1_000_000), ("e2", 2_000_000))]
     with closing(Store(database_url)) as store:
-        for each in told:
-            store.write(each.evaluation, Analyzed(tuple(each.tables.values()), "d", {}))
+        for own in sources:
+            store.write(own.evaluation, Analyzed(tuple(own.tables.values()), "d", {}))
     fields: dict[str, Any] = {"first": "e1", "second": "e2", "figures": True, "prices": {"a": 3.6}}
     answer = Compared.model_validate(await _answer(asked, COMPARE, **fields))
-    tables = {table.name: table for table in answer.tables}
-    assert list(tables) == [each.name for each in COMPARISONS]
-    assert "e1 on a" in tables["throughput_by_batch"].verdict
-    assert "$1.00 (1.00 … 1.00) a million" in tables["cost"].verdict
-    verdict = tables["regressions"].verdict
-    assert "common blocks: it is slower by 1% or more with" in verdict
-    assert "begun 0 s apart; the interval leaves out drift" in verdict
+    verdicts = {table.name: table.verdict for table in answer.tables}
+    assert list(verdicts) == [comparison.name for comparison in COMPARISONS]
+    assert "e1 on a" in verdicts["throughput_by_batch"]
+    assert "$1.00 (1.00 … 1.00) a million" in verdicts["cost"]
+    assert "common blocks: it is slower by 1% or more with" in verdicts["regressions"]
+    assert "begun 0 s apart; the interval leaves out drift" in verdicts["regressions"]
     missing = await _answer(asked, COMPARE, **fields | {"others": ["e3"]})
     assert (missing["error"], missing["found"]) == ("unknown", "e3")
 

@@ -35,13 +35,12 @@ def source(name: str, *layers: dict[str, Any], table: str = "layers") -> Source:
 def test_the_largest_change_comes_first_and_what_is_in_one_only_is_listed() -> None:
     base = source("e1", layer("a", 100.0), layer("b", 1000.0), layer("gone", 50.0))
     other = source("e2", layer("a", 110.0), layer("b", 500.0), layer("new", 5.0))
-    found = rows(LAYERS, base, other)
-    places = [(row["name"], row["found_in"]) for row in found]
+    changes = rows(LAYERS, base, other)
+    places = [(row["name"], row["found_in"]) for row in changes]
     assert places == [("b", "both"), ("gone", "first"), ("a", "both"), ("new", "other")]
-    assert [row["result"] for row in found] == ["faster", "unknown", "slower", "unknown"]
-    changes = [(row["change"], row["ratio"]) for row in found[:2]]
-    assert changes == [(-500.0, 0.5), (-50.0, None)]
-    assert found[0]["ratio_low"] < 0.5 < found[0]["ratio_high"]
+    assert [row["result"] for row in changes] == ["faster", "unknown", "slower", "unknown"]
+    assert [(row["change"], row["ratio"]) for row in changes[:2]] == [(-500, 0.5), (-50, None)]
+    assert changes[0]["ratio_low"] < 0.5 < changes[0]["ratio_high"]
     verdict = table_of(LAYERS, [base, other]).verdict
     assert verdict.startswith(
         "2 layers: 1 is slower and 1 is faster with intervals that exclude 0; of the changed "

@@ -74,13 +74,8 @@ def test_lanes_have_the_keys_of_the_stored_trace() -> None:
     relay.accept_load(query_batch(_ATTEMPT, 0, [(0, 0, 1, 5, 8, 9, 20, -1, 0, "")]))
     (content,) = _contents(relay.flush())
     keys = {lane["lane"]: lane["key"] for lane in content["lanes"]}
-    assert [keys[lane] for lane in content["lane"]] == [
-        "load/query",
-        "load/late",
-        "load/queued",
-        "device/1/7",
-        "counter/power/0",
-    ]
+    lanes = [keys[lane] for lane in content["lane"]]
+    assert lanes == ["load/query", "load/late", "load/queued", "device/1/7", "counter/power/0"]
     assert content["value"] == [None, None, None, None, 61.5]
     assert content["query"] == [0, 0, 0, -1, -1], "a query is called by its number"
     assert content["kind"] == [7, 7, 7, 0, 0]

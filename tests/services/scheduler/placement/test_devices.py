@@ -4,6 +4,7 @@ import pytest
 
 from schemas.agent import Accelerator, Runtime
 from schemas.manifest import FrameworkNeed
+from services.agent.host import announcing
 from services.agent.host.announcing import installed_runtimes
 from services.scheduler.placement.matching import match
 from tests.services.scheduler.samples import a_catalog, a_machine, a_model, a_request, an_agent
@@ -92,10 +93,7 @@ def test_a_board_of_another_kind_is_no_gpu(announced: Runtime) -> None:
 def test_pytorch_is_requested_by_the_names_of_vendors(
     vendor: str, build: str, wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "services.agent.host.announcing.package_version",
-        lambda name: build if name == "torch" else "",
-    )
+    monkeypatch.setattr(announcing, "package_version", lambda name: {"torch": build}.get(name, ""))
     machine = a_machine(accelerators=(Accelerator(name="G1", vendor=vendor),))
     runtimes = tuple(installed_runtimes(("pytorch",), machine.accelerators))
     catalog = a_catalog(

@@ -103,13 +103,8 @@ def test_spans_lie_in_their_query() -> None:
     trace = run.flushed(TraceCaptured)
     columns = columns_of(trace)
     names = dict(zip(trace.name_ids, trace.name_texts, strict=True))
-    assert [names[each] for each in columns["name"][:5].tolist()] == [
-        "double",
-        "same",
-        "predict",
-        "rows",
-        "query",
-    ]
+    first = [names[name_id] for name_id in columns["name"][:5].tolist()]
+    assert first == ["double", "same", "predict", "rows", "query"]
     assert columns["parent"].tolist() == [1, 1, 1, 1, -1, 6, 6, 6, 6, -1]
     assert columns["level"].tolist() == [2, 2, 2, 2, 1] * 2
     assert sorted(columns["span"].tolist()) == list(range(1, 11))
