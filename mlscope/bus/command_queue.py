@@ -29,10 +29,10 @@ What they refuse would have changed nothing that is kept.
 async def bury_command(bus: Bus, command: ReceivedCommand, reason: str) -> None:
     """Publish over `bus` the dead letter of `command`, which its service refused for `reason`.
 
-    A service whose key may write no dead letters logs it.
+    A service whose key may write no dead letters logs it at the level DEBUG: anyone may send many.
     """
     if bus.name in _WITHOUT_LETTERS:
-        _log.info("refused %s, which expects no answer: %s", command.subject, reason)
+        _log.debug("refused %s, which expects no answer: %s", command.subject, reason)
         return
     letter, letter_id = dead_letter(bus.name, reason, subject=command.subject, body=command.body)
     await bus.publish(letter, id=letter_id)
