@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).parents[1]
         ("datasets", "crc32c"),  # mlscope.datasets.readers.crc32c
         ("datasets", "scipy"),  # mlscope.datasets.readers.imagenet
         ("jax", "safetensors"),  # services.agent.predictors.jax.program
+        ("pytorch", "efficientnet-lite-pytorch"),  # builder of efficientnet-lite0-pytorch
         ("resizing", "cykooz-resizer"),  # services.agent.steps.fast_resize
         ("pytorch", "safetensors"),  # services.agent.predictors.pytorch.models
     ],

@@ -20,6 +20,7 @@ from schemas.agent import PackageFacts
 _EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "PIL": ("pillow", "images"),
+        "efficientnet_lite_pytorch": ("efficientnet-lite-pytorch", "pytorch"),
         "keras": ("keras", "tensorflow"),
         "safetensors": ("safetensors", "pytorch"),
         "timm": ("timm", "vision"),

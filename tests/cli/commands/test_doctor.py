@@ -188,7 +188,7 @@ def test_a_builder_s_package_that_no_extra_installs_is_not_said_to_be_found(
 ) -> None:
     monkeypatch.setattr(
         "services.agent.machine.packages.package_facts",
-        lambda _: [PackageFacts(name="efficientnet_lite_pytorch", reason="not installed")],
+        lambda _: [PackageFacts(name="own_models", reason="not installed")],
     )
     (package,) = machine_checks.model_packages()
     assert (package.state, package.observation, package.advice) == ("note", "not installed", "")
@@ -197,9 +197,12 @@ def test_a_builder_s_package_that_no_extra_installs_is_not_said_to_be_found(
 @pytest.mark.parametrize(
     ("installed", "half"),
     [
-        ({"torch", "safetensors"}, []),
+        ({"torch", "safetensors", "efficientnet-lite-pytorch"}, []),
         ({"torch"}, ["packages[pytorch]", "packages[vision]"]),
-        ({"torch", "safetensors", "timm"}, ["packages[vision]"]),
+        (
+            {"torch", "safetensors", "efficientnet-lite-pytorch", "timm"},
+            ["packages[vision]"],
+        ),
         ({"nvidia-ml-py"}, ["packages[nvidia]"]),
         (set(), []),
     ],
@@ -220,7 +223,7 @@ def test_what_a_framework_brings_with_it_begins_no_extra(
     facts.parent.mkdir()
     facts.write_text("Metadata-Version: 2.1\nName: torch\nRequires-Dist: cuda_bindings>=13\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    installed = {"torch", "safetensors", "cuda-bindings"}
+    installed = {"torch", "safetensors", "efficientnet-lite-pytorch", "cuda-bindings"}
     monkeypatch.setattr(machine_checks, "_is_installed", lambda own: own.name in installed)
     assert list(machine_checks.half_installed()) == []
 

@@ -39,6 +39,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_missing_has_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
     assert package_fact("timm").reason == "not installed: pip install 'mlscope[vision]'"
+    lite = package_fact("efficientnet_lite_pytorch")
+    assert lite.reason == "not installed: pip install 'mlscope[pytorch]'"
     # An index may have a stranger's package under the name of a builder's own.
     assert package_fact("own_models").reason == "not installed"
 
