@@ -92,6 +92,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("analyses-recorded", f"{recorded}/analyses"),
         Shot("analysis-layers", f"{recorded}/analyses/A2?run=b32-online-framework"),
         Shot("analysis-layers-own", f"{own}/analyses/A2"),
+        Shot("analysis-layer-latency", f"{own}/analyses/A3"),
         Shot("analysis-latency", f"{own}/analyses/latency"),
         Shot("analysis-roofline", f"{recorded}/analyses/A14"),
         Shot("analysis-kernels", f"{recorded}/analyses/A8"),

@@ -1,6 +1,7 @@
 """The pages of agents."""
 
 import asyncio
+import time
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from schemas.request import ListEvaluations, Refused
 from services.gateway.bodies import form_fields
 from services.gateway.bus_requests import agents as ask_agents
 from services.gateway.bus_requests import evaluations, open_evaluations, price_kept
+from services.gateway.pages.catalog.agent_use import COUNTED, use_of
 from services.gateway.pages.catalog.agents import AgentsView, AgentView, agent_rows
 from services.gateway.pages.evaluations import evaluation_rows
 from services.gateway.parameters.request_values import bus_of
@@ -32,14 +34,16 @@ async def agents(request: Request) -> Response:
 async def agent(request: Request) -> Response:
     """GET /agents/{agent}: one agent, also one that is gone."""
     bus, name = bus_of(request), str(request.path_params["agent"])
-    command = parse(ListEvaluations, {"agents": [name], "limit": _LATEST})
+    command = parse(ListEvaluations, {"agents": [name], "limit": COUNTED})
     fleet, (under_way, _), history = await asyncio.gather(
         ask_agents(bus), open_evaluations(bus), evaluations(bus, command)
     )
     for row in agent_rows(fleet, under_way):
         if row.name == name:
-            rows = evaluation_rows(history.evaluations)
-            return rendered(request, AgentView(row, rows, (await kept_prices(bus)).get(name)))
+            rows = evaluation_rows(history.evaluations[:_LATEST])
+            use = use_of(history.evaluations, time.time_ns())
+            view = AgentView(row, rows, (await kept_prices(bus)).get(name), use)
+            return rendered(request, view)
     message = f"no agent {name}, or it has been gone for long; /agents lists all"
     raise CommandRefused(Refused(error="unknown", message=message, field="agent", found=name))
 

@@ -10,6 +10,7 @@ from schemas.agent import Accelerator, Announcement, Hardware
 from schemas.price import Price
 from schemas.run import Ceiling
 from schemas.status import AgentStatus, EvaluationStatus
+from services.gateway.pages.catalog.agent_use import AgentUse
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head
 
 _BINARY = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
@@ -127,6 +128,8 @@ class AgentView:
     history: Sequence[EvaluationRow]
     #: what an hour on it costs, None where nobody said
     price: Price | None = None
+    #: its evaluations day by day, None where none are recent
+    use: AgentUse | None = None
     template: ClassVar[str] = "agent.html"
     heads: ClassVar[Sequence[Head]] = PLAIN_HEADS
 

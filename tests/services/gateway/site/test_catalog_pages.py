@@ -1,6 +1,7 @@
 """Pages of agents, datasets, scenarios, and where a model can run."""
 
 import re
+import time
 import tracemalloc
 
 import httpx
@@ -30,13 +31,16 @@ async def test_an_agent_s_page_says_what_it_is_may_trace_and_runs(
     collector = CollectorFacts(name="cupti", levels=(), reason="not <installed>")
     traced = agent.announcement.model_copy(update={"collectors": (collector,)})
     standing.agents = (agent.model_copy(update={"announcement": traced}),)
-    await standing.tell(*beginning(), *a_run("r0")[:1])
+    requested, *others = beginning()
+    now = requested.model_copy(update={"requested_ns": time.time_ns()})
+    await standing.tell(now, *others, *a_run("r0")[:1])
     listed = (await web.get("/agents")).text
     assert 'href="/agents/a1"' in listed
     assert "busy" in listed
     page = (await web.get("/agents/a1")).text
     assert "8 of 64" in page
     assert "2 TFLOP/s ± 2.0%" in page
+    assert page.count("<rect ") == page.count(": 1 evaluation</title>") == 1
     assert "not &lt;installed&gt;" in page
     assert page.count(f'href="/evaluations/{E}"') == 2
     missing = await web.get("/agents/none")
