@@ -274,7 +274,7 @@ def main() -> None:
         cluster = Cluster(arguments.cluster.resolve(), {})
         asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
     else:
-        with running(MEASURED) as cluster:
+        with running(MEASURED, has_all_models=True) as cluster:
             asyncio.run(_photograph_all(cluster, arguments.out, arguments.only))
     if arguments.docs:
         illustrate(arguments.out, arguments.docs)

@@ -29,6 +29,7 @@ from tests.disks import mount_small, unmount
 from tests.faults.supervised import Place
 from tests.faults.trials import DISKS, Load
 from tests.fleet.hosts import ADDRESS, CLOCK, Host, cut, network, why_not
+from tests.flow.clusters import copy_few_manifests
 from tests.places import lent_folder
 
 ENVIRON = {
@@ -74,6 +75,7 @@ class World:
 
     name: str
     folder: Path
+    manifests: Path
     hub: Host | None
     hosts: list[Host]
     #: why it has no small disks, '' where it has
@@ -153,7 +155,12 @@ class World:
         clock.chmod(0o644)
         places = ",".join(f"{place.namespace}={place.address}" for place in self.places)
         argv = [sys.executable, "-m", "tests.faults.supervised", str(self.folder), places]
-        environ = {**ENVIRON, "MLSCOPE_DATA": str(self.folder), "TEST_CLOCK_FILE": str(clock)}
+        environ = {
+            **ENVIRON,
+            "MLSCOPE_DATA": str(self.folder),
+            "MLSCOPE_MANIFESTS": str(self.manifests),
+            "TEST_CLOCK_FILE": str(clock),
+        }
         os.environ.update(environ)
         try:
             assert up_detached(self.folder, argv) == 0
@@ -216,8 +223,13 @@ class Worlds:
     @contextmanager
     def _started(self, name: str) -> Iterator[World]:
         hosts = self._hosts[:1] if name == "one" else self._hosts[1:]
-        with lent_folder("faults") as folder, ExitStack() as disks:
-            world = World(name, folder, self._hub, hosts)
+        with (
+            lent_folder("faults") as folder,
+            lent_folder("manifests") as manifests,
+            ExitStack() as disks,
+        ):
+            copy_few_manifests(manifests)
+            world = World(name, folder, manifests, self._hub, hosts)
             for disk in DISKS if name == "one" else ():
                 (folder / disk).mkdir()
                 world.no_disks = world.no_disks or mount_small(folder / disk)

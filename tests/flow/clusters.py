@@ -1,6 +1,7 @@
 """A local cluster started with the user's own command, and what tests ask of it."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ from tests.places import server_folder
 T = TypeVar("T")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SHIPPED = REPOSITORY / "manifests"
+CATALOGS = ("keras", "networks", "packages", "timm", "torchvision")
+"""Folders of five hundred models that no test of a cluster opens."""
 SETTINGS = {
     "MLSCOPE_LEASE_TTL_S": "3",
     "MLSCOPE_HEARTBEAT_S": "0.5",
@@ -144,14 +148,32 @@ def _wait_for_manifests(cluster: Cluster) -> None:
     raise AssertionError("the scheduler does not know the shipped manifests")
 
 
+def copy_few_manifests(folder: Path) -> None:
+    """Copy the shipped manifests into a folder, without the `CATALOGS`.
+
+    Registry, agent, broker, scheduler and gateway take seconds of a processor for those.
+    """
+    shutil.copytree(SHIPPED, folder, ignore=shutil.ignore_patterns(*CATALOGS), dirs_exist_ok=True)
+
+
 @contextmanager
 def running(
-    environ: Mapping[str, str] = MappingProxyType({}), folder: Path | None = None
+    environ: Mapping[str, str] = MappingProxyType({}),
+    folder: Path | None = None,
+    *,
+    has_all_models: bool = False,
 ) -> Iterator[Cluster]:
-    """Run a cluster with further settings until the block ends; a folder of its own is removed."""
-    removed = [] if folder else [server_folder("flow")]
-    folder = folder or removed[0]
+    """Run a cluster with further settings until the block ends; a folder of its own is removed.
+
+    It has few of the shipped models, unless it `has_all_models` or the settings name a folder.
+    """
+    manifests = server_folder("manifests")
+    removed = [manifests] if folder else [manifests, server_folder("flow")]
+    folder = folder or removed[-1]
     folder.chmod(0o711)
+    if not has_all_models and "MLSCOPE_MANIFESTS" not in environ:
+        copy_few_manifests(manifests)
+        environ = {"MLSCOPE_MANIFESTS": str(manifests), **environ}
     cluster = Cluster(folder, environ)
     with stopped_in_the_end(folder, *removed):
         cluster.mlscope("up", "--detach")

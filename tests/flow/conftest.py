@@ -18,8 +18,8 @@ WORKER_BYTES = 800 << 20
 
 @pytest.fixture(scope="package")
 def shared_cluster() -> Iterator[Cluster]:
-    """Lend a cluster with the usual settings to every module that changes none."""
-    with running() as lent:
+    """Lend a cluster with the usual settings, and all models, to every module that changes none."""
+    with running(has_all_models=True) as lent:
         yield lent
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from tests.flow.manifests import SHIPPED, model
+from tests.flow.clusters import SHIPPED
+from tests.flow.manifests import model
 from tests.services.agent.predictors.tflite_nets import Dense, graph_of
 
 FRAMEWORKS = ("onnxruntime", "openvino", "litert")

@@ -1,22 +1,20 @@
 """Manifests that are wrong on purpose, beside the shipped ones."""
 
 import hashlib
-import shutil
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.flow.clusters import REPOSITORY
+from tests.flow.clusters import SHIPPED, copy_few_manifests
 
-SHIPPED = REPOSITORY / "manifests"
 _FREE_BATCH = b"\x0a\x07\x12\x05batch"
 _ONE = b"\x0a\x07\x08\x81\x80\x80\x80\x80\x00"
 
 
 def copied(folder: Path) -> Path:
-    """Copy the shipped manifests into `folder` and add files that are wrong."""
-    shutil.copytree(SHIPPED, folder, dirs_exist_ok=True)
+    """Copy the shipped manifests but most models into `folder`, and add files that are wrong."""
+    copy_few_manifests(folder)
     photos = folder / "datasets" / "photos"
     cat = (photos / "chelsea.jpg").read_bytes()
     (photos / "cut.jpg").write_bytes(cat[:2000])

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from mlscope.client.errors import CommandRefused
-from tests.flow.clusters import Cluster, assert_well, online, run, running
+from tests.flow.clusters import SHIPPED, Cluster, assert_well, online, run, running
 from tests.flow.endings import failed, refused
-from tests.flow.manifests import SHIPPED, copied, model, sha256
+from tests.flow.manifests import copied, model, sha256
 from tests.mlscope.assets.web_server import Site, serving
 
 GRAPH = (SHIPPED / "models" / "identity" / "model.onnx").read_bytes()

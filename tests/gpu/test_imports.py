@@ -40,7 +40,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with running({}) as lent:
+    with running(has_all_models=True) as lent:
         yield lent
 
 
