@@ -35,7 +35,7 @@ IMPORTED = (
 STARTERS = frozenset(("agent", "demo", "doctor", "down", "serve", "up", "upgrade"))
 """Commands that start or watch processes: they run in interpreters of their own."""
 AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")
-"""Variables that an interpreter reads as it starts begin with these."""
+"""Variables that an interpreter reads as it starts begin with these; a fork takes PYTHONPATH on."""
 MAX_REQUEST_BYTES = 100_000
 
 
@@ -125,6 +125,7 @@ def _request(
 ) -> bytes:
     """Return the request for a command; empty where it needs an interpreter of its own."""
     at_start = {name for name in (*os.environ, *environ) if name.startswith(AT_START)}
+    at_start.discard("PYTHONPATH")
     if any(environ.get(name, "") != os.environ.get(name, "") for name in at_start):
         return b""
     told = {"arguments": arguments, "environ": dict(environ), "cwd": str(folder or Path.cwd())}
@@ -192,6 +193,7 @@ def next_command(requests: socket.socket) -> list[str]:
             told = json.loads(request)
             os.environ.clear()
             os.environ.update(told["environ"])
+            sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
             os.chdir(told["cwd"])
             return list(told["arguments"])
         for file in files:

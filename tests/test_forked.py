@@ -78,3 +78,44 @@ def test_a_child_of_a_forking_process_has_its_own_streams_folder_and_environment
     log = (tmp_path / "log").read_text()
     assert "mine.yml:1: version: found nothing" in log
     assert "no cluster in named" in log
+
+
+WORKING = """
+import asyncio, os, socket, subprocess, sys, types
+from pathlib import Path
+from tests.forked_cluster import WORKER, fork_in_place
+
+def work(arguments):
+    socket.socket(fileno=int(arguments[0])).send(f"{os.getsid(0) == os.getpid()}".encode())
+    print(sorted(os.environ), file=sys.stderr)
+    sys.exit(3)
+
+async def started():
+    ours, theirs, _ = *socket.socketpair(), open("other")
+    with theirs, Path("errors").open("wb") as errors:
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors}
+        options |= {"env": {"A": "b"}, "pass_fds": [theirs.fileno()], "start_new_session": True}
+        child = await asyncio.create_subprocess_exec(*WORKER, str(theirs.fileno()), **options)
+    print(type(child).__name__, await child.wait(), child.returncode, ours.recv(9), ours.recv(9))
+
+fork_in_place()
+sys.modules[WORKER[-1]] = types.SimpleNamespace(main=work)
+Path("other").touch()
+asyncio.run(started())
+"""
+
+
+def test_a_worker_of_a_forking_process_has_its_own_session_streams_and_files(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORKING],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # Once it has ended, nobody holds the other end of its channel.
+    assert (done.stdout, done.stderr) == ("ForkedWorker 3 3 b'True' b''\n", "")
+    assert (tmp_path / "errors").read_text() == "['A']\n"
