@@ -85,7 +85,8 @@ def plan_of(recording: Recording, model: str, batch_size: int = 1) -> OfflinePla
 
     `recording`: the trace; `model`: the model's name; `batch_size`: samples in a query.
     """
-    catalog = shipped_catalog(Settings.read(os.environ).manifests_folder)
+    # Model and dataset are in the request: hundreds of models need not be read.
+    catalog = shipped_catalog(Settings.read(os.environ).manifests_folder, ["framework", "scenario"])
     return offline_plan(request_of(recording, model, batch_size), catalog)
 
 

@@ -12,6 +12,7 @@ from mlscope.client.errors import EvaluationRefused
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint, ManifestFaulty
 from mlscope.manifests.folders import read_manifests
+from mlscope.manifests.reading import kinds
 from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
 from schemas.manifest import (
@@ -164,10 +165,12 @@ def suitable_version(request: Evaluate, model: ModelManifest) -> str:
     return next(suitable, "1.0.0")
 
 
-def shipped_catalog(folder: Path) -> Catalog:
-    """Return the manifests of a folder as a catalog without agents."""
+def shipped_catalog(folder: Path, of_kinds: Iterable[str] = kinds()) -> Catalog:
+    """Return the manifests of a `folder` as a catalog without agents; `of_kinds`: which kinds."""
     manifests: list[Manifest] = [
-        manifest for manifest in read_manifests(folder) if not isinstance(manifest, ManifestFaulty)
+        manifest
+        for manifest in read_manifests(folder, of_kinds)
+        if not isinstance(manifest, ManifestFaulty)
     ]
 
     def of_kind(kind: type[M]) -> tuple[M, ...]:

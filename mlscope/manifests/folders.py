@@ -1,6 +1,6 @@
 """Reads manifests from YAML files in a folder (I/O)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mlscope.manifests.checking import faults_in
@@ -14,12 +14,15 @@ def folder_of(kind: str) -> str:
     return kind if kind.endswith("ware") else f"{kind}s"
 
 
-def read_manifests(folder: Path) -> Iterator[Manifest | ManifestFaulty]:
-    """Yield each manifest in `folder/{models,frameworks,…}`, sorted by path.
+def read_manifests(
+    folder: Path, of_kinds: Iterable[str] = kinds()
+) -> Iterator[Manifest | ManifestFaulty]:
+    """Yield each manifest in `folder/{models,frameworks,…}`, those of a kind sorted by path.
 
-    For a file that can't be read the error is yielded, and reading continues.
+    `of_kinds`: which kinds, such as `model`. For a file that can't be read the error is yielded,
+    and reading continues.
     """
-    for kind in kinds():
+    for kind in of_kinds:
         for path in sorted((folder / folder_of(kind)).rglob("*.y*ml")):
             try:
                 yield read_manifest(path, kind)

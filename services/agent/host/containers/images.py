@@ -60,7 +60,7 @@ def allowed_images(manifests_folder: Path, *, has_gpu: bool) -> Iterator[Allowed
     Each comes once, for all its frameworks and devices; GPUs only where the machine `has_gpu`.
     """
     images: dict[str, AllowedImage] = {}
-    for manifest in read_manifests(manifests_folder):
+    for manifest in read_manifests(manifests_folder, ["framework"]):
         if not isinstance(manifest, FrameworkManifest):
             continue
         by_device = manifest.containers.get(engine_architecture()) or {}
