@@ -11,6 +11,7 @@ from mlscope.quantities import estimated
 from mlscope.statistics import Estimate, ratio_interval
 from schemas import analysis
 from schemas.analysis import Headline, Table
+from schemas.level import Level
 from schemas.status import EvaluationStatus
 from services.gateway.pages.headlines import Figure, latency_figure, throughput_figure
 
@@ -55,7 +56,7 @@ def load_rows(
     drifts = _drifts(compared.get("regressions"))
     loads = sorted(by_load.items(), key=lambda load: (not load[1][0], load[0]))
     for (scenario, batch_size, detail), headlines in loads:
-        own_drifts = [drifts.get((own.evaluation, scenario, batch_size)) for own in statuses]
+        own_drifts = [drifts.get((own.evaluation, scenario, batch_size), 0.0) for own in statuses]
         text = ", ".join(filter(None, (scenario, f"batch {batch_size}", detail)))
         for name, field, figure_of in _LOAD_FIGURES:
             estimates = [getattr(headline, field, None) for headline in headlines]
@@ -120,13 +121,16 @@ def _headlines_in(by_batch: Table) -> Iterator[tuple[str, Headline]]:
 
 
 def _drifts(regressions: Table | None) -> dict[tuple[str, str, int], float]:
-    """Return by evaluation, scenario and batch size up to which share drift changes a load."""
-    drifts: dict[tuple[str, str, int], float] = {}
+    """Return by evaluation, scenario and batch size up to which share drift changes a load.
+
+    It is that of the runs that were traced least, whose figures are compared; 0 where unknown.
+    """
+    drifts: dict[tuple[str, str, int], tuple[int, float]] = {}
     for cells in _cells_of(regressions) if regressions else ():
-        if (drift := cells.get("drift_share")) is not None:
-            load = cells["second"], cells["scenario"], cells["batch_size"]
-            drifts[load] = max(drift, drifts.get(load, 0.0))
-    return drifts
+        load = cells["second"], cells["scenario"], cells["batch_size"]
+        rank = -Level[cells["level"].upper()], cells.get("drift_share") or 0.0
+        drifts[load] = max(rank, drifts.get(load, rank))
+    return {load: drift for load, (_, drift) in drifts.items()}
 
 
 def _cells_of(table: Table) -> Iterator[dict[str, Any]]:
@@ -144,7 +148,7 @@ def _estimate(cells: Mapping[str, Any], name: str) -> analysis.Estimate | None:
 def _ratios(
     estimates: Sequence[analysis.Estimate | None],
     figures: Sequence[Figure | None],
-    drifts: Sequence[float | None],
+    drifts: Sequence[float],
     *,
     is_less_better: bool = False,
 ) -> list[Ratio]:
@@ -161,7 +165,7 @@ def _ratios(
         interval, ratio = ratio_interval(own, base_own), estimate.value / base.value
         low, high, tone = interval.low, interval.high, ""
         if low is not None and high is not None:
-            reach = 1.0 + (drift or 0.0)
+            reach = 1.0 + drift
             low, high = min(low, ratio / reach), max(high, ratio * reach)
             if not low <= 1.0 <= high:
                 tone = "better" if (high < 1.0) == is_less_better else "worse"

@@ -123,7 +123,8 @@ def test_a_ratio_within_the_drift_is_neither_better_nor_worse() -> None:
     statuses = [status("e1", 10e6, 100), status("e2", 8e6, 125)]
     tones = []
     for drift in (None, 0.1, 0.3):
-        table = regressions(("model", 1, drift, -0.2, "faster"))
+        deeper = ("framework", 1, 0.9, -0.2, "same")
+        table = regressions(deeper, ("model", 1, drift, -0.2, "faster"))
         latency, rate = load_rows(statuses, {"regressions": table})
         tones.append((latency.ratios[1].tone, rate.ratios[1].tone))
     assert tones == [("better", "better"), ("better", "better"), ("", "")]
