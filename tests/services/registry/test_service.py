@@ -90,11 +90,11 @@ async def test_what_is_shipped_is_there(server: MemoryServer, client: Bus) -> No
 
 
 async def test_an_agent_reads_how_far_its_clock_is_off(
-    server: MemoryServer, client: Bus, monkeypatch: pytest.MonkeyPatch
+    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hour_ns = 3_600_000_000_000
     assert await read_cluster_clock(client) is None  # nobody answers yet
-    async with serving(server, SHIPPED):
+    async with serving(server, tmp_path):
         same = await read_cluster_clock(client)
         monkeypatch.setattr(clock_reading, "epoch_offset_ns", lambda: epoch_offset_ns() - hour_ns)
         behind = await read_cluster_clock(client)
@@ -331,7 +331,7 @@ async def test_a_bucket_that_can_t_be_written_at_the_start_is_written_later(
 
 
 async def test_stats_tell_the_digest_of_the_log(
-    server: MemoryServer, client: Bus, monkeypatch: pytest.MonkeyPatch
+    server: MemoryServer, client: Bus, few_manifests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[RegistryState] = []
 
@@ -340,7 +340,7 @@ async def test_stats_tell_the_digest_of_the_log(
         return digest(state)
 
     monkeypatch.setattr("services.registry.service.digest", noted)
-    async with serving(server, SHIPPED):
+    async with serving(server, few_manifests):
         told = json.loads(await client.ask("$SRV.STATS.registry", b""))
         log = await client.read("mlscope.v1.manifest.>")
         again = json.loads(await client.ask("$SRV.STATS.registry", b""))

@@ -36,9 +36,10 @@ from tests.services.scheduler.samples import an_agent
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    """Run a provisioned nats-server of this module's own."""
-    with NatsServer(tmp_path_factory.mktemp("nats")) as lent:
+def server(tmp_path_factory: pytest.TempPathFactory, few_manifests: Path) -> Iterator[NatsServer]:
+    """Run a provisioned nats-server of this module's own, for services with few manifests."""
+    with pytest.MonkeyPatch.context() as patch, NatsServer(tmp_path_factory.mktemp("nats")) as lent:
+        patch.setenv("MLSCOPE_MANIFESTS", str(few_manifests))
         asyncio.run(provision(settings(lent, "provisioner")))
         yield lent
 
@@ -55,6 +56,7 @@ def environ(server: NatsServer, name: str) -> dict[str, str]:
         "MLSCOPE_NATS_SEED_FILE": str(server.seed_files[name]),
         "MLSCOPE_HEARTBEAT_S": "0.5",
         "MLSCOPE_LEASE_TTL_S": "3",
+        "MLSCOPE_MANIFESTS": os.environ["MLSCOPE_MANIFESTS"],
     }
 
 
