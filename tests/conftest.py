@@ -41,7 +41,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("mlscope")
-hypothesis.settings.register_profile("brief", max_examples=50)
+hypothesis.settings.register_profile("brief", max_examples=20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,6 +2,7 @@
 
 import string
 import types
+from functools import cache
 from itertools import chain
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -30,6 +31,7 @@ _JSON_LIKE = st.recursive(
 )
 
 
+@cache
 def messages(kind: type[Message]) -> st.SearchStrategy[Any]:
     """Return a strategy of valid messages of a kind."""
     fields = {name: _field(kind, name, field) for name, field in kind.model_fields.items()}

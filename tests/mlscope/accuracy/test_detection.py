@@ -25,6 +25,7 @@ from mlscope.accuracy import (
 )
 from mlscope.accuracy.detection import _curve, _Curves, _mean_of_defined
 from mlscope.accuracy.shapes import pixels_of
+from tests.thoroughness import examples
 
 NAMES = ["AP", "AP50", "AP75", "APsmall", "APmedium", "APlarge"]
 NAMES += ["AR1", "AR10", "AR100", "ARsmall", "ARmedium", "ARlarge"]
@@ -127,7 +128,7 @@ def _agree(images: Images, kind: str) -> None:
     assert found == pytest.approx(by_class, rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_boxes_agree_with_pycocotools(seed: int, most: int) -> None:
     images = _images(seed, most=most)

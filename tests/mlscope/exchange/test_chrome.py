@@ -16,6 +16,7 @@ from mlscope.importing.recording import SPAN_SCHEMA
 from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
 from tests.mlscope.exchange.traces import ON_TWO_DEVICES, RUN, SMALL, TRACES
+from tests.thoroughness import examples
 
 
 def _written(trace: Trace) -> bytes:
@@ -24,7 +25,7 @@ def _written(trace: Trace) -> bytes:
     return file.getvalue()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trace=TRACES.filter(lambda trace: len(trace.spans) > 0))
 def test_what_was_exported_is_imported_the_same(trace: Trace) -> None:
     with TemporaryDirectory() as folder:
@@ -83,7 +84,7 @@ def test_queries_that_overlap_are_drawn_on_rows_of_their_own() -> None:
     assert called == {thread: f"thread {thread}", tids["q2"]: f"thread {thread} (1)"}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trace=TRACES)
 def test_slices_of_a_row_nest_or_follow_one_another(trace: Trace) -> None:
     events = json.loads(_written(trace))["traceEvents"]

@@ -12,6 +12,7 @@ from mlscope.exchange import folded, otlp, parquet, speedscope
 from mlscope.exchange.traces import DEVICES, Trace
 from schemas.batch import SpanKind
 from tests.mlscope.exchange.traces import ON_TWO_DEVICES, RUN, SMALL, TRACES
+from tests.thoroughness import examples
 
 
 def _written(write: Callable[[Trace, IO[bytes]], None], trace: Trace) -> bytes:
@@ -66,7 +67,7 @@ def test_speedscopes_profiles_are_of_threads_and_of_each_devices_streams() -> No
     assert names == ["host 1", "device 1 stream 13", "device 0 stream 7", "device 1 stream 7"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trace=TRACES)
 def test_speedscopes_profiles_open_and_close_frames_in_order(trace: Trace) -> None:
     told = json.loads(_written(speedscope.write, trace))
@@ -85,7 +86,7 @@ def test_speedscopes_profiles_open_and_close_frames_in_order(trace: Trace) -> No
     assert opened == sum(span.kind != SpanKind.SAMPLE for span in trace.spans)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trace=TRACES)
 def test_folded_device_time_is_that_of_device_spans(trace: Trace) -> None:
     lines = _written(folded.write, trace).decode().split("\n")

@@ -11,6 +11,7 @@ from mlscope.exchange.perfetto import write
 from mlscope.exchange.traces import Trace
 from schemas.batch import SpanKind
 from tests.mlscope.exchange.traces import ON_TWO_DEVICES, SMALL, TRACES
+from tests.thoroughness import examples
 
 # Without stubs of its own.
 descriptor_pb2: Any = import_module("google.protobuf.descriptor_pb2")
@@ -105,7 +106,7 @@ def test_devices_are_processes_of_their_own(kind: Any) -> None:
     assert rows == [("device 0 (cuda)", "stream 7"), ("device 1 (cuda)", "stream 7")]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trace=TRACES)
 def test_on_every_track_slices_open_and_close_in_order(kind: Any, trace: Trace) -> None:
     depth: dict[int, int] = {}

@@ -30,6 +30,7 @@ from mlscope.tracing.batches import columns_of
 from schemas.batch import TraceCaptured
 from schemas.encoding.codec import encode_body
 from schemas.plan import OfflinePlan
+from tests.thoroughness import examples
 
 FILES = Path(__file__).with_name("files")
 KINETO, ORT, NCU, NSYS = (
@@ -38,7 +39,7 @@ KINETO, ORT, NCU, NSYS = (
 )
 _MANY = settings(
     deadline=None,
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 _DEEP: Any = json.loads("[" * 300 + "]" * 300)

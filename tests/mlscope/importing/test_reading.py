@@ -16,6 +16,7 @@ from mlscope.importing.reading import read_foreign
 from mlscope.importing.recording import SPAN_SCHEMA, Recording
 from schemas.batch import SpanKind
 from schemas.level import Level
+from tests.thoroughness import examples
 
 FILES = Path(__file__).with_name("files")
 KINETO, ORT, NCU = (FILES / n for n in ("kineto_cpu.json", "onnxruntime.json", "ncu_resnet50.csv"))
@@ -287,7 +288,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(steps=_STEPS)
 def test_halves_pair_as_a_stack_a_thread_does(steps: list[tuple[str, int, int]]) -> None:
     at = lost = 0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mlscope.load.arrivals import fixed_rate_due_ns, poisson_due_ns
 from mlscope.load.errors import TooLong
+from tests.thoroughness import examples
 
 # Traced from the real wheel's Server scenario: `ts` of each sample less that of the first.
 GOLDEN: list[dict[str, Any]] = json.loads(
@@ -49,7 +50,7 @@ def test_poisson_follows_from_its_seed(rate_hz: float, queries: int, seed: int) 
     assert np.array_equal(due_ns, longer_ns[:queries])
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.sampled_from([0.5, 20.0, 1000.0, 33333.0]), st.integers(0, 50))
 def test_poisson_keeps_its_rate_within_chance(rate_hz: float, seed: int) -> None:
     queries = 20_001

@@ -26,6 +26,7 @@ from mlscope.statistics import (
 )
 from mlscope.statistics.intervals import MAX_RESAMPLED, _resampled, jackknife_means
 from mlscope.statistics.summary import trimmed_count
+from tests.thoroughness import examples
 
 few = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40)
 QUICK = Resampling(resamples=400, seed=3)
@@ -85,7 +86,7 @@ def test_the_jackknife_leaves_out_each_value_in_turn(values: list[float], fracti
     assert jackknife_means(rising, fraction) == pytest.approx(slow, abs=1e-6)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(few, st.sampled_from([0.0, 0.2, 0.4]), st.integers(0, 99))
 @example(values=[0.0, 6.094091254448411e-142], fraction=0.0, seed=0)
 def test_a_seed_gives_the_same_interval(values: list[float], fraction: float, seed: int) -> None:
@@ -98,7 +99,7 @@ def test_a_seed_gives_the_same_interval(values: list[float], fraction: float, se
         assert one.low <= one.high
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(few, st.sampled_from([0.01, 0.5, 0.9, 0.99]))
 def test_percentile_intervals_end_at_values(values: list[float], p: float) -> None:
     found = percentile_interval(values, p)

@@ -17,9 +17,10 @@ from schemas.evaluation import EvaluationCancelled
 from schemas.message import Envelope, Fact
 from schemas.request import Cancel, Evaluate, ShowTables
 from tests.schemas.strategies import messages
+from tests.thoroughness import examples
 
 _SOME = settings(
-    max_examples=settings().max_examples // 5,
+    max_examples=examples(20),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
@@ -67,14 +68,14 @@ def test_a_fact_may_be_written_as_json() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_bytes_raise_anything_but_schema_errors(body: bytes) -> None:
     with pytest.raises(SchemaError):
         decode(body)
 
 
 @given(st.binary(max_size=40), st.integers(0, 200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_damaged_facts_raise_nothing_but_schema_errors(noise: bytes, at: int) -> None:
     whole = _sealed(EvaluationCancelled(evaluation="e1", reason="why"))
     damaged = whole[:at] + noise + whole[at + len(noise) :]

@@ -11,6 +11,7 @@ from schemas.encoding.errors import MalformedMessage
 from schemas.encoding.faults import abbreviate, truncate
 from schemas.encoding.message_index import COMMANDS
 from schemas.request import Evaluate, PublishManifest
+from tests.thoroughness import examples
 
 _PORT = {"type": "tensor"}
 _MODEL = {"name": "m", "framework": {"name": "onnxruntime"}, "inputs": [_PORT], "outputs": []}
@@ -77,7 +78,7 @@ def test_a_rule_of_ours_is_said_in_our_words() -> None:
 
 @pytest.mark.parametrize("verb", COMMANDS)
 @given(value=st.dictionaries(st.text(max_size=9), st.none() | st.integers() | st.text(max_size=3)))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_first_part_of_a_path_is_a_field_of_the_message(
     verb: str, value: dict[str, Any]
 ) -> None:

@@ -10,6 +10,7 @@ from services.analyzer.analysis import analyze
 from services.analyzer.building.table import trace_warnings
 from services.analyzer.frames.evaluation import probability_of
 from tests.services.analyzer.golden import frames_in
+from tests.thoroughness import examples
 
 PREDICT_NS = 1_000_000
 _DURATIONS = st.lists(st.integers(0, 1000), min_size=1, max_size=8)
@@ -53,7 +54,7 @@ def _layered(durations: list[int], queries: int = 3, **more: Any) -> dict[str, A
     return {"runs": [run | more]}
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(durations=_DURATIONS)
 def test_layers_of_one_name_stay_apart_and_fill_no_more_than_predict(durations: list[int]) -> None:
     tables = _tables(_layered(durations))
@@ -66,7 +67,7 @@ def test_layers_of_one_name_stay_apart_and_fill_no_more_than_predict(durations: 
         assert abs(sum(row["share_of_layers"] for row in types) - 1.0) < 1e-9
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(durations=_DURATIONS)
 def test_parts_and_what_is_outside_them_make_the_whole(durations: list[int]) -> None:
     rows = {row["part"]: row["median"] for row in _rows(_tables(_layered(durations))["levels"])}
@@ -74,7 +75,7 @@ def test_parts_and_what_is_outside_them_make_the_whole(durations: list[int]) -> 
     assert rows["layers"] + rows["outside layers"] == whole == PREDICT_NS
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(given_queries=st.lists(_QUERY, max_size=12), level=st.integers(0, 7))
 def test_no_rows_break_a_table(given_queries: list[Any], level: int) -> None:
     queries = [

@@ -32,6 +32,7 @@ from tests.services.collector.builders import (
     some_outputs,
     some_queries,
 )
+from tests.thoroughness import examples
 
 _QUERIES_SQL = Path(module.__file__).with_name("queries.sql")
 _INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -58,7 +59,9 @@ _QUERIES = st.lists(
 )
 _ATTEMPT = Attempt(evaluation="e1", run="r0", attempt=1, agent="a1")
 _QUIET = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

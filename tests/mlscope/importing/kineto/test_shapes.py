@@ -21,6 +21,7 @@ from mlscope.importing.reading import read_foreign
 from mlscope.importing.recording import Recording
 from schemas.level import Level
 from services.agent.predictors.pytorch.tracing.probe import probe
+from tests.thoroughness import examples
 
 Call = Callable[[], torch.Tensor]
 
@@ -169,7 +170,7 @@ _STRANGE = st.sampled_from(
 _NAMES = ("conv2d", "matmul", "max_pool2d", "avg_pool9d", "add_", "embedding", "sum", "", "_")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.sampled_from(_NAMES), _STRANGE, _STRANGE, _STRANGE)
 def test_texts_of_other_kinds_say_nothing_that_no_column_holds(
     name: str, dims: str, types: str, concrete: str

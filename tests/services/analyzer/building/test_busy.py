@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.analyzer.building.busy import busy_ns
+from tests.thoroughness import examples
 
 _ROWS = st.lists(
     st.tuples(
@@ -24,7 +25,7 @@ def _frame(rows: Sequence[tuple[int | None, int, int, int]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(rows=_ROWS)
 def test_busy_time_is_the_count_of_busy_instants(
     rows: list[tuple[int | None, int, int, int]],

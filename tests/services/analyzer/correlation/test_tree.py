@@ -13,6 +13,7 @@ from schemas.batch import SpanKind
 from services.analyzer.correlation import correlate, correlated
 from services.analyzer.frames.row_schemas import SPAN_SCHEMA
 from tests.services.analyzer.correlation.reference import Span, tree_of
+from tests.thoroughness import examples
 
 _HOST, _LAUNCH, _KERNEL = SpanKind.HOST, SpanKind.LAUNCH, SpanKind.KERNEL
 
@@ -221,7 +222,7 @@ def _nest(random: Random, count: int) -> list[Span]:
     return spans
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(seed=st.integers(0, 1 << 32), count=st.integers(0, 30), tolerance_ns=st.integers(0, 4))
 def test_the_tree_is_that_of_the_slow_obvious_way(seed: int, count: int, tolerance_ns: int) -> None:
     spans = _nest(Random(seed), count)

@@ -32,6 +32,7 @@ from tests.services.scheduler.stories import (
     random_story,
     stored_fact,
 )
+from tests.thoroughness import examples
 
 SEEDS = st.integers(0, 10_000)
 
@@ -197,7 +198,7 @@ def test_an_agent_has_one_group_of_an_evaluation_at_a_time(seed: int) -> None:
 
 
 @given(st.lists(SEEDS, min_size=2, max_size=3, unique=True), st.randoms())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_the_boards_digest_is_indifferent_to_order_among_evaluations(
     seeds: list[int], dice: random.Random
 ) -> None:

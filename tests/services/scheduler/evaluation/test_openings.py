@@ -16,6 +16,7 @@ from services.scheduler.evaluation.digests import digest_of_state
 from services.scheduler.evaluation.state import Run, fold
 from tests.services.scheduler.samples import a_request, an_agent
 from tests.services.scheduler.stories import E, Story, completed_fact, stored_fact
+from tests.thoroughness import examples
 
 MS = 1_000_000
 
@@ -108,6 +109,6 @@ def test_openings_that_are_counted_or_have_no_rule_of_the_result_are_exactly_as_
 
 
 @given(st.lists(st.integers(1, 3000), min_size=6, max_size=60))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_openings_are_never_fewer_than_planned_nor_more_than_the_most(times_ms: list[int]) -> None:
     assert 3 <= len(sessions_of(measured(times_ms))) <= RESULT_RULE.most

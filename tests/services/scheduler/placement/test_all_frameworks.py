@@ -22,6 +22,7 @@ from tests.services.scheduler.samples import (
     a_request,
     agents_of,
 )
+from tests.thoroughness import examples
 
 MODEL = a_model_of(*FRAMEWORKS)
 CATALOG = a_catalog(
@@ -30,7 +31,7 @@ CATALOG = a_catalog(
 )
 ALL = a_request(spread="all")
 
-_SOME = settings(max_examples=50, deadline=None)
+_SOME = settings(max_examples=examples(50), deadline=None)
 Fleets = st.dictionaries(
     st.sampled_from("abcdef"),
     st.lists(st.sampled_from((*FRAMEWORKS, "pytorch")), unique=True),

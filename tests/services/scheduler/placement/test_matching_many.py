@@ -25,6 +25,7 @@ from tests.services.scheduler.samples import (
     a_runtime,
     an_agent,
 )
+from tests.thoroughness import examples
 
 GPU = a_runtime(devices=("cpu", "gpu"))
 VALUES: dict[str, tuple[Any, ...]] = {
@@ -146,7 +147,7 @@ def test_what_an_owner_allows_is_decided_for_each_owner(
         assert together[name] == verdicts_of(matched(request, status, model=model))[name]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.fixed_dictionaries({k: st.sampled_from(v) for k, v in VALUES.items()}),

@@ -19,6 +19,7 @@ from schemas.level import Level
 from services.agent.collectors import CollectedSpan, CollectorRequest, availability_of
 from services.agent.collectors.nvtx.collector import NvtxCollector, open_collector
 from services.agent.predictors import Opened
+from tests.thoroughness import examples
 
 OPENED = Opened("onnxruntime", "1", (), (), "cpu", "", "float32", 1, {})
 WRAPPED = ("push_range", "pop_range", "mark", "start_range", "get_domain")
@@ -173,7 +174,7 @@ def test_decorated_functions_are_heard_where_it_was_asked_for(prepared: str, tol
     assert done.stdout.strip() == told
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(steps=st.lists(st.sampled_from(["push", "pop", "enter", "leave", "mark"]), max_size=14))
 def test_ranges_nest_as_they_were_pushed(steps: list[str]) -> None:
     collector = open_collector(CollectorRequest(OPENED, Level.APPLICATION))

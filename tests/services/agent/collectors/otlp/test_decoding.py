@@ -17,6 +17,7 @@ from services.agent.collectors.cupti.clock import ClockMap, Pair
 from services.agent.collectors.otlp.decoding import spans_in_json, spans_in_protobuf
 from services.agent.collectors.otlp.spans import ExportedEvent, ExportedSpan, collected_spans
 from tests.services.agent.collectors.exports import EXPORTS, an_export, as_json
+from tests.thoroughness import examples
 
 
 def value_of(told: AnyValue) -> Any:
@@ -63,7 +64,7 @@ def spans_of(export: ExportTraceServiceRequest) -> list[ExportedSpan]:
     ]
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(export=EXPORTS)
 def test_what_the_official_library_writes_is_read_back(export: ExportTraceServiceRequest) -> None:
     expected = spans_of(export)
@@ -71,7 +72,7 @@ def test_what_the_official_library_writes_is_read_back(export: ExportTraceServic
     assert spans_in_json(as_json(export)) == expected
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(export=EXPORTS, data=st.data())
 def test_altered_bodies_are_read_or_refused(export: Message, data: st.DataObject) -> None:
     body = bytearray(export.SerializeToString() or b"\x0a\x00")
@@ -112,7 +113,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     place=st.sampled_from(PLACES),
     found=_JSON,
@@ -214,7 +215,7 @@ def test_spans_have_their_own_parents_and_times() -> None:
     }
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(parents=st.lists(st.integers(-1, 7), min_size=1, max_size=8))
 def test_nobody_is_its_own_ancestor(parents: list[int]) -> None:
     told = [_told(f"{n}", f"{up}", 1_000, 1_000) for n, up in enumerate(parents)]
