@@ -1,10 +1,10 @@
 """Reference logs: made from an evaluation's results, and turned into a request again. Pure."""
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mlscope.manifests.digests import canonical_json
 from schemas.agent import Announcement
 from schemas.analysis import Prediction
 from schemas.manifest import DatasetManifest, HardwareManifest, SoftwareManifest
@@ -167,8 +167,7 @@ def _row(tables: Mapping[str, Rows], table: str, run: str) -> dict[str, Any]:
 
 
 def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def file_text(log: Message) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from schemas.manifest.described import DescribedManifest
 from schemas.message import Message
 from schemas.values.json_values import JsonObject
 from schemas.values.numbers import Integer, Number
@@ -88,13 +89,10 @@ class Source(Message):
     samples: Integer = Field(default=0, ge=0)
 
 
-class DatasetManifest(Message):
+class DatasetManifest(DescribedManifest):
     """Samples of a load: files, a source, or synthetic tensors."""
 
     kind: Literal["dataset"] = "dataset"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
     license: str = ""
     modality: str = "image"
     samples: tuple[Sample, ...] = ()

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from schemas.manifest.described import DescribedManifest
 from schemas.message import Message
 from schemas.values.framework_names import FrameworkName
 from schemas.values.json_values import JsonObject
@@ -24,23 +25,17 @@ class FrameworkManifest(Message):
     defaults: JsonObject = Field(default_factory=dict)
 
 
-class ScenarioManifest(Message):
+class ScenarioManifest(DescribedManifest):
     """Default parameters of a scenario, and its description."""
 
     kind: Literal["scenario"] = "scenario"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
     parameters: JsonObject = Field(default_factory=dict)
 
 
-class HardwareManifest(Message):
+class HardwareManifest(DescribedManifest):
     """Hardware of a machine as DLSpec describes it: required parts, and setup outside mlscope."""
 
     kind: Literal["hardware"] = "hardware"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
     architecture: str = ""
     cpu: JsonObject = Field(default_factory=dict)
     accelerators: tuple[JsonObject, ...] = ()
@@ -50,13 +45,10 @@ class HardwareManifest(Message):
     setup: str = ""
 
 
-class SoftwareManifest(Message):
+class SoftwareManifest(DescribedManifest):
     """Software of a machine as DLSpec describes it: image, environment and packages."""
 
     kind: Literal["software"] = "software"
-    name: str
-    version: str = "1.0.0"
-    description: str = ""
     container: str = ""
     environment: dict[str, str] = Field(default_factory=dict)
     packages: dict[str, str] = Field(default_factory=dict)

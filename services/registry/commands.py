@@ -7,6 +7,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, Conflict
 from mlscope.bus.records import ReceivedCommand
 from mlscope.manifests.constraints import CONSTRAINTS
+from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import MalformedMessage
@@ -23,7 +24,7 @@ from schemas.request import (
 from schemas.subjects import ROOT, asker_of, manifest_key, subject_of
 from services.registry.decide import decide_price, decide_publish, decide_withdraw, names_of
 from services.registry.errors import ManifestRefused
-from services.registry.state import RegistryState, catalog_of, digest_of, evolve_or_pass_over
+from services.registry.state import RegistryState, catalog_of, evolve_or_pass_over
 
 _MOST_TRIES = 8
 _MOST_REFUSED = 20

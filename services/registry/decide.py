@@ -7,6 +7,7 @@ from mlscope.load.errors import InvalidParameter, UnknownParameter
 from mlscope.load.parameters import shortened
 from mlscope.load.scenarios import BUILT_IN, Scenario
 from mlscope.manifests.checking import faults_in
+from mlscope.manifests.digests import digest_of
 from schemas.agent import AgentAnnounced, AgentLost, Lease
 from schemas.manifest import (
     Manifest,
@@ -18,7 +19,7 @@ from schemas.price import AgentPriced, Price, PriceKept, SetPrice
 from schemas.request import CatalogChanged, Refused, WithdrawManifest
 from schemas.values.framework_names import FRAMEWORKS
 from services.registry.errors import ManifestRefused
-from services.registry.state import RegistryState, digest_of
+from services.registry.state import RegistryState
 
 MOST_PRICES = 4096
 """Agents whose prices are kept."""

@@ -6,7 +6,6 @@ stored the facts, so that the same log always gives the same state, whatever an 
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from typing import Any
 from mlscope.bus.records import Recorded
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
+from mlscope.manifests.digests import canonical, canonical_json, digest_of
 from schemas.agent import (
     AgentAnnounced,
     AgentDrained,
@@ -24,7 +24,7 @@ from schemas.agent import (
     AgentRevoked,
 )
 from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn
-from schemas.message import Fact, Message
+from schemas.message import Fact
 from schemas.price import AgentPriced, Price
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import manifest_key
@@ -206,23 +206,9 @@ def key_of(manifest: Manifest) -> str:
     return manifest_key(manifest.kind, manifest.name, manifest.version)
 
 
-def canonical(message: Message) -> str:
-    """Return a message as canonical JSON: sorted keys, no spaces, the names of the wire format."""
-    return _dumped(message.model_dump(mode="json"))
-
-
-def digest_of(message: Message) -> str:
-    """Return the sha256 of a message's canonical JSON, in hex."""
-    return hashlib.sha256(canonical(message).encode()).hexdigest()
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
 def digest(state: RegistryState) -> str:
     """Return the sha256 of the whole catalog, in hex; equal logs give equal digests."""
-    return hashlib.sha256(_dumped(entries(state)).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(entries(state)).encode()).hexdigest()
 
 
 def entries(state: RegistryState) -> dict[str, str]:

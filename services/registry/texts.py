@@ -1,7 +1,8 @@
 """The texts of the bucket `catalog`, cached because few of hundreds of manifests change at once."""
 
+from mlscope.manifests.digests import canonical
 from schemas.message import Message
-from services.registry.state import RegistryState, agent_key, canonical
+from services.registry.state import RegistryState, agent_key
 
 
 class CatalogTexts:

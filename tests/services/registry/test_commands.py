@@ -8,13 +8,14 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict, Unreachable
 from mlscope.bus.records import ReceivedCommand
+from mlscope.manifests.digests import digest_of
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body, unpack
 from schemas.message import Command
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
 from schemas.subjects import command_subject
 from services.registry.commands import RegistryCommands
-from services.registry.state import RegistryState, digest_of, fold
+from services.registry.state import RegistryState, fold
 from tests.services.registry.samples import a_model
 
 
