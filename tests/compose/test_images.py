@@ -76,6 +76,11 @@ def test_images_of_pytorch_open_the_models_of_torchvision_and_timm(target: str) 
     assert {"pytorch", "vision"} <= set(extras.split(","))
 
 
+def test_packages_of_models_are_pinned_beside_their_framework() -> None:
+    pinned = set(re.findall(r"^(\S+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert {"torch", "torchvision", "timm", "efficientnet-lite-pytorch"} <= pinned
+
+
 def test_the_gpu_is_reserved() -> None:
     (device,) = OWN["agent-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
