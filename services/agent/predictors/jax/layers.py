@@ -1,6 +1,5 @@
 """Layers of JAX: XLA's own profile of a block; instructions are named by the model's scopes."""
 
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,13 +8,12 @@ from pathlib import Path
 import jax
 from jax.profiler import ProfileData
 
-from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.xla.graphs import COMMAND_BUFFER
 from services.agent.predictors.xla.layers import InstructionRun, layers_by_call, with_graphed
+from services.agent.predictors.xla.profile import ProfiledBlock
 from services.agent.predictors.xla.program import Program
 
-_FUSED_NOTE = "a layer is an XLA instruction, which may combine several of the model's operations"
 _GRAPHED_NOTE = (
     "instructions in a command buffer (a CUDA graph) have no host time of their own and show 0; "
     "their kernels are matched by name and order"
@@ -42,28 +40,20 @@ class ProfiledCapture:
         into a folder of `scratch` until `close`. Raises PredictFailed.
         """
         self._program = program
-        self._predict = predict
-        self.notes: list[str] = [_FUSED_NOTE]
-        self._calls: list[tuple[int, int]] = []
+        self._block = ProfiledBlock(predict, warmed_with, scratch)
+        self.notes = self._block.notes
         self._thread = 0
-        for inputs in warmed_with:
-            predict(inputs)
-        self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="layers-")
-        self._began_offset_ns = epoch_offset_ns()
         options = jax.profiler.ProfileOptions()
         options.host_tracer_level = 2
         options.python_tracer_level = 0
         # The GPU's activities are traced by a collector; CUPTI allows one client in a process.
         options.device_tracer_level = 0
-        jax.profiler.start_trace(self._folder.name, profiler_options=options)
+        jax.profiler.start_trace(self._block.folder, profiler_options=options)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
-        began = now_ns()
-        outputs = self._predict(inputs)
-        self._calls.append((began, now_ns()))
         self._thread = threading.get_native_id()
-        return outputs
+        return self._block.predict(inputs)
 
     def close(self) -> list[list[Layer]]:
         """Stop the profiler and return the layers of each call; no file is left behind.
@@ -71,21 +61,13 @@ class ProfiledCapture:
         Raises OSError when the profiler wrote nothing, ValueError for an incomplete profile.
         """
         jax.profiler.stop_trace()
-        offset_ns = epoch_offset_ns()
-        moved_ns = abs(offset_ns - self._began_offset_ns)
-        self.notes.append(f"XLA's times are on mlscope's clock to within {moved_ns + 1000} ns")
-        try:
-            path = next(Path(self._folder.name).rglob("*.xplane.pb"), None)
-            if path is None:
-                raise OSError("XLA's profiler wrote no file")
+        with self._block.written() as (path, offset_ns):
             profile = ProfileData.from_file(str(path))
             runs = instructions_in(profile, offset_ns, self._program, self._thread)
-        finally:
-            self._folder.cleanup()
         all_runs = with_graphed(runs, self._program)
         if len(all_runs) > len(runs):
             self.notes.append(_GRAPHED_NOTE)
-        return layers_by_call(all_runs, self._calls, self._program)
+        return layers_by_call(all_runs, self._block.calls, self._program)
 
 
 def instructions_in(

@@ -1,18 +1,16 @@
 """Layers of a TensorFlow model that XLA runs: TensorFlow's profile of a block, by instruction."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.xla.layers import InstructionRun, layers_by_call
+from services.agent.predictors.xla.profile import ProfiledBlock
 from services.agent.predictors.xla.program import Program
 
-_FUSED_NOTE = "a layer is an XLA instruction, which may combine several of the model's operations"
 _ENVIRONMENT, _START_TIME, _INSTRUCTION = "Task Environment", "profile_start_time", "hlo_op"
 
 
@@ -32,23 +30,11 @@ class XlaCapture:
         into a folder of `scratch` until `close`. Raises PredictFailed.
         """
         self._program = program
-        self._predict = predict
-        self.notes: list[str] = [_FUSED_NOTE]
-        self._calls: list[tuple[int, int]] = []
-        for inputs in warmed_with:
-            predict(inputs)
-        self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="layers-")
-        self._began_offset_ns = epoch_offset_ns()
+        self._block = ProfiledBlock(predict, warmed_with, scratch)
+        self.notes, self.predict = self._block.notes, self._block.predict
         # The GPU's activities are traced by a collector; CUPTI allows one client in a process.
         options = tf.profiler.experimental.ProfilerOptions(2, 0, 0)
-        tf.profiler.experimental.start(self._folder.name, options)
-
-    def predict(self, inputs: Tensors) -> Tensors:
-        """Return the outputs for one batch. Raises PredictFailed."""
-        began = now_ns()
-        outputs = self._predict(inputs)
-        self._calls.append((began, now_ns()))
-        return outputs
+        tf.profiler.experimental.start(self._block.folder, options)
 
     def close(self) -> list[list[Layer]]:
         """Stop the profiler and return the layers of each call; no file is left behind.
@@ -56,17 +42,9 @@ class XlaCapture:
         Raises OSError when the profiler wrote nothing, ValueError for an incomplete profile.
         """
         tf.profiler.experimental.stop()
-        offset_ns = epoch_offset_ns()
-        moved_ns = abs(offset_ns - self._began_offset_ns)
-        self.notes.append(f"XLA's times are on mlscope's clock to within {moved_ns + 1000} ns")
-        try:
-            path = next(Path(self._folder.name).rglob("*.xplane.pb"), None)
-            if path is None:
-                raise OSError("TensorFlow's profiler wrote no file")
+        with self._block.written() as (path, offset_ns):
             runs = list(instructions_in(path.read_bytes(), offset_ns))
-        finally:
-            self._folder.cleanup()
-        return layers_by_call(runs, self._calls, self._program)
+        return layers_by_call(runs, self._block.calls, self._program)
 
 
 def instructions_in(profile: bytes, offset_ns: int) -> Iterator[InstructionRun]:
