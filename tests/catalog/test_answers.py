@@ -27,7 +27,9 @@ def values(features: Features) -> Raw:
     return np.array(features[0]["values"]).reshape(features[0]["shape"])
 
 
-@pytest.mark.parametrize("framework", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize(
+    "framework", ["onnxruntime", pytest.param("openvino", marks=pytest.mark.long)]
+)
 async def test_print_reads_as_its_text(framework: str, tmp_path: Path) -> None:
     subject = subject_of("rapidocr-text-recognition", framework)
     texts = [features[0]["text"] for features in await answers_of(subject, tmp_path)]

@@ -191,6 +191,7 @@ print(json.dumps([[list(ids), size] for ids, size in found]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_tensorflow_and_this_reader_read_each_other(tmp_path: Path) -> None:
     """In a process of its own: TensorFlow's threads would stay in this one."""

@@ -23,10 +23,10 @@ PACKAGES = {
 }
 
 FRAMEWORKS = [
-    pytest.param(name, marks=[pytest.mark.long] * (name in ("jax", "tensorflow")))
+    pytest.param(name, marks=[pytest.mark.long] * (name in ("jax", "pytorch", "tensorflow")))
     for name in sorted(PACKAGES)
 ]
-"""JAX and TensorFlow take long to open: their own tests see in every run what closing frees."""
+"""Three take long to open: their own tests see in every run what closing frees."""
 
 THREADS = 1
 """That are asked for: what a framework has by default is the machine's."""
