@@ -37,7 +37,7 @@ async def test_a_page_follows_its_evaluation_to_the_record(
     await standing.tell(started, queries([5_000_000] * 40), spans(120))
     await until(page, f"{STATE} === 'running' && {cell('r0', 'answered')} === '40'")
     assert await page.evaluate(cell("r0", "spans")) == "120"
-    await until(page, f"{cell('r0', 'p50')}.endsWith(' ms')")
+    await until(page, f"{cell('r0', 'p50')}.endsWith('\xa0ms')")
     await until(page, "document.querySelectorAll('#histogram rect.bar').length === 1")
     log = await page.inner_text("#log")
     assert "It is planned: 2 runs" in log
@@ -71,7 +71,7 @@ async def test_the_record_is_whole_without_a_script(
     page = await browser.page(java_script_enabled=False)
     await page.goto(f"{running.url}/evaluations/{E}")
     text = await page.inner_text("body")
-    assert "Half of the queries took 5 ms." in text
+    assert "Half of the queries took 5\xa0ms." in text
     assert "recorded" in text
 
 

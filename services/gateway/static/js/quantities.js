@@ -80,5 +80,6 @@ export const CERTIFIED_FROM = { p50: 1, p90: 64, p99: 662 };
 /** A percentile so far in ns, "–" where it is not known (negative); one of fewer queries than certify it says so. */
 export function percentile(ns, name, answered) {
   if (!(ns >= 0)) return UNKNOWN;
-  return `${duration(ns)}${answered < CERTIFIED_FROM[name] ? " (few queries)" : ""}`;
+  // In a narrow field only the remark goes to the next line, as a whole.
+  return `${duration(ns).replace(" ", "\u00a0")}${answered < CERTIFIED_FROM[name] ? " (few\u00a0queries)" : ""}`;
 }

@@ -82,8 +82,8 @@ export function testColoursAreThoseOfTheServer() {
 }
 
 export function testAPercentileOfFewQueriesSaysSo() {
-  equal(percentile(5e6, "p99", 661), "5 ms (few queries)");
-  equal(percentile(5e6, "p99", 662), "5 ms");
-  equal(percentile(5e6, "p50", 1), "5 ms");
+  equal(percentile(5e6, "p99", 661), "5\u00a0ms (few\u00a0queries)");
+  equal(percentile(5e6, "p99", 662), "5\u00a0ms");
+  equal(percentile(5e6, "p50", 1), "5\u00a0ms");
   equal(percentile(-1, "p99", 0), "–");
 }
