@@ -68,16 +68,27 @@ def image(engine: None) -> str:
 
 
 @pytest.fixture(params=["docker", "podman"])
-def session_engine(request: pytest.FixtureRequest, image: str, tmp_path: Path) -> Engine:
-    """Return an engine that has the image; podman gets docker's."""
+def session_engine(
+    request: pytest.FixtureRequest, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Engine:
+    """Return an engine that has the image; podman gets docker's, and a file of settings."""
     if request.param == "podman":
         if shutil.which("podman") is None:
             pytest.skip("no podman: apt-get install podman")
+        (tmp_path / "containers.conf").write_text(podman_settings())
+        monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
         archive = tmp_path / "image.tar"
         subprocess.run(["docker", "save", "--output", str(archive), IMAGE], check=True)
         subprocess.run(["podman", "load", "--quiet", "--input", str(archive)], check=True)
         archive.unlink()
     return Engine.named(request.param)
+
+
+def podman_settings() -> str:
+    """Return what the guide says where root may raise no limit and control groups are hybrid."""
+    limits = ["nofile=4096:4096", "nproc=4096:4096"]
+    runtime = 'runtime = "runc"' if shutil.which("runc") else ""
+    return f"[containers]\ndefault_ulimits = {limits}\n[engine]\n{runtime}\n"
 
 
 @pytest.fixture
