@@ -19,7 +19,8 @@ from mlscope.load.stopping import OVERLOAD, stop_caveat, stop_reason
 from schemas.plan import RunPlan, WorkOrder
 from schemas.request import Blocks
 from services.scheduler.placement.planning import MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES
-from services.scheduler.remote_load.issued import ANSWERED, LoadProgress, LoadRecord
+from services.scheduler.remote_load.issued import LoadProgress, LoadRecord
+from services.scheduler.remote_load.query_status import ANSWERED
 
 _LEAST_BEHIND_S, _SHARE_BEHIND = 0.5, 0.2
 """How far answers may end after the budget: reports of them are a quarter of a second late."""

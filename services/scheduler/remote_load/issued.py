@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from mlscope.tracing.batches import failed_column
 from schemas.batch import QueriesAnswered
 from schemas.plan import WorkOrder
-
-ANSWERED, FAILED, LOST = 0, 1, 2
-"""The status of a query."""
+from services.scheduler.remote_load.query_status import LOST
 
 SOURCE = "scheduler"
 """What batches of remote queries name in place of an agent."""

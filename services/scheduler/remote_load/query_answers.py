@@ -3,7 +3,7 @@
 import msgpack
 import numpy as np
 
-from services.scheduler.remote_load.issued import ANSWERED, FAILED
+from services.scheduler.remote_load.query_status import ANSWERED, FAILED
 from services.scheduler.remote_load.standard_streams import write_message
 
 REPORT_S = 0.25

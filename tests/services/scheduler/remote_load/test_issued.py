@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.tracing.batches import columns_of
-from services.scheduler.remote_load.issued import ANSWERED, LOST, LoadProgress, batches_of
+from services.scheduler.remote_load.issued import LoadProgress, batches_of
+from services.scheduler.remote_load.query_status import ANSWERED, LOST
 from tests.services.scheduler.remote_load.test_processes import an_order
 
 

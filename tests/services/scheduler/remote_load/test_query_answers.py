@@ -4,8 +4,8 @@ import msgpack
 import numpy as np
 import pytest
 
-from services.scheduler.remote_load.issued import ANSWERED, FAILED
 from services.scheduler.remote_load.query_answers import QueryAnswers
+from services.scheduler.remote_load.query_status import ANSWERED, FAILED
 
 WELL = msgpack.packb({"status": ANSWERED, "service_ns": 5})
 
