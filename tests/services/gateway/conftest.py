@@ -14,6 +14,7 @@ from mlscope.bus.bus import Bus
 from mlscope.people import People
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
+from services.gateway.charts.drawing import Pictures
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.sample_pictures import SamplePictures
@@ -38,10 +39,12 @@ async def web_over(
     people: People | None = None,
     *,
     manifests_folder: Path | None = None,
+    pictures_folder: Path | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Lend a client of a gateway in this process."""
     most_bytes = Settings().max_request_bytes
     app = build_app(bus, Feeds(bus, limit=8), most_bytes=most_bytes, token=token, people=people)
+    app.state.pictures = Pictures(pictures_folder)
     app.state.sample_pictures = SamplePictures(manifests_folder)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
@@ -49,9 +52,17 @@ async def web_over(
     await app.state.pictures.close()
 
 
+@pytest.fixture(scope="session")
+def pictures_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where pictures are stored: the process that draws takes half a second to start."""
+    return tmp_path_factory.mktemp("pictures")
+
+
 @pytest.fixture
-async def web(bus: Bus, standing: StandIns) -> AsyncIterator[httpx.AsyncClient]:
-    async with web_over(bus) as web:
+async def web(
+    bus: Bus, standing: StandIns, pictures_folder: Path
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with web_over(bus, pictures_folder=pictures_folder) as web:
         yield web
 
 
