@@ -17,7 +17,13 @@ from mlscope.bus.envelopes import (
     in_envelope,
     payload_name,
 )
-from mlscope.bus.errors import BusError, Conflict, NotProvisioned, ServerRefused
+from mlscope.bus.errors import (
+    BusError,
+    Conflict,
+    NotProvisioned,
+    ServerRefused,
+    Unreachable,
+)
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.buckets import Buckets
@@ -44,7 +50,6 @@ from schemas.message import Fact
 from schemas.subjects import subject_of
 
 _log = logging.getLogger(__name__)
-_HEALTH_CONNECTS_WITHIN_S = 30.0
 
 
 @asynccontextmanager
@@ -84,7 +89,6 @@ class NatsBus:
         self._objects = Objects(connection)
         self._reader = SkippingReader(self._objects.get, connection.traffic)
         self._commands = Commands(connection, partial(bury_command, self))
-        self._health: Connection | None = None
 
     @property
     def is_connected(self) -> bool:
@@ -93,8 +97,8 @@ class NatsBus:
 
     @property
     def traffic(self) -> Traffic:
-        """The counts of this connection, so far."""
-        return self._connection.traffic
+        """The counts of this bus's connections, so far."""
+        return self._commands.add_traffic(self._connection.traffic)
 
     async def publish(
         self,
@@ -218,8 +222,18 @@ class NatsBus:
             async for stored in messages:
                 if stored is None:
                     yield None
-                elif (fact := await self._readable(stored)) is not None:
+                elif (fact := await self._readable_at_last(stored)) is not None:
                     yield fact
+
+    async def _readable_at_last(self, stored: StoredMessage) -> Recorded | None:
+        """Read a message as `_readable`, however long its payload's server is away."""
+        while True:
+            try:
+                return await self._readable(stored)
+            except Unreachable as error:
+                if self._connection.availability.closed.is_set():
+                    raise
+                _log.warning("%s is not read for now: %s", stored.subject, error)
 
     async def _readable(self, stored: StoredMessage) -> Recorded | None:
         return await self._reader.decode(
@@ -326,32 +340,14 @@ class NatsBus:
         instance = ServiceInstance(info, stats, self._commands.counts_of)
 
         def received(message: Msg) -> None:
-            if is_inbox(message.reply):
+            if is_inbox(message.reply) and self._commands.are_heard:
                 answer = json.dumps(instance.answer_to(message.subject), default=str)
                 self._connection.send_soon(message.reply, answer.encode())
 
-        for subject in set(instance.subjects()) - {instance.health_subject}:
+        for subject in instance.subjects():
             await self._connection.subscribe(subject, received)
         await self._connection.settled()
-        await self._answer_health_checks(instance)
         return instance
-
-    async def _answer_health_checks(self, instance: ServiceInstance) -> None:
-        """Answer the health check of an `instance` over a connection of its own.
-
-        On the bus's own connection the question waits behind a flood of commands: a busy service
-        would look like a deaf one, and be restarted. Raises Unreachable.
-        """
-        connection = self._connection
-        self._health = Connection(connection.settings, self.name, inbox=connection.inbox)
-        await self._health.open(_HEALTH_CONNECTS_WITHIN_S)
-
-        def received(message: Msg) -> None:
-            if self._health is not None and is_inbox(message.reply) and self.is_connected:
-                answer = json.dumps(instance.answer_to(message.subject))
-                self._health.send_soon(message.reply, answer.encode())
-
-        await self._health.listen(instance.health_subject, received)
 
     async def wait_closed(self) -> BusError | None:
         """Return once the connection is closed: None by us, or why by the server for good."""
@@ -366,8 +362,7 @@ class NatsBus:
                 await self._in_hand.clear_suspect()
         except (TimeoutError, BusError) as error:
             _log.warning("bus %s: %s", self.name, error)
-        if self._health is not None:
-            await self._health.close()
+        await self._commands.disconnect()
         await self._connection.close()
 
     async def _bury_delivered(self, reason: str, message: Msg, place: DeliveryMetadata) -> None:

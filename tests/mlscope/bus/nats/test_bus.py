@@ -11,7 +11,9 @@ import pytest
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.errors import NotPermitted, NotProvisioned, Unreachable
 from mlscope.bus.nats import connect
-from mlscope.bus.records import ReceivedCommand
+from mlscope.bus.nats.bus import NatsBus
+from mlscope.bus.nats.log import StoredMessage
+from mlscope.bus.records import ReceivedCommand, Recorded
 from mlscope.bus.window import PublishWindow
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -137,3 +139,21 @@ async def test_a_key_of_another_server_is_refused_at_once(
         with pytest.raises(NotPermitted):
             async with connect(settings, "agent", timeout_s=60.0):
                 pass
+
+
+async def test_a_follower_waits_for_a_payload_whose_server_is_away(
+    world: NatsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, failures = NatsBus._readable, [Unreachable("busy")]
+
+    async def failing_once(bus: NatsBus, stored: StoredMessage) -> Recorded | None:
+        if failures:
+            raise failures.pop()
+        return await read(bus, stored)
+
+    monkeypatch.setattr(NatsBus, "_readable", failing_once)
+    async with world.connect() as bus:
+        await bus.publish(a_fact(), id="one")
+        async with aclosing(bus.follow(decisions_of(E))) as facts:
+            recorded = await anext(facts)
+    assert (recorded and recorded.fact, failures) == (a_fact(), [])
