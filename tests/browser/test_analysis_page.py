@@ -54,6 +54,7 @@ async def test_brackets_lead_to_the_analyses_beside_it(page: Page, running: Runn
     await until(page, "location.pathname.endsWith('/A3')")
 
 
+@pytest.mark.long
 async def test_it_is_accessible(page: Page, running: Running, photographs: Photographs) -> None:
     await page.goto(f"{running.url}{PAGE}")
     await page.wait_for_selector("#chart svg")

@@ -29,6 +29,7 @@ async def test_evaluations_are_chosen_by_keys_and_the_base_is_changed(
     assert standing.compared[-1].first == OTHER
 
 
+@pytest.mark.long
 async def test_it_is_accessible(
     page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:
@@ -44,7 +45,7 @@ async def test_it_is_accessible(
     await photographs.take(page, "compare")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.long)])
 async def test_each_comparison_has_its_chart_and_its_table(
     browser: Browsing, running: Running, standing: StandIns, width: int
 ) -> None:

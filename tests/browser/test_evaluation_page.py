@@ -75,6 +75,7 @@ async def test_the_record_is_whole_without_a_script(
     assert "recorded" in text
 
 
+@pytest.mark.long
 async def test_the_record_is_accessible(
     page: Page, running: Running, standing: StandIns, photographs: Photographs
 ) -> None:

@@ -67,7 +67,14 @@ async def test_home_keeps_what_is_selected_when_it_changes(
     assert await page.inner_text("#compare") == "Compare 3 selected"
 
 
-@pytest.mark.parametrize("focused", ["#compare", f"input[value='{E}']", "#latest .wide"])
+@pytest.mark.parametrize(
+    "focused",
+    [
+        pytest.param("#compare", marks=pytest.mark.long),
+        f"input[value='{E}']",
+        "#latest .wide",
+    ],
+)
 async def test_home_keeps_the_focus_when_it_changes(
     browser: Browsing, listed: Running, standing: StandIns, focused: str
 ) -> None:

@@ -161,7 +161,7 @@ async def test_a_page_with_a_fragment_shows_the_record_when_all_has_ended(
     "how",
     [
         "it ends",
-        "all is cancelled",
+        pytest.param("all is cancelled", marks=pytest.mark.long),
         pytest.param("the shown one starts", marks=pytest.mark.long),
     ],
 )

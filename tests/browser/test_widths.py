@@ -53,7 +53,7 @@ async def _open(browser: Browsing, url: str, width: int) -> Page:
         pytest.param("/models", marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 390])
 async def test_no_page_is_wider_than_its_window(
     browser: Browsing, running: Running, standing: StandIns, width: int, path: str
 ) -> None:

@@ -25,6 +25,13 @@ PAGES = {
     "new": "/new",
     "models": "/models",
 }
+SOME = ("home", "live", "trace", "compared", "new")
+"""Pages of every kind: of a list, of a run under way, of a picture, of tables, of a form."""
+some_pages = pytest.mark.parametrize(
+    "names",
+    [SOME, pytest.param(tuple(sorted(PAGES.keys() - set(SOME))), marks=pytest.mark.long)],
+    ids=["some", "others"],
+)
 
 
 @shared_loop
@@ -55,24 +62,30 @@ async def test_without_scripts_no_page_waits_for_one(browser: Browsing, house: s
         assert note in await page.inner_text("main"), name
 
 
-async def test_without_storage_every_page_works(browser: Browsing, house: str) -> None:
+@some_pages
+async def test_without_storage_every_page_works(
+    browser: Browsing, house: str, names: tuple[str, ...]
+) -> None:
     """A browser that denies storage throws at the very name; a page that errs fails its test."""
     page = await browser.page()
     denied = "get() { throw new DOMException('denied', 'SecurityError'); }"
     for name in ("localStorage", "sessionStorage"):
         await page.add_init_script(f"Object.defineProperty(window, '{name}', {{ {denied} }})")
-    for path in PAGES.values():
-        await page.goto(f"{house}{path}")
+    for name in names:
+        await page.goto(f"{house}{PAGES[name]}")
         await page.wait_for_load_state()
     await page.goto(f"{house}{PAGES['live']}")
     await until(page, "document.getElementById('log').innerText.includes('starts')")
 
 
-async def test_at_200_percent_everything_is_in_reach(browser: Browsing, house: str) -> None:
+@some_pages
+async def test_at_200_percent_everything_is_in_reach(
+    browser: Browsing, house: str, names: tuple[str, ...]
+) -> None:
     """A window of 1280 pixels has 640 of a page's at 200%."""
     page = await browser.page(width=640, device_scale_factor=2)
-    for name, path in PAGES.items():
-        await page.goto(f"{house}{path}")
+    for name in names:
+        await page.goto(f"{house}{PAGES[name]}")
         await page.wait_for_load_state()
         width = await page.evaluate("document.documentElement.scrollWidth")
         assert width <= 640, f"{name} is {width} pixels wide"
@@ -83,13 +96,14 @@ async def test_at_200_percent_everything_is_in_reach(browser: Browsing, house: s
         assert await page.evaluate(cut) == [], name
 
 
+@some_pages
 @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.long), "dark"])
 async def test_paper_is_light_and_has_nothing_to_click(
-    browser: Browsing, house: str, scheme: str, photographs: Photographs
+    browser: Browsing, house: str, scheme: str, names: tuple[str, ...], photographs: Photographs
 ) -> None:
     page = await browser.page(width=720, scheme=scheme)
-    for name, path in PAGES.items():
-        await page.goto(f"{house}{path}")
+    for name in names:
+        await page.goto(f"{house}{PAGES[name]}")
         await page.wait_for_load_state()
         await page.emulate_media(media="print", color_scheme=scheme)
         ink = await page.evaluate("getComputedStyle(document.body).color")
