@@ -1,6 +1,7 @@
 """A stand-in for a service: answers over the bus, notes what it was given, waits to be ended.
 
 It ends at once where the data folder holds `die-NAME`, and is deaf while that holds `deaf-NAME`.
+It imports nothing of mlscope, which would take longer than all that it does.
 """
 
 import asyncio
@@ -24,8 +25,6 @@ async def answer() -> None:
     import nats
     from nats.aio.msg import Msg
 
-    from mlscope.health import Announced
-
     authority = environ.get("MLSCOPE_TLS_AUTHORITY_FILE")
     client = await nats.connect(
         environ["MLSCOPE_NATS_URL"],
@@ -41,7 +40,9 @@ async def answer() -> None:
 
     await client.subscribe(f"$SRV.PING.{name}.stub", cb=asked)
     await client.flush()
-    Announced("stub", os.getpid()).write(Path(environ["MLSCOPE_READY_FILE"]))
+    partial = data / f"ready-{name}"
+    partial.write_text(json.dumps({"instance": "stub", "pid": os.getpid()}))
+    partial.rename(environ["MLSCOPE_READY_FILE"])
     await asyncio.sleep(600)
 
 

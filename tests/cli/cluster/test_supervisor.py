@@ -117,12 +117,12 @@ def test_all_that_was_started_is_stopped(cluster: StartCluster, data_folder: Pat
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(cluster: StartCluster) -> None:
-    one = cluster()
+    one = cluster("registry")
     one.until("mlscope running")
     identities = one.identities().values()
     one.end(signal.SIGKILL)
     wait_until_gone(identities)
-    again = cluster()
+    again = cluster("registry")
     again.until("mlscope running")
 
 
@@ -130,12 +130,12 @@ def test_nothing_outlives_a_supervisor_that_is_killed(cluster: StartCluster) -> 
     "victim", ["nats", pytest.param("postgres", marks=pytest.mark.long), "collector"]
 )
 def test_what_dies_is_started_again(cluster: StartCluster, victim: str) -> None:
-    one = cluster()
+    one = cluster("collector")
     one.until("mlscope running")
     before = one.identities()
     os.kill(before[victim].pid, signal.SIGKILL)
     one.until("1 restarts")
-    state = one.until("5 of 5 ready")
+    state = one.until("3 of 3 ready")
     after = one.identities()
     assert after[victim] != before[victim]
     assert {name for name in after if after[name] != before[name]} == {victim}
@@ -146,19 +146,19 @@ def test_deaf_and_hung_services_are_not_ready_and_are_started_again(
     cluster: StartCluster, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLSCOPE_HEALTH_WAIT_S", "1")
-    one = cluster()
-    one.until("5 of 5 ready")
+    one = cluster("registry", "collector")
+    one.until("4 of 4 ready")
     before = one.identities()
     deaf = data_folder / "deaf-collector"
     deaf.touch()
     os.kill(before["registry"].pid, signal.SIGSTOP)
-    one.until("3 of 5 ready")
+    one.until("2 of 4 ready")
     states = {process.name: process.state for process in read_state(data_folder).processes}
     assert (states["collector"], states["registry"]) == ("silent", "silent")
     while one.identities().get("collector", before["collector"]) == before["collector"]:
         time.sleep(0.05)
     deaf.unlink()
-    one.until("5 of 5 ready · 2 restarts")
+    one.until("4 of 4 ready · 2 restarts")
     after = one.identities()
     assert {name for name in after if after[name] != before[name]} == {"collector", "registry"}
 
@@ -191,14 +191,14 @@ def test_a_member_that_cannot_be_read_ends_nothing(
 
 
 def test_ports_and_data_survive_a_restart(cluster: StartCluster, data_folder: Path) -> None:
-    first = cluster()
+    first = cluster("registry")
     state = first.until("mlscope running")
     password = Path(state.database_password_file).read_text().strip()
     with psycopg.connect(state.database_url, password=password) as session:
         session.execute("CREATE TABLE kept (a int)")
     seed = Path(state.requester_seed_file).read_text()
     first.end()
-    again = cluster().until("mlscope running")
+    again = cluster("registry").until("mlscope running")
     assert again.ports == state.ports
     assert Path(again.requester_seed_file).read_text() == seed
     with psycopg.connect(again.database_url, password=password) as session:
@@ -233,7 +233,7 @@ def test_each_service_gets_its_own_key_and_no_other_secret(
 
 
 def test_a_folder_has_one_cluster(cluster: StartCluster) -> None:
-    first = cluster()
+    first = cluster("registry")
     first.until("mlscope running")
     second = cluster()
     assert "AlreadyUp" in second.end(signal.SIGCONT)
@@ -255,11 +255,11 @@ def test_a_provisioning_that_fails_ends_the_start(cluster: StartCluster, data_fo
 def test_status_tells_of_every_process(
     cluster: StartCluster, data_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster().until("mlscope running")
+    cluster("registry").until("mlscope running")
     assert commands.status(arguments(data_folder)) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["database"] == "PostgreSQL 18, without TimescaleDB"
-    assert [one["state"] for one in shown["processes"]] == ["ready"] * 5
+    assert [one["state"] for one in shown["processes"]] == ["ready"] * 3
     assert commands.status(arguments(data_folder, "table")) == 0
     assert shown["gateway_url"] in capsys.readouterr().out
 
@@ -267,7 +267,7 @@ def test_status_tells_of_every_process(
 def test_down_leaves_nothing(
     cluster: StartCluster, data_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = cluster()
+    one = cluster("registry")
     one.until("mlscope running")
     identities = one.identities().values()
     # Somebody must reap it: a supervisor whose parent does not wait would stay a zombie.
@@ -282,7 +282,7 @@ def test_down_leaves_nothing(
 def test_a_client_finds_the_cluster_by_its_folder(cluster: StartCluster, data_folder: Path) -> None:
     with pytest.raises(NotUp):
         running_state(data_folder)
-    cluster().until("mlscope running")
+    cluster("registry").until("mlscope running")
     environ = requester_environ(running_state(data_folder))
     assert Path(environ["MLSCOPE_NATS_SEED_FILE"]).name == "requester.nk"
     assert environ["MLSCOPE_NATS_URL"].startswith("nats://127.0.0.1:")
@@ -292,8 +292,8 @@ def test_a_database_that_is_named_is_used_instead(
     cluster: StartCluster, data_folder: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLSCOPE_DATABASE_URL", database_url)
-    state = cluster().until("mlscope running")
-    assert {one.name for one in state.processes} == {"nats", *SERVICES}
+    state = cluster("registry", "collector").until("mlscope running")
+    assert {one.name for one in state.processes} == {"nats", "registry", "collector"}
     given = json.loads((data_folder / "given-collector.json").read_text())
     assert given["MLSCOPE_DATABASE_URL"] == database_url
     password = database_url.split(":")[2].split("@")[0]
@@ -306,7 +306,7 @@ def test_detached_it_returns_once_all_is_ready(
 ) -> None:
     monkeypatch.setenv("MLSCOPE_GATEWAY_PORT", "0")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    argv = [sys.executable, str(STUB), str(data_folder), *SERVICES]
+    argv = [sys.executable, str(STUB), str(data_folder), "registry"]
     try:
         assert commands.up_detached(data_folder, argv) == 0
         assert "PostgreSQL 18" in capsys.readouterr().out
@@ -365,7 +365,7 @@ def test_a_cluster_listens_for_other_machines_with_tls(
 ) -> None:
     # Any address of 127.0.0.0/8 is this machine's; services do not listen on 127.0.0.1 then.
     monkeypatch.setenv("MLSCOPE_LISTEN", "127.0.0.2")
-    state = cluster().until("mlscope running")
+    state = cluster("registry", "gateway").until("mlscope running")
     assert state.nats_url.startswith("tls://127.0.0.2:")
     assert state.gateway_url.startswith("https://127.0.0.2:")
     settings = find_settings({}, data=str(data_folder))
