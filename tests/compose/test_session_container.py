@@ -81,6 +81,10 @@ def session_engine(
         subprocess.run(["docker", "save", "--output", str(archive), IMAGE], check=True)
         subprocess.run(["podman", "load", "--quiet", "--input", str(archive)], check=True)
         archive.unlink()
+        probe = ["podman", "run", "--rm", "--entrypoint", "true", IMAGE]
+        started = subprocess.run(probe, capture_output=True, text=True, check=False)
+        if started.returncode:
+            pytest.skip(f"podman starts no container on this machine: {started.stderr.strip()}")
     return Engine.named(request.param)
 
 
