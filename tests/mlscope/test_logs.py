@@ -40,9 +40,7 @@ def test_a_traceback_stays_on_the_line(log: tuple[logging.Logger, io.StringIO]) 
     assert 'ValueError: say \\"no\\"\\nplease' in stream.getvalue()
 
 
-def test_what_a_stranger_sends_makes_no_line_of_its_own(
-    log: tuple[logging.Logger, io.StringIO],
-) -> None:
+def test_a_strangers_text_makes_no_line_of_its_own(log: tuple[logging.Logger, io.StringIO]) -> None:
     logger, stream = log
     logger.warning("refused", extra={"subject": "x\nat=1 level=error", "body": "\x1b[2J\r"})
     assert stream.getvalue().count("\n") == 1

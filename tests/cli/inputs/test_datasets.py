@@ -99,9 +99,7 @@ def test_a_layout_is_known_by_what_is_in_it(tmp_path: Path) -> None:
         ({"t10k-images-idx3-ubyte": b"\0\0\x08"}, "has no t10k-labels|is cut short"),
     ],
 )
-def test_what_can_not_be_read_is_said_at_once(
-    tmp_path: Path, files: dict[str, bytes], words: str
-) -> None:
+def test_unreadable_data_is_refused(tmp_path: Path, files: dict[str, bytes], words: str) -> None:
     for name, body in files.items():
         written(tmp_path / "d" / name, body)
     with pytest.raises(Misused, match=words):

@@ -132,9 +132,7 @@ def test_a_folder_s_members_are_named_below_it(tmp_path: Path, file: Path) -> No
     assert dict(members_of(file)) == {"": file}
 
 
-def test_a_link_out_of_a_folder_is_refused_with_a_way_to_copy_it(
-    tmp_path: Path, file: Path
-) -> None:
+def test_a_link_out_of_a_folder_is_refused_with_a_way_to_copy(tmp_path: Path, file: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "linked").symlink_to(file)
     with pytest.raises(Misused, match=r"linked.*; send a copy without links: cp -rL \S+/d COPY"):

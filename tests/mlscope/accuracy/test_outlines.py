@@ -23,9 +23,7 @@ def _drawn(points: int, low: float, high: float) -> list[float]:
 
 @pytest.mark.parametrize("points", [3, 4, 7, 30])
 @pytest.mark.parametrize("reach", [(0.0, 40.0), (-9.0, 60.0)], ids=["inside", "beyond"])
-def test_outlines_are_drawn_as_pycocotools_draws_them(
-    points: int, reach: tuple[float, float]
-) -> None:
+def test_outlines_are_drawn_as_by_pycocotools(points: int, reach: tuple[float, float]) -> None:
     for count in (1, 1, 1, 2, 3):
         outlines = [_drawn(points, *reach) for _ in range(count)]
         found = mask_of_outlines(outlines, 37, 45)

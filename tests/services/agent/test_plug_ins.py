@@ -26,9 +26,7 @@ def test_packages_on_the_path_are_seen_when_they_come_and_go(
     assert "late" not in plug_ins("mlscope.trial")
 
 
-def test_the_first_package_on_the_path_wins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_package_on_a_path_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("b", "a"):
         package(tmp_path / name, name, f"same = {name}:open")
         monkeypatch.syspath_prepend(tmp_path / name)

@@ -154,9 +154,7 @@ def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
     assert [each.cause for each in store.waiting()] == ["c1"]
 
 
-def test_what_was_said_of_an_interrupted_attempt_does_not_settle_its_agents_word(
-    store: Store,
-) -> None:
+def test_facts_of_an_interrupted_attempt_do_not_settle_its_agents_word(store: Store) -> None:
     store.end_run(_ended(GIVEN_UP))
     store.end_run(_ended(a_completion(), "c1"))
     store.settle(KEY, "interrupted", 0)

@@ -50,9 +50,7 @@ def test_a_refusal_has_the_status_of_its_error(error: str, status: int) -> None:
         (RuntimeError("secret path"), "unavailable", "the gateway failed"),
     ],
 )
-def test_errors_are_told_in_the_words_of_the_contract(
-    error: Exception, kind: str, message: str
-) -> None:
+def test_errors_are_in_the_words_of_the_contract(error: Exception, kind: str, message: str) -> None:
     refused = refused_by(error)
     assert refused.error == kind
     assert message in refused.message

@@ -23,9 +23,7 @@ async def test_a_file_of_this_build_is_cached_for_ever(web: httpx.AsyncClient) -
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_a_file_of_another_build_is_this_build_s_and_not_cached(
-    web: httpx.AsyncClient,
-) -> None:
+async def test_a_file_of_another_build_is_this_ones_and_not_cached(web: httpx.AsyncClient) -> None:
     response = await web.get("/static/000000000000/js/theme.js")
     assert (response.status_code, response.headers["cache-control"]) == (200, "no-store")
     assert (await web.get("/static/000000000000/js/none.js")).status_code == 404

@@ -64,18 +64,14 @@ async def evaluate(bus: Lagging, request: Evaluate) -> dict[str, Any]:
     return dict(unpack(await answers.answer(command)))
 
 
-async def test_a_request_that_was_recorded_is_accepted_though_it_is_not_read_at_once(
-    bus: Lagging,
-) -> None:
+async def test_a_recorded_request_is_accepted_though_it_is_not_read_at_once(bus: Lagging) -> None:
     bus.lag(3)
     answer = await evaluate(bus, a_request())
     assert answer["accepted"], answer
     assert len(await bus.read(decisions_of(answer["evaluation"]))) == 1
 
 
-async def test_a_request_that_is_never_read_is_not_called_another_of_its_key(
-    bus: Lagging,
-) -> None:
+async def test_a_request_that_is_never_read_is_not_called_another_of_its_key(bus: Lagging) -> None:
     bus.lag(100)
     answer = await evaluate(bus, a_request())
     assert (answer["accepted"], answer["error"]) == (False, "unavailable")

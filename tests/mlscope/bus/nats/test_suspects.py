@@ -67,9 +67,7 @@ async def test_a_suspect_waits_for_what_is_in_hand_and_the_next_messages_wait_fo
     assert await noted(bus) == []
 
 
-async def test_what_its_handler_forgot_is_waited_for_until_the_server_sends_it_again(
-    bus: Bus,
-) -> None:
+async def test_what_its_handler_forgot_is_awaited_until_the_server_sends_it_again(bus: Bus) -> None:
     in_hand = MessagesInHand(bus)
     await in_hand.take([Y], 0.02)
     async with in_hand.handling_alone(X) as reason:

@@ -221,9 +221,7 @@ def test_the_masked_sum_of_known_values(body: bytes, masked: int) -> None:
     assert masked_crc32c(body) == masked
 
 
-def test_without_the_wheel_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_wheel_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "x.tfrecord", tfrecord_of(b"x"))
     monkeypatch.setitem(sys.modules, "crc32c", None)
     with pytest.raises(PackageNeeded, match=r"pip install 'mlscope\[datasets\]'"):

@@ -188,9 +188,7 @@ def test_of_a_long_load_the_queries_that_there_are_rows_of_are_made(seed: dict[s
 
 
 @pytest.mark.parametrize(("samples", "count"), [(None, 4), (3, 3), (9, 4)])
-def test_failed_samples_of_an_unknown_load_are_only_counted(
-    samples: int | None, count: int
-) -> None:
+def test_failures_of_an_unknown_load_are_only_counted(samples: int | None, count: int) -> None:
     run = run_of(failed=[1, 3], scenario="of another package")
     answered, failed = asked_samples(run, samples)
     assert (answered, len(failed)) == (set(), count)

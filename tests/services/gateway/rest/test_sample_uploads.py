@@ -46,9 +46,7 @@ def test_an_address_is_fetched_by_the_agent(fields: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "address", ["file:/etc/passwd", "/etc/passwd", "http://e.org/a.jpg", "ftp://e.org/a", ""]
 )
-def test_a_file_of_the_agent_s_host_or_one_that_anybody_may_change_is_refused(
-    address: str,
-) -> None:
+def test_a_file_of_the_agent_s_host_or_one_that_anybody_may_change_is_refused(address: str) -> None:
     with pytest.raises(MalformedMessage) as refused:
         upload(address=address)
     assert (refused.value.field, refused.value.found) == ("samples.cat.address", address)

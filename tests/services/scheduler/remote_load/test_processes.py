@@ -215,9 +215,7 @@ async def noisy(query: dict[str, object]) -> bytes:
     return served_within(9_000 if block % 2 else 5_000)
 
 
-async def test_a_noisy_agent_s_load_goes_on_to_its_end_and_says_so(
-    nats_server: NatsServer,
-) -> None:
+async def test_a_noisy_agent_s_load_goes_on_to_its_end_and_says_so(nats_server: NatsServer) -> None:
     issued, continuation = await issued_to(nats_server, noisy, 6)
     reason, caveat = continuation.ending(issued)
     assert (issued.queries, reason) == (1800, "most")
