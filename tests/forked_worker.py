@@ -71,6 +71,7 @@ class WorkerForks:
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 pass_fds=[number],
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
             )
 
     def can_start(self, environ: Mapping[str, str]) -> bool:

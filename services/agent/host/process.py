@@ -26,7 +26,7 @@ from services.agent.host.batch_taking import BatchTaking
 from services.agent.host.containers.session_container import SessionContainer
 from services.agent.host.worker_stderr import opened_stderr, tail_of
 from services.agent.link.batches import unpack_batch
-from services.agent.link.channel import HostChannel
+from services.agent.link.host_channel import HostChannel
 from services.agent.link.messages import CloseSession
 from services.agent.link.preparation_clock import SampleUnderWay, preparing_text
 from services.agent.link.ring import RUNNING, Handover

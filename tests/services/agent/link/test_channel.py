@@ -9,7 +9,8 @@ import pytest
 import uvloop
 
 from schemas.encoding.errors import MalformedMessage
-from services.agent.link.channel import HostChannel, WorkerChannel, framed
+from services.agent.link.channel import WorkerChannel, framed
+from services.agent.link.host_channel import HostChannel
 from services.agent.link.messages import (
     AttemptKey,
     IssueQuery,
