@@ -27,6 +27,11 @@ class ServiceInstance:
         self._counts = counts
         self._started = datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
+    @property
+    def health_subject(self) -> str:
+        """The subject of the health check's question, to this instance alone."""
+        return f"$SRV.PING.{self._info.name}.{self.instance}"
+
     def subjects(self) -> list[str]:
         """Return the subjects of questions to all services, to this service, to this instance."""
         name = self._info.name

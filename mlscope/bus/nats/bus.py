@@ -50,6 +50,7 @@ from schemas.message import Fact
 from schemas.subjects import subject_of
 
 _log = logging.getLogger(__name__)
+_HEALTH_CONNECTS_WITHIN_S = 30.0
 
 
 @asynccontextmanager
@@ -89,6 +90,7 @@ class NatsBus:
         self._objects = Objects(connection)
         self._reader = SkippingReader(self._objects.get, connection.traffic)
         self._commands = Commands(connection, partial(bury_command, self))
+        self._health: Connection | None = None
 
     @property
     def is_connected(self) -> bool:
@@ -97,8 +99,8 @@ class NatsBus:
 
     @property
     def traffic(self) -> Traffic:
-        """The counts of this bus's connections, so far."""
-        return self._commands.add_traffic(self._connection.traffic)
+        """The counts of this connection, so far."""
+        return self._connection.traffic
 
     async def publish(
         self,
@@ -340,14 +342,32 @@ class NatsBus:
         instance = ServiceInstance(info, stats, self._commands.counts_of)
 
         def received(message: Msg) -> None:
-            if is_inbox(message.reply) and self._commands.are_heard:
+            if is_inbox(message.reply):
                 answer = json.dumps(instance.answer_to(message.subject), default=str)
                 self._connection.send_soon(message.reply, answer.encode())
 
-        for subject in instance.subjects():
+        for subject in set(instance.subjects()) - {instance.health_subject}:
             await self._connection.subscribe(subject, received)
         await self._connection.settled()
+        await self._answer_health_checks(instance)
         return instance
+
+    async def _answer_health_checks(self, instance: ServiceInstance) -> None:
+        """Answer the health check of an `instance` over a connection of its own.
+
+        On the bus's own connection the question waits behind a flood of commands and of live
+        messages: a busy service would look like a deaf one, and be restarted. Raises Unreachable.
+        """
+        connection = self._connection
+        self._health = Connection(connection.settings, self.name, inbox=connection.inbox)
+        await self._health.open(_HEALTH_CONNECTS_WITHIN_S)
+
+        def received(message: Msg) -> None:
+            if self._health is not None and is_inbox(message.reply) and self.is_connected:
+                answer = json.dumps(instance.answer_to(message.subject))
+                self._health.send_soon(message.reply, answer.encode())
+
+        await self._health.listen(instance.health_subject, received)
 
     async def wait_closed(self) -> BusError | None:
         """Return once the connection is closed: None by us, or why by the server for good."""
@@ -362,7 +382,8 @@ class NatsBus:
                 await self._in_hand.clear_suspect()
         except (TimeoutError, BusError) as error:
             _log.warning("bus %s: %s", self.name, error)
-        await self._commands.disconnect()
+        if self._health is not None:
+            await self._health.close()
         await self._connection.close()
 
     async def _bury_delivered(self, reason: str, message: Msg, place: DeliveryMetadata) -> None:

@@ -10,30 +10,21 @@ from mlscope.bus.errors import BusError, NoAnswer, NoReply
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
-from mlscope.bus.records import CommandCounts, ReceivedCommand, Traffic
+from mlscope.bus.records import CommandCounts, ReceivedCommand
 
 TRACEPARENT = "traceparent"
 """The header with the W3C trace context of what causes a message."""
 
-_CONNECTED_WITHIN_S = 30.0
 _CONFIGURED_WITHIN_S = 0.2
 """How long a broker takes to read a changed configuration."""
 
 
 class Commands:
-    """The commands that one bus sends and answers, and its live subscriptions.
-
-    The commands that it answers arrive over a second connection. A flood of them delays neither
-    what the service reads from the log nor its answer to a health check: a service that is only
-    busy must not look like a deaf one, and be restarted.
-    """
+    """The commands one connection sends and answers, and its live subscriptions."""
 
     def __init__(self, connection: Connection, bury: Bury) -> None:
         """Use `connection`; `bury` records refused commands that expect no answer."""
         self._connection = connection
-        self._inbound: Connection | None = None
-        self._connecting = asyncio.Lock()
-        self._watching: asyncio.Task[None] | None = None
         self._bury = bury
         self._queues: list[tuple[str, CommandQueue]] = []
         self._subscriptions: list[Subscription] = []
@@ -103,7 +94,6 @@ class Commands:
 
         `queue` is the queue group; `limit_pending` and `limit_running` are as in `Bus.answer`.
         """
-        inbound = await self._connect()
         max_pending = limit_pending or self._connection.settings.max_pending_requests
         commands = CommandQueue(
             answerer, self._bury, limit_pending=max_pending, limit_running=limit_running
@@ -117,47 +107,14 @@ class Commands:
             )
 
             async def respond(answer: bytes) -> None:
-                await inbound.send(message.reply, answer)
+                await self._connection.send(message.reply, answer)
 
             can_continue = commands.accept(command, respond if is_waited_for else None)
             return None if can_continue else commands.wait_for_room()
 
-        subscription = await inbound.listen(subject, received, queue=queue)
+        subscription = await self._connection.listen(subject, received, queue=queue)
         self._subscriptions.append(subscription)
         self._queues.append((subject, commands))
-
-    async def _connect(self) -> Connection:
-        """Return the connection of the commands that are answered, opened at the first one."""
-        async with self._connecting:
-            if self._inbound is None:
-                main = self._connection
-                inbound = Connection(
-                    main.settings, main.name, patience_s=main.patience_s, inbox=main.inbox
-                )
-                await inbound.open(_CONNECTED_WITHIN_S)
-                self._inbound = inbound
-                self._watching = asyncio.create_task(self._end_with(inbound))
-            return self._inbound
-
-    async def _end_with(self, inbound: Connection) -> None:
-        """End the bus once its `inbound` connection has ended for good: it would be deaf."""
-        await inbound.availability.closed.wait()
-        if inbound.end_cause is not None:
-            self._connection.lose(inbound.end_cause)
-
-    @property
-    def are_heard(self) -> bool:
-        """Whether commands arrive, where any are answered."""
-        return self._inbound is None or self._inbound.availability.is_up
-
-    def add_traffic(self, traffic: Traffic) -> Traffic:
-        """Add to `traffic` the messages of the connection of commands."""
-        if self._inbound is not None:
-            inbound = self._inbound.traffic
-            traffic.sent += inbound.sent
-            traffic.received += inbound.received
-            traffic.reconnects += inbound.reconnects
-        return traffic
 
     def counts_of(self, subject: str) -> CommandCounts:
         """Return the counts of the commands on a subject."""
@@ -194,8 +151,3 @@ class Commands:
             await commands.close()
         for messages in list(self._live):
             messages.stop()
-
-    async def disconnect(self) -> None:
-        """Close the connection of commands, after `close`, in a bounded time."""
-        if self._inbound is not None:
-            await self._inbound.close()

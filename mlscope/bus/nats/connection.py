@@ -356,7 +356,7 @@ class Connection:
         self._replies.note_denial(text.lower())
         self._rejection.note(text.lower())
         if self._rejection.is_revoked and self._closing is None:
-            self.lose(KeyRevoked(self.name))
+            self._lose(KeyRevoked(self.name))
             # In a task of its own: it cancels the one that reconnects and that reports this error.
             self._closing = asyncio.get_running_loop().create_task(self.close())
 
@@ -372,10 +372,9 @@ class Connection:
 
     async def _ended(self) -> None:
         if not self.availability.closed.is_set():
-            self.lose(Unreachable("the server ended the connection for good"))
+            self._lose(Unreachable("the server ended the connection for good"))
 
-    def lose(self, cause: BusError) -> None:
-        """Give the connection up for good, because of `cause`."""
+    def _lose(self, cause: BusError) -> None:
         _log.error("%s: %s", self.name, cause)
         self.end_cause = cause
         self._end(Unreachable(self._place))

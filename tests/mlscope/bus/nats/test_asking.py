@@ -7,13 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mlscope.bus.access.rights import ping
-from mlscope.bus.discovery import ServiceInstance
-from mlscope.bus.errors import Unreachable
 from mlscope.bus.nats import is_answered
 from mlscope.bus.nats.bus import NatsBus
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.records import ReceivedCommand, ServiceInfo
+from mlscope.bus.records import ServiceInfo
 from tests.contracts.worlds import NatsWorld, OpenSettings
 from tests.mlscope.bus.nats.test_connection import GREETING, greeting
 
@@ -37,51 +34,20 @@ async def test_one_server_of_several_is_enough() -> None:
         assert not await asked(NOBODY, one.nats_url, two.nats_url)
 
 
-@pytest.fixture
-async def answering(world: NatsWorld) -> AsyncIterator[tuple[NatsBus, ServiceInstance, Connection]]:
-    """Lend a service's bus, its instance, and the connection over which commands arrive."""
-
-    async def echo(command: ReceivedCommand) -> bytes:
-        return command.body
-
-    connection = Connection(OpenSettings(world.server.url), "tester")
+async def test_a_service_answers_while_commands_wait_on_its_connection(world: NatsWorld) -> None:
+    settings = OpenSettings(world.server.url)
+    connection = Connection(settings, "tester")
     await connection.open(timeout_s=5.0)
     bus = NatsBus(connection)
-    await bus.answer("mlscope.v1.request.echo", echo, queue="tester")
     instance = await bus.announce(ServiceInfo("tester", "1.0.0", "", {}), dict)
-    inbound = bus._commands._inbound
-    assert inbound is not None
-    yield bus, instance, inbound
-    await bus.close()
-
-
-async def test_a_service_answers_its_health_check_while_commands_wait(
-    world: NatsWorld, answering: tuple[NatsBus, ServiceInstance, Connection]
-) -> None:
-    bus, instance, inbound = answering
-    reading = inbound.client._reading_task
-    assert reading is not None
     # A flood of commands is not through yet: what comes behind it is not read.
+    reading = connection.client._reading_task
+    assert reading is not None
     reading.cancel()
-    settings, subject = OpenSettings(world.server.url), ping("tester", instance.instance)
     assert await asyncio.to_thread(
-        is_answered, settings, "tester", subject, inbox="_INBOX_x", within_s=5.0
+        is_answered, settings, "tester", instance.health_subject, inbox="_INBOX_x", within_s=5.0
     )
-    assert await bus.get("catalog", "a") is None
-
-
-async def test_a_service_that_hears_no_commands_is_not_healthy(
-    world: NatsWorld, answering: tuple[NatsBus, ServiceInstance, Connection]
-) -> None:
-    bus, instance, inbound = answering
-    inbound.availability.lost()
-    settings, subject = OpenSettings(world.server.url), ping("tester", instance.instance)
-    assert not await asyncio.to_thread(
-        is_answered, settings, "tester", subject, inbox="_INBOX_x", within_s=0.3
-    )
-    await inbound.client.close()
-    async with asyncio.timeout(5):
-        assert isinstance(await bus.wait_closed(), Unreachable), "it ends, and is started again"
+    await bus.close()
 
 
 async def test_a_frozen_server_takes_no_more_than_its_share() -> None:
