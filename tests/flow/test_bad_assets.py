@@ -243,6 +243,7 @@ def test_labels_that_are_not_as_many_as_classes_are_said(world: World) -> None:
     assert_all_failed(world, "has 3 labels, but the model's output has 4 classes", model=wanted)
 
 
+@pytest.mark.long
 def test_text_in_place_of_pictures_fails_each_query(world: World) -> None:
     text = base64.b64encode(b"A cat sat on the mat.").decode()
     dataset = {"kind": "dataset", "name": "prose", "samples": [{"content": text}]}

@@ -118,6 +118,7 @@ async def letter_at(reader: Any, sequence: int) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.long
 def test_a_missing_label_file_fails_the_run_by_name(cluster: Cluster) -> None:
     wanted = model("identity")
     wanted["outputs"][0]["steps"] = [{"topk": None, "k": 2, "labels": "labels.txt"}]
@@ -125,6 +126,7 @@ def test_a_missing_label_file_fails_the_run_by_name(cluster: Cluster) -> None:
     assert "asset identity/labels.txt: no such file" in failed(cluster, model=wanted).cause
 
 
+@pytest.mark.long
 def test_a_label_file_without_checksum_is_not_used(cluster: Cluster) -> None:
     wanted = model("efficientnet_lite0")
     wanted["model"]["assets"] = {}

@@ -124,7 +124,11 @@ def test_code_beside_steps_and_placeholders_are_refused(cluster: Cluster) -> Non
             "return bytes(1 << 30)", "preprocess: line 3: MemoryError", marks=pytest.mark.long
         ),
         ("raise KeyError('colour')", "preprocess: line 3: KeyError: 'colour'"),
-        ("return [1, 2, 3]", "a sample has shape (3,), the model takes (3, 224, 224)"),
+        pytest.param(
+            "return [1, 2, 3]",
+            "a sample has shape (3,), the model takes (3, 224, 224)",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_bad_code_fails_its_run_with_its_line_and_the_next_is_right(
