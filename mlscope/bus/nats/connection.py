@@ -284,12 +284,10 @@ class Connection:
             await self.client.force_reconnect()
         return now_s
 
-    async def subscribe(
-        self, subject: str, receive: Receive, *, queue: str = "", at_most: int = 0
-    ) -> Subscription:
+    async def subscribe(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
         """Call `receive` with each message on `subject`, as a member of the `queue` group if given.
 
-        The subscription ends after `at_most` messages; 0: it does not. Raises Unreachable.
+        Raises Unreachable.
         """
 
         async def received(message: Msg) -> None:
@@ -297,10 +295,7 @@ class Connection:
                 await handling
 
         try:
-            subscription = await self.client.subscribe(subject, queue, cb=received)
-            if at_most:
-                await subscription.unsubscribe(limit=at_most)
-            return subscription
+            return await self.client.subscribe(subject, queue, cb=received)
         except NatsError as error:
             raise Unreachable(f"{subject}: {error}") from error
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from mlscope.bus.errors import BusError, ServerRefused, Unreachable
-from mlscope.bus.nats.connection import Connection, Msg
+from mlscope.bus.nats.connection import Connection, Msg, Subscription
 
 _CHUNK_BYTES = 128 * 1024
 _CHUNK_WITHIN_S = 60.0
@@ -29,10 +29,12 @@ async def snapshot_stream(
     api = f"$JS.API.STREAM.SNAPSHOT.{stream}"
     chunks: asyncio.Queue[Msg | BusError] = asyncio.Queue()
     token = connection.expect(api, chunks.put_nowait, chunks.put_nowait)
+    subscription: Subscription | None = None
     try:
         # A server waits 2 s for a subscription to this very subject; a wildcard does not count.
-        # It ends by the first chunk, which comes over the connection's wildcard, too.
-        await connection.subscribe(token, lambda _: None, at_most=1)
+        # It stays to the end, though each chunk then comes twice: a server that waits for a slow
+        # reader ends a snapshot whose subscription is gone.
+        subscription = await connection.subscribe(token, lambda _: None)
         request = {"deliver_subject": token, "chunk_size": _CHUNK_BYTES}
         # Asked once: a second request would send a second snapshot to the same subject.
         answer = await connection.request(
@@ -55,6 +57,8 @@ async def snapshot_stream(
         raise Unreachable(f"{api}: the snapshot stopped") from error
     finally:
         connection.forget(token)
+        if subscription is not None:
+            await connection.unsubscribe(subscription)
     status = (chunk.headers or {}).get("Status", "")
     if status not in ("", "204"):
         description = (chunk.headers or {}).get("Description", "")

@@ -1,5 +1,7 @@
 """A stream taken from a real server and given back: all of it, or an error that names the step."""
 
+import os
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -103,3 +105,20 @@ async def test_a_server_that_sends_no_chunk_is_not_waited_for_without_end(
         greeter.answer = {"config": {}, "state": {}}
         with pytest.raises(Unreachable, match=r"SNAPSHOT\.LOG: the snapshot stopped"):
             await snapshot_stream(connection, "LOG", bytes)
+
+
+async def test_a_slow_reader_gets_a_whole_large_stream(admin: Admin, world: NatsWorld) -> None:
+    """The server ends a snapshot that waits for its reader where nobody subscribes to it."""
+    sizes: list[int] = []
+
+    def take_slowly(chunk: bytes) -> None:
+        sizes.append(len(chunk))
+        time.sleep(0.002)
+
+    async with connected(OpenSettings(world.server.url)) as connection:
+        stream = connection.client.jetstream()
+        await stream.add_stream(name="LARGE", subjects=["large.>"])
+        for _ in range(64):
+            await stream.publish("large.a", os.urandom(1 << 18))
+        await snapshot_stream(connection, "LARGE", take_slowly)
+    assert sum(sizes) > 64 << 18
