@@ -11,6 +11,9 @@ from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import CommandCounts, ReceivedCommand
 
 _log = logging.getLogger(__name__)
+MOST_BURIED_AT_ONCE = 16
+"""Each letter is synced to disk, and sent again until it is: a flood of them would fill the
+connection to the log."""
 
 Respond = Callable[[bytes], Awaitable[None]]
 """Sends the answer to the sender of the command."""
@@ -59,6 +62,7 @@ class CommandQueue:
         self._running = asyncio.Semaphore(limit_running)
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusing: set[asyncio.Task[None]] = set()
+        self._burying = 0
         self._has_room = asyncio.Event()
         self.counts = CommandCounts()
 
@@ -66,7 +70,7 @@ class CommandQueue:
         """Accept a command; `respond` is None when the sender expects no answer.
 
         When the queue is full, a sender that expects an answer always gets a refusal. Of the other
-        commands, `limit_pending` are buried at a time; the rest are dropped and counted as errors.
+        refused commands, 16 are buried at a time; the rest are dropped and counted as errors.
         Returns False when no more refusals may be in flight: call `wait_for_room` before the next.
         """
         self.counts.requests += 1
@@ -136,7 +140,7 @@ class CommandQueue:
     ) -> None:
         try:
             if respond is None and (reason := refusal_reason(answer)) is not None:
-                await self._bury(command, reason)
+                await self._bury_if_few(command, reason)
             if respond is None:
                 return
             try:
@@ -148,3 +152,13 @@ class CommandQueue:
                 await respond(refusal("unavailable", reason, command.body))
         except BusError as error:
             _log.warning("the answer to %s is lost: %s", command.subject, error)
+
+    async def _bury_if_few(self, command: ReceivedCommand, reason: str) -> None:
+        if self._burying >= MOST_BURIED_AT_ONCE:
+            self._note_error("unavailable:dropped, because too many letters are on their way")
+            return
+        self._burying += 1
+        try:
+            await self._bury(command, reason)
+        finally:
+            self._burying -= 1

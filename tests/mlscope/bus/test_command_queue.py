@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mlscope.bus.command_queue import CommandQueue
+from mlscope.bus.command_queue import MOST_BURIED_AT_ONCE, CommandQueue
 from mlscope.bus.envelopes import refusal
 from mlscope.bus.errors import PayloadTooLarge, Unreachable
 from mlscope.bus.records import ReceivedCommand
@@ -83,6 +83,26 @@ async def test_refusals_nobody_waits_for_are_bounded_too(told: Told) -> None:
     await settled(lambda: len(told.buried) == 2)
     assert answering.counts.errors == 5
     await answering.close()
+
+
+async def test_few_refusals_are_buried_at_once() -> None:
+    burying, done = 0, asyncio.Event()
+
+    async def refuse(command: ReceivedCommand) -> bytes:
+        return refusal("unknown", "no such thing", command.body)
+
+    async def bury(_: ReceivedCommand, __: str) -> None:
+        nonlocal burying
+        burying += 1
+        await done.wait()
+
+    answering = CommandQueue(refuse, bury, limit_pending=40)
+    for _ in range(40):
+        answering.accept(ASKED, None)
+    await settled(lambda: answering.counts.open == MOST_BURIED_AT_ONCE)
+    done.set()
+    await settled(lambda: answering.counts.open == 0)
+    assert burying == MOST_BURIED_AT_ONCE
 
 
 async def test_refusals_on_their_way_are_bounded_and_nobody_is_left_out(told: Told) -> None:
