@@ -15,8 +15,9 @@ from mlscope.evaluation.status import status_of
 from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
 from schemas.people import THE_USER, Asker
 from schemas.request import PURPOSE, ListEvaluations
-from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.status import Catalog, EvaluationList
 from services.scheduler.evaluation.digests import combined, digest_of_state
+from services.scheduler.evaluation.ended import EndedEvaluations
 from services.scheduler.evaluation.list_filters import filters_of, row_of, with_figures
 from services.scheduler.evaluation.listing import Listing
 from services.scheduler.evaluation.past_durations import PastDurations
@@ -38,7 +39,7 @@ class EvaluationIndex:
     #: how many ended evaluations are listed; older ones are read from the log on request
     max_ended: int = 10_000
     open: dict[str, EvaluationState] = field(default_factory=dict)
-    ended: OrderedDict[str, EvaluationStatus] = field(default_factory=OrderedDict)
+    ended: EndedEvaluations = field(default_factory=EndedEvaluations)
     #: of the newest fact that came in the log's order
     sequence: int = 0
     _ended_digest: int = 0
@@ -95,8 +96,7 @@ class EvaluationIndex:
             self.ended[name] = status_of(after, f"{self.pages}{name}", runs=False)
             self._ended_digest = combined(self._ended_digest, digest_of_state(after))
             if len(self.ended) > self.max_ended:
-                oldest, _ = self.ended.popitem(last=False)
-                self._listing.drop(oldest)
+                self._listing.drop(self.ended.forget_first())
         else:
             self.open[name] = after
         self._count_loads(name, after)
