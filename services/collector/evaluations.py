@@ -9,7 +9,7 @@ from schemas.subjects import decisions_of
 from services.collector.errors import UnknownEvaluation
 from services.collector.runs import EvaluationDecisions, check_speaker, fold_decisions
 
-_REMEMBERED = 4096
+_REMEMBERED = 256
 
 
 class Evaluations:
