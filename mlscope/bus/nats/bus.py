@@ -30,6 +30,7 @@ from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import TRACEPARENT, Commands
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.deliveries import DeliveryMetadata, Puller
+from mlscope.bus.nats.health import answer_health_checks
 from mlscope.bus.nats.log import StoredMessage, epoch_ns, read_on, tail
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
@@ -50,7 +51,6 @@ from schemas.message import Fact
 from schemas.subjects import subject_of
 
 _log = logging.getLogger(__name__)
-_HEALTH_CONNECTS_WITHIN_S = 30.0
 
 
 @asynccontextmanager
@@ -349,25 +349,8 @@ class NatsBus:
         for subject in set(instance.subjects()) - {instance.health_subject}:
             await self._connection.subscribe(subject, received)
         await self._connection.settled()
-        await self._answer_health_checks(instance)
+        self._health = await answer_health_checks(self._connection, instance)
         return instance
-
-    async def _answer_health_checks(self, instance: ServiceInstance) -> None:
-        """Answer the health check of an `instance` over a connection of its own.
-
-        On the bus's own connection the question waits behind a flood of commands and of live
-        messages: a busy service would look like a deaf one, and be restarted. Raises Unreachable.
-        """
-        connection = self._connection
-        self._health = Connection(connection.settings, self.name, inbox=connection.inbox)
-        await self._health.open(_HEALTH_CONNECTS_WITHIN_S)
-
-        def received(message: Msg) -> None:
-            if self._health is not None and is_inbox(message.reply) and self.is_connected:
-                answer = json.dumps(instance.answer_to(message.subject))
-                self._health.send_soon(message.reply, answer.encode())
-
-        await self._health.listen(instance.health_subject, received)
 
     async def wait_closed(self) -> BusError | None:
         """Return once the connection is closed: None by us, or why by the server for good."""

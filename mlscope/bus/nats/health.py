@@ -1,0 +1,27 @@
+"""The answers to a service's health check, over a connection of its own (I/O)."""
+
+import json
+
+from mlscope.bus.discovery import ServiceInstance
+from mlscope.bus.inboxes import is_inbox
+from mlscope.bus.nats.connection import Connection, Msg
+
+_CONNECTS_WITHIN_S = 30.0
+
+
+async def answer_health_checks(main: Connection, instance: ServiceInstance) -> Connection:
+    """Answer the health check of an `instance` while `main`, its connection, has a server.
+
+    On `main` the question waits behind a flood of messages: a busy service would look like a deaf
+    one. Return the connection of the answers, which the caller closes. Raises Unreachable.
+    """
+    connection = Connection(main.settings, main.name, inbox=main.inbox)
+    await connection.open(_CONNECTS_WITHIN_S)
+
+    def received(message: Msg) -> None:
+        if is_inbox(message.reply) and main.availability.is_up:
+            answer = json.dumps(instance.answer_to(message.subject))
+            connection.send_soon(message.reply, answer.encode())
+
+    await connection.listen(instance.health_subject, received)
+    return connection
