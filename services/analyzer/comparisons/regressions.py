@@ -98,8 +98,8 @@ def _verdict(rows: Sequence[Cells]) -> str:
         return "No runs of two evaluations can be paired."
     refused = [row for row in rows if row["result"] == "refused"]
     blocks, runs = (
-        [row for row in rows if row["result"] != "refused" and row["paired"] == paired]
-        for paired in ("blocks", "runs")
+        [row for row in rows if row["result"] != "refused" and row["paired"] == unit]
+        for unit in ("blocks", "runs")
     )
     parts = [] if blocks or runs else ["No pair of runs has comparable conditions"]
     parts += [_blocks_text(blocks)] if blocks else []
