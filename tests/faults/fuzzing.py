@@ -127,7 +127,7 @@ def _wait_for_agent(cluster: Cluster) -> None:
     while True:
         try:
             with cluster.client() as client:
-                client.run("identity", scenarios=online(), agents=["first"]).wait(60)
+                client.run("identity", scenarios=online(), agents=["first"]).wait(_AGENT_WITHIN_S)
         except (EvaluationRefused, NotAnswering):
             assert time.monotonic() < deadline_s, "no agent came back"
             time.sleep(0.5)
