@@ -19,7 +19,7 @@ async def test_a_report_is_a_document_or_an_archive(
     document, archive = tmp_path / "r.html", tmp_path / "r.zip"
     written = await mlscope("report", E1, "-o", str(document))
     assert (written.code, written.err) == (exits.OK, "")
-    assert "Half of the queries took 5 ms." in document.read_text("utf-8")
+    assert "Half of the queries took 5\u00a0ms." in document.read_text("utf-8")
     await mlscope("report", E1, "-o", str(archive))
     assert "tables/latency.parquet" in zipfile.ZipFile(archive).namelist()
     wrong = await mlscope("report", E1, "-o", str(tmp_path / "r.doc"))

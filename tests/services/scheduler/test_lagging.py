@@ -36,9 +36,11 @@ class Lagging(WrappedBus):
         """Answer so many reads from a copy that ends at a sequence."""
         self._reads, self._end = reads, end
 
-    async def read(self, filter_subject: str, *, after: int = 0) -> Sequence[Recorded]:
+    async def read(
+        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+    ) -> Sequence[Recorded]:
         """Read as the bus does, but what the copy lacks."""
-        recorded = await self._bus.read(filter_subject, after=after)
+        recorded = await self._bus.read(filter_subject, after=after, at_most=at_most)
         if not self._reads:
             return recorded
         self._reads -= 1
