@@ -1,7 +1,7 @@
 """The summaries of ended evaluations, encoded. Mutable, without I/O.
 
-Thousands of them stay in memory and few are ever asked for: encoded, one takes a fifth of the
-objects that it is made of.
+Thousands of them stay in memory and few are ever requested. Encoded, a summary takes a fifth of
+the memory of its objects.
 """
 
 from collections.abc import Iterator, MutableMapping
