@@ -155,11 +155,15 @@ async def test_unsatisfiable_says_agent_by_agent_why(asker: Stranger) -> None:
     need = {"accelerator": "H200", "memory_bytes": 1 << 50, "labels": {"room": "b"}}
     answer = await asker.json(EVALUATE, {**SMALL, "system": need, "agents": ["first", "ghost"]})
     assert answer["error"] == "unsatisfiable"
-    reasons = {each["agent"]: each["reason"] for each in answer["agents"]}
-    assert set(reasons) == {"first", "ghost"}
-    assert "not known" in reasons["ghost"]
+    reasons = {own["agent"]: own["reason"] for own in answer["agents"]}
+    first, ghost = reasons.pop("first"), reasons.pop("ghost")
+    assert "not known" in ghost
     for word in ("wanted accelerator H200", "memory", "room=b"):
-        assert word in reasons["first"]
+        assert word in first
+    # Agents that other files' tests lent to this cluster.
+    assert {reason.partition(":")[0] for reason in reasons.values()} <= {
+        "not among the agents that the request names"
+    }
 
 
 async def test_without_a_reply_subject_a_request_is_done_all_the_same(
