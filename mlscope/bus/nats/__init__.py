@@ -3,9 +3,9 @@
 Two clients, and a question, because a load issuer must not share its thread with an event loop:
 
 - `connect`: the bus of a service (`NatsBus`), asynchronous, on the library nats-py.
-- `dial`: one blocking connection for an issuer of load. It returns a socket and the `Parser` of
-  the frames received on it; `publication` and `subscription` return the bytes to send. It speaks
-  the NATS protocol itself, on the standard library alone.
+- `dial`: one blocking connection for an issuer of load. It returns a `BrokerSocket` and the
+  `Parser` of the frames received on it; `publication` and `subscription` return the bytes to send.
+  It speaks the NATS protocol itself, on the standard library alone.
 - `is_answered`: one blocking question on a connection of its own, for health checks.
 
 Knows: no service. Only the names below are public; the modules of this package are internal to it,
@@ -16,7 +16,8 @@ except for `connection`, `log`, `settings` and `admin`, on which `mlscope.assets
 from typing import TYPE_CHECKING, Any
 
 from mlscope.bus.nats.asking import is_answered
-from mlscope.bus.nats.dialing import CHUNK_BYTES, ClientRefused, dial
+from mlscope.bus.nats.broker_socket import CHUNK_BYTES, BrokerSocket
+from mlscope.bus.nats.dialing import ClientRefused, dial
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.wire import PING, PONG, Frame, Parser, publication, subscription
 
@@ -27,6 +28,7 @@ __all__ = [
     "CHUNK_BYTES",
     "PING",
     "PONG",
+    "BrokerSocket",
     "ClientRefused",
     "Frame",
     "NatsBus",

@@ -3,7 +3,7 @@
 import secrets
 import time
 
-from mlscope.bus.nats.dialing import CHUNK_BYTES, dial
+from mlscope.bus.nats.dialing import dial
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.wire import PONG, publication, subscription
 
@@ -48,7 +48,7 @@ def _answers_over(
         while (left_s := deadline_s - time.monotonic()) > 0:
             connection.settimeout(left_s)
             try:
-                received = connection.recv(CHUNK_BYTES)
+                received = connection.recv()
             except TimeoutError:
                 return False
             if not received:

@@ -7,10 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
+from mlscope.bus.nats.broker_socket import BrokerSocket
 from mlscope.bus.nats.wire import PING, Parser, connect_line
-
-CHUNK_BYTES = 1 << 16
-"""Bytes to read at a time: more than a TLS record, so that no data stay hidden in a TLS buffer."""
 
 _TIMEOUT_S = 5.0
 _PORT = 4222
@@ -40,7 +38,7 @@ def dial(
     authority_file: Path | None = None,
     *,
     timeout_s: float = _TIMEOUT_S,
-) -> tuple[socket.socket, Parser]:
+) -> tuple[BrokerSocket, Parser]:
     """Connect to one of the servers in `urls` (separated by commas), tried in order.
 
     `seed` is the nkey seed, None where users have no keys; `name` is the connection's name;
@@ -62,12 +60,13 @@ def dial(
 
 def _dial_one(
     address: SplitResult, seed: str | None, name: str, authority_file: Path | None, timeout_s: float
-) -> tuple[socket.socket, Parser]:
+) -> tuple[BrokerSocket, Parser]:
     endpoint = (address.hostname or "127.0.0.1", address.port or _PORT)
-    connection = socket.create_connection(endpoint, timeout=timeout_s)
+    raw = socket.create_connection(endpoint, timeout=timeout_s)
     with ExitStack() as undo:
-        undo.callback(lambda: connection.close())  # TLS makes another of it
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        undo.callback(raw.close)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = BrokerSocket(raw)
         parser = Parser()
         greeting = _await(connection, parser, "INFO")
         wants_tls = bool(json.loads(greeting).get("tls_required"))
@@ -76,8 +75,7 @@ def _dial_one(
                 "the server does not use TLS, but its URL begins with tls:"
             )
         if wants_tls:
-            context = trust(authority_file)
-            connection = context.wrap_socket(connection, server_hostname=endpoint[0])
+            connection.start_tls(trust(authority_file), endpoint[0])
         connection.sendall(connect_line(greeting, seed, name) + PING)
         _await(connection, parser, "PONG")
         connection.settimeout(None)
@@ -85,9 +83,9 @@ def _dial_one(
     return connection, parser
 
 
-def _await(connection: socket.socket, parser: Parser, kind: str) -> bytes:
+def _await(connection: BrokerSocket, parser: Parser, kind: str) -> bytes:
     """Read until a frame of `kind` arrives and return its body."""
-    while received := connection.recv(CHUNK_BYTES):
+    while received := connection.recv():
         for frame in parser.feed(received):
             if frame.kind == kind:
                 return frame.body

@@ -15,7 +15,6 @@ share, with the sender's stamps: a pipe would take time.
 import mmap
 import os
 import select
-import socket
 import struct
 import sys
 import threading
@@ -26,9 +25,19 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from mlscope.bus.nats import CHUNK_BYTES, PING, PONG, Parser, dial, publication, subscription
+from mlscope.bus.nats import (
+    CHUNK_BYTES,
+    PING,
+    PONG,
+    BrokerSocket,
+    Parser,
+    dial,
+    publication,
+    subscription,
+)
 from mlscope.load.issuing import raise_priority
 from mlscope.load.pacing import calibrate_margin_ns, pace
+from services.scheduler.remote_load.early_writes import EarlyWrites
 from services.scheduler.remote_load.query_answers import REPORT_S, QueryAnswers
 from services.scheduler.remote_load.standard_streams import read_exactly, write_message
 
@@ -60,12 +69,10 @@ def send(spec: dict[str, Any]) -> bool:
     """
     connection, parser = _dial(spec, "issuer")
     due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
-    publications = _publications(spec, len(due_ns))
+    writes = EarlyWrites(connection, _publications(spec, len(due_ns)), due_ns)
     shared = memoryview(mmap.mmap(spec["shared_fd"], 8 * (1 + len(due_ns)))).cast("q")
-    writing, stop = threading.Lock(), threading.Event()
-    threading.Thread(
-        target=_answer_pings, args=(connection, parser, writing, stop), daemon=True
-    ).start()
+    stop = threading.Event()
+    threading.Thread(target=_answer_pings, args=(writes, parser, stop), daemon=True).start()
     raise_priority()
     margin_ns = calibrate_margin_ns()
     write_message(READY)
@@ -76,28 +83,19 @@ def send(spec: dict[str, Any]) -> bool:
 
     def issue(query: int) -> None:
         nonlocal issued
-        with writing:
-            write_all(connection, publications[query])
+        writes.write()
         issued = query + 1
         shared[issued] = time.monotonic_ns()
 
     def is_over() -> bool:
+        writes.prepare(time.monotonic_ns() - origin_ns)
         return stop.is_set() or issued >= shared[0]
 
     pace(due_ns, issue, origin_ns, margin_ns, stop=is_over)
     return not stop.is_set() and issued < len(due_ns)
 
 
-def write_all(connection: socket.socket, body: bytes) -> None:
-    """Write `body` as `sendall` does, which over TLS runs so much Python that it takes 10 us more.
-
-    One write of a blocking connection takes it all, but for a signal.
-    """
-    if (written := connection.send(body)) < len(body):
-        connection.sendall(memoryview(body)[written:])
-
-
-def _dial(spec: dict[str, Any], name: str) -> tuple[socket.socket, Parser]:
+def _dial(spec: dict[str, Any], name: str) -> tuple[BrokerSocket, Parser]:
     """Connect to the broker of `spec` as `name`."""
     authority = spec["authority_file"]
     return dial(spec["url"], spec["seed"], name, Path(authority) if authority else None)
@@ -117,24 +115,15 @@ def _publications(spec: dict[str, Any], queries: int) -> list[bytes]:
     ]
 
 
-def _answer_pings(
-    connection: socket.socket, parser: Parser, writing: threading.Lock, stop: threading.Event
-) -> None:
-    """Answer the server's pings; a broken connection ends the load.
-
-    A TLS connection may not be read while it is written, so this waits without the lock.
-    """
+def _answer_pings(writes: EarlyWrites, parser: Parser, stop: threading.Event) -> None:
+    """Answer the server's pings; a broken connection ends the load."""
     try:
-        while True:
-            select.select([connection.fileno()], [], [])
-            with writing:
-                received = connection.recv(CHUNK_BYTES)
-            kinds = {frame.kind for frame in parser.feed(received)}
-            if not received or "ERR" in kinds:
+        while received := writes.connection.raw.recv(CHUNK_BYTES):
+            kinds = {frame.kind for frame in parser.feed(writes.decrypt(received))}
+            if "ERR" in kinds:
                 return
             if "PING" in kinds:
-                with writing:
-                    connection.sendall(PONG)
+                writes.answer_ping()
     except OSError:
         return
     finally:
@@ -163,12 +152,12 @@ def read(spec: dict[str, Any]) -> None:
     answers.report()
 
 
-def _take_answers(connection: socket.socket, parser: Parser, answers: "QueryAnswers") -> bool:
+def _take_answers(connection: BrokerSocket, parser: Parser, answers: "QueryAnswers") -> bool:
     """Take what a readable `connection` has, frame by frame; False when the server closed it.
 
     `parser` keeps the beginning of a frame that is not whole yet; `answers` gets each message.
     """
-    received = connection.recv(CHUNK_BYTES)
+    received = connection.recv()
     now_ns = time.monotonic_ns()
     for frame in parser.feed(received) if received else ():
         match frame.kind:

@@ -1,7 +1,6 @@
 """An issuer's connection: to the first server that takes it, and over TLS."""
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK, free_port
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.inboxes import inbox_prefix
+from mlscope.bus.nats.broker_socket import BrokerSocket
 from mlscope.bus.nats.dialing import ClientRefused, dial
 from mlscope.bus.nats.wire import PING
 from services.scheduler.remote_load.continuation import Continuation
@@ -35,10 +35,10 @@ def authority(server: NatsServer) -> Path:
     return server.folder / "authority.pem"
 
 
-def pong(connection: socket.socket) -> bytes:
+def pong(connection: BrokerSocket) -> bytes:
     """Return what a server says to a ping."""
     connection.sendall(PING)
-    return connection.recv(100)
+    return connection.recv()
 
 
 def test_the_first_server_that_answers_is_used(nats_server: NatsServer) -> None:
