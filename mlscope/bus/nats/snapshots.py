@@ -31,11 +31,12 @@ async def snapshot_stream(
     token = connection.expect(api, chunks.put_nowait, chunks.put_nowait)
     subscription: Subscription | None = None
     try:
-        # A server waits 2 s for a subscription to this very subject; a wildcard does not count.
-        # It stays to the end, though each chunk then comes twice: a server that waits for a slow
-        # reader ends a snapshot whose subscription is gone.
-        subscription = await connection.subscribe(token, lambda _: None)
-        request = {"deliver_subject": token, "chunk_size": _CHUNK_BYTES}
+        # A server waits 2 s for a subscription to this very subject, and ends the snapshot when it
+        # goes; a wildcard does not count. Below the token, out of the wildcard's reach, each chunk
+        # comes once.
+        place = f"{token}.chunks"
+        subscription = await connection.subscribe(place, chunks.put_nowait)
+        request = {"deliver_subject": place, "chunk_size": _CHUNK_BYTES}
         # Asked once: a second request would send a second snapshot to the same subject.
         answer = await connection.request(
             api, json.dumps(request).encode(), timeout_s=_CHUNK_WITHIN_S
