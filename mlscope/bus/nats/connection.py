@@ -280,9 +280,13 @@ class Connection:
             return since_s if self.availability.is_up else now_s
         if len(self.client.servers) > 1:
             _log.warning("%s: no answer for %.0f s, trying another server", self.name, _SILENT_S)
-            self.availability.lost()
-            await self.client.force_reconnect()
+            await self.leave_server()
         return now_s
+
+    async def leave_server(self) -> None:
+        """Connect to another server of the cluster."""
+        self.availability.lost()
+        await self.client.force_reconnect()
 
     async def subscribe(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
         """Call `receive` with each message on `subject`, as a member of the `queue` group if given.

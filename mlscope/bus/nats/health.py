@@ -1,5 +1,6 @@
 """The answers to a service's health check, over a connection of its own (I/O)."""
 
+import asyncio
 import json
 
 from mlscope.bus.discovery import ServiceInstance
@@ -14,6 +15,9 @@ async def answer_health_checks(main: Connection, instance: ServiceInstance) -> C
 
     On `main` the question waits behind a flood of messages: a busy service would look like a deaf
     one. Return the connection of the answers, which the caller closes. Raises Unreachable.
+
+    This connection sends nothing by itself, so of a server that is frozen it would know only after
+    more than 30 s. It leaves one that `main` has left.
     """
     connection = Connection(main.settings, main.name, inbox=main.inbox)
     await connection.open(_CONNECTS_WITHIN_S)
@@ -23,5 +27,15 @@ async def answer_health_checks(main: Connection, instance: ServiceInstance) -> C
             answer = json.dumps(instance.answer_to(message.subject))
             connection.send_soon(message.reply, answer.encode())
 
+    leaving: set[asyncio.Task[None]] = set()
+
+    def follow() -> None:
+        url = connection.client.connected_url
+        if main.availability.is_up and url and url != main.client.connected_url:
+            task = asyncio.get_running_loop().create_task(connection.leave_server())
+            leaving.add(task)
+            task.add_done_callback(leaving.discard)
+
+    main.availability.on_reconnect(follow)
     await connection.listen(instance.health_subject, received)
     return connection

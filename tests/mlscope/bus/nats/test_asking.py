@@ -12,7 +12,7 @@ from mlscope.bus.nats.bus import NatsBus
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.records import ServiceInfo
 from tests.contracts.worlds import NatsWorld, OpenSettings
-from tests.mlscope.bus.nats.test_connection import GREETING, greeting
+from tests.mlscope.bus.nats.test_connection import GREETING, greeting, until
 
 NOBODY = "nats://127.0.0.1:9"
 
@@ -48,6 +48,24 @@ async def test_a_service_answers_while_commands_wait_on_its_connection(world: Na
         is_answered, settings, "tester", instance.health_subject, inbox="_INBOX_x", within_s=5.0
     )
     await bus.close()
+
+
+async def test_health_checks_are_answered_through_the_server_of_all_else() -> None:
+    async with greeting(GREETING) as (frozen, one), greeting(GREETING) as (other, two):
+        connection = Connection(one, "tester")
+        await connection.open(timeout_s=5.0)
+        bus = NatsBus(connection)
+        await bus.announce(ServiceInfo("tester", "1.0.0", "", {}), dict)
+        health = bus._health
+        assert health is not None
+        for each in (connection, health):
+            each.client.options["dont_randomize"] = True
+            each.client.set_server_pool([two.nats_url, one.nats_url])
+        await connection.leave_server()
+        await until(lambda: other.greeted == 2 and health.availability.is_up)
+        assert frozen.greeted == 2
+        assert any(line.startswith(b"SUB $SRV.PING") for line in other.said)
+        await bus.close()
 
 
 async def test_a_frozen_server_takes_no_more_than_its_share() -> None:
