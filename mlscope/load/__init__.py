@@ -1,7 +1,7 @@
 """Load: when queries are due, which samples they carry, and issuing them on time.
 
 Owns: arrivals, scenarios, pacing. Does not know: models, frameworks, messages, services.
-Scenario functions are pure; only `pacing`, `pacer` and `issuing` read the clock.
+Scenario functions are pure; only `pacing`, `pacer`, `issuing` and `time_limit` read the clock.
 """
 
 from mlscope.load.errors import (

@@ -46,6 +46,17 @@ class TooLong(LoadError):
     """A schedule does not end within int64 nanoseconds (292 years)."""
 
 
+class LoadTooSlow(LoadError):
+    """A scenario of another package does not make its load in time."""
+
+    def __init__(self, scenario: str, within_s: float) -> None:
+        """Give the `scenario`, and `within_s`, the time that it had."""
+        super().__init__(
+            f"the scenario {scenario!r} of another package made no load within {within_s:g} s; "
+            "ask for fewer queries, or mend the package"
+        )
+
+
 class PacerDied(LoadError):
     """The pacer's process ended, or stopped responding, before the end of its schedule."""
 

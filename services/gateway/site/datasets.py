@@ -1,12 +1,16 @@
 """The pages of datasets and scenarios."""
 
 import asyncio
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
+from mlscope.load.errors import LoadTooSlow
+from mlscope.load.time_limit import in_time
+from schemas.manifest import ScenarioManifest
 from schemas.request import Refused, ShowCatalog
 from schemas.status import Catalog
 from services.gateway.pages.catalog.datasets import (
@@ -16,11 +20,13 @@ from services.gateway.pages.catalog.datasets import (
     DatasetView,
     datasets_view,
 )
-from services.gateway.pages.catalog.scenarios import scenarios_view
+from services.gateway.pages.catalog.scenarios import Drawing, drawing_of, scenarios_view
 from services.gateway.parameters.request_values import bus_of
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import rendered
 from services.gateway.sample_pictures import pictures_of
+
+_DRAWN_S = 2.0
 
 
 async def datasets(request: Request) -> Response:
@@ -62,4 +68,13 @@ async def sample(request: Request) -> Response:
 async def scenarios(request: Request) -> Response:
     """GET /scenarios: those of the catalog, with their schedules drawn."""
     catalog = await ask_for(bus_of(request), ShowCatalog(kind="scenario"), Catalog)
-    return rendered(request, scenarios_view(catalog.scenarios))
+    view = await asyncio.to_thread(scenarios_view, catalog.scenarios, _drawn_in_time)
+    return rendered(request, view)
+
+
+def _drawn_in_time(manifest: ScenarioManifest) -> Drawing | None:
+    """Return the schedule of a scenario; None if another package does not make one soon."""
+    try:
+        return in_time(manifest.name, partial(drawing_of, manifest), _DRAWN_S)
+    except LoadTooSlow:
+        return None

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgpack
 
@@ -17,6 +18,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.window import PublishWindow
 from mlscope.load import Load, scenario_named
+from mlscope.load.time_limit import in_time
 from schemas.evaluation import RunIssued
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
@@ -124,7 +126,8 @@ class RemoteLoads:
 
     async def _issue(self, order: WorkOrder, run: Run) -> None:
         """Issue a claimed load, publish its queries, then tell the agent that it is complete."""
-        continuation = await asyncio.to_thread(continuation_of_run, order, run)
+        make = partial(continuation_of_run, order, run)
+        continuation = await asyncio.to_thread(in_time, run.plan.scenario, make)
         publishing = _QueryPublisher(self._bus, order, run.run, self._lost_after_s)
         try:
             issued = await issue_load(

@@ -11,6 +11,7 @@ import pytest
 
 from mlscope.load import LoadError
 from mlscope.load.load import Load
+from mlscope.load.time_limit import in_time
 from schemas.evaluation import EvaluationMeasured
 from schemas.request import Accepted, Refused
 from schemas.subjects import decisions_of
@@ -401,6 +402,21 @@ async def test_a_load_that_breaks_in_any_way_is_given_up(
         status = await world.becomes(evaluation, "failed")
     reason = str(fault) or "MemoryError"
     assert status.cause == f"its load could not be issued: {reason}"
+
+
+async def test_a_remote_load_that_is_never_made_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+    path = "services.scheduler.remote_load.remote_loads"
+    monkeypatch.setattr(f"{path}.continuation_of_run", lambda *_: is_over.wait(30))
+    monkeypatch.setattr(f"{path}.in_time", lambda _, make: in_time("mine", make, 0.05))
+    async with scheduling(world, replace(QUICK, attempts_lost=1, run_grace_s=60)):
+        await world.an_agent(script=lambda _, __: "ready")
+        evaluation = await world.evaluate(a_request(scenarios=["poisson"]))
+        status = await world.becomes(evaluation, "failed")
+    is_over.set()
+    assert "'mine' of another package made no load within" in status.cause
 
 
 async def test_loads_are_made_once_and_not_in_the_event_loop(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from mlscope.load import Load
+from mlscope.load.errors import LoadTooSlow
+from mlscope.load.scenarios import Scenario, online
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.request import Match
 from services.scheduler.shared_load_shapes import SharedLoadShapes
@@ -39,6 +42,30 @@ def test_a_load_that_takes_long_keeps_nobody_else_waiting(
                 assert threads.submit(shapes.of, *known, 1, 1).result(5).queries > 0
         finally:
             is_over.set()
+
+
+def test_a_load_that_is_never_made_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_over = threading.Event()
+
+    def endless(*_: object) -> Load:
+        is_over.wait(30)
+        return online({}, 1, 1)
+
+    def named(name: str) -> Scenario:
+        return endless if name == "endless" else online
+
+    monkeypatch.setattr("services.scheduler.placement.load_shapes.scenario_named", named)
+    shapes = SharedLoadShapes(making_s=0.05)
+    begun_s = time.monotonic()
+    for number in range(40):  # only the first has a thread and its time
+        with pytest.raises(LoadTooSlow, match="'endless' of another package made no load"):
+            shapes.of("endless", {"n": number}, 1, 1)
+    assert shapes.of("other", {"queries": 3}, 1, 1).queries == 3
+    assert time.monotonic() < begun_s + 1
+    assert len(caplog.records) == 1
+    is_over.set()
 
 
 async def test_requests_for_loads_that_take_long_leave_threads_to_others(

@@ -1,7 +1,7 @@
 """The page of scenarios: when each issues its queries, drawn from its own schedule. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,25 +50,6 @@ class ScenariosView:
     title: ClassVar[str] = "Scenarios"
 
 
-def scenarios_view(scenarios: Sequence[ScenarioManifest]) -> ScenariosView:
-    """Return the newest version of each scenario, by name."""
-    by_version = sorted(scenarios, key=lambda manifest: version_order(manifest.version))
-    newest = {manifest.name: manifest for manifest in by_version}
-    rows = []
-    for _, manifest in sorted(newest.items()):
-        result = _RESULT.search(manifest.description)
-        rows.append(
-            ScenarioRow(
-                manifest,
-                _RESULT.sub("", manifest.description),
-                result[1] if result else "",
-                ",".join(f"{name}={value}" for name, value in manifest.parameters.items()),
-                drawing_of(manifest),
-            )
-        )
-    return ScenariosView(rows)
-
-
 def drawing_of(manifest: ScenarioManifest) -> Drawing | None:
     """Return the schedule of a scenario with its default parameters; None if it is not known here.
 
@@ -102,3 +83,25 @@ def _closed_loop(concurrency: int) -> Drawing:
         caption="Each query is issued when one before it is answered"
         + (f", {concurrency} at a time" if concurrency > 1 else ""),
     )
+
+
+def scenarios_view(
+    scenarios: Sequence[ScenarioManifest],
+    draw: Callable[[ScenarioManifest], Drawing | None] = drawing_of,
+) -> ScenariosView:
+    """Return the newest version of each scenario, by name, drawn by `draw`."""
+    by_version = sorted(scenarios, key=lambda manifest: version_order(manifest.version))
+    newest = {manifest.name: manifest for manifest in by_version}
+    rows = []
+    for _, manifest in sorted(newest.items()):
+        result = _RESULT.search(manifest.description)
+        rows.append(
+            ScenarioRow(
+                manifest,
+                _RESULT.sub("", manifest.description),
+                result[1] if result else "",
+                ",".join(f"{name}={value}" for name, value in manifest.parameters.items()),
+                draw(manifest),
+            )
+        )
+    return ScenariosView(rows)

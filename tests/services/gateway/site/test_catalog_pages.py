@@ -1,6 +1,8 @@
 """Pages of agents, datasets, scenarios, and where a model can run."""
 
+import asyncio
 import re
+import threading
 import time
 import tracemalloc
 
@@ -146,6 +148,27 @@ def test_a_scenario_that_fails_has_no_drawing(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("services.gateway.pages.catalog.scenarios.scenario_named", lambda _: fail)
     assert drawing_of(ScenarioManifest(name="mine")) is None
+
+
+async def test_a_scenario_without_end_keeps_no_page_waiting(
+    web: httpx.AsyncClient, standing: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, is_over = threading.Event(), threading.Event()
+
+    def endless(*_: object) -> None:
+        begun.set()
+        is_over.wait(5)
+
+    path = "services.gateway.pages.catalog.scenarios.scenario_named"
+    monkeypatch.setattr(path, lambda _: endless)
+    monkeypatch.setattr("services.gateway.site.datasets._DRAWN_S", 0.3)
+    standing.catalog = {"scenarios": (ScenarioManifest(name="mine"),)}
+    page = asyncio.create_task(web.get("/scenarios"))
+    await asyncio.to_thread(begun.wait, 30)
+    assert (await web.get("/datasets")).status_code == 200
+    assert not page.done()
+    assert "mine" in (await page).text
+    is_over.set()
 
 
 def test_backticks_make_code_and_nothing_else() -> None:
