@@ -96,7 +96,7 @@ def environment() -> Environment:
         "prose": prose,
         "rate": lambda per_second: unbroken(shown(per_second, "1/s")),
         "share": lambda value: shown(value, "share"),
-        "shown": shown,
+        "shown": lambda value, unit="": unbroken(shown(value, unit)),
         "time": time_element,
         "unbroken": unbroken,
     }

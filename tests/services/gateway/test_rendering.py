@@ -81,10 +81,10 @@ def test_an_error_says_what_and_where_to_go() -> None:
 def test_quantities_are_shown_with_units_and_intervals() -> None:
     template = environment().from_string(
         "{{ 5120000 | duration }}, {{ 3200000 | bytes }}, {{ (5e6, 4e6, 6e6) | interval('ns') }}, "
-        "{{ 12.5 | rate }}, {{ 0.125 | share }}"
+        "{{ 12.5 | rate }}, {{ 0.125 | share }}, {{ 5000 | shown('ns') }}, {{ 'L2 1 MiB' | shown }}"
     )
-    texts = ("5.12 ms", "3.2 MB", "5.00 ms (4.00 … 6.00)", "12.5 /s", "12.5%")
-    joined = (re.sub(r"(?<=\d) (?=[a-zA-Z/])", "\N{NO-BREAK SPACE}", text) for text in texts)
+    texts = ("5.12 ms", "3.2 MB", "5.00 ms (4.00 … 6.00)", "12.5 /s", "12.5%", "5 µs", "L2 1 MiB")
+    joined = (re.sub(r"(?<=\d) (?=[a-zA-Zµ/])", "\N{NO-BREAK SPACE}", text) for text in texts)
     assert template.render() == ", ".join(joined)
 
 
