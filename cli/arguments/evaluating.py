@@ -140,6 +140,11 @@ def add_request(parser: argparse.ArgumentParser) -> None:
 
 def add_answers(commands: Parsers) -> None:
     """Add `predict` and `compare`."""
+    _add_predict(commands)
+    _add_compare(commands)
+
+
+def _add_predict(commands: Parsers) -> None:
     predict = add_command(commands, "predict", "print a model's predictions for files")
     add = predict.add_argument
     add("model", metavar="MODEL", help=MODEL_HELP)
@@ -162,6 +167,11 @@ def add_answers(commands: Parsers) -> None:
     add("--agent", action="append", default=[], metavar="ID", help="only this agent; repeatable")
     add("--device", default="", metavar="NAME", help=DEVICE_HELP)
     add("--wait", type=float, metavar="S", help=WAIT_HELP)
+    add_output(predict)
+    add_connection(predict)
+
+
+def _add_compare(commands: Parsers) -> None:
     compare = add_command(
         commands,
         "compare",
@@ -196,9 +206,14 @@ def add_answers(commands: Parsers) -> None:
         "--cost", type=float, metavar="DOLLARS", help="target: maximum cost of a million inferences"
     )
     add("--accuracy", type=float, metavar="SHARE", help="target: minimum accuracy")
-    for parser in (predict, compare):
-        add_output(parser)
-        add_connection(parser)
+    add(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the figures to FILE.html instead: verdicts, charts, tables, conditions",
+    )
+    add_output(compare)
+    add_connection(compare)
 
 
 def add_repeating(commands: Parsers) -> None:

@@ -6,7 +6,14 @@ from functools import lru_cache
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import answer_as, answer_body, answer_in, ask_for, whole_tables
-from mlscope.client.errors import CommandRefused, NoBroker, NoSuchTable, NotAnswering, OtherVersion
+from mlscope.client.errors import (
+    ClientError,
+    CommandRefused,
+    NoBroker,
+    NoSuchTable,
+    NotAnswering,
+    OtherVersion,
+)
 from mlscope.client.prices import with_kept_prices
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of as status_of_record
@@ -114,6 +121,17 @@ async def whole_catalog(bus: Bus) -> Catalog:
 async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
     """Return complete tables: all, or the named ones. Raises CommandRefused, NotAnswering."""
     return await whole_tables(bus, evaluation, names)
+
+
+async def condition_table(bus: Bus, status: EvaluationStatus) -> Table | None:
+    """Return the table `conditions` of an evaluation in `status`, None where there is none."""
+    if not status.tables:
+        return None
+    try:
+        tables = (await tables_of(bus, status.evaluation, "conditions")).tables
+    except ClientError:
+        return None
+    return next((table for table in tables if table.name == "conditions"), None)
 
 
 async def explored(bus: Bus, command: Explore) -> Explored:

@@ -151,7 +151,9 @@ def _evaluation_paths() -> dict[str, Any]:
         },
         f"{address}/events": {"get": events},
         f"{address}/report": {
-            "get": _file_operation("its report, one HTML document", "text/html", evaluation)
+            "get": _file_operation(
+                "its report, one HTML document", "text/html", evaluation, *_query("download")
+            )
         },
         f"{address}/report.zip": {
             "get": _file_operation(
@@ -214,6 +216,11 @@ def _catalog_paths() -> dict[str, Any]:
         "/api/catalog": {"get": _operation("agents and manifests", Catalog, catalog_query)},
         "/api/compare": {
             "get": _operation("figures of several evaluations", Compared, _query(*FIGURES))
+        },
+        "/api/compare/report": {
+            "get": _file_operation(
+                "a comparison as one HTML document", "text/html", *_query(*FIGURES, "download")
+            )
         },
         "/api/compare/tables/{table}": {
             "get": _operation(
@@ -346,9 +353,9 @@ def _asking(summary: str, body: type[Message], answer: type[Message]) -> dict[st
     return {**operation, "requestBody": {"required": True, "content": _json(body)}}
 
 
-def _file_operation(summary: str, media_type: str, parameter: dict[str, Any]) -> dict[str, Any]:
-    """Return an operation with one parameter that answers a file of a media type."""
-    operation = _operation(summary, None, [parameter])
+def _file_operation(summary: str, media_type: str, *parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation with these parameters that answers a file of a media type."""
+    operation = _operation(summary, None, list(parameters))
     content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
     operation["responses"]["200"]["content"] = content
     return operation

@@ -13,6 +13,7 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "architecture": "the processor's architecture, such as x86_64",
         "batch_size": "only runs of this batch size",
         "device": "the planned device, such as cpu or gpu",
+        "download": "`yes`: the browser keeps the answer as a file",
         "evaluation": "an evaluation's id",
         "format": "the format of the answer",
         "framework": "the planned framework: `name`, or `name:constraint`",

@@ -18,6 +18,7 @@ _DECIMAL_POINT = re.compile(r"(?<=\d)_(?=\d)")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _CONDITIONS = "conditions"
+ALL_IN_FILES = "the files have all rows"
 _MANY_ROWS = 5
 """From this number of rows on, values that are equal in all rows are listed above the table."""
 _RUN = "run"
@@ -95,8 +96,8 @@ class TablesView:
     sections: Sequence[Section]
 
 
-def tables_view(tables: Tables) -> TablesView:
-    """Return the view of an evaluation's tables."""
+def tables_view(tables: Tables, elsewhere: str = ALL_IN_FILES) -> TablesView:
+    """Return the view of an evaluation's tables; `elsewhere` says where rows are that it lacks."""
     ordered = sorted(tables.tables, key=lambda table: table.name == _CONDITIONS)
     shared, own = parted_caveats(ordered)
     sections = []
@@ -104,7 +105,7 @@ def tables_view(tables: Tables) -> TablesView:
         notes = list(caveat_lines(own[table.name]))
         total_rows = tables.total_rows.get(table.name, 0)
         if total_rows > len(table.rows):
-            cut = f"The first {len(table.rows)} of {total_rows} rows; the files have all rows."
+            cut = f"The first {len(table.rows)} of {total_rows} rows; {elsewhere}."
             notes.append(cut)
         address = f"/api/evaluations/{tables.evaluation}/tables/{table.name}"
         section = Section(

@@ -15,7 +15,6 @@ from services.gateway.rendering import html_of
 from services.gateway.reports.archive import archive_of
 from services.gateway.static_files import shipped_files
 
-_STYLES = ("tokens", "page", "tables", "analysis", "results", "report")
 _AT_A_TIME = 4
 CONTENT_RULES = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What a browser lets the document do: show its own styles."""
@@ -35,18 +34,19 @@ async def document_of(status: EvaluationStatus, tables: Tables, pictures: Pictur
 
     drawn = await asyncio.gather(*map(chart_of, tables.tables))
     charts = {table.name: chart for table, chart in zip(tables.tables, drawn, strict=True)}
+    frame = frame_with("tokens", "page", "tables", "analysis", "results", "report")
+    return html_of(report_view(status, tables, charts, **frame))
+
+
+def frame_with(*styles: str) -> dict[str, str]:
+    """Return what every report has: these `styles`, its content rules, version and date."""
     files = shipped_files().files
-    styles = "\n".join(files[f"css/{name}.css"].content.decode() for name in _STYLES)
-    view = report_view(
-        status,
-        tables,
-        charts,
-        styles=styles,
-        content_rules=CONTENT_RULES,
-        version=version("mlscope"),
-        made_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-    )
-    return html_of(view)
+    return {
+        "styles": "\n".join(files[f"css/{name}.css"].content.decode() for name in styles),
+        "content_rules": CONTENT_RULES,
+        "version": version("mlscope"),
+        "made_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    }
 
 
 async def archived(status: EvaluationStatus, tables: Tables, pictures: Pictures) -> bytes:

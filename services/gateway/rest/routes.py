@@ -29,6 +29,7 @@ def rest_routes() -> list[Route]:
         Route("/catalog", catalog.catalog),
         Route("/status", metrics.status),
         Route("/compare", tables.compare),
+        Route("/compare/report", reports.comparison_report),
         Route("/compare/tables/{table}", tables.compared_table),
         Route("/explore", explorations.explore),
         Route("/explore/tables/{table}", explorations.explored_table),

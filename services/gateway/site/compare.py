@@ -7,19 +7,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError
-from schemas.analysis import Table
 from schemas.request import ListEvaluations
 from schemas.status import EvaluationStatus
-from services.gateway.bus_requests import compared, evaluations, status_of, tables_of
-from services.gateway.charts.figures import figure_of
+from services.gateway.bus_requests import compared, condition_table, evaluations, status_of
 from services.gateway.pages.comparing.compare import (
-    Part,
     compare_view,
-    letter_of,
-    named,
-    named_by_letter,
+    letters_of,
     query_of,
     sections_of,
 )
@@ -27,6 +21,7 @@ from services.gateway.pages.evaluations import evaluation_rows
 from services.gateway.parameters.query_string import figures_of
 from services.gateway.parameters.request_values import bus_of, checked_evaluation
 from services.gateway.rendering import rendered
+from services.gateway.reports.comparison import parts_of
 from services.gateway.responses import refused_by
 
 _LISTED = 100
@@ -51,12 +46,11 @@ async def compare(request: Request) -> Response:
     note = (
         f"Not analyzed yet: {', '.join(unfinished)}. Come back when they are." if unfinished else ""
     )
-    tables = await asyncio.gather(*(_conditions(bus, status) for status in statuses))
+    tables = await asyncio.gather(*(condition_table(bus, status) for status in statuses))
     further: dict[str, Any] = {}
     if len(analyzed) > 1:
-        letters = {own.evaluation: letter_of(place) for place, own in enumerate(statuses)}
         try:
-            further = await _compared(request, analyzed, terms, letters)
+            further = await _compared(request, analyzed, terms, letters_of(statuses))
         except ClientError as error:
             note = refused_by(error).message
     return rendered(request, compare_view(statuses, terms, tables=tables, note=note, **further))
@@ -82,16 +76,6 @@ def _terms(request: Request) -> dict[str, str]:
     }
 
 
-async def _conditions(bus: Bus, status: EvaluationStatus) -> Table | None:
-    if not status.tables:
-        return None
-    try:
-        tables = (await tables_of(bus, status.evaluation, "conditions")).tables
-    except ClientError:
-        return None
-    return next((table for table in tables if table.name == "conditions"), None)
-
-
 def query_of_terms(terms: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the `terms` of the page, as typed, as parameters of `/api/compare`."""
     names = {"cost": "most_cost", "accuracy": "least_accuracy"}
@@ -110,14 +94,14 @@ async def _compared(
     terms: Mapping[str, str],
     letters: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the tables that compare the evaluations, with their charts and shared caveats."""
+    """Return the view's fields about the tables that compare the evaluations."""
     query = [("evaluation", status.evaluation) for status in statuses]
     command = figures_of([*query, *query_of_terms(terms)])
     answer = await compared(bus_of(request), command)
-    sections, caveats = sections_of(answer, letters, query_of(command))
-    tables = {table.name: named(table, letters) for table in answer.tables}
-    pictures = request.app.state.pictures
-    charted = [named_by_letter(tables[section.name]) for section in sections]
-    charts = [await figure_of(pictures, table) for table in charted]
-    parts = [Part(*pair) for pair in zip(sections, charts, strict=True)]
-    return {"parts": parts, "caveats": caveats, "compared": answer.tables}
+    sections, caveats = sections_of(answer, letters, query=query_of(command))
+    return {
+        "parts": await parts_of(answer, sections, letters, request.app.state.pictures),
+        "caveats": caveats,
+        "compared": answer.tables,
+        "report": f"/api/compare/report?{query_of(command)}",
+    }

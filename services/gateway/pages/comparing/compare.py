@@ -14,7 +14,7 @@ from services.gateway.pages.comparing.conditions import Conditions, conditions_o
 from services.gateway.pages.comparing.loads import LoadRow, load_rows
 from services.gateway.pages.comparing.standings import Standing, standings_of
 from services.gateway.pages.evaluations import EvaluationRow
-from services.gateway.pages.tables import Section, tables_view
+from services.gateway.pages.tables import ALL_IN_FILES, Section, tables_view
 
 MOST_ROWS = 25
 """Rows of a table that the page shows; its files have all."""
@@ -61,6 +61,8 @@ class CompareView:
     parts: Sequence[Part] = ()
     caveats: Sequence[str] = ()
     note: str = ""
+    #: the address of the report, '' before there is one
+    report: str = ""
     choices: Sequence[EvaluationRow] = ()
     template: ClassVar[str] = "compare.html"
 
@@ -98,6 +100,11 @@ def letter_of(place: int) -> str:
     """Return A to Z, then A2 to Z2 and so on."""
     turn, place = divmod(place, len(ascii_uppercase))
     return ascii_uppercase[place] + (str(turn + 1) if turn else "")
+
+
+def letters_of(statuses: Sequence[EvaluationStatus]) -> dict[str, str]:
+    """Return the letters of evaluations in their order, by their ids."""
+    return {status.evaluation: letter_of(place) for place, status in enumerate(statuses)}
 
 
 def address_of(ids: Sequence[str], terms: Mapping[str, str], **further: str) -> str:
@@ -175,16 +182,22 @@ def ordered(tables: Sequence[Table]) -> list[Table]:
 
 
 def sections_of(
-    compared: Compared, letters: Mapping[str, str], query: str
+    compared: Compared,
+    letters: Mapping[str, str],
+    *,
+    query: str = "",
+    most_rows: int = MOST_ROWS,
+    elsewhere: str = ALL_IN_FILES,
 ) -> tuple[list[Section], Sequence[str]]:
     """Return the tables that were `compared` as sections, and the caveats that they share.
 
-    `letters` are those of the evaluations; `query` asks REST for the same comparison.
+    `letters` are those of the evaluations; `query` asks REST for the same comparison. A section
+    has `most_rows` rows; where further ones are `elsewhere` says.
     """
     tables = [named(table, letters) for table in ordered(compared.tables)]
-    cut = tuple(table.model_copy(update={"rows": table.rows[:MOST_ROWS]}) for table in tables)
+    cut = tuple(table.model_copy(update={"rows": table.rows[:most_rows]}) for table in tables)
     totals = {table.name: len(table.rows) for table in tables}
-    view = tables_view(Tables(evaluation=compared.first, tables=cut, total_rows=totals))
+    view = tables_view(Tables(evaluation=compared.first, tables=cut, total_rows=totals), elsewhere)
     sections = []
     for section in view.sections:
         files = [(n, f"/api/compare/tables/{section.name}{end}?{query}") for n, end in _FILES]
@@ -192,9 +205,14 @@ def sections_of(
     return sections, view.caveats
 
 
+def evaluations_of(command: Compare) -> tuple[str, ...]:
+    """Return the evaluations that a comparison of figures names, the base first."""
+    return command.first, command.second, *command.others
+
+
 def query_of(command: Compare) -> str:
     """Return the parameters of `/api/compare` that ask for a comparison."""
-    pairs = [("evaluation", name) for name in (command.first, command.second, *command.others)]
+    pairs = [("evaluation", name) for name in evaluations_of(command)]
     pairs += [("price", f"{agent}={dollars!r}") for agent, dollars in command.prices.items()]
     for name in ("most_latency_ns", "most_cost", "least_accuracy"):
         if (value := getattr(command, name)) is not None:

@@ -21,8 +21,6 @@ from services.gateway.pages.tables import Section, TablesView, tables_view
 
 MOST_ROWS = 60
 """Rows of a table that the document shows; the files beside it have all."""
-FEW_ROWS = 12
-"""Rows up to which a table that no chart shows is open from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,6 @@ class ReportView:
     version: str
     made_at: str
     template: ClassVar[str] = "report.html"
-    few_rows: ClassVar[int] = FEW_ROWS
 
     @property
     def title(self) -> str:

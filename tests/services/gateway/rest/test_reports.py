@@ -1,6 +1,7 @@
-"""Reports over HTTP: one document that loads nothing, and an archive with its tables."""
+"""Reports over HTTP: documents that load nothing, and an archive with an evaluation's tables."""
 
 import hashlib
+import html
 import io
 import json
 import re
@@ -10,8 +11,9 @@ import httpx
 
 from schemas.analysis import Column, Table
 from tests.stand_ins import StandIns
-from tests.stories import E, beginning, whole_story
+from tests.stories import LATENCY, E, beginning, whole_story
 
+OTHER = "fedcba9876543210"
 BARS = {
     "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
     "mark": "bar",
@@ -46,11 +48,42 @@ async def test_a_report_is_one_document_that_loads_nothing(
     assert "It is fast &amp; &lt;new&gt;." in text
     assert "A formula of <code>spans</code>." in text
     assert "mlscope run tiny" in text
-    assert not re.findall(r'(?:src|href)="(?!#)', text)
-    assert "<script" not in text
-    assert "url(http" not in text
+    assert _loads_nothing(text)
     kept = await web.get(f"/api/evaluations/{E}/report?download=yes")
     assert kept.headers["content-disposition"] == f'attachment; filename="mlscope-{E}.html"'
+
+
+def _loads_nothing(text: str) -> bool:
+    return not re.findall(r'(?:src|href)="(?!#)|<script|url\(http', text)
+
+
+async def test_a_comparison_is_one_document_too(web: httpx.AsyncClient, standing: StandIns) -> None:
+    await standing.tell(*whole_story(), *whole_story(OTHER))
+    verdict = f"{OTHER} is slower by 5% (4% to 6%)."
+    plain = CHARTED.model_copy(update={"chart": None})
+    conditions = plain.model_copy(update={"name": "conditions"})
+    slower = LATENCY.model_copy(update={"name": "regressions", "verdict": verdict})
+    standing.held, standing.comparison = [conditions], [plain, slower]
+    page = (await web.get(f"/compare?runs={E},{OTHER}&price.a1=0.5&latency_ms=2")).text
+    (address,) = re.findall(r'href="(/api/compare/report[^"]*download=yes)"', page)
+    report = await web.get(html.unescape(address))
+    name = f'attachment; filename="mlscope-{E}-{OTHER}.html"'
+    assert report.headers["content-disposition"] == name
+    assert _loads_nothing(report.text)
+    command = f"mlscope compare {E} {OTHER} --figures --price a1=0.5 --latency-ms 2"
+    parts = ("B is slower by 5%", 'id="conditions"', "It is fast", f"<pre>{command}</pre>")
+    places = [report.text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+async def test_a_comparison_needs_analyses_and_two_evaluations(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story(), *beginning(OTHER))
+    early = await web.get(f"/api/compare/report?evaluation={E}&evaluation={OTHER}")
+    assert (early.status_code, "needs its analyses" in early.text) == (409, True)
+    alone = await web.get(f"/api/compare/report?evaluation={E}")
+    assert (alone.status_code, "second" in alone.text) == (400, True)
 
 
 async def test_the_archive_has_every_table_and_its_hash(
