@@ -15,6 +15,7 @@ from cli.printing.output import Rows, write_json
 from cli.printing.results import table_maps, write_tables
 from mlscope.client import AsyncClient
 from mlscope.client.asking import command_of
+from mlscope.client.brief import COLUMNS, brief
 from schemas.analysis import Table
 from schemas.request import Compare
 
@@ -65,7 +66,9 @@ async def _compare_figures(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         write_json(table_maps(selected))
     else:
-        write_tables(selected, arguments.output)
+        is_brief = arguments.output == "table"
+        shortened = [brief(table) if table.name in COLUMNS else table for table in selected]
+        write_tables(shortened if is_brief else selected, arguments.output)
     return exits.OK
 
 

@@ -33,16 +33,35 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "samples_per_s",
             "offered_per_s",
         ),
+        "regressions": (
+            "second",
+            "agent",
+            "scenario",
+            "batch_size",
+            "level",
+            "changed",
+            "unlike",
+            "first_latency",
+            "second_latency",
+            "change",
+            "drift_share",
+            "noisy",
+            "result",
+        ),
     }
 )
 """The columns that say most, of tables that have many."""
 
 HEADLINES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"latency": ("trimmed_mean", "p90", "p99"), "throughput": ("samples_per_s",)}
+    {
+        "latency": ("trimmed_mean", "p90", "p99"),
+        "throughput": ("samples_per_s",),
+        "regressions": ("change",),
+    }
 )
 """The estimates whose intervals say whether they may be relied on."""
 
-SUMMARY = tuple(COLUMNS)
+SUMMARY = ("latency", "throughput")
 """The tables that are an evaluation's result in short."""
 
 FAILURES = "failures"
@@ -54,10 +73,10 @@ MOST_NAMED = 4
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
 """A quantity: digits of names (`conv1`, `layer4.0`), versions (`1.2.3`) and dates are none."""
 
-_UNLESS_EMPTY = ("failed", "offered_per_s")
-_UNLESS_ALIKE = ("agent",)
-_RUN = "run"
-_CALLED_BY = ("agent", "scenario", "batch_size", "level")
+_UNLESS_EMPTY = ("failed", "offered_per_s", "changed", "unlike", "drift_share", "noisy")
+_UNLESS_ALIKE = ("agent", "second")
+_RUNS = ("run", "second_run")
+_CALLED_BY = ("second", "agent", "scenario", "batch_size", "level")
 
 
 def brief(table: Table) -> Table:
@@ -71,11 +90,11 @@ def brief(table: Table) -> Table:
     # Runs that are alike in what they are called by, as serialised ones may be, have names.
     called_by = [names.index(name) for name in _CALLED_BY if name in names]
     called = {tuple(row[place] for place in called_by) for row in table.rows}
-    if shown_names and _RUN in names and len(called) < len(table.rows):
-        shown_names = [_RUN, *shown_names]
+    if shown_names and len(called) < len(table.rows):
+        shown_names = [*(name for name in _RUNS if name in names), *shown_names]
     shown_names = shown_names or [name for name in names if not name.endswith(("_low", "_high"))]
     places = [names.index(name) for name in shown_names]
-    places = [place for place in places if _is_shown(table, place)]
+    places = [place for place in places if is_shown(table, place)]
     return table.model_copy(
         update={
             "columns": tuple(table.columns[place] for place in places),
@@ -179,7 +198,8 @@ def text_of(table: Table, fit: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _is_shown(table: Table, place: int) -> bool:
+def is_shown(table: Table, place: int) -> bool:
+    """Tell whether a column of a `table` says something: some are empty, or alike in all rows."""
     name, values = table.columns[place].name, [row[place] for row in table.rows]
     if name in _UNLESS_ALIKE and table.name in COLUMNS:
         return any(value != values[0] for value in values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
+from mlscope.client.brief import COLUMNS, caveat_lines, is_shown, parted_caveats
 from mlscope.quantities import estimate_text, heads_of, shown, unit_of
 from schemas.analysis import Column, Table, Tables
 
@@ -142,7 +142,7 @@ def _with_body(section: Section, table: Table) -> Section:
     selected = [
         column
         for column in columns
-        if column.name in (_RUN, *main) and (column.name != "failed" or any(_values(table, column)))
+        if column.name in (_RUN, *main) and is_shown(table, table.columns.index(column))
     ]
     return replace(
         section,

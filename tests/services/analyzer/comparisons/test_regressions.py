@@ -1,10 +1,12 @@
 """Regressions: pairs of like conditions only, judged by intervals."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from mlscope.client.brief import brief, table_layout
 from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.comparisons.regressions import COMPARISON, change_of, result_of
 from services.analyzer.comparisons.source import Source
@@ -295,3 +297,16 @@ def _queries(blocks_ns: list[int]) -> list[list[Any]]:
         for b, ns in enumerate(blocks_ns)
         for n, at in enumerate(range(100 * b * MS, 100 * b * MS + 50 * MS, 10 * MS))
     ]
+
+
+def test_its_rows_in_brief_fit_a_terminal_of_120_columns() -> None:
+    named: dict[str, Any] = {"scenario": "single_stream", "level": 2}
+    before, after = (
+        source(name * 16, *(batch(size, ns, wobble=size, **named) for size in (1, 128)))
+        for name, ns in (("a", MS), ("b", 2 * MS))
+    )
+    table = table_of(COMPARISON, [before, after])
+    assert len(table.columns) > 26
+    layout = table_layout(brief(table))
+    assert max(map(len, (*layout.head, *layout.body))) <= 120
+    assert re.search(r" 1 ms +2 ms +100\.0+% \(\S+ … \S+\) +slower$", layout.body[0])
