@@ -24,6 +24,8 @@ os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # No test asks a server outside this machine.
 os.environ["MLSCOPE_HUB_URL"] = "off"
+# As in workers: else ONNX Runtime starts threads of its own, and sends events to Microsoft.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
     from xdist.remote import Producer

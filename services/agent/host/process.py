@@ -49,8 +49,11 @@ _CACHES = (
     "MPLCONFIGDIR",
 )
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-# oneDNN reads this once; it prints nothing until a collector turns its output on.
-_FOR_EACH_WORKER: Mapping[str, str] = MappingProxyType({"ONEDNN_VERBOSE_TIMESTAMP": "1"})
+# oneDNN reads the first once; it prints nothing until a collector turns its output on. Without the
+# second one ONNX Runtime starts threads, keeps an id of the machine, and sends events to Microsoft.
+_FOR_EACH_WORKER: Mapping[str, str] = MappingProxyType(
+    {"ONEDNN_VERBOSE_TIMESTAMP": "1", "ORT_DISABLE_TELEMETRY": "1"}
+)
 _ROOT = Path(__file__).resolve().parents[3]
 
 

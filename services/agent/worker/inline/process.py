@@ -52,7 +52,14 @@ _BOOT = (
     "from services.agent.worker.inline.child import main; sys.path.remove(root); main(sys.argv[2:])"
 )
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+_PASSED_VARIABLES = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "ORT_DISABLE_TELEMETRY",
+)
 
 
 @dataclass(frozen=True, slots=True)

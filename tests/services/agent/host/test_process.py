@@ -196,6 +196,16 @@ async def test_a_worker_gets_the_variables_that_its_limits_name_and_compiles_int
     assert b"TORCHINDUCTOR_CACHE_DIR=" + bytes(tmp_path) in environment
 
 
+def test_onnxruntime_keeps_and_sends_nothing_of_its_own_in_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    environment = worker_environment({"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
+    script = "import os, onnxruntime; print(len(os.listdir('/proc/self/task')))"
+    threads = subprocess.check_output([sys.executable, "-c", script], env=environment)
+    assert (int(threads), list(tmp_path.rglob("*"))) == (1, [])
+
+
 def test_what_workers_do_not_get_is_logged_once_by_name(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
