@@ -2,10 +2,11 @@
 
 Processes of PyTorch's models are forked from one that has imported PyTorch, torchvision and timm,
 which takes longer than most models. The other frameworks start threads as they are imported, so
-that each of their processes is new.
+that each of their processes is new. All of them end with the process that started them.
 """
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,8 +78,11 @@ def _context(framework: str) -> BaseContext:
 
 def _child(answers: Connection, subject: Subject, answer: Answer | None) -> None:
     """Send why a subject does not answer to the parent, and wait to be killed by it."""
+    parent = os.getppid()
     from benchmarks.open_catalog.answering import failure_of
+    from services.agent.worker.preparation.fork_server import end_with_parent
 
+    end_with_parent(parent)
     try:
         reason = (answer or failure_of)(subject)
     except Exception as error:  # noqa: BLE001 - one model's fault is its row

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from mlscope.settings import Settings
 from schemas.plan import Subject
 from tests.services.agent.builders import a_subject
 
+ROOT = Path(__file__).parents[2]
 MANIFESTS = Settings.read({}).manifests_folder
 MANY = Limits(limit_s=120.0, memory_bytes=4_000_000_000)
 
@@ -34,6 +37,11 @@ def a_row(name: str, reason: str = "") -> Row:
 def sleeps(_: Subject) -> str:
     time.sleep(600.0)
     return ""
+
+
+def says_its_id(subject: Subject) -> str:
+    os.write(1, f"{os.getpid()}\n".encode())
+    return sleeps(subject)
 
 
 def dies(_: Subject) -> str:
@@ -60,6 +68,22 @@ def test_a_process_beyond_its_limits_is_a_row_with_the_reason(
 ) -> None:
     row = tried(a_model(), limits, answer)
     assert (row.answers, row.reason) == (False, reason)
+
+
+@pytest.mark.long
+def test_a_model_s_process_ends_with_the_command() -> None:
+    """What is killed kills nobody: the kernel ends its processes."""
+    words = "from tests.benchmarks.test_open_catalog import *; tried(a_model(), MANY, says_its_id)"
+    command = [sys.executable, "-c", words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        assert parent.stdout is not None
+        child = Path("/proc", parent.stdout.readline().strip())
+        assert child.exists()
+        parent.terminate()
+    deadline = time.monotonic() + 20.0
+    while child.exists():
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.05)
 
 
 def test_a_model_without_a_plan_is_a_row_without_a_process() -> None:
