@@ -27,7 +27,8 @@ from benchmarks.cluster import new_folder
 from cli.cluster.processes import Command
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.assets.artifacts import BUCKET, Artifact, connect
-from mlscope.assets.checksums import Checksum, Digests
+from mlscope.assets.checksums import Checksum
+from mlscope.assets.digests import Digests
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.streams import Store
 

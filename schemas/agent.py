@@ -101,6 +101,13 @@ class PackageFacts(Message):
     reason: str = ""
 
 
+class HostFacts(Message):
+    """A host of published weights, and why nothing can be fetched from it; '' where it answers."""
+
+    name: str
+    reason: str = ""
+
+
 class ContainerFacts(Message):
     """A framework's image that an agent may start for a session, and what is in it."""
 
@@ -138,6 +145,11 @@ class Announcement(Message):
     has_hub: bool | None = None
     #: why it can fetch from none, as its address and an error; '' where it can
     hub_reason: str = ""
+    #: other hosts that it tried, of the weights of shipped models; None unknown
+    hosts: tuple[HostFacts, ...] | None = None
+    #: keys of the largest files in its cache, where one of the hosts or the hub does not answer:
+    #: the first digits of the sha256 of `sha256:…`, of `md5:…` or of an address
+    cached: tuple[str, ...] = ()
     #: other hosts whose model servers it may use
     remote_hosts: tuple[str, ...] = ()
     #: whether models' processes are confined (auto, required, off); '' unknown

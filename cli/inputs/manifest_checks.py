@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from mlscope.assets.addresses import FileSource, address_of, parse
-from mlscope.assets.checksums import checked_digest, parse_checksum
+from mlscope.assets.checksums import parse_checksum
+from mlscope.assets.digests import checked_digest
 from mlscope.assets.errors import BadAddress, BadChecksum, ChecksumMismatch
 from mlscope.manifests.errors import Fault, ManifestFaulty
 from mlscope.manifests.folders import read_manifest

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mlscope.assets.checksums import Checksum, checked_digest
+from mlscope.assets.checksums import Checksum
+from mlscope.assets.digests import checked_digest
 from mlscope.assets.errors import (
     AssetTooLarge,
     CacheFull,
@@ -30,9 +31,10 @@ from mlscope.assets.errors import (
     StillBusy,
 )
 from mlscope.assets.eviction import RESERVED, CacheLayout, make_room, remove_tree
+from mlscope.assets.keys import key_of
 from mlscope.assets.locks import is_still_at, share, try_lock, waiting_lock
 from mlscope.assets.partial import Partial
-from mlscope.assets.records import Stamp, key_of, read_record, tree_stamp, write_record
+from mlscope.assets.records import Stamp, read_record, tree_stamp, write_record
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.05

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from mlscope.assets.errors import CacheFull
+from mlscope.assets.keys import key_of, short_key, shortened
 from mlscope.assets.locks import try_lock
-from mlscope.assets.records import key_of, read_record
+from mlscope.assets.records import read_record
 
 RESERVED = "reserved_bytes"
 """In a partial file's record: its expected size, which counts towards the cache's limit."""
+_MOST_ANNOUNCED = 2000
+"""Files of weights are larger than most others; an announcement stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,24 @@ class CacheLayout:
         """Return the path of the record of a check."""
         return self.root / "checked" / f"{key_of(name)}.json"
 
-    def entries(self) -> Iterator[CacheEntry]:
-        """Yield every entry that takes space; entries that vanish meanwhile are left out."""
+    def files(self) -> Iterator[CacheEntry]:
+        """Yield every file; those that vanish meanwhile are left out."""
         for path in self.root.glob("sha256/*/*"):
             with contextlib.suppress(FileNotFoundError):
                 status = path.stat()
                 yield CacheEntry("content", path, status.st_size, status.st_atime_ns)
+
+    def short_keys(self) -> Iterator[str]:
+        """Yield the keys by which an agent announces the largest files here, each once, sorted."""
+        files = sorted(self.files(), key=lambda entry: entry.size_bytes, reverse=True)
+        names = {_name_of(entry.path) for entry in files[:_MOST_ANNOUNCED]}
+        records = self.root.glob("index/*.json")
+        keys = (record.stem for record in records if read_record(record).get("sha256") in names)
+        yield from sorted({*map(shortened, keys), *(short_key(f"sha256:{name}") for name in names)})
+
+    def entries(self) -> Iterator[CacheEntry]:
+        """Yield every entry that takes space; entries that vanish meanwhile are left out."""
+        yield from self.files()
         for path in self.root.glob("trees/*/*"):
             with contextlib.suppress(FileNotFoundError):
                 record = read_record(self.checked(f"tree {_name_of(path)}"))

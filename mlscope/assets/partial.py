@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlscope.assets.checksums import Checksum, Digests
+from mlscope.assets.checksums import Checksum
+from mlscope.assets.digests import Digests
 from mlscope.assets.errors import CacheUnusable, ChecksumMismatch
 from mlscope.assets.eviction import RESERVED
 from mlscope.assets.records import read_record, write_record

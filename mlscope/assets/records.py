@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 
-def key_of(text: str) -> str:
-    """Return the file name of the record about `text`: its sha256."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """The size, modification time and inode of a file: they change if the file changes."""

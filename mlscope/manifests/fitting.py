@@ -4,9 +4,12 @@ import shlex
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
-from mlscope.assets.addresses import HubSource, address_of, parse
-from mlscope.assets.errors import BadAddress
+from mlscope.assets.addresses import HttpSource, HubSource, address_of, parse
+from mlscope.assets.checksums import parse_checksum
+from mlscope.assets.errors import BadAddress, BadChecksum
+from mlscope.assets.keys import index_key, never_changes, short_key
 from mlscope.manifests.builders import is_allowed
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.digests import digest_of
@@ -39,10 +42,20 @@ class Needs:
     packages: Mapping[str, str] = field(default_factory=dict)
     #: the constraint on the version of some of these packages
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: the address of a file on a model hub that no cache can stand in for; '' without one
-    hub_file: str = ""
-    #: whether random weights make the file unnecessary
-    may_be_random: bool = False
+    files: tuple["RemoteFile", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that an agent fetches unless its cache has it."""
+
+    address: str
+    #: the host as the address names it, with its port if any; '' is the model hub
+    host: str
+    #: what an agent announces where its cache has the file; '' where no copy counts
+    short_key: str
+    #: whether random weights make it unnecessary
+    may_be_random: bool
 
 
 def needs_of(model: ModelManifest, options: Mapping[str, Any]) -> Needs:
@@ -58,30 +71,32 @@ def needs_of(model: ModelManifest, options: Mapping[str, Any]) -> Needs:
         packages["safetensors"] = f"weights {assets.weights_path}"
     if any(step.operator == "decode" for port in model.inputs for step in port.steps):
         packages["PIL"] = "step decode"
-    names = [] if is_random else [assets.weights_path]
-    names += [assets.archive, "" if assets.builder else assets.graph_path]
-    hub_files = (name for name in names if name and _is_hub_alone(assets, name))
-    hub_file = next(hub_files, "")
     return Needs(
         packages=packages,
         versions={root: assets.builder_version} if assets.builder_version else {},
-        hub_file=address_of(assets, hub_file) if hub_file else "",
-        may_be_random=bool(assets.builder) and hub_file == assets.weights_path,
+        files=tuple(_remote_files(assets, is_random=is_random)),
     )
 
 
-def _is_hub_alone(assets: Assets, name: str) -> bool:
-    """Tell whether only a hub has a file: its branch may change, so no copy in a cache counts."""
-    try:
-        source = parse(address_of(assets, name))
-    except BadAddress:
-        return False
+def _remote_files(assets: Assets, *, is_random: bool) -> Iterator[RemoteFile]:
+    """Yield the files of a model that are fetched from a model hub or another host."""
     checksums = {
-        assets.weights_path: assets.weights_checksum,
-        assets.graph_path: assets.checksum,
-        assets.archive: assets.archive_checksum,
+        "" if is_random else assets.weights_path: assets.weights_checksum,
+        "" if assets.builder else assets.graph_path: assets.checksum,
     }
-    return isinstance(source, HubSource) and not source.is_immutable and not checksums.get(name)
+    if assets.archive:
+        checksums = {assets.archive: assets.archive_checksum}
+    for name, text in checksums.items():
+        try:
+            source, checksum = parse(address_of(assets, name or ".")), parse_checksum(text)
+        except (BadAddress, BadChecksum):
+            continue
+        if name and isinstance(source, HttpSource | HubSource):
+            host = urlsplit(source.url).netloc.lower() if isinstance(source, HttpSource) else ""
+            is_kept = checksum is not None or never_changes(source)
+            key = short_key(index_key(source, checksum)) if is_kept else ""
+            may_be_random = bool(assets.builder) and name == assets.weights_path
+            yield RemoteFile(source.address, host, key, may_be_random)
 
 
 def missing_parts(agent: Announcement, needs: Needs) -> Iterator[Lack]:
@@ -98,10 +113,15 @@ def missing_parts(agent: Announcement, needs: Needs) -> Iterator[Lack]:
             versions = f"{name}{constraint}"
             reason = f"there is {fact.version}: pip install --upgrade {shlex.quote(versions)}"
             yield Lack(versions, f"{needed_by} needs {versions}, and {reason}")
-    if needs.hub_file and agent.has_hub is False:
-        advice = f"; {RANDOM_ADVICE}" if needs.may_be_random else ""
-        reason = agent.hub_reason or "MLSCOPE_HUB_URL is not set there"
-        yield Lack("a model hub", f"no model hub for {needs.hub_file}: {reason}{advice}")
+    hosts = {fact.name: fact.reason for fact in agent.hosts or ()}
+    if agent.has_hub is False:
+        hosts[""] = agent.hub_reason or "MLSCOPE_HUB_URL is not set there"
+    for file in needs.files:
+        reason = hosts.get(file.host, "")
+        if reason and file.short_key not in agent.cached:
+            advice = f"; {RANDOM_ADVICE}" if file.may_be_random else ""
+            where = f"no access to {file.host}" if file.host else "no model hub"
+            yield Lack(file.host or "a model hub", f"{where} for {file.address}: {reason}{advice}")
 
 
 def disallowed_model(
@@ -173,7 +193,8 @@ def alike(agents: Iterable[AgentStatus]) -> tuple[Alike, ...]:
         own = status.announcement
         if status.state == "live" and not status.is_drained and not own.reserved_for:
             leave = (own.allows_inline_python, own.models, own.builders)
-            key = (own.runtimes, own.packages, own.has_hub, own.hub_reason, leave)
+            web = (own.has_hub, own.hub_reason, own.hosts, own.cached)
+            key = (own.runtimes, own.packages, web, leave)
             groups.setdefault(key, []).append(own)
     return tuple(
         Alike(own[0], tuple(announcement.agent for announcement in own)) for own in groups.values()

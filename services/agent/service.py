@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Mapping
 
+from mlscope.assets.options import AllowedHosts
 from mlscope.bus.access.permissions import agent_inbox
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -25,7 +26,7 @@ from services.agent.errors import (
     WorkerDied,
 )
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
-from services.agent.fetching.hub_watch import HubWatch
+from services.agent.fetching.host_watch import HostWatch
 from services.agent.host.announcing import announcement, limited_to
 from services.agent.host.clock_reading import read_cluster_clock
 from services.agent.host.commands import Commands
@@ -80,7 +81,7 @@ async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:
             agent.keep_lease(),
             agent.do_orders(),
             agent.watch_containers(),
-            agent.watch_hub(),
+            agent.watch_hosts(),
             before_cancel=lambda: agent.orders.apply(Stopping()),
         )
     finally:
@@ -112,7 +113,8 @@ class Agent:
         self._containers = Containers(settings, self._parent.absolute(), self._allowances)
         self._folder: OwnFolder | None = None
         self._models: frozenset[str] | None = None
-        self._hub = HubWatch(settings.hub_url)
+        allowed = AllowedHosts(settings.fetch_hosts)
+        self._hosts = HostWatch(settings.hub_url, allowed, settings.assets_folder)
         self._sandbox_missing = () if settings.sandbox == "off" else missing_parts()
         self._announcing = asyncio.Lock()
         self._times_announced = 0
@@ -120,14 +122,14 @@ class Agent:
 
     async def open(self) -> None:
         """Clear the folders of former starts, announce this one and begin to answer commands."""
-        self._hub.begin()
+        self._hosts.begin()
         self._folder = await asyncio.to_thread(own_folder, self._parent, self.incarnation)
         await asyncio.to_thread(clear_dead, self._parent)
         if not self._settings.opens_any_model:
             own = await asyncio.to_thread(list, read_manifests(self._settings.manifests_folder))
             models = (manifest for manifest in own if isinstance(manifest, ModelManifest))
             self._models = model_digests(models)
-        await self._hub.settle()
+        await self._hosts.settle()
         await self._announce()
         subjects = await Commands(self.orders, self._sessions).open(self._bus, self.id)
         version = package_version("mlscope") or "0.0.0"
@@ -149,7 +151,7 @@ class Agent:
         )
 
     async def _announce(self) -> None:
-        """Announce this agent: at its start, and anew when its roofs, lease or hub change."""
+        """Announce this agent: at its start, and anew when roofs, lease or hosts change."""
         settings = self._settings
         async with self._announcing:
             described = await asyncio.to_thread(
@@ -164,19 +166,15 @@ class Agent:
             described = limited_to(described, self._models)
             described = await asyncio.to_thread(self._roofs.added_to, described)
             described = self._containers.added_to(described)
-            fault = self._hub.fault
-            changes = {
-                "has_hub": not fault,
-                "hub_reason": fault,
-                "sandbox": settings.sandbox,
-                "sandbox_missing": self._sandbox_missing,
-            }
+            faults = dict(self._hosts.faults)
+            described = await asyncio.to_thread(self._hosts.added_to, described, faults)
+            changes = {"sandbox": settings.sandbox, "sandbox_missing": self._sandbox_missing}
             described = described.model_copy(update=changes)
             fact = AgentAnnounced(agent=self.id, announcement=described)
             fact_id = derived_id(self.incarnation, "announced", self._times_announced)
             self._times_announced += 1
             await self._sink.put(fact, id=fact_id, cause="")
-            self._hub.is_announced = not fault
+            self._hosts.announced = frozenset(faults)
 
     async def leave(self) -> None:
         """End the workers, publish that the agent left, and release its lease and folder."""
@@ -225,14 +223,14 @@ class Agent:
             await asyncio.sleep(_CONTAINERS_POLL_S)
         await asyncio.Event().wait()
 
-    async def watch_hub(self) -> None:
-        """Announce anew whenever the model hub is found or lost, for ever.
+    async def watch_hosts(self) -> None:
+        """Announce anew whenever the hub or another host of weights is found or lost, for ever.
 
         It waits for the end of the order under way, which the search for packages and devices would
         disturb; the next order waits for it.
         """
-        async for _ in self._hub.changes():
-            # Where this fails, the next try of the hub announces it.
+        async for _ in self._hosts.changes():
+            # Where this fails, the next try announces it.
             with contextlib.suppress(BusError):
                 async with self._containers.undisturbed():
                     await self._announce()

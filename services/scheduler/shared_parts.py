@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.status import AgentStatus
 
-_PARTS = ("runtimes", "collectors", "packages", "builders", "models")
+_PARTS = ("runtimes", "collectors", "packages", "builders", "models", "hosts", "cached")
 _MOST_PARTS = 4096
 
 

@@ -13,11 +13,12 @@ import pytest
 from benchmarks.open_catalog import __main__ as command
 from benchmarks.open_catalog.__main__ import main
 from benchmarks.open_catalog.children import Limits, tried
-from benchmarks.open_catalog.models import Tried, models_of
+from benchmarks.open_catalog.models import HUB, Tried, models_of
 from benchmarks.open_catalog.rows import Row, add_row, rows_in
-from benchmarks.open_catalog.summary import summary_of
+from benchmarks.open_catalog.summary import AT_HAND, summary_of
 from mlscope.settings import Settings
 from schemas.plan import Subject
+from services.agent.fetching.host_watch import HOSTS
 from tests.services.agent.builders import a_subject
 
 ROOT = Path(__file__).parents[2]
@@ -134,6 +135,8 @@ def test_every_model_has_a_plan_and_a_place_of_its_weights() -> None:
     places = {model.name: model.weights_at for model in models}
     assert places["torchvision-resnet18"] == "download.pytorch.org"
     assert (places["tiny-cnn"], places["magika"]) == ("mlscope", "a package")
+    # What an agent tries, so that it can say which weights cannot be had.
+    assert set(places.values()) - {*AT_HAND, HUB} == set(HOSTS)
 
 
 def test_the_last_whole_line_of_a_model_counts(tmp_path: Path) -> None:

@@ -271,10 +271,11 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
 def _fitting(agent: Announcement, constraints: _Constraints) -> Candidate | str:
     """Return an agent, or one within a container, as a candidate, or the reasons why not."""
     owners = id(agent.models), id(agent.builders), agent.allows_inline_python
+    hosts = agent.has_hub, agent.hub_reason, id(agent.hosts), id(agent.cached)
     reasons = [
         *machine_mismatches(agent, constraints.system),
         *constraints.once(
-            ("lacks", *owners, id(agent.packages), agent.has_hub, agent.hub_reason),
+            ("lacks", *owners, id(agent.packages), *hosts),
             lambda: (
                 *disallowed_model(agent, constraints.model, constraints.options),
                 *(lack.text for lack in missing_parts(agent, constraints.needs)),

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.assets.checksums import Checksum, checked_digest, parse_checksum
+from mlscope.assets.checksums import Checksum, parse_checksum
+from mlscope.assets.digests import checked_digest
 from mlscope.assets.errors import BadChecksum, ChecksumMismatch
 
 SHA256 = hashlib.sha256(b"x").hexdigest()

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from mlscope.assets.keys import short_key
 from mlscope.manifests.digests import digest_of
 from mlscope.manifests.fitting import Running, alike, missing_parts, needs_of, running_of
 from mlscope.manifests.variants import variant_for
-from schemas.agent import Announcement, PackageFacts
+from schemas.agent import Announcement, HostFacts, PackageFacts
 from schemas.manifest import Assets, FrameworkNeed, ModelManifest, Port, Step, Variant
 from schemas.status import AgentStatus
 from tests.services.scheduler.samples import a_model, a_runtime, an_agent
@@ -87,10 +88,49 @@ def test_weights_of_a_hub_need_one_or_none() -> None:
     assert lacking(agent, a_timm_model(), weights="random") == ""
 
 
-def test_what_a_cache_may_hold_needs_no_hub() -> None:
+DOWN = (HostFacts(name="download.pytorch.org", reason="https://download.pytorch.org/: refused"),)
+WEB, SHA256 = "https://download.pytorch.org/models/", "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("checksum", "key"),
+    [
+        (f"sha256:{SHA256}", f"sha256:{SHA256}"),
+        ("sha256-prefix:f37072fd", f"sha256-prefix:f37072fd {WEB}w.pth"),
+        ("", ""),
+    ],
+)
+def test_weights_of_a_host_that_does_not_answer_need_a_cached_copy_or_none(
+    checksum: str, key: str
+) -> None:
+    changes = {"base_url": WEB, "weights_path": "w.pth", "weights_checksum": checksum}
+    model = a_timm_model(model=TIMM.model_copy(update=changes))
+    lacks = lacking(a_torch(hosts=DOWN).announcement, model)
+    assert f"{WEB}w.pth: https://download.pytorch.org/: refused; " in lacks
+    assert lacks.endswith("--option weights=random measures it with random weights")
+    assert lacking(a_torch(hosts=DOWN).announcement, model, weights="random") == ""
+    cached = a_torch(hosts=DOWN, cached=(short_key(key),)).announcement
+    assert (lacking(cached, model) == "") == bool(key)
+    assert (
+        lacking(a_torch(hosts=(HostFacts(name="github.com", reason="down"),)).announcement, model)
+        == ""
+    )
+
+
+def test_where_weights_cannot_be_had_the_host_is_what_a_model_needs() -> None:
+    changes = {"base_url": WEB, "weights_path": "w.pth", "weights_checksum": f"sha256:{SHA256}"}
+    model = a_timm_model(model=TIMM.model_copy(update=changes))
+    assert running_of(model, alike((a_torch(hosts=DOWN),))).text == "needs download.pytorch.org"
+    agents = (a_torch("away", hosts=DOWN), a_torch("near"))
+    assert running_of(model, alike(agents)).agents == ("near",)
+
+
+def test_a_commit_of_a_hub_needs_a_cached_copy_where_the_hub_does_not_answer() -> None:
     commit = TIMM.model_copy(update={"base_url": f"hf://timm/net@{COMMIT}/"})
-    agent = a_torch(has_hub=False).announcement
-    assert lacking(agent, a_timm_model(model=commit)) == ""
+    model = a_timm_model(model=commit)
+    cached = (short_key(f"hf://timm/net@{COMMIT}/model.safetensors"),)
+    assert lacking(a_torch(has_hub=False, cached=cached).announcement, model) == ""
+    assert "MLSCOPE_HUB_URL" in lacking(a_torch(has_hub=False).announcement, model)
 
 
 def test_an_older_agent_is_asked_nothing() -> None:

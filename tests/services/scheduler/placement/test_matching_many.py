@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.agent import CollectorFacts, ContainerFacts, PackageFacts
+from schemas.agent import CollectorFacts, ContainerFacts, HostFacts, PackageFacts
 from schemas.level import Level
 from schemas.manifest import FrameworkManifest, ModelManifest
 from schemas.request import Evaluate
@@ -41,6 +41,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "builders": (None, ("torchvision",)),
     "image": ("", "ort:arm"),
 }
+DOWN = HostFacts(name="weights.example", reason="refused")
 READY = ContainerFacts(image="ort:arm", runtimes=(a_runtime(),))
 LACKING = ContainerFacts(
     image="ort:arm",
@@ -57,6 +58,7 @@ OWNERS_VALUES: dict[str, tuple[Any, ...]] = {
         (False, "is off"),
         (False, "https://hub: refused"),
     ),
+    "hosts": (None, (HostFacts(name="weights.example"),), (DOWN,)),
     "containers": (("", ()), ("docker 28", (READY,)), ("docker 28", (LACKING,))),
 }
 """What owners allow, and what depends on it."""
@@ -94,12 +96,14 @@ def owners() -> list[AgentStatus]:
                 "allows_inline_python": allows_inline,
                 "has_hub": has_hub,
                 "hub_reason": hub_reason,
+                "hosts": hosts,
                 "engine": engine,
                 "containers": containers,
             }
-            for models, allows_inline, (has_hub, hub_reason), (engine, containers) in product(
-                *OWNERS_VALUES.values()
-            )
+            for models, allows_inline, (has_hub, hub_reason), hosts, (
+                engine,
+                containers,
+            ) in product(*OWNERS_VALUES.values())
         )
     )
 
@@ -107,6 +111,9 @@ def owners() -> list[AgentStatus]:
 BUILT = a_model(model={"builder": "timm.models.tiny"}, options={"weights": "random"})
 OF_HUB = a_model(
     model={"builder": "timm.tiny", "base_url": "hf://timm/net@main/", "weights_path": "w.bin"}
+)
+OF_WEB = a_model(
+    model={"builder": "timm.tiny", "base_url": "https://weights.example/", "weights_path": "w.bin"}
 )
 WITH_CODE = a_model(preprocess="def preprocess(context, data):\n    return data\n")
 
@@ -132,12 +139,12 @@ def test_each_agent_has_the_verdict_that_it_has_alone(request_fields: dict[str, 
         assert together[name] == verdicts_of(matched(request, status))[name]
 
 
-@pytest.mark.parametrize("model", [OF_HUB, WITH_CODE], ids=["hub", "code"])
+@pytest.mark.parametrize("model", [OF_HUB, OF_WEB, WITH_CODE], ids=["hub", "web", "code"])
 @pytest.mark.parametrize("system", [{}, {"image": "ort:arm"}], ids=str)
 def test_what_an_owner_allows_is_decided_for_each_owner(
     model: ModelManifest, system: dict[str, Any]
 ) -> None:
-    options = {"weights": "unverified"} if model is OF_HUB else {}
+    options = {"weights": "unverified"} if model is not WITH_CODE else {}
     request = a_request(spread="all", system=system, options=options)
     fleet = owners()
     together = verdicts_of(matched(request, *fleet, model=model))
