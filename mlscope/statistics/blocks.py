@@ -5,9 +5,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mlscope.statistics.distributions import student_quantile
 from mlscope.statistics.intervals import Interval
 
-# Student's t at 97.5% by degrees of freedom from 1; above 30 the normal's 1.96 is within 4%.
+# Student's t at 97.5% by degrees of freedom from 1.
 _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
@@ -17,7 +18,7 @@ _T = (
 
 def student_975(freedom: int) -> float:
     """Return Student's t quantile at 97.5%; `freedom` is the degrees of freedom, 1 or more."""
-    return _T[freedom - 1] if freedom <= len(_T) else 1.96
+    return _T[freedom - 1] if freedom <= len(_T) else student_quantile(0.975, freedom)
 
 
 def blocks_interval(values: ArrayLike) -> Interval:

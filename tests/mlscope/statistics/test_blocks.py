@@ -18,6 +18,6 @@ def test_too_few_blocks_have_none(values: list[float]) -> None:
     assert (found.low, found.high) == (None, None)
 
 
-@pytest.mark.parametrize(("freedom", "t"), [(1, 12.706), (9, 2.262), (30, 2.042), (31, 1.96)])
+@pytest.mark.parametrize(("freedom", "t"), [(1, 12.706), (9, 2.262), (30, 2.042), (31, 2.0395)])
 def test_quantiles_are_the_tables(freedom: int, t: float) -> None:
-    assert student_975(freedom) == t
+    assert student_975(freedom) == pytest.approx(t, abs=5e-5)

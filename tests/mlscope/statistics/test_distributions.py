@@ -28,13 +28,22 @@ def test_binomial_of_millions_is_normal_and_small() -> None:
 
 @pytest.mark.parametrize(
     ("freedom", "quantile"),
-    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (19, 2.093), (120, 1.980)],
+    [
+        (1, 12.706),
+        (2, 4.303),
+        (3, 3.182),
+        (4, 2.776),
+        (9, 2.262),
+        (19, 2.093),
+        (120, 1.980),
+        (10**9, 1.960),
+    ],
 )
 def test_student_agrees_with_the_tables(freedom: int, quantile: float) -> None:
     assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=5e-4)
     assert student_quantile(0.025, freedom) == pytest.approx(-quantile, abs=5e-4)
 
 
-@given(st.integers(1, 50), st.floats(0.001, 0.999))
+@given(st.integers(1, 300), st.floats(0.001, 0.999))
 def test_student_quantile_inverts_the_distribution(freedom: int, p: float) -> None:
-    assert student_cdf(student_quantile(p, freedom), freedom) == pytest.approx(p, abs=1e-8)
+    assert student_cdf(student_quantile(p, freedom), freedom) == pytest.approx(p, abs=1e-7)
