@@ -15,7 +15,6 @@ from mlscope.statistics.intervals import (
     mean_interval,
     percentile_interval,
     ratio_interval,
-    trimmed_mean_interval,
     wilson,
     winsorised_interval,
 )
@@ -56,7 +55,6 @@ __all__ = [
     "summary",
     "throughput",
     "trimmed_mean",
-    "trimmed_mean_interval",
     "trimmed_widening",
     "widened",
     "wilson",

@@ -74,7 +74,7 @@ def widened(interval: Interval, value: float, factor: float) -> Interval:
         return interval
     low = interval.low
     if low is not None:
-        is_positive = 0 < low <= value
+        is_positive = 0 <= low <= value and value > 0
         low = value * (low / value) ** factor if is_positive else value - factor * (value - low)
     high = None if interval.high is None else value + factor * (interval.high - value)
     return Interval(low, high, interval.confidence, f"{interval.method}, blocks differ")

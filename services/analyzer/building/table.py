@@ -12,14 +12,13 @@ from mlscope.counts import many, verb
 from mlscope.quantities import shown
 from mlscope.statistics import (
     Interval,
-    Resampling,
     percentile,
     percentile_interval,
     percentile_widening,
     trimmed_mean,
-    trimmed_mean_interval,
     trimmed_widening,
     widened,
+    winsorised_interval,
 )
 from schemas.analysis import Column, Table
 from schemas.level import Level
@@ -35,11 +34,6 @@ COUNTERS = "counters"
 
 Values = npt.ArrayLike
 Row = Mapping[str, Any]
-
-
-def resampling(count: int) -> Resampling:
-    """Return how `count` values are resampled: fewer times for many values, to bound the time."""
-    return Resampling(resamples=500 if count <= 1000 else 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +168,7 @@ def trimmed_cells(name: str, values: Any, blocks: Any = None) -> dict[str, Any]:
     """
     if len(values) == 0:
         return with_interval(name, None, None)
-    interval = trimmed_mean_interval(values, resampling=resampling(len(values)))
-    mean = trimmed_mean(values)
+    interval, mean = winsorised_interval(values), trimmed_mean(values)
     factor = 1.0 if blocks is None else trimmed_widening(values, blocks)
     return with_interval(name, mean, widened(interval, mean, factor))
 

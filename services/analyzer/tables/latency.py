@@ -8,10 +8,10 @@ from mlscope.counts import many
 from mlscope.quantities import estimated, number
 from mlscope.statistics import (
     is_certified,
-    mean_interval,
     minimum_count,
     trimmed_widening,
     widened,
+    winsorised_interval,
 )
 from schemas.analysis import Table
 from schemas.run import ENDED_EARLY
@@ -30,7 +30,6 @@ from services.analyzer.building.table import (
     make_table,
     overlap_warnings,
     percentile_cells,
-    resampling,
     run_cells,
     run_warnings,
     text_column,
@@ -150,8 +149,8 @@ def _latency_row(run: Run) -> dict[str, Any]:
         **percentile_cells("service_median", service, 0.5),
     }
     if len(values):
-        interval = mean_interval(values, resampling=resampling(len(values)))
-        mean, factor = float(values.mean()), trimmed_widening(values, blocks, 0.0)
+        interval, mean = winsorised_interval(values, 0.0), float(values.mean())
+        factor = trimmed_widening(values, blocks, 0.0)
         cells |= with_interval("mean", mean, widened(interval, mean, factor))
         cells |= {"min": float(values.min()), "max": float(values.max())}
     for name, p in _PERCENTILES.items():
@@ -196,10 +195,10 @@ ANALYSIS = Analysis(
     title="Latency of queries",
     source=(
         "MLModelScope: trimmed mean without the lowest and highest 20%. Percentiles are nearest "
-        "rank with order-statistic intervals; means have bootstrap intervals. An open loop counts "
-        "from the due time, so waiting counts too (no coordinated omission). With samples prepared "
-        "ahead it ends when the outputs are in memory; with streamed ones it includes preparation "
-        "and post-processing."
+        "rank with order-statistic intervals; means have Student's t with the winsorised variance "
+        "(Tukey and McLaughlin 1963). An open loop counts from the due time, so waiting counts too "
+        "(no coordinated omission). With samples prepared ahead it ends when the outputs are in "
+        "memory; with streamed ones it includes preparation and post-processing."
     ),
     columns=(
         *RUN_COLUMNS,

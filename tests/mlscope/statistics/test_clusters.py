@@ -59,6 +59,7 @@ def test_a_widened_time_stays_above_zero() -> None:
     wide = widened(Interval(9.0, 11.0, 0.95, "t"), 10.0, 20.0)
     assert wide.low == pytest.approx(10 * 0.9**20)
     assert wide.high == pytest.approx(30.0)
+    assert widened(Interval(0.0, 11.0, 0.95, "t"), 10.0, 20.0).low == 0.0
     assert widened(Interval(None, None, 0.95, "t"), 10.0, 20.0).low is None
     assert widened(Interval(-1.0, 1.0, 0.95, "t"), 0.0, 2.0).low == -2.0
 

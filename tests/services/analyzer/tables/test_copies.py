@@ -49,7 +49,7 @@ def test_a_verdict_names_memory_that_is_slow(memory: str, slower: int, ending: s
 
 
 def test_times_have_their_intervals_and_no_advice_is_given_within_them() -> None:
-    assert "2.94 ms (2.92 … 2.97) to copy in" in table_of(divided("page-locked")).verdict
+    assert "2.94 ms (2.91 … 2.98) to copy in" in table_of(divided("page-locked")).verdict
     # Copies take more than 5% on average; by their interval they may take less.
     uncertain = divided("pageable", 4)
     copies_in = [span for span in uncertain["spans"] if span[3] == "copy_in"]
