@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from mlscope.quantities import shown
+from mlscope.quantities import interval_text, shown
 from mlscope.texts.layout import folded, least_widths, wrapped
 from mlscope.texts.shortening import width
 
@@ -52,7 +52,8 @@ def is_wide(cells: Cells, fit: int) -> bool:
 def with_intervals(cells: Cells) -> Cells:
     """Return a table with intervals in the cells of their estimates: `74 ms (68.2 ms … 81.1 ms)`.
 
-    An estimate NAME has its interval in the columns NAME_low and NAME_high.
+    An estimate NAME has its interval in the columns NAME_low and NAME_high. An end that is not
+    known reads `unknown`; an estimate without both ends stands alone.
     """
     positions = {name: column for column, name in enumerate(cells.heads)}
     bounds = {
@@ -65,12 +66,12 @@ def with_intervals(cells: Cells) -> Cells:
         if column not in bounds:
             return row[column]
         low_column, high_column = bounds[column]
-        low, high = row[low_column], row[high_column]
-        if {low, high} & {*_MISSING}:
+        low, high = ("" if row[end] in _MISSING else row[end] for end in (low_column, high_column))
+        if not low and not high:
             return row[column]
         if low.partition(" ")[2] == high.partition(" ")[2]:
             low = low.partition(" ")[0]
-        return f"{row[column]} ({low} … {high})"
+        return f"{row[column]} ({interval_text(low, high)})"
 
     columns = range(len(cells.heads))
     rows = tuple(tuple(with_interval(row, column) for column in columns) for row in cells.rows)

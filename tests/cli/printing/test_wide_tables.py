@@ -38,6 +38,12 @@ def test_an_estimate_without_an_interval_stands_alone() -> None:
     assert with_intervals(cells).rows == (("5 ms",),)
 
 
+def test_an_interval_with_one_known_end_is_not_left_out() -> None:
+    dash = "\N{EN DASH}"
+    cells = Cells(("t", "t_low", "t_high"), (("5 ms", "4 ms", dash),), (True, True, True))
+    assert with_intervals(cells).rows == (("5 ms (4 ms … unknown)",),)
+
+
 def test_what_is_alike_in_every_row_is_said_once() -> None:
     lines, rest = split_constant_columns(CELLS, 80)
     assert lines == ["in every row: level model", "empty in every row: doubt"]
