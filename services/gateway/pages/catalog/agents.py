@@ -191,11 +191,13 @@ class AgentView:
         return roofs
 
     @property
-    def roof_notes(self) -> list[str]:
-        """Why ceilings are missing."""
+    def roof_note(self) -> str:
+        """Why ceilings are missing, beginning with a capital; '' where none says why."""
         hardware = self.row.status.announcement.hardware
         notes = [hardware.roof_note, *(device.roof_note for device in hardware.accelerators)]
-        return [note for note in notes if note]
+        text = "; ".join(filter(None, notes))
+        # The rest of a note stays as it is: it names devices and programs.
+        return text[:1].upper() + text[1:]
 
 
 def containers_text(announcement: Announcement) -> str:
@@ -209,5 +211,5 @@ def containers_text(announcement: Announcement) -> str:
 def _roof(device: str, what: str, ceiling: Ceiling, unit: str) -> Roof:
     measured = shown(ceiling.measured, unit)
     if ceiling.measured is not None and ceiling.uncertainty:
-        measured += f" ± {shown(ceiling.uncertainty, 'share')}"
+        measured += f" (up to {shown(ceiling.uncertainty, 'share')} higher)"
     return Roof(device, what, measured, shown(ceiling.datasheet, unit), ceiling.method)

@@ -41,7 +41,7 @@ async def test_an_agent_s_page_says_what_it_is_may_trace_and_runs(
     assert "busy" in listed
     page = (await web.get("/agents/a1")).text
     assert "8 of 64" in page
-    assert "2 TFLOP/s ± 2.0%" in page
+    assert "2 TFLOP/s (up to 2.0% higher)" in page
     assert page.count("<rect ") == page.count(": 1 evaluation</title>") == 1
     assert "not &lt;installed&gt;" in page
     assert page.count(f'href="/evaluations/{E}"') == 2

@@ -8,7 +8,17 @@ from tests.services.scheduler.samples import a_machine, an_agent
 
 def facts_of(**hardware: Any) -> dict[str, str]:
     """Return the facts on the page of an agent with this hardware."""
-    return dict(AgentView(AgentRow(an_agent(hardware=a_machine(**hardware)), ()), ()).facts)
+    return dict(_view(**hardware).facts)
+
+
+def _view(**hardware: Any) -> AgentView:
+    return AgentView(AgentRow(an_agent(hardware=a_machine(**hardware)), ()), ())
+
+
+def test_why_a_roof_is_missing_keeps_the_names_in_it() -> None:
+    note = "no GEMM of PyTorch ran on the NVIDIA H200"
+    assert _view(roof_note=note).roof_note == "No GEMM of PyTorch ran on the NVIDIA H200"
+    assert _view().roof_note == ""
 
 
 def test_a_host_says_how_it_is_built() -> None:
