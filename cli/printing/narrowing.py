@@ -24,7 +24,7 @@ class Narrowing:
     def of(self, tables: Sequence[Table]) -> list[Table]:
         """Return the tables narrowed; a column that a table lacks does not narrow it.
 
-        Raises Misused for a column that no table has, and for a negative limit.
+        Raises Misused for a column that no table has, a run in no table, and a negative limit.
         """
         if self.limit < 0:
             raise Misused(f"--limit {self.limit}: expected a number of rows, or 0 for all")
@@ -39,7 +39,21 @@ class Narrowing:
                 raise Misused(
                     f"{option}: no column {column}; known columns: {', '.join(sorted(names))}"
                 )
+        if self.run and tables:
+            self._check_run(tables)
         return [self._narrowed(table) for table in tables]
+
+    def _check_run(self, tables: Sequence[Table]) -> None:
+        """Raise Misused if no row of any table is of the run; tables without rows name none."""
+        places = [[column.name for column in table.columns] for table in tables]
+        runs = {
+            str(row[names.index(_RUN)])
+            for table, names in zip(tables, places, strict=True)
+            if _RUN in names
+            for row in table.rows
+        }
+        if runs and self.run not in runs:
+            raise Misused(f"--run: no run {self.run}; its runs: {', '.join(sorted(runs))}")
 
     def _narrowed(self, table: Table) -> Table:
         names = [column.name for column in table.columns]

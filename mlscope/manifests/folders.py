@@ -40,6 +40,9 @@ def read_manifest(path: Path, kind: str = "", checks: tuple[Check, ...] = (fault
             fault = Fault("", f"{path.stat().st_size} bytes", f"up to {MOST_BYTES}")
             raise ManifestFaulty(path.name, [fault])
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestFaulty(path.name, [Fault("", str(error), "readable UTF-8")]) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ManifestFaulty(path.name, [Fault("", reason, "a readable file")]) from error
+    except UnicodeDecodeError as error:
+        raise ManifestFaulty(path.name, [Fault("", str(error), "UTF-8")]) from error
     return read_manifest_text(text, path.name, kind, checks)

@@ -1,6 +1,6 @@
 """Refusals: what the analyzer answers where it has no result."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from mlscope.bus.errors import BusError
@@ -13,10 +13,11 @@ from services.analyzer.errors import DatabaseAway, NoSuchRun, NoSuchSpan, NotAli
 T = TypeVar("T")
 
 
-def no_tables(evaluation: str, decisions: Iterable[Fact]) -> Refused:
+def no_tables(evaluation: str, decisions: Sequence[Fact]) -> Refused:
     """Return why the database has no tables of an `evaluation` of which the log has `decisions`.
 
-    The log remembers what was analyzed. If the database does not, it is not the one it was.
+    The log remembers what was analyzed. If the database does not, it is not the one it was. Of an
+    evaluation that nobody requested the log has nothing.
     """
     if any(isinstance(fact, EvaluationAnalyzed) for fact in decisions):
         return Refused(
@@ -31,7 +32,9 @@ def no_tables(evaluation: str, decisions: Iterable[Fact]) -> Refused:
         )
     return Refused(
         error="unknown",
-        message=f"evaluation {evaluation} has no tables yet",
+        message=f"evaluation {evaluation} has no tables yet"
+        if decisions
+        else f"no evaluation is called {evaluation}; `mlscope ls evaluations` lists them",
         field="evaluation",
         found=evaluation,
     )

@@ -32,7 +32,8 @@ def test_nothing_asked_leaves_tables_as_they_are() -> None:
 
 def test_a_run_keeps_its_rows_in_their_order() -> None:
     assert rows(run="r1") == [ROWS[1], ROWS[3]]
-    assert rows(run="r") == []
+    with pytest.raises(Misused, match="no run r; its runs: r0, r1"):
+        rows(run="r")
 
 
 def test_rows_without_a_value_come_last_in_both_directions() -> None:

@@ -60,7 +60,9 @@ def test_what_is_no_manifest_says_why(tmp_path: Path, text: str, found: str) -> 
 
 
 def test_what_cannot_be_read_at_all_says_why(tmp_path: Path) -> None:
-    assert "No such file" in reason(tmp_path / "none.yml")
+    assert reason(tmp_path / "none.yml").endswith(
+        "none.yml: found No such file or directory, allowed: a readable file"
+    )
     (tmp_path / "latin.yml").write_bytes(b"name: \xff")
     assert "utf-8" in reason(tmp_path / "latin.yml")
     (tmp_path / "large.yml").write_bytes(b"#" * ((1 << 20) + 1))

@@ -334,6 +334,8 @@ async def test_a_database_that_lost_what_was_analyzed_is_noticed(
     async with analyzing(server, database_url):
         yet = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1"}'))
         assert (yet["error"], yet["message"]) == ("unknown", "evaluation e1 has no tables yet")
+        none = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e9"}'))
+        assert (none["error"], "no evaluation is called e9" in none["message"]) == ("unknown", True)
         await bus.publish(EvaluationAnalyzed(evaluation="e1", tables=("latency",)), id="a0")
         lost = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1"}'))
     assert lost["error"] == "unavailable"
