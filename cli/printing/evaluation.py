@@ -1,14 +1,17 @@
 """One evaluation's state and runs, as `mlscope show EVALUATION` prints them."""
 
+import sys
 from collections.abc import Sequence
 
 from cli.printing.catalog import labels_text, time_text
-from cli.printing.output import Rows, rows_of, write_json, write_rows
+from cli.printing.output import Rows, rows_of, width_of, write_json, write_rows
 from cli.printing.results import write_tables
+from mlscope.texts.layout import wrapped
 from mlscope.texts.printable import printable
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 
+_NAME_WIDTH, _LEAST_VALUE_WIDTH = 12, 40
 _RUN_COLUMNS = (
     "run",
     "scenario",
@@ -56,8 +59,20 @@ def write_evaluation(
     ]
     fields += [(f"not {refusal.agent}", refusal.reason) for refusal in status.refusals]
     fields += [("note", note) for note in status.notes]
-    print(*(f"{name:<12} {printable(value)}" for name, value in fields if value), "", sep="\n")
+    fit = width_of(sys.stdout)
+    lines = [line for name, value in fields if value for line in field_lines(name, value, fit)]
+    print(*lines, "", sep="\n")
     write_rows(rows_of(records, _RUN_COLUMNS), form)
     if failures:
         print()
         write_tables(failures, form)
+
+
+def field_lines(name: str, value: str, fit: int = 0) -> list[str]:
+    """Return a field in lines of at most `fit` terminal columns (0: one line), if words allow.
+
+    A long value continues below its beginning.
+    """
+    room = max(fit - _NAME_WIDTH - 1, _LEAST_VALUE_WIDTH) if fit else 0
+    first, *others = wrapped(printable(value), room)
+    return [f"{name:<{_NAME_WIDTH}} {first}", *(f"{'':{_NAME_WIDTH}} {text}" for text in others)]
