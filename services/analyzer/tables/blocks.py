@@ -60,8 +60,11 @@ def blocks(frames: Frames) -> Table:
         table = make_table(ANALYSIS, rows, _in_one_block(medians), run_warnings(frames))
         return table.model_copy(update={"chart": None})
     widest = max(spreads, key=lambda name: spreads[name])
+    runs = (
+        f"blocks differ most in {widest}" if len(spreads) > 1 else f"the blocks of {widest} differ"
+    )
     verdict = (
-        f"Medians of blocks differ most in {widest}: the range is "
+        f"Medians of {runs}: the range is "
         f"{format_share(spreads[widest])} of their median, over "
         f"{many(len(medians[widest]), 'block')}."
     )

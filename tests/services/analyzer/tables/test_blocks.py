@@ -35,3 +35,11 @@ def test_one_block_is_a_figure_and_no_chart(runs: list[dict[str, Any]], verdict:
 
 def test_several_blocks_are_a_chart() -> None:
     assert table_of(ANALYSIS, _run("r", 5, blocks=2)).chart == ANALYSIS.chart
+
+
+def test_a_run_s_blocks_differ_most_only_beside_another_s() -> None:
+    twice = _run("r", 5, blocks=2)
+    alone = table_of(ANALYSIS, twice, _run("s", 7)).verdict
+    assert alone.startswith("Medians of the blocks of r differ: the range is ")
+    beside = table_of(ANALYSIS, twice, _run("s", 7, blocks=2)).verdict
+    assert beside.startswith("Medians of blocks differ most in r: ")
