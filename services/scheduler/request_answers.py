@@ -112,8 +112,9 @@ class RequestAnswers:
                 answer = await verb(command.body, asker_of(command.subject))
         except TimeoutError:
             message = (
-                f"no answer within {_TIMEOUT_S:g} s: the scheduler is overloaded, or its log "
-                "accepts nothing; try again, with the same key"
+                f"no answer within {_TIMEOUT_S:g} s: the scheduler is overloaded, its log accepts "
+                "nothing, or a scenario of another package takes long to make its load; try again, "
+                "with the same key"
             )
             answer = Refused(error="unavailable", message=message)
         except MalformedMessage as error:
