@@ -36,6 +36,17 @@ def test_nothing_is_lost_doubled_or_told_falsely(worlds: Worlds, seed: int) -> N
     assert not result.wrong, result
 
 
+def test_a_cluster_that_does_not_start_skips_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails its trial, and the next ones go on."""
+
+    def does_not_start(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Worlds, "world", does_not_start)
+    spoilt = next(trial(seed) for seed in range(len(KINDS)) if trial(seed).needs_disks)
+    assert why_skipped(Worlds(), spoilt) == ""
+
+
 def test_every_kind_comes_in_every_round() -> None:
     trials = [trial(seed) for seed in range(500)]
     assert trials == [trial(seed) for seed in range(500)]
