@@ -191,13 +191,16 @@ class Client:
     def watch(self, evaluation: str) -> Generator[Progress, None, None]:
         """Yield where an evaluation is until it ended."""
         steps = self._client.watch(evaluation)
+        # A step that Ctrl-C interrupts is still ending when the steps are closed.
+        turn = asyncio.Lock()
 
-        # Coroutines, because the loop runs no other kind of awaitable.
         async def following() -> Progress | None:
-            return await anext(steps, None)
+            async with turn:
+                return await anext(steps, None)
 
         async def close() -> None:
-            await steps.aclose()
+            async with turn:
+                await steps.aclose()
 
         try:
             while (progress := self.wait_for(following())) is not None:

@@ -1,10 +1,15 @@
 """The synchronous client against a real nats-server: its own loop, in its own thread."""
 
 import asyncio
+import signal
+import threading
 from pathlib import Path
+
+import pytest
 
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope import Client
+from schemas.values.identity import new_evaluation_id
 from tests.cli.conftest import standing
 from tests.stand_ins import StandIns
 from tests.stories import whole_story
@@ -37,3 +42,15 @@ async def test_everything_works_without_a_loop(
     found = await asyncio.to_thread(use)
     assert found == ["analyzed", "analyzed", "r0", ["tiny"], "analyzed"]
     assert len(standing.cancelled) == 1
+
+
+def test_ctrl_c_ends_a_watch(nats_server: NatsServer) -> None:
+    """Nobody answers; what the user pressed is not hidden by an error of what it ended."""
+    seed_file = nats_server.seed_files["requester"]
+    with Client(url=nats_server.url, seed_file=seed_file) as client:
+        steps = client.watch(new_evaluation_id())
+        press = (threading.main_thread().ident, signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # one that ends a wait at once
+        threading.Timer(0.2, signal.pthread_kill, press).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(steps)
