@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from schemas.status import EvaluationStatus
 from schemas.values.identity import run_key
@@ -25,28 +25,35 @@ _CONTENT = {
     "seen": """SELECT span.query, span.block, span.level, span_name.text, count(*),
        count(span.parent) FROM span JOIN span_name USING (run_key, name)
        WHERE run_key = %s GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4""",
-    "answered": """SELECT query, sample, features::text FROM output
-       WHERE run_key = %s ORDER BY 1, 2""",
 }
+_ANSWERS = """SELECT sample, query, features::text FROM output WHERE run_key = %s ORDER BY 1, 2"""
 _UNANSWERED = "SELECT query FROM query WHERE run_key = %s AND status = 2"
 _SAID = """
     SELECT interrupted, message, caveats FROM run WHERE evaluation = %s ORDER BY run, attempt
 """
 
 
-def content_of(world: World, key: int) -> dict[int, dict[str, str]]:
-    """Return, by query, digests of what an attempt measured of it, without its times, by part."""
+def digest_of(values: object) -> str:
+    """Return a digest of values that JSON has."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def content_of(world: World, key: int) -> Content:
+    """Return what an attempt measured."""
     rows: dict[int, dict[str, list[object]]] = {}
     for part, statement in _CONTENT.items():
         for query, *values in world.rows(statement, key):
             rows.setdefault(query, {}).setdefault(part, []).append(values)
-    return {
-        query: {
-            part: hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
-            for part, values in parts.items()
-        }
-        for query, parts in rows.items()
-    }
+    answers: dict[int, list[tuple[int, str]]] = {}
+    for sample, query, features in world.rows(_ANSWERS, key):
+        answers.setdefault(sample, []).append((query, digest_of(features)))
+    return Content(
+        {
+            query: {part: digest_of(values) for part, values in parts.items()}
+            for query, parts in rows.items()
+        },
+        answers,
+    )
 
 
 def keys_of(status: EvaluationStatus) -> dict[str, int]:
@@ -57,7 +64,7 @@ def keys_of(status: EvaluationStatus) -> dict[str, int]:
     }
 
 
-def contents_of(world: World, status: EvaluationStatus) -> Content:
+def contents_of(world: World, status: EvaluationStatus) -> dict[str, Content]:
     """Return what each run of an evaluation measured, by its level."""
     return {level: content_of(world, key) for level, key in keys_of(status).items()}
 
@@ -82,7 +89,9 @@ def has_tables(world: World, evaluation: str) -> bool:
     return bool(world.rows("SELECT FROM analysis WHERE evaluation = %s LIMIT 1", evaluation))
 
 
-def contents_differing(world: World, status: EvaluationStatus, undisturbed: Content) -> list[str]:
+def contents_differing(
+    world: World, status: EvaluationStatus, undisturbed: Mapping[str, Content]
+) -> list[str]:
     """Return what is unlike an undisturbed evaluation, whose digests each query must have.
 
     A query that was lost on its way, as its row says, is there without what an agent measured.
@@ -91,23 +100,47 @@ def contents_differing(world: World, status: EvaluationStatus, undisturbed: Cont
     for level, key in keys_of(status).items():
         lost = {query for (query,) in world.rows(_UNANSWERED, key)}
         content, expected = content_of(world, key), undisturbed[level]
-        unlike = {
-            query: [
-                part
-                for part in _CONTENT
-                if content.get(query, {}).get(part) != expected.get(query, {}).get(part)
-            ]
-            for query in sorted(expected.keys() | content.keys())
-            if content.get(query) != expected.get(query) and query not in lost
-        }
-        if unlike or not lost <= content.keys():
+        unlike = queries_unlike(content, expected, lost)
+        if unlike or not lost <= content.queries.keys():
             found.append(
-                f"{level}: {len(unlike)} of {len(expected)} queries unlike: {unlike}; lost: {lost}"
+                f"{level}: {len(unlike)} of {len(expected.queries)} queries unlike: {unlike}; "
+                f"lost: {lost}"
             )
+        if others := answers_unlike(content, expected, lost):
+            found.append(f"{level}: answers unlike, by sample: {others}; lost: {lost}")
         said = sum(run.failed_queries for run in status.runs if run.level.name.lower() == level)
         if len(lost) != said:
             found.append(f"{level}: {len(lost)} queries were lost, and {said} said to have failed")
     return found
+
+
+def queries_unlike(content: Content, expected: Content, lost: Set[int]) -> dict[int, list[str]]:
+    """Return the parts that are unlike, by query; those of queries that were lost may be."""
+    unlike = {}
+    for query in sorted((expected.queries.keys() | content.queries.keys()) - lost):
+        parts, others = content.queries.get(query, {}), expected.queries.get(query, {})
+        if parts != others:
+            unlike[query] = [part for part in _CONTENT if parts.get(part) != others.get(part)]
+    return unlike
+
+
+def answers_unlike(
+    content: Content, expected: Content, lost: Set[int]
+) -> dict[int, list[tuple[int, str]]]:
+    """Return the answers that are unlike, by sample.
+
+    The first answer of a sample is kept: where its query was lost, maybe that of a later one.
+    """
+    unlike = {}
+    for sample in expected.answers.keys() | content.answers.keys():
+        answers, others = content.answers.get(sample, []), expected.answers.get(sample, [])
+        if any(query in lost for query, _ in others):
+            is_alike = {answer for _, answer in answers} <= {answer for _, answer in others}
+        else:
+            is_alike = answers == others
+        if not is_alike:
+            unlike[sample] = answers
+    return unlike
 
 
 def rows_differing(world: World, status: EvaluationStatus) -> list[str]:
@@ -127,7 +160,9 @@ def rows_differing(world: World, status: EvaluationStatus) -> list[str]:
     return doubled + changed
 
 
-def wrongs(world: World, trial: Trial, status: EvaluationStatus, undisturbed: Content) -> list[str]:
+def wrongs(
+    world: World, trial: Trial, status: EvaluationStatus, undisturbed: Mapping[str, Content]
+) -> list[str]:
     """Return what is wrong with how a trial ended; nothing, as it should be."""
     if status.state != "analyzed":
         return [f"{status.state}: {status.cause} {[run.cause for run in status.runs]}"]
@@ -138,7 +173,9 @@ def wrongs(world: World, trial: Trial, status: EvaluationStatus, undisturbed: Co
     return found + [f"false cause: {text}" for text in false_causes(trial.blows, said)]
 
 
-def counts_unlike(load_rows: Mapping[str, tuple[int, int]], content: Content) -> bool:
+def counts_unlike(
+    load_rows: Mapping[str, tuple[int, int]], contents: Mapping[str, Content]
+) -> bool:
     """Tell whether an undisturbed evaluation has other levels or queries than its load asks for."""
-    queries = {level: len(of_level) for level, of_level in content.items()}
+    queries = {level: len(content.queries) for level, content in contents.items()}
     return queries != {level: rows[0] for level, rows in load_rows.items()}

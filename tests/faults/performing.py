@@ -64,8 +64,8 @@ def ended(client: Client, evaluation: str) -> EvaluationStatus:
     raise AssertionError(f"not ended after {ENDS_WITHIN_S:g} s: {status}")
 
 
-def undisturbed(worlds: Worlds, world: World, load: Load) -> Content:
-    """Return what an evaluation measures that nothing disturbs; it is made once for each load."""
+def undisturbed(worlds: Worlds, world: World, load: Load) -> dict[str, Content]:
+    """Return by level what an evaluation measures that nothing disturbs, made once for a load."""
     if load not in worlds.baselines:
         with world.client() as client:
             status = ended(client, client.run(**load.request).id)

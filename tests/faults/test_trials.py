@@ -11,9 +11,10 @@ import pytest
 
 from tests.faults import results
 from tests.faults.causes import TRUE_OF, causes_of, false_causes
+from tests.faults.outcomes import answers_unlike
 from tests.faults.performing import Result, perform, why_skipped
 from tests.faults.trials import BROKERS, KINDS, LOADS, SERVERS, SERVICES, Blow, trial
-from tests.faults.worlds import Worlds
+from tests.faults.worlds import Content, Worlds
 
 PLANNED = (trial(seed, is_brief=True) for seed in range(len(KINDS)))
 SEEDS = [
@@ -92,6 +93,16 @@ def test_a_cause_counts_as_true_only_for_what_can_have_it() -> None:
     every_blow = [blow for seed in range(500) for blow in trial(seed).blows]
     assert false_causes(every_blow, [unfinished]) == [unfinished]
     assert all(causes_of(blow) in TRUE_OF.values() or blow.act == "cut" for blow in every_blow)
+
+
+def test_a_sample_has_a_later_answer_where_its_first_query_was_lost() -> None:
+    expected = Content({}, {0: [(0, "a")], 1: [(1, "b")]})
+    later, other = ({0: [(2, text)], 1: [(1, "b")]} for text in "ac")
+    assert answers_unlike(Content({}, later), expected, {0}) == {}
+    assert answers_unlike(Content({}, later), expected, set()) == {0: [(2, "a")]}
+    assert answers_unlike(Content({}, other), expected, {0}) == {0: [(2, "c")]}
+    assert answers_unlike(Content({}, {1: [(1, "b")]}), expected, {0}) == {}
+    assert answers_unlike(Content({}, {1: [(1, "b")]}), expected, {2}) == {0: []}
 
 
 def test_a_second_call_goes_on_and_tries_again_what_failed(tmp_path: Path) -> None:

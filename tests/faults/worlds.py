@@ -46,8 +46,15 @@ ENVIRON = {
 WELL_WITHIN_S = 60.0
 _CLONE_NEWNET = 0x40000000
 
-Content = dict[str, dict[int, dict[str, str]]]
-"""What an evaluation measured: by level, query and part, the digest of all but its times."""
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a run measured: digests of all but its times."""
+
+    #: by query and part
+    queries: dict[int, dict[str, str]]
+    #: by sample, of its answers, each with its query
+    answers: dict[int, list[tuple[int, str]]]
 
 
 @contextmanager
@@ -186,7 +193,7 @@ class Worlds:
     def __init__(self) -> None:
         """Lay the network where that is possible."""
         self.no_network = why_not()
-        self.baselines: dict[Load, Content] = {}
+        self.baselines: dict[Load, dict[str, Content]] = {}
         self._network = ExitStack()
         self._running: dict[str, tuple[World, ExitStack]] = {}
 
