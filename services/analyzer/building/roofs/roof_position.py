@@ -46,6 +46,7 @@ MEMORY_BOUND_COLUMN = bool_column(
     "Whether the intensity is below the ideal one; null where unknown, or within its uncertainty.",
 )
 _MOST_NAMED = 3
+_SLOWER_PRODUCT = "the matrix product that measured it may be slower than the work's code"
 STATIC = "static"
 """The source of FLOP and bytes that are those of the layers' shapes."""
 
@@ -171,7 +172,9 @@ def _doubt(row: Row) -> str:
         return "their FLOP and bytes, as counted, and the roof"
     # By shapes a row exceeds the peak, whatever its bytes.
     if not is_memory_bound or row["source"] == STATIC:
-        return "their FLOP: the work may have used a faster algorithm or arithmetic than counted"
+        text = "their FLOP: the work may have used a faster algorithm or arithmetic than counted"
+        is_measured = row["roof_uncertainty"] != 0.0
+        return f"{text}; the roof: {_SLOWER_PRODUCT}" if is_measured else text
     return "their bytes and times: the replay that counted bytes was another run"
 
 
