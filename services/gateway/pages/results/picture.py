@@ -25,6 +25,8 @@ _STEPS = (1.0, 2.0, 5.0)
 _RATE_HEIGHT_PX = 170.0
 _RATE_TOP_PX = 10.0
 _OPEN_PERCENT = 7.0
+_NARROW_TEXT_PERCENT = 18.0
+"""How much of the axis the text of a tick takes on a telephone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,14 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A line across an axis, in percent (or pixels of a height), and its text."""
+    """A line across an axis, in percent (or pixels of a height), and its text.
+
+    On a narrow screen there is no room for the text of a line that `is_crowded`.
+    """
 
     at: float
     text: str
+    is_crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,13 @@ class _Axis:
 
     def ticks(self, unit: str) -> list[Tick]:
         values = self._decades() if self.is_logarithmic else nice_steps(self.highest)
-        return [Tick(self.place(value), shown(value, unit) if value else "0") for value in values]
+        ticks: list[Tick] = []
+        free_from = 0.0
+        for value in values:
+            at, text = self.place(value), shown(value, unit) if value else "0"
+            ticks.append(Tick(at, text, is_crowded=at < free_from))
+            free_from = free_from if at < free_from else at + _NARROW_TEXT_PERCENT
+        return ticks
 
     def _decades(self) -> list[float]:
         first, last = (math.floor(math.log10(end)) for end in (self.lowest, self.highest))

@@ -111,3 +111,17 @@ def test_steps_are_round() -> None:
     assert nice_steps(100.0) == [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
     assert nice_steps(8.9) == [0.0, 2.0, 4.0, 6.0, 8.0]
     assert nice_steps(0.0) == [0.0]
+
+
+def test_on_a_narrow_screen_texts_of_an_axis_do_not_touch() -> None:
+    rows = [latency_row("model", 1, 45 * MS, 2500 * MS)]
+    picture = latency_picture(a_table("latency", *rows))
+    assert picture is not None
+    assert [(tick.text, tick.is_crowded) for tick in picture.ticks] == [
+        ("50 ms", False),
+        ("100 ms", True),
+        ("200 ms", False),
+        ("500 ms", False),
+        ("1 s", True),
+        ("2 s", False),
+    ]
