@@ -17,8 +17,7 @@ def is_gpu(device: str) -> bool:
 
 def gpu_vendors(hardware: Hardware) -> frozenset[str]:
     """Return the vendors of a machine's GPUs; NVIDIA where an agent of release 0.1 names none."""
-    gpus = (own for own in hardware.accelerators if own.kind == "gpu")
-    return frozenset(gpu.vendor or "nvidia" for gpu in gpus)
+    return frozenset({gpu.vendor or "nvidia" for gpu in hardware.accelerators if gpu.kind == "gpu"})
 
 
 def vendors_meant(device: str, vendors: Collection[str]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, FrameworkManifest, ModelManifest
@@ -9,23 +10,48 @@ from schemas.request import AgentReason
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """An agent that can run the request, with the framework and device it would use."""
+class Offer:
+    """What agents of one kind would run: a variant of a model, by a framework on a device."""
 
-    agent: str
-    incarnation: str
     framework: str
     version: str
     device: str
     #: the variant for this framework
     model: ModelManifest
+    #: how deep the framework alone can be traced
+    framework_level: Level
+    #: levels that trace collectors add for this framework on this device
+    collected: frozenset[Level]
+    #: how deep it can be traced in all
     deepest_level: Level
-    #: levels that its trace collectors add for this framework on this device
-    collected: frozenset[Level] = frozenset()
     #: of the framework's build, where one is published
-    manifest: FrameworkManifest | None = None
+    manifest: FrameworkManifest | None
+
+
+class Candidate(NamedTuple):
+    """An agent that can run the request, and what it would run."""
+
+    agent: str
+    incarnation: str
+    #: agents of one kind have the same object
+    offer: Offer
     #: image of the container that the agent starts for it; '' for none
     container: str = ""
+
+    @property
+    def model(self) -> ModelManifest:
+        """The variant that it would run."""
+        return self.offer.model
+
+    @property
+    def framework(self) -> str:
+        """The framework that it would run."""
+        return self.offer.framework
+
+    @property
+    def device(self) -> str:
+        """The device that it would use."""
+        return self.offer.device
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +127,8 @@ def on_all_frameworks(matches: Sequence[Match]) -> Match:
 
 def _joined_reasons(matches: Sequence[Match]) -> tuple[AgentReason, ...]:
     """Return for each agent why it runs none of `matches`, in one text."""
+    if len(matches) == 1:
+        return matches[0].reasons
     reasons: dict[str, list[str]] = {}
     for matched in matches:
         for reason in matched.reasons:

@@ -25,14 +25,15 @@ def levels_by_variant(request: Evaluate, agent: Candidate, build: Build) -> dict
     Raises RequestRefused where the request names a variant that has nothing to measure.
     """
     level = request.trace_level
-    has_counters = Level.HARDWARE in agent.collected and level >= Level.HARDWARE
+    has_counters = Level.HARDWARE in agent.offer.collected and level >= Level.HARDWARE
     inner = Level.SYSTEM if has_counters and level == Level.HARDWARE else level
     named = {*request.levels}
     if has_counters and len(named) > 1:
         # Counters are read in a process of their own, whether their level is named or implied.
         named.discard(Level.HARDWARE)
     variants: dict[Variant, Levels] = {
-        "": tuple(sorted(named)) or levels_of(inner, agent.deepest_level, agent.collected)
+        "": tuple(sorted(named))
+        or levels_of(inner, agent.offer.framework_level, agent.offer.collected)
     }
     threads = build.options.get("inter_threads", 1)
     # Operators that run side by side leave the parents of deeper spans ambiguous.

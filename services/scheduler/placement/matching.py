@@ -1,9 +1,9 @@
 """Which agents can run a request and, for each one that cannot, why. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, TypeVar
+from operator import attrgetter
 
 from packaging.specifiers import SpecifierSet
 
@@ -19,7 +19,6 @@ from mlscope.manifests.fitting import (
     needs_of,
 )
 from schemas.agent import Announcement, Runtime
-from schemas.level import Level
 from schemas.manifest import (
     FrameworkManifest,
     FrameworkNeed,
@@ -33,6 +32,7 @@ from services.scheduler.errors import invalid
 from services.scheduler.placement.candidates import (
     Candidate,
     Match,
+    Offer,
     on_all_frameworks,
     on_one_framework,
 )
@@ -55,9 +55,8 @@ from services.scheduler.placement.resolving import (
     wanted_variants,
 )
 
-T = TypeVar("T")
-
 _RECENT_NS = 600 * 1_000_000_000
+_IMPORT = "is an import that plays back only its own evaluation"
 _GONE = {
     "lost": "lost: its lease is gone",
     "left": "left",
@@ -66,15 +65,23 @@ _GONE = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
-    """What an agent would run: a framework on a device, and what else that brings."""
+class _Kind:
+    """What agents that differ only in their machines would run, or why they cannot."""
 
-    runtime: Runtime
-    device: str
-    collected: frozenset[Level]
-    manifest: FrameworkManifest | None
-    #: why it is not in the image that the request wants, '' where it is
-    image_reason: str
+    #: None where they cannot, whatever the machine
+    offer: Offer | None
+    #: why none of their frameworks fits
+    mismatches: tuple[str, ...]
+    #: what else they lack
+    lacks: tuple[str, ...]
+    #: why they are not in the image that the request wants; it counts alone
+    image_reason: str = ""
+
+
+_NO_VENDORS: frozenset[str] = frozenset()
+_SHARED = attrgetter("runtimes", "collectors", "packages", "models", "builders", "hosts", "cached")
+"""The parts of announcements that agents of one kind share; see `SharedParts`."""
+_OWN = attrgetter("allows_inline_python", "has_hub", "hub_reason", "image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +99,24 @@ class _Constraints:
     options: JsonObject = field(default_factory=dict)
     #: of the model, beside its framework
     needs: Needs = field(default_factory=Needs)
+    #: whether the need names anything that differs between machines, but for their devices
+    minds_machine: bool = True
     #: what was decided of parts of announcements, by their identity
-    _decided: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    _kinds: dict[tuple[object, ...], _Kind] = field(default_factory=dict)
 
-    def once(self, key: tuple[object, ...], decide: Callable[[], T]) -> T:
-        """Return what `decide` returned the first time for a `key`.
+    def kind_of(self, agent: Announcement) -> _Kind:
+        """Return the kind of an agent, which says all but whether its machine fits.
 
         The catalog is alive while an agent is matched, so the identity of a part of it is a key.
         Agents of one kind share parts (`SharedParts`): of a thousand alike, one is decided.
         """
-        if key not in self._decided:
-            self._decided[key] = decide()
-        decided: T = self._decided[key]
-        return decided
+        hardware = agent.hardware
+        vendors = gpu_vendors(hardware) if hardware.accelerators else _NO_VENDORS
+        key = (hardware.architecture, vendors, *_OWN(agent), *map(id, _SHARED(agent)))
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _kind_of(agent, self, vendors)
+        return kind
 
     def fits(self, runtime: Runtime, vendors: frozenset[str]) -> bool:
         """Tell whether a runtime has the framework, in a version and on a device that fit.
@@ -152,31 +164,19 @@ def _match_variant(
     system = described_system(request.system, catalog)
     constraints = _constraints_of(request, model, system, catalog.frameworks)
     candidates = {status.announcement.agent: _candidate(status, constraints) for status in pool}
-    known_names = {status.announcement.agent for status in catalog.agents}
-    absent = [
-        AgentReason(
-            agent=agent,
-            reason="is an import that plays back only its own evaluation"
-            if agent in known_names
-            else "is not known here",
-        )
-        for agent in dict.fromkeys(request.agents)
-        if agent not in candidates
-    ]
-    unfit = [
-        AgentReason(agent=agent, reason=reason)
-        for agent, reason in candidates.items()
-        if isinstance(reason, str)
-    ]
+    absent = [name for name in dict.fromkeys(request.agents) if name not in candidates]
+    known_names = {status.announcement.agent for status in catalog.agents} if absent else ()
+    reasons = {name: _IMPORT if name in known_names else "is not known here" for name in absent}
+    reasons |= {name: own for name, own in candidates.items() if isinstance(own, str)}
 
     def rank(candidate: Candidate) -> tuple[bool, int, str]:
-        deepest = max((candidate.deepest_level, *candidate.collected))
-        is_shallow = deepest < request.trace_level
+        is_shallow = candidate.offer.deepest_level < request.trace_level
         return is_shallow, loads.get(candidate.agent, 0), candidate.agent
 
     fitting = sorted((own for own in candidates.values() if isinstance(own, Candidate)), key=rank)
     chosen = fitting if request.spread == "all" else fitting[:1]
-    return Match(model, dataset, tuple(chosen), (*absent, *unfit), fitting=tuple(fitting))
+    unfit = tuple(AgentReason(agent=name, reason=reason) for name, reason in reasons.items())
+    return Match(model, dataset, tuple(chosen), unfit, fitting=tuple(fitting))
 
 
 def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
@@ -222,6 +222,7 @@ def _constraints_of(
     versions = [_version_constraint(model.framework, "model.framework.version")]
     if need:
         versions.append(_version_constraint(need, "framework.version"))
+    devices_alone = SystemNeed(device=system.device, image=system.image)
     return _Constraints(
         framework=model.framework.name,
         versions=tuple(versions),
@@ -232,6 +233,7 @@ def _constraints_of(
         without=frozenset(name for name, switch in request.collectors.items() if switch is False),
         options=request.options,
         needs=needs_of(model, {**model.options, **request.options}),
+        minds_machine=system != devices_alone,
     )
 
 
@@ -263,60 +265,30 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
             continue
         fitting = _fitting(within, constraints)
         if isinstance(fitting, Candidate):
-            return replace(fitting, container=within.image)
+            return fitting._replace(container=within.image)
         reasons.append(fitting)
     return "; ".join(dict.fromkeys(reasons))
 
 
 def _fitting(agent: Announcement, constraints: _Constraints) -> Candidate | str:
     """Return an agent, or one within a container, as a candidate, or the reasons why not."""
-    owners = id(agent.models), id(agent.builders), agent.allows_inline_python
-    hosts = agent.has_hub, agent.hub_reason, id(agent.hosts), id(agent.cached)
-    reasons = [
-        *machine_mismatches(agent, constraints.system),
-        *constraints.once(
-            ("lacks", *owners, id(agent.packages), *hosts),
-            lambda: (
-                *disallowed_model(agent, constraints.model, constraints.options),
-                *(lack.text for lack in missing_parts(agent, constraints.needs)),
-            ),
-        ),
-    ]
-    vendors = gpu_vendors(agent.hardware)
-    parts = id(agent.runtimes), id(agent.collectors), agent.hardware.architecture, agent.image
-    build = constraints.once(
-        ("build", *parts, vendors),
-        lambda: _build_of(agent, constraints, vendors),
+    kind = constraints.kind_of(agent)
+    need = constraints.system
+    faults = tuple(machine_mismatches(agent, need)) if constraints.minds_machine else ()
+    if kind.offer is None or faults:
+        return "; ".join((*kind.mismatches, *faults, *kind.lacks)) or kind.image_reason
+    return Candidate(agent.agent, agent.incarnation, kind.offer)
+
+
+def _kind_of(agent: Announcement, constraints: _Constraints, vendors: frozenset[str]) -> _Kind:
+    """Return the kind of an agent; `vendors` are those of its GPUs."""
+    lacks = (
+        *disallowed_model(agent, constraints.model, constraints.options),
+        *(lack.text for lack in missing_parts(agent, constraints.needs)),
     )
-    if isinstance(build, str):
-        reasons.insert(0, build)
-    if reasons or isinstance(build, str):
-        return "; ".join(reasons)
-    if build.image_reason:
-        return build.image_reason
-    return Candidate(
-        agent=agent.agent,
-        incarnation=agent.incarnation,
-        framework=build.runtime.framework,
-        version=build.runtime.version,
-        device=build.device,
-        model=constraints.model,
-        deepest_level=build.runtime.deepest_level,
-        collected=build.collected,
-        manifest=build.manifest,
-    )
-
-
-def _build_of(
-    agent: Announcement, constraints: _Constraints, vendors: frozenset[str]
-) -> _Build | str:
-    """Return what an agent would run, or why none of its frameworks fits.
-
-    `vendors` are those of its GPUs.
-    """
     fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime, vendors)]
     if not fitting:
-        return _runtime_mismatch(agent, constraints)
+        return _Kind(None, (_runtime_mismatch(agent, constraints),), lacks)
     runtime = max(fitting, key=lambda runtime: version_order(runtime.version))
     device = _device_of(runtime, constraints.system.device, vendors)
     assert device, "a runtime that fits has the device"
@@ -324,8 +296,21 @@ def _build_of(
         agent, runtime.framework, runtime.version, device, constraints.frameworks
     )
     faults = image_mismatches(constraints.system.image, agent, manifest, device)
+    image_reason = next(iter(faults), "")
+    if lacks or image_reason:
+        return _Kind(None, (), lacks, image_reason)
     collected = collected_levels(agent, runtime.framework, device, constraints.without)
-    return _Build(runtime, device, collected, manifest, next(iter(faults), ""))
+    offer = Offer(
+        framework=runtime.framework,
+        version=runtime.version,
+        device=device,
+        model=constraints.model,
+        framework_level=runtime.deepest_level,
+        collected=collected,
+        deepest_level=max((runtime.deepest_level, *collected)),
+        manifest=manifest,
+    )
+    return _Kind(offer, (), ())
 
 
 def _runtime_mismatch(agent: Announcement, constraints: _Constraints) -> str:

@@ -17,6 +17,7 @@ def is_same(framework: str, second: str) -> bool:
     return framework.strip().lower() == second.strip().lower()
 
 
+@lru_cache(maxsize=4096)
 def architecture_of(name: str) -> str:
     """Return one name for an architecture that has several."""
     lower = name.strip().lower()

@@ -87,7 +87,7 @@ def plan(
         )
     ]
     best = outline.builds[match.agents[0].agent]
-    if any(build != best for build in outline.builds.values()):
+    if any(build is not best and build != best for build in outline.builds.values()):
         sessions = [
             session.model_copy(update={"build": outline.builds[session.agent]})
             for session in sessions
@@ -132,11 +132,16 @@ def _outline(
     request: Evaluate, match: Match, catalog: Catalog, shapes: LoadShapes | None
 ) -> _Outline:
     assert match.agents, "there is an agent to plan for"
-    builds = {agent.agent: _build(request, match, agent) for agent in match.agents}
-    levels = {
-        agent.agent: levels_by_variant(request, agent, builds[agent.agent])
-        for agent in match.agents
-    }
+    builds: dict[str, Build] = {}
+    levels: dict[str, Mapping[Variant, Levels]] = {}
+    first_of_kind: dict[tuple[int, str], str] = {}
+    for agent in match.agents:
+        # Agents of one kind have the same offer, while the match is alive.
+        first = first_of_kind.setdefault((id(agent.offer), agent.container), agent.agent)
+        if first == agent.agent:
+            builds[first] = _build(request, match, agent)
+            levels[first] = levels_by_variant(request, agent, builds[first])
+        builds[agent.agent], levels[agent.agent] = builds[first], levels[first]
     every_level = [levels for variants in levels.values() for levels in variants.values()]
     loads = _Loads(request, match.dataset, catalog, shapes)
     groups = _groups(loads, sum(map(len, every_level)))
@@ -159,13 +164,13 @@ def _subject(
     build = builds[best.agent]
     has_variants = any(own.model for own in builds.values())
     need = described_system(request.system, catalog)
-    versions = {agent.version for agent in match.agents}
+    versions = {agent.offer.version for agent in match.agents}
     return Subject(
         model=match.model,
         model_digest=match.digest or digest_of(match.model),
         dataset=match.dataset,
         framework=best.framework,
-        framework_version=best.version if len(versions) == 1 else "",
+        framework_version=best.offer.version if len(versions) == 1 else "",
         device=build.device,
         options=build.options,
         warmup=request.warmup,
@@ -183,16 +188,17 @@ def _subject(
 
 def _build(request: Evaluate, match: Match, agent: Candidate) -> Build:
     """Return an agent's build; options of the request overrule the model's, these the build's."""
-    defaults = agent.manifest.defaults if agent.manifest else {}
-    is_of_match = agent.model == match.model
+    offer = agent.offer
+    defaults = offer.manifest.defaults if offer.manifest else {}
+    is_of_match = offer.model == match.model
     return Build(
-        framework_version=agent.version,
-        device=agent.device,
-        options={**defaults, **agent.model.options, **request.options},
-        framework_manifest=agent.manifest,
+        framework_version=offer.version,
+        device=offer.device,
+        options={**defaults, **offer.model.options, **request.options},
+        framework_manifest=offer.manifest,
         container=agent.container,
-        framework="" if is_of_match else agent.framework,
-        model=None if is_of_match else agent.model,
+        framework="" if is_of_match else offer.framework,
+        model=None if is_of_match else offer.model,
     )
 
 

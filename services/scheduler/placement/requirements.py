@@ -59,8 +59,6 @@ def accelerator_names(hardware: Hardware) -> str:
 
 def accelerator_mismatches(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
     """Yield what a machine's accelerators lack of a need: name, memory or interconnect."""
-    if not (need.accelerator or need.accelerator_memory_bytes or need.interconnect):
-        return
     name = plain(need.accelerator)
     fitting = [own for own in hardware.accelerators if name in plain(own.name)]
     if name and not fitting:
@@ -119,7 +117,8 @@ def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
         yield f"architecture {hardware.architecture}, wanted {need.architecture}"
     if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
         yield f"memory {shortage_text(hardware.memory_bytes, need.memory_bytes)}"
-    yield from accelerator_mismatches(hardware, need)
+    if need.accelerator or need.accelerator_memory_bytes or need.interconnect:
+        yield from accelerator_mismatches(hardware, need)
     for label, value in need.labels.items():
         own = agent.labels.get(label)
         if own != value:
