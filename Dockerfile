@@ -8,8 +8,8 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code
 # Dependencies first: they change less often than the code, which `code` adds last.
 WORKDIR /opt/mlscope
-COPY pyproject.toml constraints.txt README.md LICENSE ./
-RUN mkdir -p schemas mlscope services cli manifests \
+COPY pyproject.toml constraints.txt LICENSE ./
+RUN mkdir -p schemas mlscope services cli manifests && touch README.md \
     && pip install --constraint constraints.txt ".[datasets,images,otlp,services,telemetry,tls]" \
     && pip uninstall --yes mlscope \
     && useradd --uid 10001 --create-home mlscope

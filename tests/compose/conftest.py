@@ -82,6 +82,8 @@ def compose(engine: None) -> Iterator[Compose]:
     environ = {
         **os.environ,
         "NATS_SERVER": str(find_program()),
+        # Compose 1.29 gives up on an engine that is busy for a minute.
+        "COMPOSE_HTTP_TIMEOUT": "240",
         "MLSCOPE_NATS_PORT": str(nats),
         "MLSCOPE_GATEWAY_PORT": str(gateway),
     }
