@@ -107,7 +107,7 @@ class RunRow:
 
     @property
     def prepared_text(self) -> str:
-        """When and where to its samples were prepared, for a table."""
+        """When its samples were prepared, and whether they lay on the device, for a table."""
         is_on_device = self.conditions.get("inputs") == "device"
         return f"{self.prepared}, inputs on the device" if is_on_device else self.prepared
 

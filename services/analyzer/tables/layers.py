@@ -69,7 +69,7 @@ def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
 
 
 def _slowest_text(rows: list[dict[str, Any]], quantity: str) -> str:
-    """Return which of the rows is `what` ("the slowest"), with its type, time and share.
+    """Return which of the rows has the `quantity` ("the slowest"), with its type, time and share.
 
     Its position is added where other layers have the same name.
     """
