@@ -68,14 +68,18 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
         )
     if terms.prices and unpriced:
         notes.append(f"no price of: {', '.join(unpriced)}")
-    verdict = _verdict(terms, rows, best, has_unpriced=bool(unpriced))
-    verdict += _doubt(fitting, best) if best is not None else ""
+    doubt = _doubt(fitting, best) if best is not None else ""
+    basis = " by the estimates" if doubt else ""
+    verdict = f"{_verdict(terms, rows, best, basis, has_unpriced=bool(unpriced))}{doubt}"
     chosen = [{**row, "is_chosen": row is best, "meets": not row["misses"]} for row in rows]
     notes = [*notes, *preparation_notes(sources)]
     return make_table(COMPARISON, chosen, verdict, notes)
 
 
-def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None, *, has_unpriced: bool) -> str:
+def _verdict(
+    terms: Terms, rows: Sequence[Cells], best: Cells | None, basis: str, *, has_unpriced: bool
+) -> str:
+    """Return the choice; `basis` says what it is by where the intervals leave it open."""
     if not rows:
         return "No evaluation measured latency in a closed loop."
     target = terms.targets
@@ -85,7 +89,7 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None, *, has_unp
     if best["cost"] is not None:
         reason = "the cheapest of those with a price" if has_unpriced else "the cheapest"
     met = f" that meets {target}" if target else "; no target was given"
-    return f"Choose {place_of(best)}, {reason}{met}."
+    return f"Choose {place_of(best)}, {reason}{basis}{met}."
 
 
 def _doubt(fitting: Sequence[Cells], best: Cells) -> str:

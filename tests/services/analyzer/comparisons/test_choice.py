@@ -194,6 +194,7 @@ def test_rates_that_intervals_do_not_tell_apart_are_named_after_the_choice() -> 
     )
     near = source("c", batch(1, MS, agent="c", wobble=MS, count=38))
     assert table_of(CHOICE, [*wobbly, near]).verdict.endswith(
+        "with the highest throughput by the estimates; no target was given. "
         "The intervals do not tell which has the highest throughput: m:1 on b at batch 1 or "
         "m:1 on c at batch 1."
     )
