@@ -91,8 +91,11 @@ def _narrowed(
 ) -> tuple[list[int], int]:
     """Return the widths and the gap that fit if possible, the widest made narrower first.
 
-    Only columns in `floors` become narrower, down to that width, but not below the minimum.
+    Only columns in `floors` become narrower, down to that width, but not below the minimum. None
+    does where narrow gaps alone are enough.
     """
+    if _total(widths, gap) > fit >= _total(widths, _NARROW_GAP):
+        return list(widths), _NARROW_GAP
     narrowed, least = list(widths), list(widths)
     for place, floor in floors.items():
         least[place] = max(_LEAST, floor)

@@ -102,6 +102,9 @@ def test_a_folded_table_keeps_every_word_and_cuts_none() -> None:
         "b2                120 ms",
     ]
     assert folded(_HEADS, _ROWS, _RIGHT).body[0].endswith("5 ms  a long note on this run")
+    whole = max(map(width, folded(_HEADS, _ROWS, _RIGHT).body))
+    narrow = folded(_HEADS, _ROWS, _RIGHT, whole - 1).body
+    assert (len(narrow), narrow[0].endswith("5 ms a long note on this run")) == (len(_ROWS), True)
     long = folded(("a", "b"), [("x", "word " * 20)], (False, False))
     assert max(map(width, long.body)) <= 40
 
