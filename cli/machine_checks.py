@@ -244,9 +244,13 @@ def clocks() -> Iterator[Finding]:
 def cores() -> Iterator[Finding]:
     """Check the number of cores, and whether their clock is steady."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    observation = f"{usable} usable, load {os.getloadavg()[0]:.1f}"
+    load = os.getloadavg()[0]
+    observation = f"{usable} usable, load {load:.1f}"
     if (usable or 1) < 2:
         yield Finding("cores", "note", observation, "pacing and prediction share one core")
+    elif load > (usable or 1):
+        advice = "other processes use them: figures measured now are noisy"
+        yield Finding("cores", "note", observation, advice)
     else:
         yield Finding("cores", "ok", observation)
     governor = _text(_GOVERNOR)

@@ -46,6 +46,15 @@ def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
     assert found["nats-server"].state == found["postgres"].state == "ok"
 
 
+def test_a_busy_machine_is_no_place_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
+    states = []
+    for load in (3.9, 4.1):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, load, load))
+        states.append(next(machine_checks.cores()).state)
+    assert states == ["ok", "note"]
+
+
 @pytest.mark.parametrize(("setting", "state"), [("auto", "note"), ("required", "missing")])
 def test_what_a_sandbox_lacks_is_said(
     monkeypatch: pytest.MonkeyPatch, setting: str, state: str
