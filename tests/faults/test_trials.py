@@ -45,7 +45,10 @@ def test_a_cluster_that_does_not_start_skips_no_trial(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Worlds, "world", does_not_start)
     spoilt = next(trial(seed) for seed in range(len(KINDS)) if trial(seed).needs_disks)
-    assert why_skipped(Worlds(), spoilt) == ""
+    worlds = Worlds()
+    assert why_skipped(worlds, spoilt) == ""
+    assert perform(worlds, spoilt).wrong == ["AssertionError: "]
+    worlds.end(spoilt.world)
 
 
 def test_every_kind_comes_in_every_round() -> None:

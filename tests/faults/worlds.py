@@ -221,7 +221,12 @@ class Worlds:
         return self._running[name][0]
 
     def end(self, name: str, keep_logs: Path | None = None) -> None:
-        """End a cluster, so that the next trial starts a new one; its logs may be kept."""
+        """End a cluster that has started, so that the next trial starts a new one.
+
+        Its logs are copied to `keep_logs`, if given.
+        """
+        if name not in self._running:
+            return
         world, started = self._running.pop(name)
         if keep_logs is not None:
             shutil.copytree(world.folder / "logs", keep_logs, dirs_exist_ok=True)
