@@ -27,6 +27,7 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.inboxes import inbox_prefix
+from mlscope.bus.nats.batch_reads import BatchReads
 from mlscope.bus.nats.connecting.availability import Availability
 from mlscope.bus.nats.connecting.client import TidyClient, is_of_use
 from mlscope.bus.nats.connecting.key_rejection import KeyRejection
@@ -82,6 +83,7 @@ class Connection:
         self._replies = ReplySubjects(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
         self._sending: set[asyncio.Task[None]] = set()
+        self.batch_reads = BatchReads()
         self._closing: asyncio.Task[None] | None = None
         #: why its server ended it for good; None where `close` did
         self.end_cause: BusError | None = None

@@ -25,7 +25,6 @@ from mlscope.bus.streams import live_filters, republished
 
 _log = logging.getLogger(__name__)
 _BATCH = 1000
-_BATCH_BYTES = 8 * 1024 * 1024
 _POLL_S = 1.0
 _SETTLE_S = (0.002, 0.01, 0.05, 0.25)
 
@@ -80,11 +79,12 @@ async def read_on(
         "seq": after + 1,
         "next_by_subj": filter_subject,
         "batch": _BATCH,
-        "max_bytes": _BATCH_BYTES,
     }
 
     async def once() -> tuple[list[StoredMessage], int]:
-        return await _read_batch(connection, f"$JS.API.DIRECT.GET.{stream}", request)
+        async with connection.batch_reads.turn() as max_bytes:
+            asked = request | {"max_bytes": max_bytes}
+            return await _read_batch(connection, f"$JS.API.DIRECT.GET.{stream}", asked)
 
     return await _read_patiently(connection, stream, once)
 

@@ -1,5 +1,7 @@
 """The log over JetStream: errors in our words, reading by parts, following without gaps."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -8,7 +10,9 @@ import pytest
 
 from mlscope.bus.errors import (
     NotProvisioned,
+    Unreachable,
 )
+from mlscope.bus.nats.batch_reads import AT_ONCE, LEAST_BYTES, MOST_BYTES
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import epoch_ns, last_on, read_on, tail
 from mlscope.bus.nats.storing import MESSAGE_ID, store
@@ -62,6 +66,36 @@ async def test_much_is_read_in_parts(connection: Connection) -> None:
         after = sequences[-1]
     assert sequences == list(range(1, 8))
     assert await read_on(connection, "TRACES", SUBJECT, after) == ([], 0)
+
+
+async def test_a_server_that_is_behind_is_asked_for_little_at_a_time() -> None:
+    """It would queue whatever it is asked for, also for those who no longer wait."""
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 0.5) as connection:
+        connection.attempt_s = 0.1
+        reads = [read_on(connection, "TRACES", SUBJECT, 0) for _ in range(20)]
+        await asyncio.gather(*reads, return_exceptions=True)
+        bodies = [json.loads(line) for line in greeter.said if line.startswith(b"{")]
+    sizes_bytes = [body["max_bytes"] for body in bodies if "max_bytes" in body]
+    assert sizes_bytes.count(MOST_BYTES) == AT_ONCE
+    assert sizes_bytes[0] == MOST_BYTES
+    assert sizes_bytes[-1] == LEAST_BYTES
+
+
+async def test_batches_are_large_again_once_the_server_answers(connection: Connection) -> None:
+    await put(connection, bytes(500_000))
+    for _ in range(9):
+        with pytest.raises(Unreachable):
+            async with connection.batch_reads.turn():
+                raise Unreachable("busy")
+    sizes_bytes = []
+    for _ in range(9):
+        # A message that is larger than a batch is a batch of its own.
+        (stored,), _ = await read_on(connection, "TRACES", SUBJECT, 0)
+        assert len(stored.body) == 500_000
+        async with connection.batch_reads.turn() as max_bytes:
+            sizes_bytes.append(max_bytes)
+    assert sizes_bytes[:2] == [2 * LEAST_BYTES, 8 * LEAST_BYTES]
+    assert sizes_bytes[-1] == MOST_BYTES
 
 
 async def test_the_last_on_a_subject(connection: Connection) -> None:
