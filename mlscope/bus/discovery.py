@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from mlscope.bus.access.rights import ping
 from mlscope.bus.records import CommandCounts, ServiceInfo, StatsSource
 
 CountsOf = Callable[[str], CommandCounts]
@@ -30,7 +31,7 @@ class ServiceInstance:
     @property
     def health_subject(self) -> str:
         """The subject of the health check's question, to this instance alone."""
-        return f"$SRV.PING.{self._info.name}.{self.instance}"
+        return ping(self._info.name, self.instance)
 
     def subjects(self) -> list[str]:
         """Return the subjects of questions to all services, to this service, to this instance."""

@@ -5,6 +5,7 @@ import json
 import logging
 import time
 
+from mlscope.bus.access.rights import read_figures
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import Backlog
@@ -48,8 +49,9 @@ class ClusterStanding:
 
     async def _figures(self, service: str) -> list[ServiceFigures]:
         """Ask the instances of one service, on a subject that no other key may answer."""
+        (subject,) = read_figures(service)
         try:
-            texts = await self._bus.ask_all(f"$SRV.STATS.{service}", within_s=_ANSWER_WITHIN_S)
+            texts = await self._bus.ask_all(subject, within_s=_ANSWER_WITHIN_S)
         except BusError as error:
             _log.info("no figures of %s: %s", service, error)
             return []
