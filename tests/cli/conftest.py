@@ -17,7 +17,7 @@ from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
-from tests.forked import run_mlscope
+from tests.forking.commands import run_mlscope
 from tests.stand_ins import StandIns
 
 _SERVICES = ("scheduler", "registry", "agent", "collector", "analyzer")

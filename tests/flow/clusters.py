@@ -19,7 +19,7 @@ from mlscope.client.errors import EvaluationRefused
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
 from tests.ending import stopped_in_the_end
-from tests.forked import STARTERS, Service, run_mlscope, start_service
+from tests.forking.commands import STARTERS, Service, run_mlscope, start_service
 from tests.places import server_folder
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from tests.faults.digests import differing
 from tests.flow.asking import stranger
 from tests.flow.clusters import SERVICES, Cluster, assert_well, online, run, until
 from tests.flow.manifests import model
-from tests.forked import Service
+from tests.forking.commands import Service
 
 pytestmark = pytest.mark.timeout(180)
 #: this module stops servers: the cluster is its own

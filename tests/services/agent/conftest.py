@@ -1,13 +1,13 @@
 """Workers that start fast."""
 
-import subprocess
+import asyncio
 
 import pytest
 
-from tests.forked_worker import popen_of_workers
+from tests.forking.workers import forking_workers
 
 
 @pytest.fixture
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the workers that a test starts."""
-    monkeypatch.setattr(subprocess, "Popen", popen_of_workers())
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", forking_workers())

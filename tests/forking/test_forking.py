@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import ROOT, forks, run_mlscope
+from tests.forking.commands import forks, run_mlscope
+from tests.forking.server import ROOT
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -45,10 +46,23 @@ def test_a_fork_that_takes_too_long_is_ended() -> None:
         forks().run(b'{"arguments": ["ls"], "environ": {}, "cwd": "/"}', timeout_s=0.0)
 
 
+def printed_by(script: str, folder: Path) -> tuple[str, str]:
+    """Run a script in a folder; return what it wrote to stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout, done.stderr
+
+
 FORKING = """
 import subprocess
 from pathlib import Path
-from tests.forked_cluster import COMMAND, fork_in_place
+from tests.forking.in_place import COMMAND, fork_in_place
 
 fork_in_place()
 folder = Path("folder")
@@ -66,15 +80,7 @@ with Path("log").open("ab") as log:
 def test_a_child_of_a_forking_process_has_its_own_streams_folder_and_environment(
     tmp_path: Path,
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORKING],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert (done.stdout, done.stderr) == ("ForkedChild 2\nForkedChild 1\n", "")
+    assert printed_by(FORKING, tmp_path) == ("ForkedChild 2\nForkedChild 1\n", "")
     log = (tmp_path / "log").read_text()
     assert "mine.yml:1: version: found nothing" in log
     assert "no cluster in named" in log
@@ -83,7 +89,7 @@ def test_a_child_of_a_forking_process_has_its_own_streams_folder_and_environment
 WORKING = """
 import asyncio, os, socket, subprocess, sys, types
 from pathlib import Path
-from tests.forked_cluster import WORKER, fork_in_place
+from tests.forking.in_place import WORKER, fork_in_place
 
 def work(arguments):
     socket.socket(fileno=int(arguments[0])).send(f"{os.getsid(0) == os.getpid()}".encode())
@@ -108,14 +114,20 @@ asyncio.run(started())
 def test_a_worker_of_a_forking_process_has_its_own_session_streams_and_files(
     tmp_path: Path,
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WORKING],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     # Once it has ended, nobody holds the other end of its channel.
-    assert (done.stdout, done.stderr) == ("ForkedWorker 3 3 b'True' b''\n", "")
+    assert printed_by(WORKING, tmp_path) == ("ForkedWorker 3 3 b'True' b''\n", "")
     assert (tmp_path / "errors").read_text() == "['A']\n"
+
+
+ENDING = """
+import warnings
+from tests.forking.commands import forks
+
+warnings.simplefilter("error")
+print(forks()._process.pid)
+"""
+
+
+def test_a_server_has_ended_before_the_process_that_asks_it_ends(tmp_path: Path) -> None:
+    pid, warned = printed_by(ENDING, tmp_path)
+    assert (warned, Path("/proc", pid.strip()).exists()) == ("", False)

@@ -1,15 +1,8 @@
-"""The processes of a test's cluster, forked from one that has imported what services import.
-
-`mlscope up` starts a supervisor and six services, each an interpreter of its own: five seconds of
-processor time, all of them imports. Here whoever starts `python -m cli.main` forks instead, and an
-agent that starts a worker. The fork has the arguments, environment, folder and streams that it
-would have, and no other file.
-"""
+"""Forked processes: what each does first and last, and how its parent waits for it."""
 
 import asyncio
 import atexit
 import gc
-import importlib
 import logging
 import os
 import signal
@@ -18,37 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
-IMPORTED = (
-    "cli.cluster.supervisor",
-    "cli.commands.provision",
-    "cli.commands.serve",
-    "uvloop",
-    "services.agent.worker.worker",
-    *(
-        f"services.{name}.service"
-        for name in ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
-    ),
-)
-COMMAND = [sys.executable, "-m", "cli.main"]
-WORKER = (sys.executable, "-P", "-m", "services.agent.worker.worker")
 POLL_S = 0.005
 
 
 class ForkedChild:
     """A child process as `subprocess.Popen` has it, as far as a supervisor asks."""
 
-    def __init__(self, arguments: Sequence[str], start: Callable[[], None]) -> None:
-        """Fork; the child calls `start`, then runs `mlscope` with the `arguments`."""
-        self.args = [*COMMAND, *arguments]
+    def __init__(self, argv: Sequence[str], pid: int) -> None:
+        """Take the id of a child of this process, and what stands for its command line."""
+        self.args, self.pid = argv, pid
         self.returncode: int | None = None
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if not self.pid:
-            _run(lambda: _main(arguments), start)
 
     def poll(self) -> int | None:
         """Return the exit code, negative for the signal that ended it; None while it runs."""
@@ -76,15 +50,13 @@ class ForkedChild:
 class ForkedWorker:
     """A child process as `asyncio.create_subprocess_exec` gives it, as far as an agent asks."""
 
-    def __init__(self, run: Callable[[], object], start: Callable[[], None]) -> None:
-        """Fork; the child calls `start`, then `run`."""
+    def __init__(self, pid: int) -> None:
+        """Take the id of a child of this process; the running loop waits for its end."""
+        self.pid = pid
         self.returncode: int | None = None
-        self.pid = os.fork()
-        if not self.pid:
-            _run(run, start)
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[int] = self._loop.create_future()
-        self._watched = os.pidfd_open(self.pid)
+        self._watched = os.pidfd_open(pid)
         self._loop.add_reader(self._watched, self._note_the_end)
 
     def _note_the_end(self) -> None:
@@ -102,6 +74,13 @@ class ForkedWorker:
         """Kill it, unless it has ended."""
         if self.returncode is None:
             os.kill(self.pid, signal.SIGKILL)
+
+
+def fork(run: Callable[[], object], start: Callable[[], None]) -> int:
+    """Fork; the child calls `start`, then `run`, and ends. Return its id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return os.fork() or _run(run, start)
 
 
 def _run(run: Callable[[], object], start: Callable[[], None]) -> NoReturn:
@@ -133,44 +112,11 @@ def _run(run: Callable[[], object], start: Callable[[], None]) -> NoReturn:
         os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def _main(arguments: Sequence[str]) -> int:
-    sys.argv = ["mlscope", *arguments]
-    from cli.main import main
-
-    return main()
-
-
-def fork_in_place() -> None:
-    """Let this process, and those forked from it, fork where they would start an interpreter.
-
-    It would run `mlscope`, or a worker.
-    """
-    start_interpreter = subprocess.Popen
-    start_program = asyncio.create_subprocess_exec
-
-    def popen(argv: Sequence[str], **options: Any) -> "ForkedChild | subprocess.Popen[bytes]":
-        if list(argv[: len(COMMAND)]) != COMMAND:
-            return start_interpreter(argv, **options)
-        return ForkedChild(argv[len(COMMAND) :], lambda: _take_on(**options))
-
-    async def create(*argv: str, **options: Any) -> "ForkedWorker | asyncio.subprocess.Process":
-        if argv[: len(WORKER)] != WORKER:
-            return await start_program(*argv, **options)
-        worker = importlib.import_module(WORKER[-1])
-        return ForkedWorker(
-            lambda: worker.main([*argv[len(WORKER) :]]),
-            lambda: _take_on(**options),
-        )
-
-    subprocess.Popen = popen  # type: ignore[assignment, misc]
-    asyncio.create_subprocess_exec = create  # type: ignore[assignment]
-
-
-def _take_on(
+def take_on(
     stdout: IO[bytes] | int = subprocess.DEVNULL,
     stderr: IO[bytes] | int = subprocess.STDOUT,
     env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    cwd: str | os.PathLike[str] | None = None,
     preexec_fn: Callable[[], None] | None = None,
     process_group: int | None = None,
     start_new_session: bool = False,
@@ -190,8 +136,8 @@ def _take_on(
     if preexec_fn is not None:
         preexec_fn()
     nothing = os.open(os.devnull, os.O_RDWR)
-    output = nothing if isinstance(stdout, int) else stdout.fileno()
-    errors = output if isinstance(stderr, int) else stderr.fileno()
+    output = _descriptor(stdout, nothing)
+    errors = _descriptor(stderr, output)
     for number, descriptor in enumerate((nothing, output, errors)):
         os.dup2(descriptor, number)
     first = 3
@@ -199,3 +145,9 @@ def _take_on(
         os.closerange(first, descriptor)
         first = descriptor + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def _descriptor(stream: IO[bytes] | int, otherwise: int) -> int:
+    """Return the descriptor of a stream; `otherwise` for a constant of `subprocess`."""
+    number = stream if isinstance(stream, int) else stream.fileno()
+    return number if number >= 0 else otherwise

@@ -1,13 +1,11 @@
 """`mlscope …` in processes forked from one that has imported what most commands import.
 
-A command in an interpreter of its own spends half a second of processor time on imports, and tests
-run hundreds. A fork differs in nothing else: it has the environment, folder and streams that it is
-given, and ends as an interpreter ends.
+A fork differs from an interpreter of its own in nothing else: it has the environment, folder and
+streams that it is given, and ends as an interpreter ends.
 """
 
 import gc
 import importlib
-import json
 import os
 import select
 import signal
@@ -21,7 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.forking.children import take_on
+from tests.forking.server import ForkServer, is_measured, next_request
+
 IMPORTED = (
     *(f"cli.commands.{name}" for name in ("ls", "manifest", "predict", "run", "show", "tables")),
     "cli.failures",
@@ -34,12 +34,9 @@ IMPORTED = (
 """None of these starts a thread, which a fork would lack."""
 STARTERS = frozenset(("agent", "demo", "doctor", "down", "serve", "up", "upgrade"))
 """Commands that start or watch processes: they run in interpreters of their own."""
-AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")
-"""Variables that an interpreter reads as it starts begin with these; a fork takes PYTHONPATH on."""
-MAX_REQUEST_BYTES = 100_000
 
 
-class Forked:
+class ForkedCommand:
     """A command that was forked; it is looked after like a `subprocess.Popen`."""
 
     def __init__(self, state: IO[str]) -> None:
@@ -67,34 +64,24 @@ class Forked:
             return int(self._state.readline())
 
 
-Service = Forked | subprocess.Popen[bytes]
+Service = ForkedCommand | subprocess.Popen[bytes]
 
 
-class Forks:
-    """The process that forks, as whoever runs commands sees it."""
+class CommandForks(ForkServer):
+    """The process that forks commands, as whoever runs them sees it."""
 
     def __init__(self, *, clusters: bool = False) -> None:
-        """Start it; it ends with this process. `clusters`: it forks the processes of those."""
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            number = theirs.fileno()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forked", str(number), "clusters" * clusters],
-                cwd=ROOT,
-                pass_fds=[number],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
+        """Start it. `clusters`: what it forks forks the processes of a cluster in its turn."""
+        super().__init__("tests.forking.commands", "clusters" * clusters)
 
-    def start(self, request: bytes, out: IO[bytes], err: IO[bytes]) -> Forked:
+    def start(self, request: bytes, out: IO[bytes], err: IO[bytes]) -> ForkedCommand:
         """Start the command of a request, which writes into these files."""
         reading, writing = os.pipe()
         try:
-            files = [out.fileno(), err.fileno(), writing]
-            socket.send_fds(self._requests, [request], files)
+            self.send(request, [out.fileno(), err.fileno(), writing])
         finally:
             os.close(writing)
-        return Forked(os.fdopen(reading))
+        return ForkedCommand(os.fdopen(reading))
 
     def run(self, request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
         """Run the command of a request to its end; `TimeoutExpired` when it takes too long."""
@@ -115,22 +102,9 @@ def _content(file: IO[bytes]) -> bytes:
 
 
 @cache
-def forks(*, clusters: bool = False) -> Forks:
+def forks(*, clusters: bool = False) -> CommandForks:
     """Start the process that forks, once for all tests of this process."""
-    return Forks(clusters=clusters)
-
-
-def _request(
-    arguments: Sequence[str], environ: Mapping[str, str], folder: Path | None = None
-) -> bytes:
-    """Return the request for a command; empty where it needs an interpreter of its own."""
-    at_start = {name for name in (*os.environ, *environ) if name.startswith(AT_START)}
-    at_start.discard("PYTHONPATH")
-    if any(environ.get(name, "") != os.environ.get(name, "") for name in at_start):
-        return b""
-    told = {"arguments": arguments, "environ": dict(environ), "cwd": str(folder or Path.cwd())}
-    request = json.dumps(told).encode()
-    return request if len(request) < MAX_REQUEST_BYTES else b""
+    return CommandForks(clusters=clusters)
 
 
 def run_mlscope(
@@ -144,11 +118,11 @@ def run_mlscope(
 
     `cwd`: its folder, the current one by default. `timeout`: in seconds; `TimeoutExpired` then.
     """
-    if request := _request(arguments, environ, cwd):
-        if tuple(arguments[:2]) == ("up", "--detach") and not is_measured(environ):
-            return forks(clusters=True).run(request, timeout)
-        if not STARTERS & set(arguments[:1]):
-            return forks().run(request, timeout)
+    starts_cluster = tuple(arguments[:2]) == ("up", "--detach") and not is_measured(environ)
+    if starts_cluster or not STARTERS & set(arguments[:1]):
+        server = forks(clusters=starts_cluster)
+        if request := server.request(arguments, environ, cwd):
+            return server.run(request, timeout)
     return subprocess.run(
         [sys.executable, "-m", "cli.main", *arguments],
         env=dict(environ),
@@ -162,9 +136,10 @@ def run_mlscope(
 def start_service(name: str, environ: Mapping[str, str], log: IO[bytes]) -> Service:
     """Start `mlscope serve` with this environment; it writes into a log."""
     arguments = ["serve", name]
-    request = _request(arguments, environ)
-    if request and not is_measured(environ):
-        return forks(clusters=True).start(request, log, log)
+    if not is_measured(environ):
+        server = forks(clusters=True)
+        if request := server.request(arguments, environ):
+            return server.start(request, log, log)
     return subprocess.Popen(
         [sys.executable, "-m", "cli.main", *arguments],
         env=dict(environ),
@@ -174,34 +149,25 @@ def start_service(name: str, environ: Mapping[str, str], log: IO[bytes]) -> Serv
     )
 
 
-def is_measured(environ: Mapping[str, str]) -> bool:
-    """Say whether coverage is measured: as an interpreter ends, which a forked service does not."""
-    return "COVERAGE_PROCESS_CONFIG" in environ
-
-
 def next_command(requests: socket.socket) -> list[str]:
     """Fork for each request; return, in the process that is to run the command, its arguments."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        request, files, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
-        if not request:
-            sys.exit()
+        request, descriptors = next_request(requests)
         if not os.fork():
             requests.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _report_the_end(*files)
-            told = json.loads(request)
-            os.environ.clear()
-            os.environ.update(told["environ"])
+            out, err, state = descriptors
+            _report_the_end(out, err, state)
+            take_on(stdout=out, stderr=err, env=request["environ"], cwd=request["cwd"])
             sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-            os.chdir(told["cwd"])
-            return list(told["arguments"])
-        for file in files:
-            os.close(file)
+            return list(request["arguments"])
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _report_the_end(out: int, err: int, state: int) -> None:
-    """Return in a child, with its own streams; tell its id and its exit code meanwhile."""
+    """Return in a child; write its id and its exit code to `state` meanwhile."""
     if child := os.fork():
         os.close(out)
         os.close(err)
@@ -210,21 +176,17 @@ def _report_the_end(out: int, err: int, state: int) -> None:
         with suppress(BrokenPipeError):  # Whoever ran it waits no longer.
             os.write(state, f"{os.waitstatus_to_exitcode(ended)}\n".encode())
         os._exit(0)
-    os.close(state)
-    for number, file in enumerate((out, err), start=1):
-        os.dup2(file, number)
-        os.close(file)
 
 
 if __name__ == "__main__":
-    from tests import forked_cluster
+    from tests.forking import in_place
 
     has_clusters = bool(sys.argv[2])
-    for name in (*IMPORTED, *(forked_cluster.IMPORTED if has_clusters else ())):
+    for name in (*IMPORTED, *(in_place.IMPORTED if has_clusters else ())):
         importlib.import_module(name)
     gc.freeze()
     arguments = next_command(socket.socket(fileno=int(sys.argv[1])))
     if has_clusters:
-        forked_cluster.fork_in_place()
+        in_place.fork_in_place()
     sys.argv = ["mlscope", *arguments]
     sys.exit(importlib.import_module("cli.main").main())
