@@ -9,6 +9,9 @@
 
     rest/       handlers of `/api`                live/       streams of server-sent events
     site/       handlers of pages                 pages/      views: what a template shows (pure)
+    access/     who may reach it                  sent/       files and datasets that are sent
+    parameters/ what addresses ask for            reports/    an evaluation as one document
+    charts/     charts as pictures
     templates/  Jinja2; base.html is the frame    static/     css/, js/ (ES modules, no build step)
 
 A page is a view with the name of its template, `rendered` by `rendering.py`. Pages are complete

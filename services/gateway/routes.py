@@ -37,7 +37,7 @@ from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, metrics, reports
 from services.gateway.rest.routes import rest_routes
 from services.gateway.sample_pictures import SamplePictures
-from services.gateway.sent_files import LEAST_BYTES_PER_S
+from services.gateway.sent.files import LEAST_BYTES_PER_S
 from services.gateway.site import (
     agents,
     analysis,

@@ -24,7 +24,7 @@ from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
 from services.gateway.sample_pictures import SamplePictures
-from services.gateway.sent_files import SentFiles
+from services.gateway.sent.files import SentFiles
 
 _log = logging.getLogger(__name__)
 _STOP_WITHIN_S = 3

@@ -19,9 +19,9 @@ from mlscope.people import people_folder
 from mlscope.settings import Settings
 from mlscope.settings.values import bytes_of
 from schemas.manifest import FrameworkManifest
-from services.gateway.dataset_reading import MEMORY_BYTES
-from services.gateway.sent_datasets import TIMES_UNPACKED
-from services.gateway.sent_files import MOST_AT_ONCE
+from services.gateway.sent.dataset_reading import MEMORY_BYTES
+from services.gateway.sent.datasets import TIMES_UNPACKED
+from services.gateway.sent.files import MOST_AT_ONCE
 
 FOLDER = Path(__file__).parents[2] / "kubernetes"
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway")

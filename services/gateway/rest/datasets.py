@@ -6,7 +6,7 @@ from starlette.responses import Response
 from services.gateway.pages.starting.request_form import yaml_of
 from services.gateway.responses import as_json
 from services.gateway.rest.files import checked_sending
-from services.gateway.sent_datasets import looked_into, manifest_of, recognised
+from services.gateway.sent.datasets import looked_into, manifest_of, recognised
 
 
 async def send(request: Request) -> Response:

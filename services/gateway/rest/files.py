@@ -11,7 +11,7 @@ from schemas.request import Evaluate, Refused
 from services.gateway.errors import FileTooLarge, WrongContentType
 from services.gateway.parameters.request_values import who_asks
 from services.gateway.responses import as_json
-from services.gateway.sent_files import SentFiles
+from services.gateway.sent.files import SentFiles
 
 _MEDIA_TYPE = "application/octet-stream"
 _MOST_CHARACTERS = 255

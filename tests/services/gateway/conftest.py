@@ -18,7 +18,7 @@ from services.gateway.charts.drawing import Pictures
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.sample_pictures import SamplePictures
-from services.gateway.sent_files import SentFiles
+from services.gateway.sent.files import SentFiles
 from services.gateway.service import serve
 from tests.stand_ins import StandIns
 from tests.standing import server, standing

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlscope.assets.artifacts import Artifact
-from services.gateway.sent_files import SentFiles
+from services.gateway.sent.files import SentFiles
 
 
 @dataclass

@@ -26,11 +26,12 @@ from mlscope.datasets.errors import FileBroken
 from schemas.encoding.codec import parse
 from schemas.manifest import DatasetManifest
 from schemas.request import Evaluate
-from services.gateway import dataset_reading, sent_files
-from services.gateway.dataset_reading import answer_about
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
-from services.gateway.sent_datasets import ending_of, manifest_of
+from services.gateway.sent import dataset_reading
+from services.gateway.sent import files as sent_files
+from services.gateway.sent.dataset_reading import answer_about
+from services.gateway.sent.datasets import ending_of, manifest_of
 from tests.services.gateway.rest.test_files import OCTETS, names_in
 from tests.services.gateway.sent_files import kept_in
 

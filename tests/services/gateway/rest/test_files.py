@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
-from services.gateway import sent_files
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
+from services.gateway.sent import files as sent_files
 from tests.services.gateway.sent_files import kept_in
 
 OCTETS = {"content-type": "application/octet-stream"}

@@ -15,8 +15,8 @@ from mlscope.assets.artifacts import Artifact
 from mlscope.client.errors import CommandRefused
 from mlscope.counts import many
 from schemas.request import Refused
-from services.gateway import sent_files
 from services.gateway.errors import FileTooSlow, NoRoom
+from services.gateway.sent import files as sent_files
 
 ALLOWED = "a .zip, a .tar (also .tar.gz, .tar.bz2, .tar.xz), a .npy or a .npz"
 _HEAD_BYTES = 512
@@ -83,7 +83,7 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "services.gateway.dataset_reading",
+            "services.gateway.sent.dataset_reading",
             str(path),
             ending,
             scratch.name,

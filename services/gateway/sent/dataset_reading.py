@@ -1,4 +1,4 @@
-"""The process that looks into a sent dataset: `python -m services.gateway.dataset_reading`.
+"""The process that looks into a sent dataset: `python -m services.gateway.sent.dataset_reading`.
 
 It unpacks and parses what anybody may have sent, so it is a process of its own: its memory is
 limited, its caller limits its time, and the gateway answers others meanwhile. Its arguments are the
