@@ -13,6 +13,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand
 from mlscope.exchange.errors import BundleBroken
+from mlscope.tasks import end_tasks
 from schemas.agent import AgentAnnounced, AgentLeft, Announcement, CollectorFacts
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import SchemaError
@@ -22,8 +23,8 @@ from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import agent_command
 from services.agent.host.leasing import HeldLease
-from services.agent.host.outbox import BusSink
-from services.agent.host.outcome_publisher import OutcomePublisher
+from services.agent.host.publishing.outbox import BusSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 
 _COUNTERS = CollectorFacts(name="recorded", levels=(Level.HARDWARE,))
 
@@ -71,9 +72,7 @@ class Playback:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
             with contextlib.suppress(BusError):
                 farewell = AgentLeft(agent=agent, incarnation=self._incarnation)
                 await self._bus.publish(farewell, id=derived_id(self._incarnation, "left"))

@@ -9,6 +9,7 @@ from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus
 from mlscope.bus.envelopes import dead_letter, refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import CommandCounts, ReceivedCommand
+from mlscope.tasks import end_tasks
 
 _log = logging.getLogger(__name__)
 MOST_BURIED_AT_ONCE = 16
@@ -105,10 +106,7 @@ class CommandQueue:
 
     async def close(self) -> None:
         """Cancel the running commands and wait until they end."""
-        stopping = [*self._tasks, *self._refusing]
-        for task in stopping:
-            task.cancel()
-        await asyncio.gather(*stopping, return_exceptions=True)
+        await end_tasks([*self._tasks, *self._refusing])
 
     def _note_error(self, reason: str) -> None:
         self.counts.errors += 1

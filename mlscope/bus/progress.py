@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from mlscope.bus.bus import Delivery
 from mlscope.bus.errors import BusError
+from mlscope.tasks import background_task
 
 _log = logging.getLogger(__name__)
 
@@ -27,9 +28,5 @@ async def reporting_progress(delivery: Delivery, every_s: float) -> AsyncIterato
                 # The next report may arrive; without one the server would redeliver the fact.
                 _log.info("progress not reported: %s", error)
 
-    task = asyncio.get_running_loop().create_task(report())
-    try:
+    async with background_task(report()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -4,6 +4,7 @@ import asyncio
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import StreamFull, Unreachable
+from mlscope.tasks import end_tasks
 from schemas.message import Fact
 
 _LEAST_PAUSE_S = 0.05
@@ -74,9 +75,7 @@ class PublishWindow:
     async def abort(self) -> int:
         """Cancel the facts in flight and return their number."""
         cancelled = list(self._sending)
-        for task in cancelled:
-            task.cancel()
-        await asyncio.gather(*cancelled, return_exceptions=True)
+        await end_tasks(cancelled)
         return len(cancelled)
 
     async def _publish(self, fact: Fact, fact_id: str, cause: str, traceparent: str) -> int:

@@ -8,6 +8,7 @@ from itertools import islice
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for
 from mlscope.client.errors import TraceChanged
+from mlscope.tasks import end_tasks
 from schemas.trace import ShowSpan, ShowTrace, ShowWindow, SpanDetails, TraceOverview, TraceWindow
 
 _ANSWER_S = 120.0
@@ -61,6 +62,4 @@ async def window_of(bus: Bus, request: ShowWindow) -> AsyncGenerator[TraceWindow
             if (offset := next(offsets, None)) is not None:
                 waiting.append(asyncio.ensure_future(part_at(offset)))
     finally:
-        for asking in waiting:
-            asking.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await end_tasks(waiting)

@@ -21,6 +21,7 @@ from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import CommandRefused, NotAnswering
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import record_of, status_of
+from mlscope.tasks import end_tasks
 from schemas.batch import QueriesAnswered
 from schemas.encoding.errors import SchemaError
 from schemas.message import Fact
@@ -120,9 +121,7 @@ class _Watcher:
         try:
             yield
         finally:
-            for listener in listeners:
-                listener.cancel()
-            await asyncio.gather(*listeners, return_exceptions=True)
+            await end_tasks(listeners)
             for hearing in hearings:
                 await hearing.aclose()
 

@@ -14,6 +14,7 @@ import msgpack
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
+from mlscope.tasks import end_tasks
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.encoding.errors import SchemaError
 from schemas.plan import WorkAnswer
@@ -131,10 +132,7 @@ class AgentCommands:
 
     async def close(self) -> None:
         """Cancel the commands under way."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks.values())
 
 
 def _keys(effect: Effect) -> set[object]:

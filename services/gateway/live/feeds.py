@@ -18,6 +18,7 @@ from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import awaits_tables, status_of, unrequested_status
 from mlscope.settings.limits import TABLES_WAIT_S
+from mlscope.tasks import background_task, end_tasks
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import decode_body, unpack
 from schemas.encoding.errors import SchemaError
@@ -28,9 +29,8 @@ from schemas.subjects import RESOURCES, ROOT, resources_subject, story_of
 from services.gateway.access.personal_bus import as_asked_by
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, Tick, event_of, tick_of
-from services.gateway.live.overview import OverviewFeed, OverviewViewer
+from services.gateway.live.overview import NO_BROKER, OverviewFeed, OverviewViewer
 from services.gateway.live.spans import SpanGap, SpanRelay
-from services.gateway.live.tasks import NO_BROKER, background_task
 from services.gateway.live.viewer import Viewer
 from services.gateway.pages.home import Overview
 
@@ -314,8 +314,7 @@ class Feeds:
                 feed.leave(viewer)
                 if not feed.viewers and self._feeds.get(evaluation, (None,))[0] is feed:
                     del self._feeds[evaluation]
-                    running.cancel()
-                    await asyncio.gather(running, return_exceptions=True)
+                    await end_tasks([running])
 
     @asynccontextmanager
     async def viewing_overview(

@@ -20,12 +20,12 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.live import LiveMessages
 from mlscope.client.errors import ClientError
 from mlscope.client.meter import Meter, Reading
+from mlscope.tasks import background_task, end_tasks
 from schemas.batch import QueriesAnswered
 from schemas.encoding.errors import SchemaError
 from schemas.subjects import ROOT
 from services.gateway.bus_requests import overview_of
 from services.gateway.live.events import Event
-from services.gateway.live.tasks import NO_BROKER, background_task
 from services.gateway.live.wake_signal import WakeSignal
 from services.gateway.pages.home import Overview
 
@@ -33,8 +33,10 @@ _log = logging.getLogger(__name__)
 _DECISIONS = ("evaluation", "run", "analysis")
 _TICK_S = 0.5
 _REFRESH_S = 5.0
-"""How often agents are looked at, which say nothing that the gateway hears."""
+"""How often the agents are read anew: no fact of theirs reaches the gateway."""
 _RATE_TICKS = 6
+NO_BROKER = "The message broker does not answer; `mlscope status` shows which services run"
+"""What streams say while nothing can come."""
 
 
 class OverviewViewer(WakeSignal):
@@ -117,8 +119,7 @@ class OverviewFeed:
         finally:
             self.viewers.discard(viewer)
             if not self.viewers and self._running:
-                self._running.cancel()
-                await asyncio.gather(self._running, return_exceptions=True)
+                await end_tasks([self._running])
                 self._running, self.digest, self.overview = None, "", None
 
     async def _run(self) -> None:

@@ -12,6 +12,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client.errors import ClientError
+from mlscope.tasks import end_tasks
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import MalformedMessage
 from schemas.message import Message
@@ -70,9 +71,7 @@ class Watches:
 
     async def close(self) -> None:
         """End all relaying."""
-        for task in self._relaying.values():
-            task.cancel()
-        await asyncio.gather(*self._relaying.values(), return_exceptions=True)
+        await end_tasks(self._relaying.values())
 
     async def _relay(self, evaluation: str, asker: Asker) -> None:
         """Relay an evaluation while it is asked for, as a stream of who asked first."""

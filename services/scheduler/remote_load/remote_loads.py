@@ -19,6 +19,7 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.window import PublishWindow
 from mlscope.load import Load, scenario_named
 from mlscope.load.time_limit import in_time
+from mlscope.tasks import end_tasks
 from schemas.evaluation import RunIssued
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
@@ -93,10 +94,7 @@ class RemoteLoads:
 
     async def close(self) -> None:
         """Cancel every load; once the lease has run out, their runs are repeated."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks.values())
 
     async def _claim_and_issue(self, attempt: Attempt) -> None:
         async def claim(state: EvaluationState) -> list[Fact]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
+from mlscope.tasks import end_tasks
 from schemas.analysis import AnalysisCompleted
 from schemas.encoding.codec import decode_body, encode_body, unpack
 from schemas.evaluation import EvaluationMeasured
@@ -166,9 +167,7 @@ async def neighbours(bus: Bus) -> AsyncIterator[None]:
     """Run a collector and an analyzer for the time of a block."""
     tasks = [asyncio.create_task(collect(bus)), asyncio.create_task(analyze(bus))]
     yield
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await end_tasks(tasks)
 
 
 def scripted(*ends: str) -> Script:

@@ -11,6 +11,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.records import Entry
 from mlscope.bus.wrapping import WrappedBus
+from mlscope.tasks import end_tasks
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import AgentAnnounced, Lease
 from schemas.encoding.codec import decode_body, encode_body
@@ -32,9 +33,7 @@ async def watch(bus: Bus) -> AsyncIterator[FleetWatch]:
     made = FleetWatch(bus, EvaluationIndex(), "s1", Limits(), heartbeat_s=0.01)
     tasks = [asyncio.create_task(each) for each in (made.watch_catalog(), made.watch_leases())]
     yield made
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await end_tasks(tasks)
 
 
 async def changed(watch: FleetWatch) -> None:
@@ -98,8 +97,7 @@ async def lagging(bus: Bus) -> AsyncIterator[tuple[FleetWatch, asyncio.Event]]:
     watch = FleetWatch(late, EvaluationIndex(), "s1", Limits(), heartbeat_s=0.01)
     watching = asyncio.create_task(watch.watch_catalog())
     yield watch, late.is_let
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    await end_tasks([watching])
 
 
 @pytest.fixture

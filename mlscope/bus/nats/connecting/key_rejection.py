@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from mlscope.bus.errors import NotPermitted
+from mlscope.tasks import end_tasks
 
 _WRONG_AFTER_S = 0.5
 """How long a new key must be rejected to be called wrong: a server that reads its configuration
@@ -52,7 +53,5 @@ class KeyRejection:
                 raise NotPermitted(f"a connection as {name} with this key")
             tasks[0].result()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
         self.accepted()

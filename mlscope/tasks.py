@@ -1,0 +1,24 @@
+"""Tasks that end with what started them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+
+async def end_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel `tasks` and return once all of them have ended, however they do."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
+
+
+@asynccontextmanager
+async def background_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run `work` as a task while the context is open."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        await end_tasks([task])
