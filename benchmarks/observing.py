@@ -35,11 +35,11 @@ from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from services.agent.host.batch_taking import BatchTaking
-from services.agent.host.dropped_batches import DroppedBatches
 from services.agent.host.execution import Execution
-from services.agent.host.outbox import BusSink
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import LIVE_INTERVAL_S, WorkerLimits, WorkerProcess
+from services.agent.host.publishing.dropped_batches import DroppedBatches
+from services.agent.host.publishing.outbox import BusSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.link.messages import OrderDone, PerformOrder
 from services.agent.predictors.options import usable_cores
 

@@ -25,9 +25,9 @@ from mlscope.bus.nats import connect
 from schemas.plan import WorkOrder
 from services.agent.host.batch_taking import BatchTaking
 from services.agent.host.execution import Execution
-from services.agent.host.outbox import BusSink
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import LIVE_INTERVAL_S, WorkerLimits, WorkerProcess
+from services.agent.host.publishing.outbox import BusSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.host.resource_feed import PERIOD_S, meter_of, publishing_resources
 from services.agent.machine.resource_use import ResourceMeter
 

@@ -26,9 +26,9 @@ from schemas.run import RunCompleted, RunFailed
 from schemas.values.identity import new_evaluation_id
 from services.agent.default_builders import BUILDERS
 from services.agent.host.announcing import announcement
-from services.agent.host.bundle import BundleSink
 from services.agent.host.offline import SHIPPED_MANIFESTS, orders_of
-from services.agent.host.outcome_publisher import OutcomePublisher, cause_of
+from services.agent.host.publishing.bundle import BundleSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher, cause_of
 from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.link.allowances import Allowances
 from services.agent.link.batches import unpack_batch

@@ -35,9 +35,9 @@ from services.agent.host.execution import Execution
 from services.agent.host.folders import OwnFolder, clear_dead, own_folder
 from services.agent.host.leasing import HeldLease, LeaseClaim
 from services.agent.host.order_queue import OrderQueue
-from services.agent.host.outbox import BusSink
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerLimits, WorkerProcess
+from services.agent.host.publishing.outbox import BusSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.host.resource_feed import meter_of, publishing_resources
 from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.host.roofs.stored import FOLDER

@@ -13,8 +13,8 @@ from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.plan import Subject
 from services.agent.fetching.fetching import fetch_for_subject
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from tests.services.agent.builders import MANIFESTS, FetchingHost, Kept, a_run, an_order, limits
 
 CATALOG = MANIFESTS / "models"

@@ -16,8 +16,8 @@ from services.agent.errors import (
     Stopped,
     WorkerDied,
 )
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.host.remote_queries import RemoteQueries, failed_answer
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.issued_load import IssuedLoad

@@ -21,10 +21,10 @@ from schemas.run import RunCompleted, RunFailed
 from services.agent.errors import AgentError, ContainerRefused
 from services.agent.fetching.fetching import FetchSettings, fetch_for_subject
 from services.agent.host.announcing import announcement
-from services.agent.host.bundle import BundleSink
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher, Sink, cause_of
 from services.agent.host.process import WorkerLimits, WorkerProcess
+from services.agent.host.publishing.bundle import BundleSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher, Sink, cause_of
 from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.messages import Outcome

@@ -15,10 +15,10 @@ from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.run import RunCompleted, RunFailed
-from services.agent.host.dropped_batches import DroppedBatches
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerLimits, WorkerProcess
+from services.agent.host.publishing.dropped_batches import DroppedBatches
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 
 MANIFESTS = Path(__file__).resolve().parents[3] / "manifests"

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from services.agent.errors import DatasetUnusable, FetchFailed, FolderForbidden
 from services.agent.fetching.dataset_requests import dataset_requests, url_list_requests
 from services.agent.fetching.fetching import fetch_for_subject
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
-from tests.mlscope.assets.web_server import Site, serving
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
+from tests.mlscope.assets.web_server import Site
 from tests.mlscope.datasets.layouts import written
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -51,14 +50,6 @@ class Host:
     def hub_token(self) -> str | None:
         """Return that there is none."""
         return None
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Run a web server that no proxy stands before."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    with serving() as site:
-        yield site
 
 
 def dataset_of(address: str, reader: str = "image_folder", **said: Any) -> DatasetManifest:

@@ -4,7 +4,6 @@ import hashlib
 import io
 import os
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from schemas.plan import Subject
 from services.agent.errors import FetchFailed, FileUnverified
 from services.agent.fetching.fetching import fetch_for_subject, model_requests
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from tests.mlscope.assets.web_server import Site, serving
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -35,14 +34,6 @@ from tests.services.agent.builders import (
 pytestmark = pytest.mark.usefixtures("forked_workers")
 BODY = (MANIFESTS / "models" / "identity" / "model.onnx").read_bytes()
 SUM = hashlib.sha256(BODY).hexdigest()
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Run a web server that no proxy stands before."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    with serving() as site:
-        yield site
 
 
 def subject_of(**assets: Any) -> Subject:

@@ -21,8 +21,8 @@ from schemas.plan import Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunFailed
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.link.batches import pack_batch
 from services.agent.link.messages import RunEnded, ToHost
 from services.agent.link.ring import RUNNING

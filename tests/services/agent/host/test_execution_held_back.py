@@ -23,9 +23,9 @@ from schemas.plan import WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import facts_of
 from services.agent.host.execution import Execution
-from services.agent.host.outbox import BusSink
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outbox import BusSink
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.link.ring import RUNNING
 from tests.services.agent.builders import (
     MANIFESTS,

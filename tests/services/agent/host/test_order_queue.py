@@ -7,8 +7,8 @@ import pytest
 from schemas.plan import WorkOrder
 from services.agent.host.execution import Execution
 from services.agent.host.order_queue import MOST_OPEN_ORDERS, OrderQueue
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.host.state import Ended, Stopping
 from services.agent.link.messages import AttemptKey
 from tests.services.agent.builders import MANIFESTS, Kept, a_run, an_order

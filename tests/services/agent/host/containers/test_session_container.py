@@ -17,8 +17,8 @@ from services.agent.host.containers import session_container
 from services.agent.host.containers.engine import Engine
 from services.agent.host.containers.session_container import SessionContainer
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from tests.services.agent.builders import MANIFESTS, Kept, a_subject, an_order, limits
 from tests.services.agent.host.containers.engines import DIGEST, IMAGE, READY, FakeEngine
 

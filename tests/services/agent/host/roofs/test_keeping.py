@@ -18,8 +18,8 @@ from schemas.plan import WorkOrder
 from schemas.run import Ceiling
 from services.agent.host.announcing import announcement
 from services.agent.host.execution import Execution
-from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher
 from services.agent.host.roofs import devices as roof_devices
 from services.agent.host.roofs import keeping
 from services.agent.host.roofs import stored as kept_roofs

@@ -8,8 +8,8 @@ from schemas.batch import Batch, TraceCaptured
 from schemas.message import derived_id
 from schemas.run import RunFailed, RunReady, Tally
 from services.agent.errors import Stopped, WorkerDied
-from services.agent.host.dropped_batches import DroppedBatches
-from services.agent.host.outcome_publisher import OutcomePublisher, cause_of
+from services.agent.host.publishing.dropped_batches import DroppedBatches
+from services.agent.host.publishing.outcome_publisher import OutcomePublisher, cause_of
 from services.agent.link.failures import failed_before_start
 from services.agent.link.issued_load import IssuedLoad
 from tests.services.agent.builders import Kept, a_run, an_order

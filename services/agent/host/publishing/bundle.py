@@ -2,7 +2,7 @@
 
 from mlscope.exchange.bundle import BundleWriter
 from schemas.batch import Batch
-from services.agent.host.dropped_batches import DroppedBatches
+from services.agent.host.publishing.dropped_batches import DroppedBatches
 
 
 class BundleSink(BundleWriter):

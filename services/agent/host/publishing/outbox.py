@@ -6,10 +6,11 @@ from collections import Counter
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, StreamFull, Unreachable
+from mlscope.tasks import end_tasks
 from schemas.batch import Batch
 from schemas.message import Fact
 from schemas.run import RunCompleted, RunFailed
-from services.agent.host.dropped_batches import ROWS, DroppedBatches, batch_counts
+from services.agent.host.publishing.dropped_batches import ROWS, DroppedBatches, batch_counts
 
 _WINDOW = 16
 _LEAST_PAUSE_S = 0.05
@@ -132,10 +133,8 @@ class BusSink:
 
     async def close(self) -> None:
         """Cancel what is still on its way."""
-        sending = [task for shipment in self._shipments.values() for task in shipment.sending]
-        for task in sending:
-            task.cancel()
-        await asyncio.gather(*sending, return_exceptions=True)
+        shipments = self._shipments.values()
+        await end_tasks(task for shipment in shipments for task in shipment.sending)
         self._shipments.clear()
 
     async def _send(self, shipment: _Shipment, fact: Batch, fact_id: str, cause: str) -> None:

@@ -14,7 +14,7 @@ from mlscope.tracing.batches import Attempt, query_batch, trace_batch
 from schemas.batch import Batch, QueriesAnswered, TraceCaptured
 from schemas.run import RunReady
 from schemas.subjects import facts_of
-from services.agent.host.outbox import BusSink
+from services.agent.host.publishing.outbox import BusSink
 
 A, B = "cause-a", "cause-b"
 READY = RunReady(evaluation="e1", run="r0", attempt=1, agent="a1")

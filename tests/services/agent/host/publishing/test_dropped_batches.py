@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 from mlscope.tracing.batches import Attempt, query_batch, trace_batch
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
-from services.agent.host.dropped_batches import DroppedBatches, batch_counts, with_stored_counts
+from services.agent.host.publishing.dropped_batches import (
+    DroppedBatches,
+    batch_counts,
+    with_stored_counts,
+)
 
 NAMES = {"trace_batches": "spans", "query_batches": "queries", "output_batches": "outputs"}
 FULL = "the stream is full"

@@ -10,7 +10,11 @@ from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
 from schemas.run import RunCompleted, RunFailed, RunReady, Tally
 from services.agent.errors import AgentError
-from services.agent.host.dropped_batches import DroppedBatches, batch_counts, with_stored_counts
+from services.agent.host.publishing.dropped_batches import (
+    DroppedBatches,
+    batch_counts,
+    with_stored_counts,
+)
 from services.agent.link.failures import failed_before_start
 from services.agent.link.issued_load import IssuedLoad
 from services.agent.link.messages import Outcome
