@@ -33,6 +33,11 @@ class Table(Message):
     #: where its formula comes from; '' where it is not said
     source: str = ""
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return each row as a map from a column's name to its value."""
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
 
 class Tables(Message):
     """Answer to `tables`. `total_rows` counts all rows of each table, not only those shown.

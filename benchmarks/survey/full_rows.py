@@ -8,7 +8,6 @@ import numpy as np
 
 from benchmarks.survey.bundles import frames_of
 from benchmarks.survey.rows import Row, run_at
-from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.analysis import analyze
 from services.analyzer.frames.evaluation import Frames, Run
@@ -51,17 +50,11 @@ def energy_row(name: str, path: Path) -> Row | None:
     Of the table `energy`: by the counter read around blocks, so of untraced queries.
     """
     frames = frames_of(path)
-    rows = [row for row in cells_of(ENERGY.compute(frames)) if row["part"] == "gpu"]
+    rows = [row for row in ENERGY.compute(frames).records() if row["part"] == "gpu"]
     measured = [row for row in rows if row["per_sample"] is not None]
     if not measured:
         return None
     return {"model": name, "queries": frames.measured[0].answered.height, **measured[0]}
-
-
-def cells_of(table: Table) -> list[Row]:
-    """Return a table's rows by the names of their columns."""
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def counted_in(frames: Frames) -> Mapping[str, float] | None:

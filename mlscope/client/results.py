@@ -60,8 +60,7 @@ class ResultTable:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every row as column name to value."""
-        names = [column.name for column in self.table.columns]
-        return [dict(zip(names, row, strict=True)) for row in self.table.rows]
+        return self.table.records()
 
     def polars(self) -> "pl.DataFrame":
         """Return the rows as a polars frame. Needs polars (`pip install mlscope[services]`)."""

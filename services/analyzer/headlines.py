@@ -79,7 +79,5 @@ def _rows(tables: Sequence[Table], name: str) -> dict[str, dict[str, Any]]:
     """Return the rows of a table by their run."""
     for table in tables:
         if table.name == name:
-            columns = [column.name for column in table.columns]
-            rows = (dict(zip(columns, row, strict=True)) for row in table.rows)
-            return {row["run"]: row for row in rows}
+            return {row["run"]: row for row in table.records()}
     return {}

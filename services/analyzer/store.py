@@ -167,10 +167,9 @@ class Store:
                 }
                 session.execute("insert_table", values)
             rows = (
-                (evaluation, table.name, ordinal, Jsonb(dict(zip(names, row, strict=True))))
+                (evaluation, table.name, ordinal, Jsonb(record))
                 for table in tables
-                for names in ([column.name for column in table.columns],)
-                for ordinal, row in enumerate(table.rows)
+                for ordinal, record in enumerate(table.records())
             )
             session.copy("copy_rows", rows)
             session.execute("delete_headlines", {"evaluation": evaluation})

@@ -83,9 +83,7 @@ def _accuracies(tables: Sequence[Table]) -> dict[tuple[str, int], Cells]:
     """Return the first metric of each agent and batch size; later openings agree with it."""
     accuracies: dict[tuple[str, int], Cells] = {}
     for table in (table for table in tables if table.name == "accuracy"):
-        names = [column.name for column in table.columns]
-        for values in table.rows:
-            row = dict(zip(names, values, strict=True))
+        for row in table.records():
             if row["value"] is None:
                 continue
             ends = {f"accuracy{end}": row[f"value{end}"] for end in ("", "_low", "_high")}

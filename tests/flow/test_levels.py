@@ -27,8 +27,7 @@ def differences(cluster: Cluster, evaluation: str) -> list[str]:
     """Return what the table of levels says is the cost of what."""
     with cluster.client() as client:
         table = client.tables(evaluation, "levels")["levels"].table
-    names = [column.name for column in table.columns]
-    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in table.rows]
+    rows = table.records()
     return [row["part"] for row in rows if row["kind"] == "difference" and "query" in row["part"]]
 
 
@@ -155,8 +154,7 @@ def test_a_deep_cold_start_is_seen_layer_by_layer(cluster: Cluster) -> None:
     assert ("resource.cpu_user",) in cluster.rows(SEEN, status.evaluation)
     with cluster.client() as client:
         table = client.tables(status.evaluation, "cold_layers")["cold_layers"].table
-    names = [column.name for column in table.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    rows = table.records()
     assert len(rows) == 8
     assert all(row["first"] > 0 and row["warm"] > 0 for row in rows)
     assert "onnxruntime does not report the weights of each layer" in " ".join(table.caveats)

@@ -13,7 +13,7 @@ ROOFED = ("A9", "A14", "A15")
 def rows_of(tables: Iterable[Table], name: str) -> list[dict[str, Any]]:
     """Return the rows of the table of an id or a name. Raises StopIteration without one."""
     table = next(each for each in tables if name in (each.id, each.name))
-    return [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows]
+    return table.records()
 
 
 def empty_in(tables: Iterable[Table]) -> set[str]:

@@ -35,7 +35,7 @@ def run_at(frames: Frames, level: Level) -> Run:
 
 def rows_of(analyzed: Analyzed, name: str) -> list[dict[str, object]]:
     table = next(each for each in analyzed.tables if name in (each.id, each.name))
-    return [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows]
+    return table.records()
 
 
 @pytest.mark.parametrize(("name", "kernels"), [("resnet", 186), ("bert", 155)])

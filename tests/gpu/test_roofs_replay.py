@@ -58,7 +58,7 @@ def _roofed(run: Run, roof: Roof) -> Run:
 
 def rows_of(analyzed: Analyzed, name: str) -> list[dict[str, Any]]:
     table = next(each for each in analyzed.tables if name in (each.id, each.name))
-    return [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows]
+    return table.records()
 
 
 @pytest.mark.parametrize("name", ROOFED)

@@ -40,10 +40,7 @@ class Source:
 
     def _all_rows(self, name: str) -> list[Cells]:
         table = self.tables.get(name)
-        if table is None:
-            return []
-        names = [column.name for column in table.columns]
-        return [dict(zip(names, row, strict=True)) for row in table.rows]
+        return [] if table is None else table.records()
 
     def caveats(self, name: str) -> tuple[str, ...]:
         """Return a table's caveats; none for a missing table."""

@@ -9,7 +9,6 @@ from benchmarks.survey import full
 from benchmarks.survey.bundles import frames_of
 from benchmarks.survey.full_rows import (
     NUMBERED,
-    cells_of,
     counted_in,
     energy_row,
     numbered_row,
@@ -92,7 +91,7 @@ def test_counters_of_every_kernel_are_a_calls(resnet: Frames, paths: list[Path])
 
 
 def test_the_gpu_s_share_is_of_the_untraced_predict_as_in_a15(resnet: Frames) -> None:
-    (row,) = cells_of(KERNELS_BY_MODEL.compute(resnet))
+    (row,) = KERNELS_BY_MODEL.compute(resnet).records()
     assert system_row(resnet, None)["gpu_share"] == pytest.approx(row["gpu_share"], abs=0.02)
 
 

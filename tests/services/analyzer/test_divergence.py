@@ -43,9 +43,7 @@ def _classes(probabilities: Sequence[float], most: int = 99) -> list[dict[str, A
 
 
 def _rows(table: Table) -> dict[str, dict[str, Any]]:
-    names = [column.name for column in table.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
-    return {str(row["measure"]): row for row in rows}
+    return {str(row["measure"]): row for row in table.records()}
 
 
 def _measured(first: Side, second: Side) -> dict[str, Any]:

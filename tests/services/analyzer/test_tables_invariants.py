@@ -10,6 +10,7 @@ from services.analyzer.analysis import analyze
 from services.analyzer.building.table import trace_warnings
 from services.analyzer.frames.evaluation import probability_of
 from tests.services.analyzer.golden import frames_in
+from tests.services.analyzer.tables.reading import rows_of
 from tests.thoroughness import examples
 
 PREDICT_NS = 1_000_000
@@ -23,11 +24,6 @@ _QUERY = st.tuples(
     st.none() | st.integers(0, 10**9),
     st.integers(0, 2),
 )
-
-
-def _rows(table: Table) -> list[dict[str, Any]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def _tables(value: dict[str, Any]) -> dict[str, Table]:
@@ -58,7 +54,7 @@ def _layered(durations: list[int], queries: int = 3, **more: Any) -> dict[str, A
 @given(durations=_DURATIONS)
 def test_layers_of_one_name_stay_apart_and_fill_no_more_than_predict(durations: list[int]) -> None:
     tables = _tables(_layered(durations))
-    layers, types = _rows(tables["layers"]), _rows(tables["layer_types"])
+    layers, types = rows_of(tables["layers"]), rows_of(tables["layer_types"])
     assert [row["time"] for row in layers] == durations
     assert sum(row["share"] for row in layers) <= 1.0
     assert sum(row["layers"] for row in types) == len(durations)
@@ -70,7 +66,7 @@ def test_layers_of_one_name_stay_apart_and_fill_no_more_than_predict(durations: 
 @settings(deadline=None, max_examples=examples(25))
 @given(durations=_DURATIONS)
 def test_parts_and_what_is_outside_them_make_the_whole(durations: list[int]) -> None:
-    rows = {row["part"]: row["median"] for row in _rows(_tables(_layered(durations))["levels"])}
+    rows = {row["part"]: row["median"] for row in rows_of(_tables(_layered(durations))["levels"])}
     whole = rows["predict, layers traced"]
     assert rows["layers"] + rows["outside layers"] == whole == PREDICT_NS
 
@@ -83,7 +79,7 @@ def test_no_rows_break_a_table(given_queries: list[Any], level: int) -> None:
         for number, (block, size, due, issued, ended, service, status) in enumerate(given_queries)
     ]
     tables = _tables({"runs": [{"run": "r0", "level": level, "queries": queries}]})
-    (row,) = _rows(tables["latency"])
+    (row,) = rows_of(tables["latency"])
     assert row["count"] + row["failed"] == len(queries)
     if row["count"]:
         percentiles = [row[name] for name in ("p90", "p99") if row["count"] > 1]
@@ -97,8 +93,8 @@ def test_every_agent_has_a_row_of_its_own() -> None:
         _layered([100 * n], agent=f"a{n}", run=f"r{n}", session="s0")["runs"][0] for n in (1, 2)
     ]
     tables = _tables({"runs": runs})
-    assert [row["time"] for row in _rows(tables["layers"])] == [100, 200]
-    levels = _rows(tables["levels"])
+    assert [row["time"] for row in rows_of(tables["layers"])] == [100, 200]
+    levels = rows_of(tables["levels"])
     assert {row["agent"] for row in levels} == {"a1", "a2"}
     assert not [row for row in levels if row["kind"] == "difference"]
 
@@ -109,7 +105,7 @@ def test_rates_at_one_level_are_not_taken_from_another() -> None:
         _layered([5], run=f"r{n}", session="s0", parameters=each, level=2 + n)["runs"][0]
         for n, each in enumerate(loads)
     ]
-    levels = _rows(_tables({"runs": runs})["levels"])
+    levels = rows_of(_tables({"runs": runs})["levels"])
     assert not [row for row in levels if row["kind"] == "difference"]
 
 
@@ -173,7 +169,7 @@ def test_an_attempt_that_does_not_count_enters_no_figure() -> None:
     lost = {"run": "r0", "attempt": 1, "outcome": "interrupted", "interrupted": "agent lost"}
     with_lost = _tables(value | {"others": [lost]})
     without = _tables(value)
-    assert [row["cause"] for row in _rows(with_lost.pop("attempts"))] == ["agent lost"]
+    assert [row["cause"] for row in rows_of(with_lost.pop("attempts"))] == ["agent lost"]
     without.pop("attempts")
     assert with_lost == without
 
@@ -183,5 +179,5 @@ def test_odd_probabilities_are_none() -> None:
     assert [probability_of({"probability": each}) for each in odd] == [None] * 5
     outputs = [[0, 0, [{"label": "a", "probability": "high"}, {"label": "b", "probability": 1}]]]
     table = _tables({"runs": [{"run": "r0", "outputs": outputs}]})["outputs"]
-    told = [(row["label"], row["probability"]) for row in _rows(table)]
+    told = [(row["label"], row["probability"]) for row in rows_of(table)]
     assert told == [("b", 1.0), ("a", None)]

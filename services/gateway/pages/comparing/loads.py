@@ -107,7 +107,7 @@ def _facts_of(line: Headline) -> dict[str, str]:
 
 def _headlines_in(by_batch: Table) -> Iterator[tuple[str, Headline]]:
     """Yield the evaluation and the figures of each row of `throughput_by_batch`."""
-    for cells in _cells_of(by_batch):
+    for cells in by_batch.records():
         headline = Headline(
             run=cells["run"],
             agent=cells["agent"],
@@ -126,7 +126,7 @@ def _drifts(regressions: Table | None) -> dict[tuple[str, str, int], float]:
     It is that of the runs that were traced least, whose figures are compared; 0 where unknown.
     """
     drifts: dict[tuple[str, str, int], tuple[int, float]] = {}
-    for cells in _cells_of(regressions) if regressions else ():
+    for cells in regressions.records() if regressions else ():
         # An analyzer of an earlier release knows of no drift.
         if "drift_share" not in cells:
             return {}
@@ -134,11 +134,6 @@ def _drifts(regressions: Table | None) -> dict[tuple[str, str, int], float]:
         rank = -Level[cells["level"].upper()], cells["drift_share"] or 0.0
         drifts[load] = max(rank, drifts.get(load, rank))
     return {load: drift for load, (_, drift) in drifts.items()}
-
-
-def _cells_of(table: Table) -> Iterator[dict[str, Any]]:
-    names = [column.name for column in table.columns]
-    return (dict(zip(names, row, strict=True)) for row in table.rows)
 
 
 def _estimate(cells: Mapping[str, Any], name: str) -> analysis.Estimate | None:

@@ -41,10 +41,8 @@ def standings_of(regressions: Table | None) -> dict[str, list[Standing]]:
     """
     if regressions is None or not any(column.name == "second" for column in regressions.columns):
         return {}
-    names = [column.name for column in regressions.columns]
     loads: dict[tuple[object, ...], list[Cells]] = defaultdict(list)
-    for row in regressions.rows:
-        cells = dict(zip(names, row, strict=True))
+    for cells in regressions.records():
         loads[tuple(cells[name] for name in _LOAD)].append(cells)
     least_traced: dict[str, list[Cells]] = defaultdict(list)
     for (evaluation, *_), pairs in loads.items():

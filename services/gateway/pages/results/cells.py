@@ -12,10 +12,7 @@ Cells = Mapping[str, Any]
 
 def rows_of(tables: Mapping[str, Table], name: str) -> list[dict[str, Any]]:
     """Return the rows of the table `name` as maps by column; none if there is no such table."""
-    if name not in tables:
-        return []
-    columns = [column.name for column in tables[name].columns]
-    return [dict(zip(columns, row, strict=True)) for row in tables[name].rows]
+    return tables[name].records() if name in tables else []
 
 
 def rows_by_run(tables: Mapping[str, Table], name: str) -> dict[str, dict[str, Any]]:

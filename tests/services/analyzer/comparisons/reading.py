@@ -56,9 +56,7 @@ def _blocks(size: int, ns: int) -> dict[str, Any]:
 
 def rows(comparison: Comparison, *sources: Source, terms: Terms = NO_TERMS) -> list[dict[str, Any]]:
     """Return a comparison's rows as maps."""
-    table = table_of(comparison, sources, terms)
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
+    return table_of(comparison, sources, terms).records()
 
 
 def table_of(comparison: Comparison, sources: Sequence[Source], terms: Terms = NO_TERMS) -> Table:

@@ -1,6 +1,6 @@
 """Main figures of loads, as the table `headline` has them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from schemas.analysis import Table
@@ -59,9 +59,3 @@ def table_of(
 ) -> Table:
     """Return the table of an exploration."""
     return exploration.compute(loads, prices)
-
-
-def rows_of(table: Table) -> Sequence[dict[str, Any]]:
-    """Return a table's rows as maps."""
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]

@@ -13,7 +13,8 @@ from services.analyzer.exploring.history import EXPLORATION as HISTORY
 from services.analyzer.exploring.source import Exploration
 from services.analyzer.exploring.speedup import EXPLORATION as SPEEDUP
 from services.analyzer.exploring.systems import EXPLORATION as SYSTEMS
-from tests.services.analyzer.exploring.loads import a_load, measured, rows_of, table_of
+from tests.services.analyzer.exploring.loads import a_load, measured, table_of
+from tests.services.analyzer.tables.reading import rows_of
 
 UNTOLD = "The intervals do not tell which gains the most"
 

@@ -17,8 +17,7 @@ def table_of(analysis: Analysis, *runs: dict[str, Any], **more: Any) -> Table:
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
     """Return a table's rows by column."""
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
+    return table.records()
 
 
 def query(
