@@ -10,6 +10,7 @@ from pathlib import Path
 from mlscope.manifests.device_names import is_gpu, vendors_meant
 from schemas.agent import Hardware
 from services.agent.machine.accelerators import accelerators
+from services.agent.machine.kernel_files import text_of
 from services.agent.machine.processor_names import features_in, name_in
 from services.agent.machine.quotas import usable_cores, usable_memory_bytes
 from services.agent.machine.topology import topology
@@ -30,7 +31,7 @@ def this_machine() -> Hardware:
         host_cores=os.cpu_count() or 1,
         host_memory_bytes=host_bytes,
         **asdict(built),
-        cpu_features=features_in(processor_text()),
+        cpu_features=features_in(text_of(_CPU_FACTS)),
         accelerators=devices,
         interconnect=devices[0].interconnect if devices else "",
     )
@@ -65,15 +66,7 @@ def accelerator_names(device: str) -> str:
 
 def processor_name() -> str:
     """Return the processor's model name; '' where it is unknown."""
-    return name_in(processor_text()) or platform.processor()
-
-
-def processor_text(path: Path = _CPU_FACTS) -> str:
-    """Return what the kernel says of the processors, '' where it says nothing."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+    return name_in(text_of(_CPU_FACTS)) or platform.processor()
 
 
 def host_memory_bytes() -> int:

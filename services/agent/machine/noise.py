@@ -4,7 +4,6 @@ A thread that lost its core may have lost it to another thread of the worker. `o
 long the cores that the worker may use were busy with anything else, a hypervisor included.
 """
 
-import contextlib
 import os
 import resource
 import time
@@ -12,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from services.agent.machine.kernel_files import text_of
 
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
@@ -63,7 +64,7 @@ def usable_core_numbers() -> frozenset[int]:
 def busy_s(cores: frozenset[int], times: Path = _TIMES) -> float | None:
     """Return how long some cores were busy since the boot, in sum; None where that is unknown."""
     names = {f"cpu{core}" for core in cores}
-    rows = [line.split() for line in _text(times).splitlines()]
+    rows = [line.split() for line in text_of(times).splitlines()]
     ticks = [sum(int(row[at]) for at in _BUSY) for row in rows if row and row[0] in names]
     is_known = len(ticks) == len(names) and any(ticks)  # a sandbox may show zeros
     return sum(ticks) / os.sysconf("SC_CLK_TCK") if is_known else None
@@ -84,7 +85,7 @@ def noise_between(before: MachineReading, after: MachineReading) -> dict[str, An
         # Ticks are 10 ms: over a short time the sum may be below our own, exact time.
         others_s = after.busy_s - before.busy_s - noise["cpu_s"]
         noise["others_cpu_s"] = round(max(others_s, 0.0), 6)
-    governor, frequency = _text(_GOVERNOR), _text(_FREQUENCY)
+    governor, frequency = text_of(_GOVERNOR), text_of(_FREQUENCY)
     if governor:
         noise["cpu_governor"] = governor
     if frequency.isdigit():
@@ -100,13 +101,7 @@ def others_share(noise: Mapping[str, Any]) -> float | None:
 
 def resident_bytes() -> int:
     """Return this process's resident memory."""
-    pages = _text(_STATM).split()
+    pages = text_of(_STATM).split()
     if len(pages) > 1:
         return int(pages[1]) * resource.getpagesize()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_text().strip()
-    return ""

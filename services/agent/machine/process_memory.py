@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from services.agent.machine.kernel_files import text_of
+
 _PROCESSES = Path("/proc")
 _FIELDS = frozenset({"VmRSS", "VmSwap"})
 
@@ -11,9 +13,6 @@ def process_memory_bytes(pid: int, processes: Path = _PROCESSES) -> int:
 
     `VmRSS` and `VmSwap` of https://man7.org/linux/man-pages/man5/proc_pid_status.5.html, in kB.
     """
-    try:
-        lines = (processes / str(pid) / "status").read_text().splitlines()
-    except OSError:
-        return 0
+    lines = text_of(processes / str(pid) / "status").splitlines()
     fields = (line.partition(":") for line in lines)
     return sum(int(value.split()[0]) * 1024 for name, _, value in fields if name in _FIELDS)

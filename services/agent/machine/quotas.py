@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from services.agent.machine.kernel_files import text_of
+
 GROUPS_OF = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
 _MEMORY_FILES = (
@@ -34,8 +36,7 @@ def usable_memory_bytes(host_bytes: int, groups: Path = GROUPS_OF, mount: Path =
         int(text)
         for folder in _folders(groups, mount, "memory")
         for name in ("memory.max", "memory.limit_in_bytes")
-        for text in _file_fields(folder / name)[:1]
-        if text.isdecimal() and int(text)  # it is `max` where there is no limit
+        if (text := text_of(folder / name)).isdecimal() and int(text)  # `max`: there is no limit
     ]
     return min([host_bytes, *limits]) if host_bytes else min(limits, default=0)
 
@@ -48,28 +49,24 @@ def available_memory_bytes(
     The host's free memory is in `meminfo`; `groups` and `mount` are as in `usable_memory_bytes`.
     Files that a group has read count as free: the kernel drops them.
     """
-    fields = _file_fields(meminfo)
+    fields = text_of(meminfo).split()
     free = (
         [int(fields[fields.index("MemAvailable:") + 1]) << 10] if "MemAvailable:" in fields else []
     )
     for folder in _folders(groups, mount, "memory"):
         for limit_name, used_name in _MEMORY_FILES:
-            limit, used = _file_fields(folder / limit_name)[:1], _file_fields(folder / used_name)
-            if limit and used and limit[0].isdecimal() and int(limit[0]):
-                statistics = _file_fields(folder / "memory.stat")
+            limit, used = text_of(folder / limit_name), text_of(folder / used_name)
+            if used and limit.isdecimal() and int(limit):
+                statistics = text_of(folder / "memory.stat").split()
                 values = dict(zip(statistics[::2], statistics[1::2], strict=False))
                 cached = values.get("total_inactive_file", values.get("inactive_file", "0"))
-                free.append(int(limit[0]) - int(used[0]) + int(cached))
+                free.append(int(limit) - int(used) + int(cached))
     return max(0, min(free, default=0))
 
 
 def _folders(groups: Path, mount: Path, controller: str) -> Iterator[Path]:
     """Yield the folders of the groups with a controller's limits, up to its mount."""
-    try:
-        lines = groups.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in text_of(groups).splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and controller not in controllers.split(","):
             continue
@@ -93,17 +90,10 @@ def _root(mount: Path, controllers: str) -> Path:
 
 def _quota(folder: Path) -> float:
     """Return the number of cores that a group may use, 0 for no limit."""
-    quota, period = (*_file_fields(folder / "cpu.max"), "", "")[:2]
+    quota, period = (*text_of(folder / "cpu.max").split(), "", "")[:2]
     if not quota:
-        quota = next(iter(_file_fields(folder / "cpu.cfs_quota_us")), "")
-        period = next(iter(_file_fields(folder / "cpu.cfs_period_us")), "")
+        quota = text_of(folder / "cpu.cfs_quota_us")
+        period = text_of(folder / "cpu.cfs_period_us")
     if not quota.isdecimal() or not period.isdecimal() or not int(period):
         return 0.0
     return int(quota) / int(period)
-
-
-def _file_fields(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []

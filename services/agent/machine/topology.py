@@ -5,11 +5,12 @@ https://docs.kernel.org/admin-guide/abi-stable.html (`/sys/devices/system/node`)
 are switched off, as the further threads of a POWER core are with SMT off, have no topology.
 """
 
-import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from services.agent.machine.kernel_files import text_of
 
 SYSTEM = Path("/sys/devices/system")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -36,16 +37,16 @@ def topology(system: Path = SYSTEM) -> Topology:
     cores: dict[str, Path] = {}
     sockets: dict[str, None] = {}
     for folder in sorted((system / "cpu").glob("cpu[0-9]*")):
-        threads = _text(folder / "topology" / "thread_siblings_list")
+        threads = text_of(folder / "topology" / "thread_siblings_list")
         if threads:
             cores.setdefault(threads, folder)
-            sockets.setdefault(_text(folder / "topology" / "physical_package_id"))
+            sockets.setdefault(text_of(folder / "topology" / "physical_package_id"))
     caches: dict[str, int] = {}
     for folder in cores.values():
         for name, size_bytes in caches_of(folder):
             caches[name] = max(caches.get(name, 0), size_bytes)
     # GPUs of POWER9 and CXL memory are nodes without cores.
-    nodes = [_text(node / "cpulist") for node in (system / "node").glob("node[0-9]*")]
+    nodes = [text_of(node / "cpulist") for node in (system / "node").glob("node[0-9]*")]
     return Topology(
         sockets=len(sockets),
         physical_cores=len(cores),
@@ -58,8 +59,8 @@ def topology(system: Path = SYSTEM) -> Topology:
 def caches_of(core: Path) -> Iterator[tuple[str, int]]:
     """Yield name and bytes of each cache of a core; some firmware names a cache without a size."""
     for folder in (core / "cache").glob("index*"):
-        level, kind = _text(folder / "level"), _text(folder / "type")
-        size = _SIZE.fullmatch(_text(folder / "size"))
+        level, kind = text_of(folder / "level"), text_of(folder / "type")
+        size = _SIZE.fullmatch(text_of(folder / "size"))
         if level and size and int(size[1]):
             yield f"L{level}{_KINDS.get(kind, '')}", int(size[1]) * _UNITS.get(size[2], 1)
 
@@ -68,9 +69,3 @@ def _count(numbers: str) -> int:
     """Return how many numbers a list of the kernel has, as 3 of `0-1,4`."""
     bounds = (part.split("-") for part in numbers.split(","))
     return sum(int(bound[-1]) - int(bound[0]) + 1 for bound in bounds)
-
-
-def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_text().strip()
-    return ""

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from schemas.run import Ceiling
+from services.agent.machine.kernel_files import text_of
 from services.agent.machine.roofline.ceilings import ALL_THREADS, CeilingsByThreads, Roof
 
 FOLDER = Path(__file__).resolve().parent
@@ -50,7 +51,7 @@ def cpu_datasheet(
     `folder` holds the datasheets, `system` the kernel's files of each core. There is no bandwidth.
     """
     clocks = [_clock_hz(system, core) for core in cores]
-    siblings = {_text(system / f"cpu{core}/topology/thread_siblings_list") for core in cores}
+    siblings = {text_of(system / f"cpu{core}/topology/thread_siblings_list") for core in cores}
     for entry in _entries(folder / "cpus.yml", "processors"):
         if re.search(entry["name"], model) and all(clocks) and "" not in siblings:
             clock_hz = max(clocks, default=0.0)
@@ -95,12 +96,5 @@ def _entries(path: Path, name: str) -> list[dict[str, Any]]:
 
 def _clock_hz(system: Path, core: int) -> float:
     """Return a core's highest clock, 0 where the kernel reports none (cpufreq has kHz)."""
-    text = _text(system / f"cpu{core}" / "cpufreq" / "cpuinfo_max_freq")
+    text = text_of(system / f"cpu{core}" / "cpufreq" / "cpuinfo_max_freq")
     return 1e3 * int(text) if text.isdecimal() else 0.0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

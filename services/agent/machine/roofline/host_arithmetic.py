@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from services.agent.machine.kernel_files import text_of
+
 INSTRUCTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "bfloat16": ("avx512_bf16", "amx_bf16", "bf16"),
@@ -38,11 +40,7 @@ def missing_reason(precision: str, facts: Path = _CPU_FACTS) -> str:
 
 def instructions_in(facts: Path) -> frozenset[str]:
     """Return the processor's instruction sets as the kernel names them, or none."""
-    try:
-        lines = facts.read_text(errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    fields = (line.partition(":") for line in lines)
+    fields = (line.partition(":") for line in text_of(facts).splitlines())
     flags = (value.split() for name, _, value in fields if name.strip() in _LABELS)
     return frozenset(next(flags, ()))
 
