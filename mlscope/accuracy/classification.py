@@ -62,16 +62,7 @@ def top_k_of_ranked(
     its label could follow.
     """
     require_same_length("predictions against labels", len(ranked), len(labels))
-    if k < 1:
-        raise Unusable("k", k, "1 or more")
-    hits = n = 0
-    for sample, (classes, label) in enumerate(zip(ranked, labels, strict=True)):
-        if label is None:
-            continue
-        if len(classes) < k:
-            raise Unusable(f"classes of sample {sample}", len(classes), f"{k} or more")
-        n += 1
-        hits += label in classes[:k]
+    hits, n = _hits(ranked, [() if label is None else (label,) for label in labels], k)
     return share(f"top-{k}", hits, n, "ranked lists", excluded=len(labels) - n)
 
 
@@ -86,17 +77,25 @@ def top_k_of_admissible(
     `k`.
     """
     require_same_length("predictions against truths", len(ranked), len(truths))
+    hits, n = _hits(ranked, truths, k)
+    return share(f"top-{k}", hits, n, "any admissible class", excluded=len(truths) - n)
+
+
+def _hits(
+    ranked: Sequence[Sequence[Hashable]], truths: Sequence[Collection[Hashable]], k: int
+) -> tuple[int, int]:
+    """Return how many samples have a true class among the first `k`, of how many with truths."""
     if k < 1:
         raise Unusable("k", k, "1 or more")
     hits = n = 0
-    for sample, (classes, admissible) in enumerate(zip(ranked, truths, strict=True)):
-        if not admissible:
+    for sample, (classes, true_classes) in enumerate(zip(ranked, truths, strict=True)):
+        if not true_classes:
             continue
         if len(classes) < k:
             raise Unusable(f"classes of sample {sample}", len(classes), f"{k} or more")
         n += 1
-        hits += any(predicted in admissible for predicted in classes[:k])
-    return share(f"top-{k}", hits, n, "any admissible class", excluded=len(truths) - n)
+        hits += any(predicted in true_classes for predicted in classes[:k])
+    return hits, n
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """REST for explorations of many evaluations: tables, files, and charts as pictures."""
 
-import asyncio
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,10 +8,10 @@ from services.gateway.bus_requests import explored
 from services.gateway.charts.fitting import fitted
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.comparing.exploring import Terms, terms_of
-from services.gateway.parameters.query_string import JSON, form_of
 from services.gateway.parameters.request_values import bus_of
-from services.gateway.responses import as_file, as_json
+from services.gateway.responses import as_json
 from services.gateway.rest.charts import chart_in_path, drawn, theme_and_size
+from services.gateway.rest.tables import in_form, table_in_path
 
 _OPTIONS = ("theme", "width")
 
@@ -27,16 +25,9 @@ async def explore(request: Request) -> Response:
 
 async def explored_table(request: Request) -> Response:
     """GET /api/explore/tables/{name}: one exploration, as JSON or by a suffix a file."""
-    name, dot, suffix = str(request.path_params["table"]).rpartition(".")
-    if not dot:
-        name, suffix = suffix, ""
     query = request.query_params.multi_items()
-    formats = [pair for pair in query if pair[0] == "format"]
-    form = form_of(suffix, formats, request.headers.get("accept", ""))
-    table = await _table(request, terms_of(query, "format"), name)
-    if form != JSON:
-        return await asyncio.to_thread(as_file, table, form)
-    return as_json(table.model_dump(mode="json"))
+    name, form = table_in_path(request, [pair for pair in query if pair[0] == "format"])
+    return await in_form(await _table(request, terms_of(query, "format"), name), form)
 
 
 async def explored_chart(request: Request) -> Response:

@@ -1,11 +1,13 @@
 """REST for results: an evaluation's tables as JSON and files, and figures of several."""
 
 import asyncio
+from collections.abc import Iterable
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.client.errors import NoSuchTable
+from schemas.analysis import Table
 from services.gateway.bus_requests import compared, table_of, tables_of
 from services.gateway.parameters.query_string import JSON, check_is_plain, figures_of, form_of
 from services.gateway.parameters.request_values import bus_of, evaluation_of
@@ -38,12 +40,23 @@ async def show_table(request: Request) -> Response:
 
     The format comes from a suffix (one of `FILES`), `?format=` or `Accept: text/csv`.
     """
+    name, form = table_in_path(request, request.query_params.multi_items())
+    return await in_form(await table_of(bus_of(request), evaluation_of(request), name), form)
+
+
+def table_in_path(request: Request, formats: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """Return the name of the table in the path, and the format that a `request` asks for.
+
+    `formats` are the parameters of its query that say so. Raises MalformedMessage.
+    """
     name, dot, suffix = str(request.path_params["table"]).rpartition(".")
     if not dot:
         name, suffix = suffix, ""
-    query = request.query_params.multi_items()
-    form = form_of(suffix, query, request.headers.get("accept", ""))
-    table = await table_of(bus_of(request), evaluation_of(request), name)
+    return name, form_of(suffix, formats, request.headers.get("accept", ""))
+
+
+async def in_form(table: Table, form: str) -> Response:
+    """Return a `table` as JSON, or as a file of another format, `form`."""
     if form != JSON:
         return await asyncio.to_thread(as_file, table, form)
     return as_json(table.model_dump(mode="json"))
@@ -61,17 +74,11 @@ async def compared_table(request: Request) -> Response:
 
     The query is that of `/api/compare`, and `format`.
     """
-    name, dot, suffix = str(request.path_params["table"]).rpartition(".")
-    if not dot:
-        name, suffix = suffix, ""
     query = request.query_params.multi_items()
-    formats = [pair for pair in query if pair[0] == "format"]
-    form = form_of(suffix, formats, request.headers.get("accept", ""))
+    name, form = table_in_path(request, [pair for pair in query if pair[0] == "format"])
     command = figures_of([pair for pair in query if pair[0] != "format"])
     answer = await compared(bus_of(request), command)
     matching = [table for table in answer.tables if table.name == name]
     if not matching:
         raise NoSuchTable(name, tuple(table.name for table in answer.tables))
-    if form != JSON:
-        return await asyncio.to_thread(as_file, matching[0], form)
-    return as_json(matching[0].model_dump(mode="json"))
+    return await in_form(matching[0], form)
