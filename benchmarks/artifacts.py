@@ -2,9 +2,10 @@
 
 `python -m benchmarks.artifacts [--megabytes 256] [--repeats 3]`
 
-One nats-server on loopback. Ours and nats-py's read the same object into a file and check its
-sha256. The floors do the same without a server: bytes over a loopback TCP connection from another
-process, and a copy of the file. In turns; medians. Wanted: 200 MB/s.
+One nats-server on loopback, without users: nats-py's `get` makes a consumer, which no key of ours
+may. Ours and nats-py's read the same object into a file and check its sha256. The floors do the
+same without a server: bytes over a loopback TCP connection from another process, and a copy of the
+file. In turns; medians. Wanted: 200 MB/s.
 """
 
 import argparse
@@ -24,13 +25,12 @@ import uvloop
 
 from benchmarks.claims import claim
 from benchmarks.cluster import new_folder
-from cli.cluster.processes import Command
-from cli.cluster.servers.nats_server import NatsServer
 from mlscope.assets.artifacts import BUCKET, Artifact, connect
 from mlscope.assets.checksums import Checksum
 from mlscope.assets.digests import Digests
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.streams import Store
+from tests.contracts.worlds import OpenServer, OpenSettings
 
 NAME = "bench/blob"
 MEGABYTE = 1_000_000
@@ -38,38 +38,13 @@ BLOCK_BYTES = 1 << 20
 LEAST_MB_PER_S = 200.0
 
 
-class Settings:
-    """Settings of a connection to a server without users."""
-
-    max_pending_requests = 1000
-
-    def __init__(self, nats_url: str) -> None:
-        self.nats_url = nats_url
-        self.tls_authority_file = None
-
-    def nats_seed(self) -> str | None:
-        """Return no key."""
-        return None
-
-
-class OpenServer(NatsServer):
-    """A server without users: nats-py's `get` makes a consumer, which no key of ours may."""
-
-    def command(self) -> Command:
-        """Write a configuration without accounts."""
-        command = super().command()
-        conf = self.folder / "nats.conf"
-        conf.write_text(conf.read_text().split("accounts {")[0])
-        return command
-
-
 async def prepare(url: str, blob: Path) -> tuple[Artifact, float]:
     """Make the store, put the file and return what is there and the MB/s of putting."""
-    admin = Admin(Settings(url))
+    admin = Admin(OpenSettings(url))
     await admin.open()
     await admin.make_store(Store(BUCKET, 16 << 30))
     await admin.close()
-    async with connect(Settings(url), "bench") as repository:
+    async with connect(OpenSettings(url), "bench") as repository:
         began_s = time.perf_counter()
         artifact = await repository.put(NAME, blob)
         return artifact, artifact.size_bytes / MEGABYTE / (time.perf_counter() - began_s)
@@ -77,7 +52,7 @@ async def prepare(url: str, blob: Path) -> tuple[Artifact, float]:
 
 async def read_ours(url: str, artifact: Artifact, into: Path) -> float:
     """Read by this project's repository and return the seconds."""
-    async with connect(Settings(url), "bench") as repository:
+    async with connect(OpenSettings(url), "bench") as repository:
         began_s = time.perf_counter()
         digests = Digests(Checksum("sha256", artifact.sha256))
         with into.open("wb") as file:

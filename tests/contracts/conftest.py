@@ -5,18 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from mlscope.bus.bus import Bus
-from tests.contracts.worlds import MemoryWorld, NatsWorld, Shape, World
-from tests.places import lent_folder
+from tests.contracts.worlds import MemoryWorld, NatsWorld, Shape, World, running_nats
 
 
 @pytest.fixture(scope="session")
 def nats_world() -> Iterator[NatsWorld]:
     """Run one nats-server for the session, without users."""
-    with lent_folder("open-nats") as folder:
-        world = NatsWorld(folder)
-        world.server.start()
+    with running_nats() as world:
         yield world
-        world.server.stop()
 
 
 @pytest.fixture(params=["memory", "nats"])

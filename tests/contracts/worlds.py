@@ -1,8 +1,8 @@
 """Two places for buses: a nats-server and this process's memory. Tests see no difference."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -25,7 +25,7 @@ from mlscope.bus.streams import (
     Stream,
 )
 from mlscope.testing import memory_bus as memory
-from tests.places import state_of
+from tests.places import lent_folder, state_of
 
 LEASE_TTL_S = 1.0
 STORE_NOT_MADE = 10049
@@ -182,6 +182,16 @@ class NatsWorld:
     async def start(self) -> None:
         """Start again on the same store; from this thread, with which the server would end."""
         self.server.start()
+
+
+@contextmanager
+def running_nats() -> Iterator[NatsWorld]:
+    """Run a nats-server without users."""
+    with lent_folder("open-nats") as folder:
+        world = NatsWorld(folder)
+        world.server.start()
+        yield world
+        world.server.stop()
 
 
 async def _make_all(admin: Admin, shape: Shape) -> None:

@@ -12,8 +12,8 @@ from cli.printing.output import table_lines
 from cli.printing.results import table_names, write_tables
 from schemas.analysis import Column, Table
 from tests.cli.conftest import CommandLine
+from tests.cli.printing.terminal import Terminal
 from tests.cli.printing.test_bars import a_table
-from tests.cli.printing.test_output import Terminal
 from tests.stand_ins import StandIns
 from tests.stories import LATENCY, whole_story
 

@@ -13,7 +13,7 @@ from cli.printing import predictions
 from mlscope.client.predicting import Predicted
 from schemas.analysis import FailedQuery, Prediction, Predictions
 from tests.cli.conftest import CommandLine
-from tests.cli.printing.test_output import Terminal
+from tests.cli.printing.terminal import Terminal
 
 CATS = tuple({"label": f"cat{n}", "probability": 0.5} for n in range(9))
 

@@ -7,7 +7,7 @@ import pytest
 
 from cli.commands.reproduce import write_differences
 from mlscope.reproducing.differences import differences
-from tests.cli.printing.test_output import Terminal
+from tests.cli.printing.terminal import Terminal
 from tests.mlscope.reproducing.reference_logs import a_log
 
 BEFORE, NOW = a_log(median=194_012_345.0), a_log(median=134_218_000.0)

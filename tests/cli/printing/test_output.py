@@ -8,16 +8,9 @@ import pytest
 
 from cli.printing.output import Rows, rows_of, table_lines, width_of, write_json, write_rows
 from schemas.analysis import Column, Table
+from tests.cli.printing.terminal import Terminal
 
 ROWS = Rows(("name", "time_ns"), (("a, b", 5_000_000.0), ("ünï", None)), units=("", "ns"))
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Say so."""
-        return True
 
 
 def written(form: str, rows: Rows = ROWS) -> str:

@@ -9,15 +9,8 @@ from mlscope.client.watching import Progress
 from mlscope.evaluation.fold import fold
 from mlscope.evaluation.status import status_of
 from schemas.message import Fact
+from tests.cli.printing.terminal import Terminal
 from tests.stories import a_run, beginning, whole_story
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Say so."""
-        return True
 
 
 def progress_after(facts: list[Fact], **readings: Reading) -> Progress:

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from cli.printing.transfers import TransferLine, transfer_text
-from tests.cli.printing.test_progress import Terminal
+from tests.cli.printing.terminal import Terminal
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,6 @@ DEAD = "mlscope.v1.dead.>"
 MANIFESTS = "mlscope.v1.manifest.>"
 
 
-@pytest.fixture
-async def bus() -> AsyncIterator[Bus]:
-    async with connect(MemoryServer(), "registry") as bus:
-        yield bus
-
-
 @contextlib.asynccontextmanager
 async def serving(bus: Bus, folder: Path, heartbeat_s: float = 600.0) -> AsyncIterator[None]:
     """Run a registry with the manifests of `folder`."""

@@ -7,19 +7,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
-from mlscope.testing.memory_bus import MemoryServer, connect
 from services.registry.bucket import CATALOG, CatalogBucket
-
-
-@pytest.fixture
-def server() -> MemoryServer:
-    return MemoryServer()
-
-
-@pytest.fixture
-async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
-    async with connect(server, "registry") as lent:
-        yield lent
 
 
 @pytest.fixture
@@ -40,6 +28,18 @@ async def held(bus: Bus, *keys: str) -> dict[str, tuple[bytes, int]]:
         for key, entry in found.items()
         if entry is not None and entry.value is not None
     }
+
+
+def forestall_once(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another write the key of the next put before it."""
+    put = bus.put
+
+    async def late(name: str, key: str, value: bytes, **guard: int) -> int:
+        monkeypatch.setattr(bus, "put", put)
+        await put(name, key, b"another's")
+        return await put(name, key, value, **guard)
+
+    monkeypatch.setattr(bus, "put", late)
 
 
 async def test_only_what_differs_is_written(bus: Bus, bucket: CatalogBucket) -> None:
@@ -101,14 +101,7 @@ async def test_who_wrote_first_is_taken_in_and_corrected_the_next_time(
     bus: Bus, bucket: CatalogBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bucket.write_differences({"a": "1"})
-    put = bus.put
-
-    async def late(name: str, key: str, value: bytes, **guard: int) -> int:
-        monkeypatch.setattr(bus, "put", put)
-        await put(name, key, b"another's")
-        return await put(name, key, value, **guard)
-
-    monkeypatch.setattr(bus, "put", late)
+    forestall_once(bus, monkeypatch)
     await bucket.write_differences({"a": "2"})
     assert (await held(bus, "a"))["a"][0] == b"another's"
     for _ in range(500):
@@ -142,17 +135,10 @@ async def test_what_was_not_written_is_written_the_next_time(
 async def test_a_write_that_another_forestalled_is_not_said_to_be_there(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = bus.put
-
-    async def late(name: str, key: str, value: bytes, **guard: int) -> int:
-        monkeypatch.setattr(bus, "put", put)
-        await put(name, key, b"another's")
-        return await put(name, key, value, **guard)
-
     bucket = CatalogBucket(bus, patience_s=3600.0)
     watching = asyncio.create_task(bucket.watch())
     assert await bucket.write_differences({"a": "1"})
-    monkeypatch.setattr(bus, "put", late)
+    forestall_once(bus, monkeypatch)
     assert not await bucket.write_differences({"a": "2"})
     async with asyncio.timeout(60):
         while not await bucket.write_differences({"a": "2"}):  # noqa: ASYNC110

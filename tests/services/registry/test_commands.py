@@ -1,6 +1,5 @@
 """The registry's answers, without a service around them."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,39 +8,20 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from mlscope.manifests.digests import digest_of
-from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body, unpack
 from schemas.message import Command
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
 from schemas.subjects import command_subject
 from services.registry.commands import RegistryCommands
-from services.registry.state import RegistryState, fold
+from tests.services.registry.fold_of_log import FoldOfLog
 from tests.services.registry.samples import a_model
 
-
-class FoldOfLog:
-    """A fold that is always as far as the log."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self.state = RegistryState()
-        self.refused: dict[str, str] = {}
-
-    async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
-        """Fold the log anew."""
-        self.state = fold(await self._bus.read("mlscope.v1.manifest.>"))
-        assert (self.state.fleet_sequence, self.state.catalog_sequence) >= (fleet, catalog)
-
-
-@pytest.fixture
-async def bus() -> AsyncIterator[Bus]:
-    async with connect(MemoryServer(), "registry") as lent:
-        yield lent
+MANIFESTS = "mlscope.v1.manifest.>"
 
 
 @pytest.fixture
 def answers(bus: Bus) -> RegistryCommands:
-    return RegistryCommands(bus, FoldOfLog(bus))
+    return RegistryCommands(bus, FoldOfLog(bus, MANIFESTS))
 
 
 async def ask(answers: RegistryCommands, command: Command) -> dict[str, Any]:
@@ -140,7 +120,7 @@ async def test_a_manifest_another_registry_wrote_first_is_looked_at_anew(
     async def late(*fact: Any, **guard: Any) -> int:
         if first:
             first.clear()
-            await RegistryCommands(bus, FoldOfLog(bus)).publish(a_model(operator="cast"))
+            await RegistryCommands(bus, FoldOfLog(bus, MANIFESTS)).publish(a_model(operator="cast"))
         return await publish(*fact, **guard)
 
     monkeypatch.setattr(bus, "publish", late)
@@ -190,7 +170,7 @@ async def test_new_questions_displace_those_that_nobody_repeats(answers: Registr
 
 
 async def test_what_was_refused_meanwhile_is_in_the_catalog(bus: Bus) -> None:
-    folded = FoldOfLog(bus)
+    folded = FoldOfLog(bus, MANIFESTS)
     answers = RegistryCommands(bus, folded)
     assert (await ask(answers, ShowCatalog()))["refused"] == {}
     folded.refused["model m"] = "has no name"

@@ -1,12 +1,9 @@
 """Prices of agents: who set them is kept, in the log, also of agents that are forgotten."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
-from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import AgentLost
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.message import Command
@@ -17,36 +14,17 @@ from schemas.status import Catalog
 from schemas.subjects import asked_subject
 from services.registry import decide
 from services.registry.commands import RegistryCommands
-from services.registry.state import Memory, RegistryState, fold
+from services.registry.state import Memory, fold
+from tests.services.registry.fold_of_log import FoldOfLog
 from tests.services.registry.test_state import announced, recorded
 
 ADA = Asker("ada", "owner")
 FLEET = "mlscope.v1.agent.>"
 
 
-class FoldOfFleet:
-    """A fold that is always as far as the log."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self.state = RegistryState()
-        self.refused: dict[str, str] = {}
-
-    async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
-        """Fold the log anew."""
-        self.state = fold(await self._bus.read(FLEET))
-        assert (self.state.fleet_sequence, self.state.catalog_sequence) >= (fleet, catalog)
-
-
-@pytest.fixture
-async def bus() -> AsyncIterator[Bus]:
-    async with connect(MemoryServer(), "registry") as lent:
-        yield lent
-
-
 async def ask(bus: Bus, command: Command, asker: Asker = THE_USER) -> bytes:
     """Return what a registry that has just started answers to `asker`."""
-    folded = FoldOfFleet(bus)
+    folded = FoldOfLog(bus, FLEET)
     await folded.reached()
     subject = asked_subject(asker, command.verb) if asker.name else f"x.{command.verb}"
     asked = ReceivedCommand(subject, encode_body(command), wants_answer=True)

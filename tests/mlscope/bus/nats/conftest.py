@@ -4,18 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contracts.worlds import NatsWorld, Shape
-from tests.places import lent_folder
+from tests.contracts.worlds import NatsWorld, Shape, running_nats
 
 
 @pytest.fixture(scope="module")
 def open_world() -> Iterator[NatsWorld]:
     """Run a server without users that tests may kill."""
-    with lent_folder("open-nats") as folder:
-        world = NatsWorld(folder)
-        world.server.start()
+    with running_nats() as world:
         yield world
-        world.server.stop()
 
 
 @pytest.fixture

@@ -8,21 +8,7 @@ from mlscope.bus.errors import Conflict
 from mlscope.bus.records import Entry
 from mlscope.bus.streams import Bucket
 from mlscope.testing.memory_bus.bucket import BucketState
-
-
-class Clock:
-    """Time that moves when told."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        """Tell the time."""
-        return self.now_s
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from tests.mlscope.testing.memory_bus.clock import Clock
 
 
 @pytest.fixture

@@ -11,25 +11,9 @@ from mlscope.bus.streams import matches
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.subjects import decisions_of
 from tests.contracts.facts import E, a_fact
+from tests.mlscope.testing.memory_bus.clock import Clock
 
 TOKENS = st.sampled_from(["a", "b", "*", ">"])
-
-
-class Clock:
-    """Time that moves when told."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        """Tell the time."""
-        return self.now_s
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """Return a clock that stands still."""
-    return Clock()
 
 
 @pytest.fixture

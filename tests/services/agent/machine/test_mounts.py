@@ -10,6 +10,7 @@ import pytest
 from services.agent.machine.landlock import landlock_version
 from services.agent.worker.sandbox.sandbox import _DEVICES
 from tests.services.agent.builders import MANIFESTS
+from tests.services.agent.mounting import MAY_MOUNT, needs_mounts
 
 MESSAGE = """
 import os, sys
@@ -27,16 +28,8 @@ CONFINE = "sandbox.enter_sandbox(message, Path(sys.argv[1]))\n"
 ENTER = MESSAGE + NO_LANDLOCK + CONFINE
 
 
-def _may_mount() -> bool:
-    """Tell whether this process may have mounts of its own, as root of a machine may."""
-    unshared = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
-    return os.geteuid() == 0 and unshared.returncode == 0
-
-
-OWN_MOUNTS = ["unshare", "--mount"] if _may_mount() else []
+OWN_MOUNTS = ["unshare", "--mount"] if MAY_MOUNT else []
 """Begins each command: a sandbox with a fault must not hide the machine's own folders."""
-
-needs_mounts = pytest.mark.skipif(not _may_mount(), reason="needs root that may mount")
 
 
 def lines_of(code: str, *arguments: object) -> list[str]:

@@ -1,6 +1,5 @@
 """What a run on a GPU says of its copies: conditions and caveats, with stand-ins for the device."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,8 @@ from services.agent.predictors.page_locking import LOCKED, PAGEABLE
 from services.agent.worker.control import Control
 from services.agent.worker.device_copies import copy_caveats
 from services.agent.worker.group import Group
-from services.agent.worker.session import Session, open_session
-from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+from services.agent.worker.session import Session
+from tests.services.agent.builders import a_run, an_order
 
 
 class OnGpu:
@@ -30,14 +29,6 @@ class Dividing(OnGpu):
     def predict_parts(self, inputs: Any) -> Any:
         """Return the outputs; no part took any time."""
         return self.predict(inputs), ()
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open a model on a CPU."""
-    opened = open_session(a_subject(), 1, MANIFESTS, tmp_path_factory.mktemp("scratch"))
-    yield opened
-    opened.close()
 
 
 def copies_of(session: Session) -> tuple[str, str, str]:

@@ -1,6 +1,5 @@
 """One run: what it gathers, and what is noted beside its numbers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,10 @@ from services.agent.link.issued_load import LATENESS
 from services.agent.worker.control import Control
 from services.agent.worker.measurement import Measurement, traceable_level
 from services.agent.worker.queries.query import Query
-from services.agent.worker.session import Session, open_session
-from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+from services.agent.worker.session import Session
+from tests.services.agent.builders import a_run, an_order
 
 MS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the identity model."""
-    opened = open_session(a_subject(), 1, MANIFESTS, tmp_path_factory.mktemp("scratch"))
-    yield opened
-    opened.close()
 
 
 def a_measurement(session: Session, *, has_room: bool = True, **run: Any) -> Measurement:

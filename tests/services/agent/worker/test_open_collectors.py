@@ -1,6 +1,5 @@
 """Collectors driven around blocks: shipped ones, and one that lives outside the tree."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,8 +28,8 @@ from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
 from services.agent.worker.recorder import RunRecorder
-from services.agent.worker.session import Session, open_session
-from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+from services.agent.worker.session import Session
+from tests.services.agent.builders import a_run, a_subject, an_order
 
 SIMULATED = Path(__file__).parents[1] / "collectors" / "simulated"
 SWITCHED_OFF = dict.fromkeys(
@@ -41,14 +40,6 @@ SWITCHED_OFF = dict.fromkeys(
 @pytest.fixture(autouse=True)
 def _packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SIMULATED))
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the identity model."""
-    opened = open_session(a_subject(), 1, MANIFESTS, tmp_path_factory.mktemp("scratch"))
-    yield opened
-    opened.close()
 
 
 def opened(framework: str = "onnxruntime", device: str = "cpu") -> Opened:

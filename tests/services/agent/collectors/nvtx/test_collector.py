@@ -5,7 +5,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,20 +15,12 @@ from hypothesis import strategies as st
 
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.agent.collectors import CollectedSpan, CollectorRequest, availability_of
+from services.agent.collectors import CollectedSpan, availability_of
 from services.agent.collectors.nvtx.collector import NvtxCollector, open_collector
-from services.agent.predictors import Opened
+from tests.services.agent.collectors.nvtx.request import REQUEST
 from tests.thoroughness import examples
 
-OPENED = Opened("onnxruntime", "1", (), (), "cpu", "", "float32", 1, {})
 WRAPPED = ("push_range", "pop_range", "mark", "start_range", "get_domain")
-
-
-@pytest.fixture
-def collector() -> Iterator[NvtxCollector]:
-    opened = open_collector(CollectorRequest(OPENED, Level.APPLICATION))
-    yield opened
-    opened.close()
 
 
 def tree(spans: Any) -> list[tuple[str, str]]:
@@ -177,7 +168,7 @@ def test_decorated_functions_are_heard_where_it_was_asked_for(prepared: str, tol
 @settings(deadline=None, max_examples=examples(60))
 @given(steps=st.lists(st.sampled_from(["push", "pop", "enter", "leave", "mark"]), max_size=14))
 def test_ranges_nest_as_they_were_pushed(steps: list[str]) -> None:
-    collector = open_collector(CollectorRequest(OPENED, Level.APPLICATION))
+    collector = open_collector(REQUEST)
     collector.begin()
     expected: dict[str, str] = {}
     open_ones: list[tuple[str, Any]] = []

@@ -3,7 +3,6 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,9 @@ import nvtx
 import pytest
 
 from schemas.batch import SpanKind
-from schemas.level import Level
-from services.agent.collectors import CollectorRequest
-from services.agent.collectors.nvtx.collector import NvtxCollector, open_collector
-from services.agent.predictors import Opened
+from services.agent.collectors.nvtx.collector import NvtxCollector
 
-OPENED = Opened("onnxruntime", "1", (), (), "cpu", "", "float32", 1, {})
 LIBRARY = importlib.import_module("nvtx._lib.lib")
-
-
-@pytest.fixture
-def collector() -> Iterator[NvtxCollector]:
-    opened = open_collector(CollectorRequest(OPENED, Level.APPLICATION))
-    yield opened
-    opened.close()
 
 
 def real_domain(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,17 +26,9 @@ from services.agent.predictors.openvino.layers import (
 )
 from services.agent.predictors.openvino.predictor import (
     OpenVinoPredictor,
-    open_model,
     options_of,
 )
-from tests.services.agent.predictors.onnxruntime.test_predictor import images, request
-
-
-@pytest.fixture
-def tiny() -> Iterator[OpenVinoPredictor]:
-    predictor = open_model(request(batch_size=2))
-    yield predictor
-    predictor.close()
+from tests.services.agent.predictors.onnxruntime.test_predictor import images
 
 
 def test_layers_follow_each_other_within_their_call(tiny: OpenVinoPredictor) -> None:

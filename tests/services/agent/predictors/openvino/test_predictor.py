@@ -1,6 +1,5 @@
 """OpenVINO on the shipped models."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,6 @@ from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, P
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
 from services.agent.predictors.openvino.predictor import open_model
 from tests.services.agent.predictors.onnxruntime.test_predictor import fixed_batch, images, request
-
-
-@pytest.fixture
-def tiny() -> Iterator[Predictor]:
-    predictor = open_model(request(batch_size=2))
-    yield predictor
-    predictor.close()
 
 
 def plain(inputs: dict[str, Any]) -> Any:

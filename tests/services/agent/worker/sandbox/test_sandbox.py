@@ -25,16 +25,9 @@ from services.agent.machine.roofline.ceilings import NO_ROOF  # noqa: E402
 from services.agent.worker.sandbox import sandbox  # noqa: E402
 from services.agent.worker.sandbox.sandbox import reach_of, visible_in  # noqa: E402
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order, carried_out  # noqa: E402
-
-
-def may_mount() -> bool:
-    """Tell whether this process may have mounts of its own, as root of a machine may."""
-    unshared = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
-    return os.geteuid() == 0 and unshared.returncode == 0
-
+from tests.services.agent.mounting import needs_mounts  # noqa: E402
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
-needs_mounts = pytest.mark.skipif(not may_mount(), reason="needs root that may mount")
 scripting_warns = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 
 PRELUDE = """
