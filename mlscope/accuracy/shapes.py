@@ -154,7 +154,7 @@ def intersections(detected: Shapes, true: Shapes) -> NDArray[np.float64]:
 
 
 def overlaps(detected: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Return the intersection over union [detected, true], 0 to 1 but for rounding; 0 if empty.
+    """Return the intersection over union [detected, true], 0 to 1 except for rounding; 0 if empty.
 
     For a `true` shape marked in `crowd` the union is the area of the detection alone: being inside
     is enough (COCO). Raises ShapesDiffer for boxes against masks, and for masks of different size.

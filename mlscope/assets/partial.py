@@ -12,7 +12,7 @@ from mlscope.assets.eviction import RESERVED
 from mlscope.assets.records import read_record, write_record
 
 Reserve = Callable[["Partial", int, int], int]
-"""Makes room for a file of at least, and preferably, so many bytes; returns the bytes reserved.
+"""Makes room for a file of at least, and preferably, a number of bytes; returns the bytes reserved.
 
 Raises AssetTooLarge, CacheFull.
 """

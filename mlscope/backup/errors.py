@@ -39,5 +39,5 @@ class RebuildRuns(BackupError):
     """Another `mlscope rebuild` of the same database runs."""
 
     def __init__(self) -> None:
-        """Say so."""
+        """Say that."""
         super().__init__("another `mlscope rebuild` of this database runs; wait until it has ended")

@@ -166,7 +166,7 @@ class Bus(Protocol):
     ) -> list[Recorded]:
         """Return every fact on `filter_subject` with a sequence above `after`, in order.
 
-        With `at_most`, the first facts alone: so many, or a few more.
+        With `at_most`, only the first facts: that number, or a few more.
         A filter with the entity `*` (`subjects.story_of`) reads the stream of decisions and
         outcomes. Messages that can't be decoded are logged, counted (`unread`) and skipped.
         """

@@ -164,8 +164,8 @@ def dead_letter(
 
     `service` gave up on the message for `reason`; `subject` and `body` are the message's, `stream`
     the stream that stores it ('' for a command), and `place` its `sequence`, `deliveries` and
-    `retries`. The letter of a stored message always has the same id, but for its retries; that of
-    a command has a new one.
+    `retries`. The letter of a stored message has the same id each time, except for its retries;
+    that of a command has a new one.
     """
     letter = LetterBuried(
         service=token_of(service),

@@ -158,7 +158,7 @@ def requests_of(
     """Yield the requests that predict files, each with the files it carries.
 
     `fields` are further ones of `Evaluate`; a file without bytes is in none. Raises
-    EvaluationRefused for a label `purpose`, by which predictions are told from measurements.
+    EvaluationRefused for a label `purpose`, which distinguishes predictions from measurements.
     """
     labels = dict(fields.get("labels", {}))
     if labels.setdefault(PURPOSE, PREDICT) != PREDICT:

@@ -135,8 +135,8 @@ def cancellation_cause(reason: str) -> str:
 def cancel_run(run: R, reason: str) -> R:
     """Return the run after its evaluation was cancelled for a `reason`.
 
-    A run that had ended or was given up stays as it was. One that was under way is final, and is
-    thereby told from one that waited for an attempt. A scheduler interrupts what is under way
+    A run that had ended or was given up stays as it was. One that was under way is final, which
+    distinguishes it from one that waited for an attempt. A scheduler interrupts what is under way
     just before the cancellation, with a cause of its own.
     """
     is_given_up = run.is_final and run.cause != cancellation_cause(reason)

@@ -30,7 +30,7 @@ PORT_TYPES = (
     "instance_segmentation",
     "instancesegment",
 )
-"""Usual types of inputs and outputs; others are allowed, but for near misses of these."""
+"""Usual types of inputs and outputs; others are allowed, except near misses of these."""
 
 _LONGEST_NAME = 128
 _SPOKEN_NAMES = "a name without spaces and colons, because requests write NAME:VERSION"

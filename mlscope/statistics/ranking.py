@@ -1,6 +1,6 @@
-"""Which of several estimates is best, and which the intervals do not tell apart from it.
+"""Which of several estimates is best, and which the intervals do not distinguish from it.
 
-Two estimates are told apart where their 95% intervals do not overlap. For intervals of equal
+Two estimates are distinguished where their 95% intervals do not overlap. For intervals of equal
 width that is a test at 0.6% (Schenker and Gentleman 2001), strict enough for eight comparisons
 with the best at 5% together (Bonferroni). A reader can check it in the columns of the intervals.
 """
@@ -24,7 +24,7 @@ class Estimate:
 class Best:
     """The place of the best of several estimates, and those of its rivals, the best first.
 
-    A rival is an estimate that is not told apart from the best.
+    A rival is an estimate that is not distinguished from the best.
     """
 
     place: int
@@ -32,7 +32,7 @@ class Best:
 
     @property
     def is_beyond_doubt(self) -> bool:
-        """Whether every other estimate is told apart from the best."""
+        """Whether every other estimate is distinguished from the best."""
         return not self.rivals
 
 
@@ -40,7 +40,7 @@ def best(estimates: Sequence[Estimate], *, is_largest: bool = True) -> Best:
     """Return the best of the `estimates`: the largest, or the smallest unless `is_largest`.
 
     Of equal values the first counts as the best, and the others as its rivals. An estimate with an
-    unknown end towards the other is never told apart. Raises NoValues.
+    unknown end towards the other is never distinguished. Raises NoValues.
     """
     if not estimates:
         raise NoValues

@@ -274,7 +274,7 @@ class StopIgnored(Stopped):
     """A worker did not end a stopped run, and was killed for it."""
 
     def __init__(self) -> None:
-        """Say so; the reason of the stop is added where it is known."""
+        """Say that; the reason of the stop is added where it is known."""
         super().__init__("the worker did not stop the run and was killed")
 
 

@@ -38,7 +38,7 @@ class Holdings:
     ) -> None:
         """Read the log on `bus`, and open a connection to the database at `address`.
 
-        `batches` are those stored of late, also of runs under way. The newest `most_runs` are
+        `batches` are those stored recently, also of runs under way. The newest `most_runs` are
         compared: an older database lacks those before all others.
         """
         self._bus = bus

@@ -199,7 +199,7 @@ class Recollector:
     async def _counted_batches(self, fact: RunEnded, announced: int) -> list[int]:
         """Return how many batches of an attempt were stored, each time when some were missing.
 
-        Only times count at which so many batches were `announced`.
+        Only times count at which this number of batches was `announced`.
         """
         return [
             entry.fact.stored_batches

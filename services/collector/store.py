@@ -171,10 +171,9 @@ class Store:
         return [row["run_key"] for row in rows]
 
     def batches_of(self, run_key: int, announced: Sequence[int]) -> tuple[int, int, int]:
-        """Return how many of an attempt's `announced` batches are stored.
+        """Return how many of an attempt's batches of spans, queries and outputs are stored.
 
-        These are those of spans, queries and outputs, of which there are so many each; batches
-        beyond them came late and do not count.
+        Batches beyond the numbers that were `announced` came late and do not count.
         """
         names = ("trace_batches", "query_batches", "output_batches")
         values = {"run_key": run_key, **dict(zip(names, announced, strict=True))}

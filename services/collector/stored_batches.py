@@ -1,4 +1,4 @@
-"""Which evaluations have rows of batches that no backup has, from the batches stored of late.
+"""Which evaluations have rows of batches that no backup has, from the batches stored recently.
 
 Mutable, without I/O. The table `run` has an attempt only once it has ended. What is stored of a run
 under way, and what comes after its end, is known from its batches and their places in the streams.

@@ -37,7 +37,7 @@ class Routes:
     key_file: str = ""
     authority_file: str = ""
     advertised: str = ""
-    """The address (`host:port`) that clients are told of; default: those of the machine."""
+    """The address (`host:port`) that clients are given; default: those of the machine."""
 
 
 @dataclass(frozen=True, slots=True)

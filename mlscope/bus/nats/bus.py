@@ -201,7 +201,7 @@ class NatsBus:
     ) -> list[Recorded]:
         """Return every fact on `filter_subject` with a sequence above `after`, in order.
 
-        With `at_most`, no further ones are read once there are so many.
+        With `at_most`, reading ends once there are that many.
         """
         facts: list[Recorded] = []
         stream = stream_of(filter_subject)

@@ -55,7 +55,7 @@ def mnist(source: ReaderInput) -> Dataset:
 
 
 def shape_in_head(head: bytes, dimensions: int, name: str) -> tuple[int, ...]:
-    """Return the shape in the `head` of an IDX file of so many `dimensions`; errors `name` it.
+    """Return the shape in the `head` of an IDX file of some `dimensions`; errors `name` the file.
 
     Raises FileBroken for another head, and for more than `_MOST_BYTES` behind it.
     """

@@ -115,7 +115,7 @@ class MemoryServer:
             raise PayloadTooLarge(subject, len(body), MAX_MESSAGE_BYTES)
 
     def _pass_on(self, subject: str, body: bytes, reply: str) -> int:
-        matching = [wild for wild in self._wild if matches(wild.filter_subject, subject)]
+        matching = [own for own in self._wild if matches(own.filter_subject, subject)]
         matching += self._literal.get(subject, ())
         queues: dict[str, list[Listener]] = {}
         for listener in matching:

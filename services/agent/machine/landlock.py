@@ -2,7 +2,7 @@
 
 Landlock (Linux 5.13) restricts also root. Names of files and folders stay readable here, contents
 do not. Other processes cannot be traced, signalled or reached by abstract sockets. A process of
-root gives up its capabilities as well, but for those that profiling needs, and may become another
+root gives up its capabilities as well, except those that profiling needs, and may become another
 user.
 
 Source: https://docs.kernel.org/userspace-api/landlock.html

@@ -28,7 +28,7 @@ _NOT_HERE = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL)
 def hide(
     hidden: Iterable[Path], shown: Iterable[Path], writable: Path, allowed: Collection[Capability]
 ) -> bool:
-    """Hide `hidden` paths, but for those `shown`, and make all read-only but the folder `writable`.
+    """Hide `hidden` paths, except those `shown`, and make all read-only but the folder `writable`.
 
     It is for a process of root, which gives up all capabilities but those `allowed`. A hidden path
     within a shown one is hidden. Paths that do not exist are left out. Does nothing and returns

@@ -73,7 +73,7 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
 
 
 def bind_further(predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
-    """Have a `predictor` bind the `slots` that a warm-up of so many `queries` did not reach.
+    """Have a `predictor` bind the `slots` that a warm-up of this number of `queries` did not reach.
 
     They get the batch of the first slot. Without a warm-up nothing is bound.
     """

@@ -78,7 +78,7 @@ def _change_at(place: int, measured: Sequence[Cells]) -> tuple[float, float | No
 
 
 def _verdict(cells: Sequence[Cells], loads: int) -> str:
-    """Return how often one of so many `loads` became slower, or how many became faster."""
+    """Return how often one of this number of `loads` became slower, or how many became faster."""
     if len(cells) == loads:
         which = f"Each of {loads} loads" if loads > 1 else "The load"
         return f"{which} was measured once: nothing to compare."

@@ -43,8 +43,8 @@ def layer_times(run: Run) -> pl.DataFrame:
 def _times_and_places(run: Run) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return `layer_times`, and the layer at each place: place, node, name.
 
-    A layer is one index (`node`) and name: layers of the same name stay apart; those without an
-    index are told apart by their order in the query. `place` is the order in which they first ran.
+    A layer is one index (`node`) and name: layers of the same name stay apart; their order in the
+    query distinguishes those without an index. `place` is the order in which they first ran.
     """
     spans = run.spans_at(LAYER_LEVEL).select("query", "start_ns", "duration_ns", "layer", "name")
     # `key` is one number for each layer: numbers group far faster than texts.

@@ -20,12 +20,10 @@ _TIME_FORMATS = (
     (600, "%d %b %H:%M"),
     (0, "%H:%M:%S"),
 )
-"""How times are labelled on an axis that spans at least so many seconds, with about five marks."""
-
-
+"""How times are labelled on an axis that spans at least a number of seconds, with five marks."""
 _AT = "_at"
-_PLACES_ALONG = 120
-"""Marks of a time that stand side by side are this part of the axis apart."""
+_STEPS_ALONG_AXIS = 120
+"""Marks of one time are drawn side by side, this fraction of the axis apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Size:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it is as narrow as a telephone."""
+        """Whether it is as narrow as a phone."""
         return self.width < 500
 
 
@@ -76,7 +74,7 @@ def date_times(plot: Spec, rows: Sequence[Row]) -> None:
             along["axis"] = {**along["axis"], "format": format_}
 
 
-def apart(plot: Spec, rows: Sequence[Row], facet: str) -> list[Row]:
+def side_by_side(plot: Spec, rows: Sequence[Row], facet: str) -> list[Row]:
     """Return rows with the column `_at`, where marks of a `plot` of one time stand side by side.
 
     Loads of one evaluation have one time: their intervals would hide each other. `facet` is the
@@ -90,7 +88,7 @@ def apart(plot: Spec, rows: Sequence[Row], facet: str) -> list[Row]:
     for axis in along:
         axis["field"] = _AT
     times = [datetime.fromisoformat(str(row[field])) for row in rows]
-    step = max((max(times) - min(times)) / _PLACES_ALONG, timedelta(milliseconds=100))
+    step = max((max(times) - min(times)) / _STEPS_ALONG_AXIS, timedelta(milliseconds=100))
     before: Counter[tuple[Any, Any]] = Counter()
     placed: list[Row] = []
     for row, time in zip(rows, times, strict=True):
@@ -115,7 +113,7 @@ def widen_one_value(plot: Spec, rows: Sequence[Row]) -> None:
 def join_offsets(plot: Spec, rows: Sequence[Row], facet: str) -> None:
     """Draw bars of a `plot` in the middle of their places where no place has several `rows`.
 
-    The plots of the column `facet` are looked at one by one.
+    Each plot of the column `facet` is considered by itself.
     """
     for encoding in encodings_of(plot):
         field = encoding.get("y", {}).get("field")

@@ -72,6 +72,6 @@ def round_numbers(least: float, most: float) -> list[float]:
 
 
 def decades(least: float, most: float, apart: float) -> list[float]:
-    """Return the powers of ten from `least` to `most`, at least so many decades `apart`."""
+    """Return the powers of ten from `least` to `most`, at least this many decades `apart`."""
     first, last = math.ceil(math.log10(least) - 1e-9), math.floor(math.log10(most) + 1e-9)
     return [float(f"1e{power}") for power in range(first, last + 1, math.ceil(apart))]

@@ -32,7 +32,7 @@ class Pictures:
     def __init__(self, folder: Path | None = None, pens: int = 1) -> None:
         """Start nothing: a process starts with the first picture.
 
-        Pictures are also stored in `folder`, if there is one; at most so many `pens` draw at a
+        Pictures are also stored in `folder`, if there is one; at most `pens` processes draw at a
         time.
         """
         self._folder = folder

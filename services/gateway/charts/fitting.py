@@ -17,12 +17,12 @@ from services.gateway.charts.axes import (
     Row,
     Size,
     Spec,
-    apart,
     date_times,
     encodings_of,
     few_places_px,
     join_offsets,
     label_px,
+    side_by_side,
     tick_batches,
     widen_one_value,
 )
@@ -87,7 +87,7 @@ def fitted(
     if len(drawn) > MOST_ROWS:
         notes.append(f"The chart shows the first {MOST_ROWS} of {many(len(drawn), 'row')}.")
         drawn = drawn[:MOST_ROWS]
-    drawn = apart(plots[0], drawn, _facet_of(plots[0]))
+    drawn = side_by_side(plots[0], drawn, _facet_of(plots[0]))
     plots = [_sized(coloured(plot, every, drawn), drawn, size) for plot in plots]
     spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
     values = {"data": {"values": [dict(row) for row in drawn]}}
@@ -186,7 +186,7 @@ def _largest_names(rows: Sequence[Row], plot: Spec, notes: list[str]) -> list[Ro
 def _largest_bars(
     rows: Sequence[Row], plot: Spec, notes: list[str], choosing: Choosing | None
 ) -> list[Row]:
-    """Return the rows of as many bars as can be told apart, and note which are left out."""
+    """Return the rows of as many bars as can be distinguished, and note which are left out."""
     facet = _facet_of(plot)
     most_bars = min(MOST_BARS, MOST_ROWS // max(1, len({row.get(facet) for row in rows})))
     chosen = ("", None) if choosing is None else (choosing.column, choosing.layer)

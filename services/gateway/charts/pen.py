@@ -1,8 +1,8 @@
 """The process that draws: reads specifications from its input, writes pictures to its output.
 
 It is a process because Vega runs inside and holds Python's lock while it draws. It ends with its
-input. A request and an answer are each a length of 4 bytes and so many bytes: JSON with `form` and
-`spec`; a byte that says whether it was drawn (1) or failed (0), and the picture or the reason.
+input. A request and an answer are each a length of 4 bytes and that many bytes: JSON with `form`
+and `spec`; a byte that says whether it was drawn (1) or failed (0), and the picture or the reason.
 """
 
 import json

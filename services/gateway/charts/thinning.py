@@ -15,10 +15,10 @@ def thinned(
 ) -> tuple[list[Row], int]:
     """Return the rows of at most `most_bars` places along each axis of a `plot`, and a stretch.
 
-    Of so many places side by side, the stretch of the longest axis, the one with the largest bar is
-    drawn; it is 1 where all are. Rows that differ in the column `facet` have axes of their own, and
-    '' is no column. `chosen` is a column and its value whose rows stay. Charts without places side
-    by side are not thinned.
+    The stretch is the number of neighbouring places on the longest axis of which only one is drawn,
+    the one with the largest bar; it is 1 where all are. Each value of the column `facet` has an
+    axis of its own; '' is no column. The rows with the `chosen` value of a column stay. Charts
+    without places side by side are not thinned.
     """
     encodings = [encoding for encoding in encodings_of(plot) if "x" in encoding and "y" in encoding]
     if not encodings or encodings[0]["x"].get("type") != "ordinal":

@@ -103,7 +103,7 @@ def index_of(evaluation: str, tables: Sequence[Table], totals: Mapping[str, int]
 
 
 def card_of(evaluation: str, table: Table, rows: int) -> Card:
-    """Return the card of a `table` of an `evaluation`, which has so many `rows`."""
+    """Return the card of a `table` of an `evaluation`, which has this number of `rows`."""
     return Card(
         name=table.name,
         number=table.id,

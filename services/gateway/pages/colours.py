@@ -21,7 +21,7 @@ HUES = MappingProxyType(
         "slate": ("#748196", "#929fb5", "#586478"),
     }
 )
-"""Three shades of each hue, legible on a light and on a dark page, and told apart without red
+"""Three shades of each hue, legible on a light and on a dark page, and distinct without red
 against green; from OKLCH with a lightness of 0.6, 0.7 and 0.5."""
 
 OTHER = "#8a8f98"

@@ -35,7 +35,7 @@ class Overview:
 
     @property
     def digest(self) -> str:
-        """A text that changes with everything that the page shows, but for progress."""
+        """A text that changes with everything that the page shows, except progress."""
         content = [
             [
                 [status.evaluation, status.state, [(run.run, run.state) for run in status.runs]]

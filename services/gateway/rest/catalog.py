@@ -12,7 +12,7 @@ from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_json
 
 _HEAD_BYTES = 64
-"""A refusal says within so many that it is one."""
+"""The start of an answer, which says whether it is a refusal."""
 
 
 async def catalog(request: Request) -> Response:

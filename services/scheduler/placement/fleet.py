@@ -21,7 +21,7 @@ class Attempt(NamedTuple):
 class Limits:
     """How many attempts a run has, and how long the scheduler waits for other services."""
 
-    #: a run whose agent or issuer is lost is repeated until so many attempts were lost
+    #: a run whose agent or issuer is lost is repeated until this number of attempts were lost
     attempts_lost: int = 5
     attempts_died: int = 3
     #: least wait for an agent that fits, once an evaluation was accepted

@@ -110,7 +110,7 @@ def _fits(version: str, constraint: str) -> bool:
 
 
 def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
-    """Yield what an agent's machine lacks of a need, but for its device: runtimes have devices."""
+    """Yield what an agent's machine lacks of a need, except its device: runtimes have devices."""
     hardware = agent.hardware
     architecture = architecture_of(need.architecture)
     if architecture and architecture != architecture_of(hardware.architecture):

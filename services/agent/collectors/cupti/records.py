@@ -1,7 +1,7 @@
 """Records of CUPTI's activities as spans.
 
 A kernel and the API call that launched it share a correlation id. The kernels of a CUDA graph share
-that of the graph's launch, and are told apart by `graph_node`. A runtime call may make a driver
+that of the graph's launch, and are distinguished by `graph_node`. A runtime call may make a driver
 call with the same id: only the runtime's is a span.
 """
 

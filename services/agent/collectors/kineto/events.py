@@ -1,8 +1,8 @@
 """Kineto's raw events as spans. Pure.
 
 A kernel and the API call that launched it have the same correlation id; layers come from wrapping
-the modules' forwards, not from here. Events are told apart by their names, because torch 2.11 gives
-neither a kind of activity nor grid, block and bytes. Calls that only query (cudaGetLastError,
+the modules' forwards, not from here. Names distinguish the events, because torch 2.11 gives neither
+a kind of activity nor grid, block and bytes. Calls that only query (cudaGetLastError,
 cudaFuncGetAttributes, …) are left out: there are as many of them as launches.
 """
 

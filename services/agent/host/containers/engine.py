@@ -23,7 +23,7 @@ _ANSWER_S = 60.0
 _REMOVE_S = 10.0
 _POLL_S = 0.1
 _TMP = "/tmp:size=1g"  # noqa: S108
-_IS_GONE = ("no such container", "already in progress")
+_GONE_TEXTS = ("no such container", "already in progress")
 """Parts of engines' messages: docker and podman end with the code 1 for whatever failed."""
 _SCRIPT_BYTES = 4096
 _PODMAN_SCRIPT = re.compile(rb"^exec \S*podman\b", re.MULTILINE)
@@ -72,7 +72,7 @@ class Engine:
         return ids[0] if ids else ""
 
     def answer(self, *arguments: str, within_s: float | None = None) -> str:
-        """Return what a command of the engine prints within so many seconds, by default 60.
+        """Return what a command of the engine prints within `within_s` seconds, by default 60.
 
         Raises EngineFailed, and GivenUp once `is_given_up` says so.
         """
@@ -114,7 +114,7 @@ class Engine:
             patient = replace(self, is_given_up=bool)
             patient.answer("rm", "--force", *containers, within_s=_REMOVE_S)
         except EngineFailed as error:
-            if not any(text in error.reason.lower() for text in _IS_GONE):
+            if not any(text in error.reason.lower() for text in _GONE_TEXTS):
                 _log.warning("containers are not removed", extra={"cause": str(error)})
 
     def confinement(self, device: str) -> list[str]:

@@ -20,7 +20,7 @@ from services.agent.worker.queries.pipeline import PREDICT, PortOperators
 from services.agent.worker.queries.query import Slot
 
 _MOST_IN_VAIN = 3
-"""Queries in a row isolated in vain, after which the model is the cause and no sample of it."""
+"""After this number of queries in a row isolated without result, the model is the cause."""
 
 _MEMORY = (
     r"out of memory|memory exhausted|resource_?exhausted|bad_alloc|not enough memory"
@@ -43,7 +43,7 @@ class Retries:
 
     @property
     def are_useful(self) -> bool:
-        """Whether another query may be isolated: not where many in a row were so in vain."""
+        """Whether another query may be isolated: not where many in a row were so without result."""
         return self._in_vain < _MOST_IN_VAIN
 
     def note(self, *, has_cause: bool) -> None:

@@ -66,7 +66,7 @@ def received(
 
 
 def _read(connection: socket.socket, size: int, is_over: Callable[[], bool]) -> bytearray | None:
-    """Return so many bytes; None where the other end closed before."""
+    """Return this number of bytes; None where the other end closed before."""
     body = bytearray(size)
     unread = memoryview(body)
     while unread.nbytes:

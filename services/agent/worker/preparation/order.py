@@ -1,4 +1,4 @@
-"""What the preparing processes of a session are told: whose samples, and where the files are."""
+"""What the preparing processes of a session receive: whose samples, and where the files are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -255,11 +255,11 @@ class Stages:
 
         The query ends when its outputs are in the host's memory.
         """
-        slot = self._begin_ahead(query, prepared)
+        slot = self._start_ahead(query, prepared)
         times_ns = None
         if len(prepared.unusable) < len(query.samples):
             times_ns = self._calls.predict(query, slot)
-        self._end_ahead(query, prepared, times_ns)
+        self._record_ahead(query, prepared, times_ns)
 
     def divide_calls_by(self, predict_parts: PredictParts) -> None:
         """Use a predictor that tells a call's copies from its computing, in `trace_parts`."""
@@ -270,23 +270,25 @@ class Stages:
 
         Returns the call to hand to `end_ahead`; None where nothing could be begun.
         """
-        slot = self._begin_ahead(query, prepared)
+        slot = self._start_ahead(query, prepared)
         if len(prepared.unusable) == len(query.samples):
             return None
         return self._calls.begin(query, slot, begin)
 
     def end_ahead(self, query: Query, prepared: Query, pending: Pending | None) -> None:
         """Wait for the outputs of a `pending` call, and end its `query` of a `prepared` batch."""
-        self._end_ahead(query, prepared, self._calls.end(query, pending))
+        self._record_ahead(query, prepared, self._calls.end(query, pending))
 
-    def _begin_ahead(self, query: Query, prepared: Query) -> Slot:
+    def _start_ahead(self, query: Query, prepared: Query) -> Slot:
         assert prepared.slot is not None
         query.slot = prepared.slot
         query.first_span = self._spans.reserve(2)
         query.started_ns = query.ended_ns = now_ns()
         return prepared.slot
 
-    def _end_ahead(self, query: Query, prepared: Query, times_ns: tuple[int, int] | None) -> None:
+    def _record_ahead(
+        self, query: Query, prepared: Query, times_ns: tuple[int, int] | None
+    ) -> None:
         """Check and record a query whose predict call began and ended at `times_ns`, if it did.
 
         Checks and records are mlscope's own and no part of the answer.

@@ -50,8 +50,8 @@ class AgentUse:
 def use_of(evaluations: Sequence[EvaluationStatus], now_ns: int) -> AgentUse | None:
     """Return the use in the `DAYS` up to `now_ns` by an agent's newest evaluations; None for none.
 
-    Days are of UTC. Of `evaluations` there are at most `COUNTED`: where even the oldest of so many
-    is of these days, further ones are not counted.
+    Days are of UTC. Of `evaluations` there are at most `COUNTED`: where even the oldest of them
+    is of these days, there may be more that are not counted.
     """
     today = _day_of(now_ns)
     days = [today - timedelta(days=DAYS - 1 - place) for place in range(DAYS)]
