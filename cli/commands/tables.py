@@ -14,10 +14,13 @@ async def tables(arguments: argparse.Namespace) -> int:
     names = table_names(arguments.names)
     async with client_of(arguments) as client:
         results = await client.tables(arguments.evaluation, *names)
+        # A run may have no row in the tables that are asked for.
+        status = await client.status(arguments.evaluation) if arguments.of_run else None
     selected = [results[name] for name in names] or list(results.values())
     columns = tuple(name.strip() for name in arguments.columns.split(",") if name.strip())
     narrowing = Narrowing(arguments.of_run, arguments.sort, arguments.limit, columns)
-    narrowed = narrowing.of([result.table for result in selected])
+    runs = [run.run for run in status.runs] if status else ()
+    narrowed = narrowing.of([result.table for result in selected], runs)
     if arguments.output == "json":
         write_json({table.name: Rows.of_table(table).maps() for table in narrowed})
     else:

@@ -1,6 +1,6 @@
 """Tables narrowed to what was asked: a run's rows, an order, a few rows, some columns."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from cli.failures import Misused
@@ -21,10 +21,11 @@ class Narrowing:
     limit: int = 0
     columns: tuple[str, ...] = ()
 
-    def of(self, tables: Sequence[Table]) -> list[Table]:
+    def of(self, tables: Sequence[Table], runs: Collection[str] = ()) -> list[Table]:
         """Return the tables narrowed; a column that a table lacks does not narrow it.
 
-        Raises Misused for a column that no table has, a run in no table, and a negative limit.
+        Raises Misused for a column that no table has, a run that is neither in a table nor one of
+        the evaluation's `runs`, and a negative limit.
         """
         if self.limit < 0:
             raise Misused(f"--limit {self.limit}: expected a number of rows, or 0 for all")
@@ -40,20 +41,18 @@ class Narrowing:
                     f"{option}: no column {column}; known columns: {', '.join(sorted(names))}"
                 )
         if self.run and tables:
-            self._check_run(tables)
+            self._check_run(tables, runs)
         return [self._narrowed(table) for table in tables]
 
-    def _check_run(self, tables: Sequence[Table]) -> None:
-        """Raise Misused if no row of any table is of the run; tables without rows name none."""
-        places = [[column.name for column in table.columns] for table in tables]
-        runs = {
-            str(row[names.index(_RUN)])
-            for table, names in zip(tables, places, strict=True)
-            if _RUN in names
-            for row in table.rows
-        }
-        if runs and self.run not in runs:
-            raise Misused(f"--run: no run {self.run}; its runs: {', '.join(sorted(runs))}")
+    def _check_run(self, tables: Sequence[Table], runs: Collection[str]) -> None:
+        """Raise Misused if the run is none of `runs`, and no row of any table is of it."""
+        known = set(runs)
+        for table in tables:
+            names = [column.name for column in table.columns]
+            if _RUN in names:
+                known |= {str(row[names.index(_RUN)]) for row in table.rows}
+        if known and self.run not in known:
+            raise Misused(f"--run: no run {self.run}; its runs: {', '.join(sorted(known))}")
 
     def _narrowed(self, table: Table) -> Table:
         names = [column.name for column in table.columns]

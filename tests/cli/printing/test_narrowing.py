@@ -34,6 +34,8 @@ def test_a_run_keeps_its_rows_in_their_order() -> None:
     assert rows(run="r1") == [ROWS[1], ROWS[3]]
     with pytest.raises(Misused, match="no run r; its runs: r0, r1"):
         rows(run="r")
+    (none,) = Narrowing(run="r2").of([a_table()], ("r0", "r1", "r2"))
+    assert not none.rows
 
 
 def test_rows_without_a_value_come_last_in_both_directions() -> None:
