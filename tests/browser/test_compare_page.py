@@ -59,7 +59,7 @@ async def test_each_comparison_has_its_chart_and_its_table(
     for name in ("regressions", "throughput_by_batch", "speedup", "systems", "cost"):
         section = page.locator(f"#{name}")
         await expect(section.locator("figure svg:visible").first).to_be_visible()
-        await section.locator("summary").click()
+        await section.locator("summary").first.click()
         await expect(section.locator("tbody tr").first).to_be_visible()
     await assert_accessible(page)
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
