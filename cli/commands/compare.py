@@ -4,6 +4,7 @@ With `--report`, the figures are a document, the same as the gateway's.
 """
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cli import exits
@@ -53,9 +54,9 @@ async def compare(arguments: argparse.Namespace) -> int:
 
 
 async def _compare_figures(arguments: argparse.Namespace) -> int:
-    ids = (arguments.first, arguments.second, *arguments.others)
+    ids, terms = (arguments.first, arguments.second, *arguments.others), _terms(arguments)
     async with client_of(arguments) as client:
-        figures = await client.figures(*ids, **_terms(arguments))
+        figures = await client.figures(*ids, **terms)
     tables = {table.name: table for table in figures.tables}
     unknown = sorted(set(arguments.only) - tables.keys())
     if unknown:
@@ -87,11 +88,12 @@ async def _write_report(arguments: argparse.Namespace) -> int:
     """Write the comparison of the figures to an .html file."""
     if arguments.report.suffix.lower() != ".html":
         raise Misused(f"--report {arguments.report}: expected a file that ends in .html")
+    terms = _terms(arguments)
     async with drawing(arguments.data) as pictures:
         from services.gateway.reports.comparison import comparison_document
 
         async with client_of(arguments) as client:
-            comparison = await _comparison(client, arguments)
+            comparison = await _comparison(client, arguments, terms)
         content = (await comparison_document(comparison, pictures)).encode()
     arguments.report.write_bytes(content)
     tables = len(comparison.compared.tables)
@@ -99,13 +101,14 @@ async def _write_report(arguments: argparse.Namespace) -> int:
     return exits.OK
 
 
-async def _comparison(client: AsyncClient, arguments: argparse.Namespace) -> "Comparison":
+async def _comparison(
+    client: AsyncClient, arguments: argparse.Namespace, terms: Mapping[str, Any]
+) -> "Comparison":
     from services.gateway.reports.comparison import Comparison
 
     names = (arguments.first, arguments.second, *arguments.others)
     statuses = [await analyzed(client, name) for name in names]
     first, second, *others = ids = [status.evaluation for status in statuses]
-    terms = _terms(arguments)
     fields = {"first": first, "second": second, "others": tuple(others), "figures": True, **terms}
     return Comparison(
         command_of(Compare, fields),

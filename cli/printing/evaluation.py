@@ -71,7 +71,7 @@ def write_evaluation(
 def field_lines(name: str, value: str, fit: int = 0) -> list[str]:
     """Return a field in lines of at most `fit` terminal columns (0: one line), if words allow.
 
-    A long value continues below its beginning.
+    A long `value` continues below its beginning; the `name` stands on the first line alone.
     """
     room = max(fit - _NAME_WIDTH - 1, _LEAST_VALUE_WIDTH) if fit else 0
     first, *others = wrapped(printable(value), room)

@@ -63,9 +63,9 @@ async def parts_of(
     *,
     is_document: bool = False,
 ) -> list[Part]:
-    """Return the `sections` of a comparison with the charts that `pictures` draws.
+    """Return the `sections` of what was `compared`, with the charts that `pictures` draws.
 
-    `letters` name the evaluations. A document has the wide drawings alone.
+    `letters` name the evaluations. With `is_document` there are the wide drawings alone.
     """
     tables = {table.name: named_by_letter(named(table, letters)) for table in compared.tables}
     return [

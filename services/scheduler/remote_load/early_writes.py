@@ -28,7 +28,10 @@ class EarlyWrites:
     def __init__(
         self, connection: BrokerSocket, publications: Sequence[bytes], due_ns: NDArray[np.int64]
     ) -> None:
-        """Take the connection, each query's bytes, and when it is due, int64 [queries], in ns."""
+        """Take the `connection`, each query's bytes (`publications`), and when it is due.
+
+        `due_ns` is int64 [queries], on the load's clock.
+        """
         self.connection = connection
         self._publications, self._due_ns = publications, due_ns.data
         self._encrypted: deque[bytes] = deque()

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,27 @@ async def test_everything_works_without_a_loop(
     assert len(standing.cancelled) == 1
 
 
+class Pressed(BaseException):
+    """What Ctrl-C raises here: an early KeyboardInterrupt would end the process of the tests."""
+
+
+@pytest.fixture
+def _ctrl_c() -> Iterator[None]:
+    def press(*_: object) -> None:
+        raise Pressed
+
+    before = signal.signal(signal.SIGINT, press)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
 def test_ctrl_c_ends_a_watch(nats_server: NatsServer) -> None:
     """Nobody answers; what the user pressed is not hidden by an error of what it ended."""
     seed_file = nats_server.seed_files["requester"]
     with Client(url=nats_server.url, seed_file=seed_file) as client:
         steps = client.watch(new_evaluation_id())
         press = (threading.main_thread().ident, signal.SIGINT)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # one that ends a wait at once
         threading.Timer(0.2, signal.pthread_kill, press).start()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Pressed):
             next(steps)

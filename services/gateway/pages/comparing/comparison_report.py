@@ -41,8 +41,9 @@ def comparison_report(
     frame: Mapping[str, str],
     **further: Any,
 ) -> ComparisonReport:
-    """Return the report of what a `command` compared, with its evaluations in their order.
+    """Return the report of what a `command` compared.
 
+    `statuses` are its evaluations in their order.
     `frame` are the view's styles, content rules, version and date; `further` are the other
     fields of `compare_view`.
     """
