@@ -14,6 +14,7 @@ by what is printed.
 import argparse
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -184,6 +185,8 @@ def main() -> int:
     parser.add_argument("--figures", type=Path, help="file for every look, a JSON object a line")
     options = parser.parse_args()
     length_s = 60 * options.minutes or 3600 * options.hours
+    # Whoever ends this command ends its cluster, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with new_folder() as folder, running(folder, **SETTINGS):
         looks, states = soak(folder, length_s, options.figures)
     failed = [state for state in states if state != "analyzed"]
