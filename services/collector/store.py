@@ -27,7 +27,7 @@ from services.collector.runs import RunRow
 Marker = tuple[int, int, int]
 """run_key, kind, sequence: a batch's identity in the database."""
 
-_NAMES_REMEMBERED = 100_000
+NAMES_REMEMBERED = 10_000
 _MOST_PURGEABLE = 100
 _BEGINNING = ("-infinity", 0)
 
@@ -82,7 +82,9 @@ class Store:
                     for chunk in (COPY_HEADER, *rows, COPY_TRAILER):
                         copy.write(chunk)
             names = self._name(session, new)
-        self._named = names if len(names) > _NAMES_REMEMBERED else self._named | names
+        if len(self._named) + len(names) > NAMES_REMEMBERED:
+            self._named.clear()  # A name is stored once, however often it is sent.
+        self._named |= names
         return sum(batch.count for batch in new)
 
     def end_run(self, row: RunRow) -> None:

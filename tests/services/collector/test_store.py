@@ -62,6 +62,19 @@ def test_batches_are_stored_with_their_names(store: Store, database_url: str) ->
     assert _ask(database_url, "SELECT count(*), count(due_ns) FROM query") == [(3, 2)]
 
 
+def test_few_names_are_remembered_and_all_are_stored(
+    store: Store, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "NAMES_REMEMBERED", 5)
+    traces = [a_trace(run=f"r{number}") for number in range(10)]
+    names = {name for trace in traces for name in _prepared(trace)[0].names}
+    for trace in (*traces, *traces):
+        store.save(_prepared(trace))
+        assert len(store._named) <= 5
+    stored = _ask(database_url, "SELECT count(*), count(DISTINCT run_key) FROM span_name")
+    assert stored == [(10 * len(names), 10)]
+
+
 def test_a_redelivered_batch_adds_nothing(store: Store, database_url: str) -> None:
     assert store.save(_prepared(a_trace(0), a_trace(1))) == 8
     assert store.save(_prepared(a_trace(1), a_trace(2), a_trace(2))) == 4
