@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from contextlib import closing
 
 from mlscope.bus.nats.dialing import dial
 from mlscope.bus.nats.settings import NatsSettings
@@ -43,7 +44,7 @@ def _answers_over(
         settings.tls_authority_file,
         timeout_s=within_s,
     )
-    with connection:
+    with closing(connection):
         connection.sendall(subscription(reply) + publication(subject, reply, b""))
         while (left_s := deadline_s - time.monotonic()) > 0:
             connection.settimeout(left_s)

@@ -7,8 +7,6 @@ encrypted. An issuer encrypts a query before it is due, and sends it as fast as 
 import socket
 import ssl
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 CHUNK_BYTES = 1 << 16
 """Bytes to read at a time: more than a TLS record."""
@@ -85,19 +83,6 @@ class BrokerSocket:
     def close(self) -> None:
         """Close the raw socket."""
         self.raw.close()
-
-    def __enter__(self) -> Self:
-        """Return this socket, which is closed at the end."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def _take(self, received: bytes) -> None:
         if received:

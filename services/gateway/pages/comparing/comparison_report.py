@@ -43,9 +43,8 @@ def comparison_report(
 ) -> ComparisonReport:
     """Return the report of what a `command` compared.
 
-    `statuses` are its evaluations in their order.
-    `frame` are the view's styles, content rules, version and date; `further` are the other
-    fields of `compare_view`.
+    `statuses` are its evaluations in their order; `frame` are the view's styles, content rules,
+    version and date; `further` are the other fields of `compare_view`.
     """
     sources = [(table.title, table.source) for table in further["compared"]]
     return ComparisonReport(

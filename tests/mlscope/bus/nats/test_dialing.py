@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def pong(connection: BrokerSocket) -> bytes:
 def test_the_first_server_that_answers_is_used(nats_server: NatsServer) -> None:
     urls = f"nats://127.0.0.1:{free_port()}, {nats_server.url}"
     connection, _ = dial(urls, nats_server.seeds["scheduler"], "issuer")
-    with connection:
+    with closing(connection):
         assert pong(connection) == b"PONG\r\n"
 
 

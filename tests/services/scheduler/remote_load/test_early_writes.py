@@ -4,7 +4,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def connected(certificate: Certificate) -> Iterator[tuple[BrokerSocket, ssl.SSLS
     ours, theirs = socket.socketpair()
     server = context.wrap_socket(theirs, server_side=True, do_handshake_on_connect=False)
     connection = BrokerSocket(ours)
-    with connection, server:
+    with closing(connection), server:
         agreeing = threading.Thread(target=server.do_handshake)
         agreeing.start()
         connection.start_tls(trust(certificate.authority), LOOPBACK)
@@ -82,7 +82,7 @@ def encrypted(now_ns: int, times: int = 100) -> int:
     """Return how many of the queries due at 0, 1, … ms and after a second are encrypted at once."""
     ours, theirs = socket.socketpair()
     due_ns = np.array([0, PERIOD_NS, AHEAD_NS], np.int64)
-    with BrokerSocket(ours) as connection, theirs:
+    with closing(BrokerSocket(ours)) as connection, theirs:
         writes = EarlyWrites(connection, [b"a", b"b", b"c"], due_ns)
         for _ in range(times):
             writes.prepare(now_ns)
@@ -100,7 +100,7 @@ def test_what_one_write_leaves_is_written_too() -> None:
     """A connection with a time limit takes only what its buffer has room for."""
     body = bytes(range(256)) * 4096
     ours, theirs = socket.socketpair()
-    with BrokerSocket(ours) as connection, theirs:
+    with closing(BrokerSocket(ours)) as connection, theirs:
         connection.settimeout(30)
         writer = threading.Thread(target=write_all, args=(connection, body))
         writer.start()
