@@ -2,15 +2,13 @@
 
 import asyncio
 import signal
-import threading
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
 from pathlib import Path
-
-import pytest
 
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope import Client
-from schemas.values.identity import new_evaluation_id
 from tests.cli.conftest import standing
 from tests.stand_ins import StandIns
 from tests.stories import whole_story
@@ -45,27 +43,31 @@ async def test_everything_works_without_a_loop(
     assert len(standing.cancelled) == 1
 
 
-class Pressed(BaseException):
-    """What Ctrl-C raises here: an early KeyboardInterrupt would end the process of the tests."""
+WATCHER = """
+import sys
+
+from mlscope import Client
+from mlscope.client import meter  # the watch imports it, which takes a moment
+from schemas.values.identity import new_evaluation_id
+
+url, seed_file = sys.argv[1:]
+with Client(url=url, seed_file=seed_file) as client:
+    steps = client.watch(new_evaluation_id())
+    print("watching", flush=True)
+    next(steps)
+"""
 
 
-@pytest.fixture
-def _ctrl_c() -> Iterator[None]:
-    def press(*_: object) -> None:
-        raise Pressed
-
-    before = signal.signal(signal.SIGINT, press)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_ctrl_c")
 def test_ctrl_c_ends_a_watch(nats_server: NatsServer) -> None:
     """Nobody answers; what the user pressed is not hidden by an error of what it ended."""
-    seed_file = nats_server.seed_files["requester"]
-    with Client(url=nats_server.url, seed_file=seed_file) as client:
-        steps = client.watch(new_evaluation_id())
-        press = (threading.main_thread().ident, signal.SIGINT)
-        threading.Timer(0.2, signal.pthread_kill, press).start()
-        with pytest.raises(Pressed):
-            next(steps)
+    seed_file = str(nats_server.seed_files["requester"])
+    command = [sys.executable, "-c", WATCHER, nats_server.url, seed_file]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as watcher:
+        assert watcher.stdout is not None
+        assert watcher.stdout.readline() == "watching\n"
+        time.sleep(0.2)
+        watcher.send_signal(signal.SIGINT)
+        _, error = watcher.communicate(timeout=60)
+    assert watcher.returncode == -signal.SIGINT
+    assert error.splitlines()[-1] == "KeyboardInterrupt"
