@@ -31,8 +31,8 @@ def row_of(state: EvaluationState) -> Row:
         requested_ns=state.requested_ns,
         model=model_name(request),
         state=state.state,
-        agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
-        labels=frozenset(request.labels.items()) if request else frozenset(),
+        agents=tuple(sorted({*planned_agents, *(run.agent for run in state.runs.values())})),
+        labels=tuple(sorted(request.labels.items())) if request else (),
         requested_by=state.requested_by,
         is_private=state.is_private,
         is_prediction=request is not None and request.labels.get(PURPOSE) == PREDICT,
@@ -69,10 +69,10 @@ def with_figures(row: Row, headlines: Sequence[Headline]) -> Row:
 
 def _with_text(row: Row, evaluation: str) -> Row:
     """Return the row with the text that a search looks at."""
-    labels = (f"{name}={value}" for name, value in sorted(row.labels))
+    labels = (f"{name}={value}" for name, value in row.labels)
     parts = (evaluation, row.model, row.version, row.framework, row.framework_version)
     further = chain.from_iterable(row.further_frameworks)
-    place = (row.device, row.state, row.requested_by, *sorted(row.agents))
+    place = (row.device, row.state, row.requested_by, *row.agents)
     searched = (*parts, *further, *place, *labels)
     return replace(row, text=" ".join(searched).lower())
 
@@ -109,7 +109,7 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
         filters.append(_runs_on(frozenset(command.agents)))
     if command.labels:
         labels = frozenset(command.labels.items())
-        filters.append(lambda row: labels <= row.labels)
+        filters.append(lambda row: labels.issubset(row.labels))
     if terms := command.search.lower().split():
         filters.append(lambda row: all(term in row.text for term in terms))
     return filters

@@ -21,7 +21,8 @@ _OrderKey = tuple[str, str, bool]
 class Row:
     """What an evaluation is listed by; `requested_ns` (epoch) never changes.
 
-    Fields of the plan are '' before it is planned, and `labels` are the request's.
+    Fields of the plan are '' before it is planned, and `labels` are the request's. Thousands of
+    rows stay in memory, hence the tuples: a small set takes four times as much.
     """
 
     requested_ns: int
@@ -31,8 +32,10 @@ class Row:
     framework: str = ""
     framework_version: str = ""
     device: str = ""
-    agents: frozenset[str] = frozenset()
-    labels: frozenset[tuple[str, str]] = frozenset()
+    #: sorted, each once
+    agents: tuple[str, ...] = ()
+    #: name and value, sorted
+    labels: tuple[tuple[str, str], ...] = ()
     requested_by: str = ""
     is_private: bool = False
     #: whether only answers to files were asked for
@@ -61,8 +64,9 @@ class Listing:
             return
         self.drop(evaluation)
         self._rows[evaluation] = row
+        position = (row.requested_ns, evaluation)
         for key in _order_keys(row):
-            insort(self._orders.setdefault(key, []), (row.requested_ns, evaluation))
+            insort(self._orders.setdefault(key, []), position)
 
     def change(self, evaluation: str, change: Callable[[Row], Row]) -> None:
         """List an evaluation by what `change` makes of its row, if it has one."""
