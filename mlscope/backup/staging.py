@@ -65,6 +65,8 @@ class Staging:
             query = "SELECT run_key, evaluation FROM {place}.run ORDER BY run_key"
             complete = self._evaluations(session, query)
             siblings = self._keys(session, _SIBLINGS)
+            # The streams may have batches of an attempt without its end, which makes its row.
+            self._delete(session, _SCHEMA, _RUN_TABLES, siblings)
             self._copy(session, (self.home, _SCHEMA), _RUN_TABLES, siblings)
         return complete
 

@@ -241,6 +241,18 @@ async def test_a_run_that_is_not_settled_is_left_to_the_collector(world: World) 
     assert world.ask("SELECT attempt FROM run") == [(1,)]
 
 
+async def test_an_attempt_of_which_the_streams_have_batches_and_no_end_stays(world: World) -> None:
+    spoken = (batch.model_copy(update={"attempt": 2}) for batch in ALL_OF_A_RUN[:-1])
+    await world.say(a_start(attempt=2), *spoken)
+    key = run_key("e1", "r0", 2)
+    row = f'to_jsonb(r0) || \'{{"run_key": {key}, "attempt": 2}}\'::jsonb'
+    change(world, f"INSERT INTO run SELECT (jsonb_populate_record(r0, {row})).* FROM run AS r0")
+    change(world, f"INSERT INTO batch (run_key, kind, sequence, count) VALUES ({key}, 0, 0, 1)")
+    outcome = await rebuild(world)
+    assert [*outcome.rebuilt_runs] == [run_key("e1", "r0", 1)]
+    assert world.ask(f"SELECT kind, sequence FROM batch WHERE run_key = {key}") == [(0, 0)]
+
+
 def test_two_at_once_are_refused(world: World) -> None:
     with staged(world.address), pytest.raises(RebuildRuns), staged(world.address):
         pass
