@@ -5,7 +5,7 @@ Does not know: units, spans, messages, services. Values keep their unit: ns in, 
 """
 
 from mlscope.statistics.blocks import blocks_interval, student_975
-from mlscope.statistics.certification import certified_percentile, is_certified, minimum_count
+from mlscope.statistics.certification import is_certified, minimum_count
 from mlscope.statistics.changes import LEAST_CHANGE, certain_change
 from mlscope.statistics.clusters import percentile_widening, trimmed_widening, widened
 from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
@@ -20,7 +20,7 @@ from mlscope.statistics.intervals import (
 )
 from mlscope.statistics.ranking import Best, Estimate, are_told_apart, best
 from mlscope.statistics.repeats import REPEATS_READ, repeat_limit
-from mlscope.statistics.summary import Summary, percentile, summary, trimmed_mean
+from mlscope.statistics.summary import percentile, trimmed_mean
 from mlscope.statistics.throughput import OptimalBatch, Throughput, optimal_batch, throughput
 
 __all__ = [
@@ -35,13 +35,11 @@ __all__ = [
     "OutOfRange",
     "Resampling",
     "StatisticsError",
-    "Summary",
     "Throughput",
     "are_told_apart",
     "best",
     "blocks_interval",
     "certain_change",
-    "certified_percentile",
     "is_certified",
     "mean_interval",
     "minimum_count",
@@ -52,7 +50,6 @@ __all__ = [
     "ratio_interval",
     "repeat_limit",
     "student_975",
-    "summary",
     "throughput",
     "trimmed_mean",
     "trimmed_widening",

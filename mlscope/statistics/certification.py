@@ -6,11 +6,8 @@ P(Binomial(n, 1 - p) <= t) <= 1 - c (LoadGen, early_stopping.cc, tolerance 0; c 
 
 from functools import cache, lru_cache
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from mlscope.statistics.distributions import binomial_cdf
-from mlscope.statistics.values import require, require_probability, sorted_values
+from mlscope.statistics.values import require, require_probability
 
 CONFIDENCE = 0.99
 
@@ -41,23 +38,6 @@ def is_certified(p: float, count: int) -> bool:
 
 
 _least_count = cache(minimum_count)
-
-
-def certified_percentile(
-    values: ArrayLike, p: float, confidence: float = CONFIDENCE
-) -> float | None:
-    """Return a value that is not below the true percentile `p` with `confidence`, None if unknown.
-
-    It is sorted(`values`)[n - t] for the largest t that the rule allows for n values; never below
-    the measured percentile. None means that there are too few values. Raises NoValues, NotFinite,
-    OutOfRange.
-    """
-    require_probability("p", p)
-    require_probability("confidence", confidence)
-    rising = sorted_values(values)
-    first, cdf = binomial_cdf(rising.size, 1.0 - p)
-    above = first + int(np.searchsorted(cdf, 1.0 - confidence, side="right")) - 1
-    return float(rising[rising.size - above]) if above >= 1 else None
 
 
 def _certifies(count: int, p: float, confidence: float, above: int) -> bool:

@@ -1,10 +1,9 @@
-"""Summaries of values: the trimmed mean of the papers, percentiles by nearest rank, and others.
+"""Summaries of values: the trimmed mean of the papers, and percentiles by nearest rank.
 
 Values keep their unit: nanoseconds in, nanoseconds out.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,26 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from mlscope.statistics.values import require, sorted_values
 
 TRIM = 0.2
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The summary of some values; all fields but `count` are in the unit of the values."""
-
-    count: int
-    mean: float
-    #: the middle value, or the mean of the two middle ones
-    median: float
-    #: the mean without the lowest and highest fifth (`trimmed_mean`)
-    trimmed_mean: float
-    #: the sample standard deviation (n - 1); None for a single value
-    std: float | None
-    minimum: float
-    p90: float
-    p95: float
-    p99: float
-    p99_9: float
-    maximum: float
 
 
 def trimmed_mean(values: ArrayLike, fraction: float = TRIM) -> float:
@@ -53,25 +32,9 @@ def percentile(values: ArrayLike, p: float) -> float:
     next larger value if n * p is an integer, else the same. Raises NoValues, NotFinite, OutOfRange.
     """
     require("p", p, 0.0 < p <= 1.0, "above 0 and up to 1")
-    return float(_ranked(sorted_values(values), p))
-
-
-def summary(values: ArrayLike) -> Summary:
-    """Return the summary of one or more values. Raises NoValues, NotFinite."""
     rising = sorted_values(values)
-    return Summary(
-        count=rising.size,
-        mean=float(rising.mean()),
-        median=float(np.median(rising)),
-        trimmed_mean=float(trimmed_means(rising, TRIM)),
-        std=float(rising.std(ddof=1)) if rising.size > 1 else None,
-        minimum=float(rising[0]),
-        p90=_ranked(rising, 0.9),
-        p95=_ranked(rising, 0.95),
-        p99=_ranked(rising, 0.99),
-        p99_9=_ranked(rising, 0.999),
-        maximum=float(rising[-1]),
-    )
+    # 0.55 * 100 is 55.00000000000001; the small subtraction keeps its rank at 55.
+    return float(rising[max(math.ceil(p * rising.size - 1e-9), 1) - 1])
 
 
 def trimmed_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
@@ -88,8 +51,3 @@ def trimmed_count(count: int, fraction: float) -> int:
     """Return how many of `count` values are dropped at each end for a `fraction`."""
     # 0.29 * 100 is 28.999999999999996; the small addition makes it 29.
     return math.floor(count * fraction + 1e-9)
-
-
-def _ranked(rising: NDArray[np.float64], p: float) -> float:
-    # 0.55 * 100 is 55.00000000000001; the small subtraction keeps its rank at 55.
-    return float(rising[max(math.ceil(p * rising.size - 1e-9), 1) - 1])

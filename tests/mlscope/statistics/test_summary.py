@@ -1,15 +1,15 @@
-"""The numbers of a summary against slow definitions."""
+"""Trimmed means and percentiles against slow definitions."""
 
 import math
-import statistics
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.statistics import NotFinite, NoValues, OutOfRange, percentile, summary, trimmed_mean
+from mlscope.statistics import NotFinite, NoValues, OutOfRange, percentile, trimmed_mean
 
 latencies = st.lists(st.integers(0, 10**12), min_size=1, max_size=60)
 fractions = st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.25, 0.29, 0.4])
@@ -68,17 +68,6 @@ def test_percentile_takes_the_rank_meant() -> None:
     assert percentile(range(1, 1001), 0.999) == 999
 
 
-@given(latencies)
-def test_summary_is_ordered_and_complete(values: list[int]) -> None:
-    found = summary(values)
-    assert found.count == len(values)
-    tail = [found.minimum, found.p90, found.p95, found.p99, found.p99_9, found.maximum]
-    assert tail == sorted(tail)
-    assert found.minimum <= found.median <= found.maximum
-    assert found.mean == pytest.approx(np.mean(values))
-    assert (found.std is None) == (len(values) == 1)
-
-
 @pytest.mark.parametrize("p", [0.0, -0.1, 1.1])
 def test_an_impossible_percentile_is_refused(p: float) -> None:
     with pytest.raises(OutOfRange):
@@ -91,30 +80,10 @@ def test_half_cannot_be_trimmed_at_each_end() -> None:
     assert refused.value.name == "fraction"
 
 
-def test_nothing_has_no_summary() -> None:
+@pytest.mark.parametrize("figure", [trimmed_mean, partial(percentile, p=0.9)])
+def test_what_has_no_figure_is_refused(figure: Callable[[list[float]], float]) -> None:
     with pytest.raises(NoValues):
-        summary([])
-
-
-def test_what_is_no_number_is_named() -> None:
+        figure([])
     with pytest.raises(NotFinite) as refused:
-        summary([1.0, math.nan, math.inf])
+        figure([1.0, math.nan, math.inf])
     assert refused.value.index == 1
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=40))
-def test_a_summary_agrees_with_the_standard_library(values: list[int]) -> None:
-    found = summary(values)
-    assert found.median == statistics.median(values)
-    assert found.std == pytest.approx(statistics.stdev(values))
-    assert found.trimmed_mean == trimmed_mean(values, 0.2)
-    tail = (found.p90, found.p95, found.p99, found.p99_9)
-    assert tail == tuple(percentile(values, p) for p in (0.9, 0.95, 0.99, 0.999))
-
-
-def test_a_summary_of_four_by_hand() -> None:
-    # Their mean is 4.25; the squares of the deviations add up to 48.75, over 3 are 16.25.
-    found = summary([10, 1, 4, 2])
-    assert (found.mean, found.median, found.trimmed_mean) == (4.25, 3.0, 4.25)
-    assert found.std == pytest.approx(16.25**0.5)
-    assert (found.minimum, found.p90, found.maximum) == (1.0, 10.0, 10.0)
