@@ -1,8 +1,8 @@
-"""Tasks that end with what started them."""
+"""Tasks and processes that end with what started them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 
@@ -22,3 +22,11 @@ async def background_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None
         yield
     finally:
         await end_tasks([task])
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """Kill a process if it still runs, and return once it has ended."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+    await process.wait()

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import IO, Self
 
 from mlscope.redaction import is_secret_name, redact
+from mlscope.tasks import end_process
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
 from schemas.encoding.errors import MalformedMessage
@@ -118,7 +119,7 @@ class WorkerProcess:
         """
         scratch = limits.folder / name
         shutil.rmtree(scratch, ignore_errors=True)
-        with contextlib.ExitStack() as undo:
+        async with contextlib.AsyncExitStack() as undo:
             handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
             undo.callback(handover.close)
             # Nobody else may look at what models write.
@@ -131,13 +132,14 @@ class WorkerProcess:
             variables = {**environment, **_caches_in(scratch)}
             if container is None:
                 process, host_end = await _started_here(scratch, stderr, limits, shared, variables)
-                undo.callback(process.kill)
             else:
                 variables |= {**_FOR_EACH_WORKER, "HOME": str((scratch / "home").absolute())}
                 process, host_end = await container.start(
                     scratch.absolute(), stderr, limits.spool_bytes, shared, variables
                 )
+                undo.push_async_callback(container.remove)
                 undo.callback(container.kill)
+            undo.push_async_callback(end_process, process)
             undo.callback(host_end.close)
             channel = await HostChannel.over(host_end)
             worker = cls(process, channel, handover, (scratch, stderr), limits, container)

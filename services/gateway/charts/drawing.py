@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from mlscope.tasks import end_process
 from services.gateway.errors import CannotDraw
 
 HOW_TO_INSTALL = "Charts are drawn where the gateway has them: pip install 'mlscope[charts]'"
@@ -150,6 +151,4 @@ class _Pen:
         """End the process."""
         process, self.process = self.process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await end_process(process)

@@ -1,7 +1,6 @@
 """A dataset that a person sends over HTTP: recognised by its first bytes, looked into, named."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from typing import Any
 from mlscope.assets.artifacts import Artifact
 from mlscope.client.errors import CommandRefused
 from mlscope.counts import many
+from mlscope.tasks import end_process
 from schemas.request import Refused
 from services.gateway.errors import FileTooSlow, NoRoom
 from services.gateway.sent import files as sent_files
@@ -99,9 +99,7 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
         except TimeoutError:
             raise refused(f"it is not read within {limit_s:.0f} s", "send less") from None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await end_process(process)
     finally:
         # In a thread: others are answered while up to 200,000 files are removed.
         await asyncio.to_thread(scratch.cleanup)

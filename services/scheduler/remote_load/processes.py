@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlscope.load.load import Load
+from mlscope.tasks import end_process
 from schemas.plan import WorkOrder
 from schemas.subjects import agent_command
 from services.scheduler.errors import IssuerFailed
@@ -225,9 +226,7 @@ async def _process(mode: str, spec: dict[str, Any], *shared_fds: int) -> AsyncIt
             raise IssuerFailed(f"the {mode}er did not get ready")
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await end_process(process)
 
 
 def _input(process: Process) -> asyncio.StreamWriter:

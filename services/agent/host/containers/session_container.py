@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from mlscope.tasks import end_process
 from services.agent.errors import ContainerRefused
 from services.agent.host.containers.engine import LABEL, Engine, mount_options
 from services.agent.host.containers.mounted_files import mounted_files
@@ -118,8 +119,7 @@ class SessionContainer:
                 end.setblocking(True)
                 socket.send_fds(end, [b"\0"], descriptors)
             except BaseException:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                await end_process(process)
                 raise
             undo.pop_all()
         return process, end

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from mlscope.tasks import end_process
 from services.agent.host.process import worker_environment
 from services.agent.host.roofs.devices import MeasuredDevice
 from services.agent.machine.noise import noise_between, others_share, read_machine
@@ -50,9 +51,7 @@ async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> 
     except TimeoutError:
         return failed_roof(device, f"not finished within {TIMEOUT_S:g} s")
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await end_process(process)
     if process.returncode != 0:
         lines = reasons_in(errors.decode(errors="replace"))
         return failed_roof(device, lines[-1] if lines else f"ended with {process.returncode}")

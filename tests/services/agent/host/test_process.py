@@ -13,6 +13,7 @@ import pytest
 
 from services.agent.host.process import WorkerProcess, worker_environment
 from services.agent.link.channel import framed
+from services.agent.link.host_channel import HostChannel
 from services.agent.link.messages import AttemptKey, IssueQuery
 from tests.services.agent.builders import MANIFESTS, limits
 
@@ -101,6 +102,20 @@ async def test_a_worker_that_can_t_be_started_leaves_no_descriptor(
         with pytest.raises(FileNotFoundError):
             await WorkerProcess.start("w", limits(tmp_path))
     assert open_descriptors() == open_before
+
+
+async def test_a_worker_without_a_channel_has_ended(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ending_late: list[asyncio.subprocess.Process],
+) -> None:
+    async def fail(_: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(HostChannel, "over", fail)
+    with pytest.raises(ConnectionError):
+        await WorkerProcess.start("w", limits(tmp_path))
+    assert [process.returncode for process in ending_late] == [-signal.SIGKILL]
 
 
 async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:

@@ -196,6 +196,25 @@ async def test_a_worker_that_does_not_connect_is_refused_and_removed(
     assert fake.commands("rm") == [["rm", "--force", "c1"]]
 
 
+async def test_an_engine_has_ended_before_its_container_is_removed(
+    tmp_path: Path,
+    fake: FakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    ending_late: list[asyncio.subprocess.Process],
+) -> None:
+    codes: list[int | None] = []
+
+    async def remove(_: SessionContainer) -> None:
+        codes.extend(process.returncode for process in ending_late)
+
+    monkeypatch.setattr(session_container, "_START_S", 0.1)
+    monkeypatch.setattr(SessionContainer, "remove", remove)
+    fake.has(images={IMAGE: {**READY, "hangs": True}})
+    with pytest.raises(ContainerRefused):
+        await WorkerProcess.start("w", limits(tmp_path / "w"), {}, a_container(fake))
+    assert codes == [-signal.SIGKILL]
+
+
 async def test_a_worker_that_dies_before_it_has_its_link_is_removed(
     tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
