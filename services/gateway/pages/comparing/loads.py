@@ -11,7 +11,6 @@ from mlscope.quantities import estimated
 from mlscope.statistics import Estimate, ratio_interval
 from schemas import analysis
 from schemas.analysis import Headline, Table
-from schemas.level import Level
 from schemas.status import EvaluationStatus
 from services.gateway.pages.headlines import Figure, latency_figure, throughput_figure
 
@@ -26,11 +25,23 @@ _Load = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A figure of one evaluation, and its ratio to the base's: '' for the base."""
+    """A figure of one evaluation, and its ratio to the base's: '' for the base.
+
+    `unlike` names the conditions that differ but must be equal: there is no tone then.
+    """
 
     figure: Figure | None
     text: str = ""
     tone: str = ""
+    unlike: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Up to which share drift changes a load, and the conditions that keep it from a verdict."""
+
+    drift: float = 0.0
+    unlike: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +59,25 @@ def load_rows(
     """Return latency and throughput of each load that two evaluations have, as ratios.
 
     A headline is of one batch size of its load: the table `throughput_by_batch` of those that were
-    `compared` has the others. Ratios hold the drift that the table `regressions` knows of. Loads
-    that the base lacks come last.
+    `compared` has the others. Ratios hold the drift that the table `regressions` knows of, and no
+    verdict where it refused the pair. Loads that the base lacks come last.
     """
     rows = []
     by_load = _by_load(statuses, compared.get("throughput_by_batch"))
-    drifts = _drifts(compared.get("regressions"))
+    judged = _judged(compared.get("regressions"))
     loads = sorted(by_load.items(), key=lambda load: (not load[1][0], load[0]))
     for (scenario, batch_size, detail), headlines in loads:
-        own_drifts = [drifts.get((own.evaluation, scenario, batch_size), 0.0) for own in statuses]
+        pairs = [
+            judged.get((status.evaluation, line.run), _unjudged(headlines[0], line))
+            if line
+            else _Pair()
+            for status, line in zip(statuses, headlines, strict=True)
+        ]
         text = ", ".join(filter(None, (scenario, f"batch {batch_size}", detail)))
         for name, field, figure_of in _LOAD_FIGURES:
             estimates = [getattr(headline, field, None) for headline in headlines]
             figures = [figure_of(headline) if headline else None for headline in headlines]
-            ratios = _ratios(estimates, figures, own_drifts, is_less_better=name == "latency")
+            ratios = _ratios(estimates, figures, pairs, is_less_better=name == "latency")
             rows.append(LoadRow(text, name, ratios))
     return [row for row in rows if any(ratio.figure for ratio in row.ratios)]
 
@@ -120,20 +136,28 @@ def _headlines_in(by_batch: Table) -> Iterator[tuple[str, Headline]]:
         yield cells["evaluation"], headline
 
 
-def _drifts(regressions: Table | None) -> dict[tuple[str, str, int], float]:
-    """Return by evaluation, scenario and batch size up to which share drift changes a load.
+def _judged(regressions: Table | None) -> dict[tuple[str, str], _Pair]:
+    """Return what the table `regressions` says of pairs, by the compared evaluation and its run.
 
-    It is that of the runs that were traced least, whose figures are compared; 0 where unknown.
+    That of an earlier release lacks some of the columns.
     """
-    drifts: dict[tuple[str, str, int], tuple[int, float]] = {}
-    for cells in regressions.records() if regressions else ():
-        # An analyzer of an earlier release knows of no drift.
-        if "drift_share" not in cells:
-            return {}
-        load = cells["second"], cells["scenario"], cells["batch_size"]
-        rank = -Level[cells["level"].upper()], cells["drift_share"] or 0.0
-        drifts[load] = max(rank, drifts.get(load, rank))
-    return {load: drift for load, (_, drift) in drifts.items()}
+    return {
+        (cells.get("second", ""), cells.get("second_run", "")): _Pair(
+            cells.get("drift_share") or 0.0, cells.get("unlike") or ""
+        )
+        for cells in (regressions.records() if regressions else ())
+    }
+
+
+def _unjudged(base: Headline | None, line: Headline) -> _Pair:
+    """Return a pair that `regressions` lacks, as of two agents: only parameters must be equal.
+
+    When samples are prepared may differ: a caveat says so.
+    """
+    before, after = (json.loads(known.parameters) for known in (base or line, line))
+    common = sorted((before.keys() & after.keys()) - {"samples"})
+    differing = [f"parameter {name}" for name in common if before[name] != after[name]]
+    return _Pair(unlike=", ".join(differing))
 
 
 def _estimate(cells: Mapping[str, Any], name: str) -> analysis.Estimate | None:
@@ -146,14 +170,17 @@ def _estimate(cells: Mapping[str, Any], name: str) -> analysis.Estimate | None:
 def _ratios(
     estimates: Sequence[analysis.Estimate | None],
     figures: Sequence[Figure | None],
-    drifts: Sequence[float],
+    pairs: Sequence[_Pair],
     *,
     is_less_better: bool = False,
 ) -> list[Ratio]:
-    """Return the ratios to the first; an interval reaches as far as drift alone, where known."""
+    """Return the ratios to the first; an interval reaches as far as drift alone, where known.
+
+    Only a pair of like conditions is better or worse.
+    """
     base = estimates[0]
     ratios = [Ratio(figures[0])]
-    for estimate, figure, drift in zip(estimates[1:], figures[1:], drifts[1:], strict=True):
+    for estimate, figure, pair in zip(estimates[1:], figures[1:], pairs[1:], strict=True):
         if not (base and estimate and base.value > 0 and estimate.value > 0):
             ratios.append(Ratio(figure))
             continue
@@ -163,9 +190,11 @@ def _ratios(
         interval, ratio = ratio_interval(own, base_own), estimate.value / base.value
         low, high, tone = interval.low, interval.high, ""
         if low is not None and high is not None:
-            reach = 1.0 + drift
+            reach = 1.0 + pair.drift
             low, high = min(low, ratio / reach), max(high, ratio * reach)
-            if not low <= 1.0 <= high:
+            if not pair.unlike and not low <= 1.0 <= high:
                 tone = "better" if (high < 1.0) == is_less_better else "worse"
-        ratios.append(Ratio(figure, f"{estimated(ratio, low, high)} of the base", tone))
+        ratios.append(
+            Ratio(figure, f"{estimated(ratio, low, high)} of the base", tone, pair.unlike)
+        )
     return ratios

@@ -17,7 +17,7 @@ _RESULTS = (
     ("slower", "worse", "▼ slower than the base"),
     ("same", "", "≈ no clear change of 1% or more"),
     ("unknown", "", "no interval against the base"),
-    ("refused", "", "refused for unlike conditions"),
+    ("refused", "", "refused for unlike "),
 )
 """A result, its tone, and its words."""
 
@@ -61,7 +61,9 @@ def _standings(loads: Sequence[Cells]) -> list[Standing]:
         own = [cells for cells in loads if cells["result"] == result]
         if own:
             place = f" at {len(own)} of {many(len(loads), 'load')}" if len(loads) > 1 else ""
-            standings.append(Standing(f"{words}{place}{_size(own, is_changed=bool(tone))}", tone))
+            unlike = _unlike(own) if result == "refused" else ""
+            size = _size(own, is_changed=bool(tone))
+            standings.append(Standing(f"{words}{unlike}{place}{size}", tone))
     judged = [cells for cells in loads if cells["result"] != "refused"]
     doubts = list(dict.fromkeys(filter(None, (cells.get("drift", "") for cells in judged))))
     if noisy := sum(bool(cells.get("noisy")) for cells in judged):
@@ -69,6 +71,12 @@ def _standings(loads: Sequence[Cells]) -> list[Standing]:
             f"{noisy} of {many(len(loads), 'load')} {verb(noisy, 'has', 'have')} noisy runs"
         )
     return [*standings, *(Standing(doubt, "doubt") for doubt in doubts)]
+
+
+def _unlike(loads: Sequence[Cells]) -> str:
+    """Return the conditions for which any of the `loads` was refused."""
+    names = [name for cells in loads for name in cells["unlike"].split(", ")]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _size(loads: Sequence[Cells], *, is_changed: bool) -> str:

@@ -67,14 +67,18 @@ def test_every_batch_size_has_its_ratios() -> None:
 def regressions(*rows: tuple[object, ...]) -> Table:
     """Return the table of pairs of `e1` and `e2`: level, batch size, drift, change, result."""
     names = (
-        "second agent scenario level batch_size drift_share change change_low change_high result "
-        "drift noisy"
+        "second agent scenario second_run level batch_size drift_share change change_low "
+        "change_high result drift noisy unlike"
     )
     columns = tuple(Column(name=name, type="text") for name in names.split())
     cells = [
-        ("e2", "a", "online", *row[:4], None if row[3] is None else 0.0, None, row[4], *doubt)
+        (
+            *("e2", "a", "online", {"model": "r0"}.get(str(row[0]), "r1"), *row[:4]),
+            *(None if row[3] is None else 0.0, None, row[4], "begun 64 s apart"),
+            "first" if row[4] == "slower" else "",
+            "threads, parameter rate_hz" if row[4] == "refused" else "",
+        )
         for row in rows
-        for doubt in [("begun 64 s apart", "first" if row[4] == "slower" else "")]
     ]
     return Table(name="regressions", title="", columns=columns, rows=tuple(cells))
 
@@ -95,7 +99,7 @@ def test_an_evaluation_stands_where_its_least_traced_runs_say() -> None:
         Standing(
             "≈ no clear change of 1% or more at 1 of 4 loads: latency +1.0% (0.0 … unknown)", ""
         ),
-        Standing("refused for unlike conditions at 1 of 4 loads", ""),
+        Standing("refused for unlike threads, parameter rate_hz at 1 of 4 loads", ""),
         Standing("begun 64 s apart", "doubt"),
         Standing("1 of 4 loads has noisy runs", "doubt"),
     ]
@@ -129,6 +133,26 @@ def test_a_ratio_within_the_drift_is_neither_better_nor_worse() -> None:
         tones.append((latency.ratios[1].tone, rate.ratios[1].tone))
     assert tones == [("better", "better"), ("better", "better"), ("", "")]
     assert latency.ratios[1].text == "0.800 (0.615 … 1.040) of the base"
+
+
+def test_a_pair_that_was_refused_has_its_ratio_without_a_verdict() -> None:
+    table = regressions(("framework", 1, None, -0.2, "faster"), ("model", 1, None, None, "refused"))
+    statuses = [status("e1", 10e6, 100), status("e2", 8e6, 125)]
+    for row in load_rows(statuses, {"regressions": table}):
+        assert (row.ratios[1].tone, row.ratios[1].unlike) == ("", "threads, parameter rate_hz")
+        assert row.ratios[1].text.endswith("of the base")
+
+
+def test_loads_of_two_agents_have_no_verdict_where_their_parameters_differ() -> None:
+    def at(rate_hz: int, **figures: float) -> EvaluationStatus:
+        own = status(f"e{rate_hz}", **figures)
+        (line,) = own.headlines
+        load = {"agent": f"a{rate_hz}", "parameters": f'{{"rate_hz": {rate_hz}, "seed": 1}}'}
+        return own.model_copy(update={"headlines": (line.model_copy(update=load),)})
+
+    slow, fast = at(50, latency_ns=9e6, samples_per_s=50), at(99, latency_ns=5e6, samples_per_s=99)
+    latency, _ = load_rows([slow, fast])
+    assert (latency.ratios[1].tone, latency.ratios[1].unlike) == ("", "parameter rate_hz")
 
 
 def test_loads_of_one_scenario_and_size_are_told_apart_by_their_parameters() -> None:
