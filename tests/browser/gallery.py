@@ -70,6 +70,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
     own, recorded = f"/evaluations/{subjects.after}", f"/evaluations/{subjects.recorded}"
     chosen = f"/new?model={MODEL}&trace_level=framework&scenarios=online&batch_sizes=1,2,4,8"
     both = f"{subjects.before},{subjects.after}"
+    compared = f"evaluation={subjects.before}&evaluation={subjects.after}"
     return [
         Shot("home", "/"),
         Shot("evaluations", "/evaluations"),
@@ -100,6 +101,7 @@ def shots_of(subjects: Subjects) -> list[Shot]:
         Shot("compare-choose", f"/compare?runs={subjects.after}"),
         Shot("compare", f"/compare?runs={quote(both, safe=',')}"),
         Shot("compare-mirrored", f"/compare?runs={quote(both, safe=',')}", _mirrored),
+        Shot("compare-report", f"/api/compare/report?{compared}"),
         Shot("report", f"{own}/report"),
         Shot("new", "/new"),
         Shot("new-chosen", chosen),

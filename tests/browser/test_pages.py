@@ -52,6 +52,7 @@ PAGES = {
     "compare": "/compare",
     "compared": f"/compare?runs={OTHER},{E}",
     "compared-tables": f"/compare?runs={OTHER},{BEFORE}",
+    "compared-report": f"/api/compare/report?evaluation={OTHER}&evaluation={BEFORE}",
     "explore": "/explore",
     "explore-chart": "/explore/accuracy_latency",
     "explore-cost": "/explore/cost?price.a1=3.06",
@@ -136,13 +137,17 @@ def _route_of(routes: Sequence[BaseRoute], path: str) -> str:
 
 AGAIN = {
     "nothing-found",
+    "compared-tables",
     "explore-cost",
     "explore-history",
     "explore-nothing",
     "new-chosen",
     "new-wrong",
 }
-"""Pages that others show with other content; `test_new_page` has that of a wrong form."""
+"""Pages that others show with other content.
+
+`test_new_page` has that of a wrong form, `test_compare_page` the tables of a comparison.
+"""
 
 
 @pytest.mark.parametrize(

@@ -20,22 +20,19 @@ async def figure_of(
     *,
     among: Table | None = None,
     broad: Size = WIDE,
-    is_narrow_too: bool = True,
     choosing: Choosing | None = None,
 ) -> str:
     """Return the chart of a `table`, drawn by `pictures`; '' for one without rows or chart.
 
     `among` has all rows where `table` has those that a reader selected: then it is said where
-    these leave nothing to draw. It is drawn as wide as `broad`, and with `is_narrow_too` also as
-    wide as a telephone; the page's styles show one of both. `choosing` is the layer to outline, and
-    where marks of layers lead.
+    these leave nothing to draw. It is drawn as wide as `broad`, and as wide as a telephone; the
+    page's styles show one of both. `choosing` is the layer to outline, and where marks lead.
     """
     if table.chart is None or not (among or table).rows:
         return ""
     drawings: list[str] = []
     notes: tuple[str, ...] = ()
-    sizes = ((broad, "broad"), (NARROW, "narrow"))
-    for size, name in sizes if is_narrow_too else sizes[:1]:
+    for size, name in ((broad, "broad"), (NARROW, "narrow")):
         chart = await asyncio.to_thread(fitted, table, PAGE, size, among=among, choosing=choosing)
         notes = chart.notes
         if chart.spec is None:

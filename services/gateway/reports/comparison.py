@@ -49,7 +49,7 @@ async def comparison_document(comparison: Comparison, pictures: Pictures) -> str
         frame_with("tokens", "page", "tables", "analysis", "compare", "report"),
         tables=comparison.conditions,
         compared=comparison.compared.tables,
-        parts=await parts_of(comparison.compared, sections, letters, pictures, is_document=True),
+        parts=await parts_of(comparison.compared, sections, letters, pictures),
         caveats=caveats,
     )
     return html_of(view)
@@ -60,18 +60,10 @@ async def parts_of(
     sections: Sequence[Section],
     letters: Mapping[str, str],
     pictures: Pictures,
-    *,
-    is_document: bool = False,
 ) -> list[Part]:
     """Return the `sections` of what was `compared`, with the charts that `pictures` draws.
 
-    `letters` name the evaluations. With `is_document` there are the wide drawings alone.
+    `letters` name the evaluations.
     """
     tables = {table.name: named_by_letter(named(table, letters)) for table in compared.tables}
-    return [
-        Part(
-            section,
-            await figure_of(pictures, tables[section.name], is_narrow_too=not is_document),
-        )
-        for section in sections
-    ]
+    return [Part(section, await figure_of(pictures, tables[section.name])) for section in sections]

@@ -30,7 +30,7 @@ async def document_of(status: EvaluationStatus, tables: Tables, pictures: Pictur
 
     async def chart_of(table: Table) -> str:
         async with turn:
-            return await figure_of(pictures, table, is_narrow_too=False)
+            return await figure_of(pictures, table)
 
     drawn = await asyncio.gather(*map(chart_of, tables.tables))
     charts = {table.name: chart for table, chart in zip(tables.tables, drawn, strict=True)}

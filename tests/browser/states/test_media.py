@@ -108,7 +108,7 @@ async def test_paper_is_light_and_has_nothing_to_click(
         await page.emulate_media(media="print", color_scheme=scheme)
         ink = await page.evaluate("getComputedStyle(document.body).color")
         assert ink == "rgb(26, 28, 32)", f"{name} prints {ink}"
-        for part in ("nav", "#theme", "main button", "main .button"):
+        for part in ("nav", "#theme", "main button", "main .button", "details:not([open])"):
             for one in await page.locator(part).all():
                 assert await one.is_hidden(), f"{name} prints {part}"
         if photographs.folder is not None:
