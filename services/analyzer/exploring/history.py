@@ -105,15 +105,23 @@ def _chart() -> Chart:
         "field": "requested",
         "type": "temporal",
         "title": "Requested",
-        "axis": {"labelOverlap": True, "format": "%d %b %H:%M", "labelAngle": 0, "tickCount": 5},
+        "axis": {
+            "labelOverlap": True,
+            "labelSeparation": 8,
+            "labelAngle": 0,
+            "format": "%d %b %H:%M",
+            "tickCount": 5,
+        },
+        # Labels of the first and last points stand beside the axis, not across its numbers.
+        "scale": {"padding": 18},
     }
-    up = number(axis, scale={"zero": False})
+    up = number(axis, scale={"zero": False, "padding": 22})
     place = {"x": when, "y": up, "color": names("load", "Load")}
-    ends = {"y": number(axis._replace(field=axis.low), scale={"zero": False})}
+    ends = {"y": number(axis._replace(field=axis.low), scale=up["scale"])}
     shown_fields = tips(
         "requested", "latency", "latency_low", "latency_high", "load", "change", "evaluation"
     )
-    changed = {"transform": [{"filter": "datum.note != ''"}]}
+    note = {"x": when, "y": up, "text": names("note"), "order": {"field": "change"}}
     return view(
         "system",
         {"y": "independent"},
@@ -128,15 +136,19 @@ def _chart() -> Chart:
                 "encoding": {**place, "tooltip": shown_fields},
             },
             {
-                **changed,
+                "transform": [{"filter": "isValid(datum.change)"}],
                 "mark": {"type": "point", "style": "best"},
                 "encoding": {"x": when, "y": up},
             },
-            {
-                **changed,
-                "mark": {"type": "text", "style": "note", "dy": -16},
-                "encoding": {"x": when, "y": up, "text": {"field": "note", "type": "nominal"}},
-            },
+            # A line comes from below to what is slower, and from above to what is faster.
+            *(
+                {
+                    "transform": [{"filter": f"datum.change {sign} 0"}],
+                    "mark": {"type": "text", "style": "note", "dy": offset_px},
+                    "encoding": note,
+                }
+                for sign, offset_px in ((">", -16), ("<", 18))
+            ),
         ],
     )
 

@@ -28,6 +28,7 @@ from services.gateway.charts.axes import (
 )
 from services.gateway.charts.choosing import LEGEND, Choosing, choosable
 from services.gateway.charts.colouring import coloured
+from services.gateway.charts.crowding import shrink_points, without_crowded_labels
 from services.gateway.charts.decades import tighten_decades
 from services.gateway.charts.theme import Theme, config_of
 from services.gateway.charts.thinning import MOST_BARS, thinned
@@ -88,6 +89,7 @@ def fitted(
         notes.append(f"The chart shows the first {MOST_ROWS} of {many(len(drawn), 'row')}.")
         drawn = drawn[:MOST_ROWS]
     drawn = side_by_side(plots[0], drawn, _facet_of(plots[0]))
+    drawn = without_crowded_labels(plots[0], drawn, _facet_of(plots[0]), size)
     plots = [_sized(coloured(plot, every, drawn), drawn, size) for plot in plots]
     spec = {**spec, "vconcat": plots} if "vconcat" in spec else {**plots[0]}
     values = {"data": {"values": [dict(row) for row in drawn]}}
@@ -209,6 +211,7 @@ def _sized(plot: Spec, rows: Sequence[Row], size: Size) -> Spec:
     labels_px = label_px(rows, named, size) if named else 62
     tick_batches(inner, rows)
     date_times(inner, rows)
+    shrink_points(inner, rows, facet, size)
     tighten_decades({**plot, "spec": inner}, rows, facet if is_split else "", size)
     if not is_split:
         widen_one_value(inner, rows)
