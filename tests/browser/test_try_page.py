@@ -5,6 +5,8 @@ from base64 import b64encode
 from playwright.async_api import Page
 
 from mlscope.bus.records import ReceivedCommand
+from mlscope.manifests.reading import read_manifest_text
+from mlscope.settings import Settings
 from schemas.analysis import Prediction, Predictions
 from schemas.encoding.codec import decode_body, encode_body
 from schemas.manifest import DatasetManifest, Sample
@@ -49,6 +51,30 @@ async def test_models_answer_side_by_side(
     assert await page.inner_text(".models li span") == "cat <b>"
     await assert_accessible(page)
     await photographs.take(page, "try")
+
+
+CUT = """[...document.querySelectorAll("main img")].filter((img) =>
+  getComputedStyle(img).objectFit !== "contain" &&
+  Math.abs(img.width / img.height - img.naturalWidth / img.naturalHeight) > 0.05)
+  .map((img) => img.outerHTML)"""
+"""The pictures of which a part is not shown."""
+
+
+async def test_long_samples_are_shown_whole(
+    page: Page, running: Running, standing: StandIns, photographs: Photographs
+) -> None:
+    """A line of print is many times as wide as high."""
+    file = Settings().manifests_folder / "datasets" / "text_lines.yml"
+    lines = read_manifest_text(file.read_text("utf-8"), file.name)
+    standing.models, standing.agents = (model("first"),), (an_agent(),)
+    standing.catalog = {"datasets": (lines,)}
+    for path in ("/try?model=first", "/datasets"):
+        await page.goto(f"{running.url}{path}")
+        await until(page, "document.querySelector('main img').naturalWidth > 0")
+        first = page.locator("main img").first
+        assert await first.evaluate("(img) => img.naturalWidth / img.naturalHeight") > 4
+        assert await page.evaluate(CUT) == []
+        await photographs.take(page, f"samples-{path[1:4]}")
 
 
 async def test_a_report_is_accessible(
