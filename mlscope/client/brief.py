@@ -59,7 +59,7 @@ HEADLINES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "regressions": ("change",),
     }
 )
-"""The estimates whose intervals say whether they may be relied on."""
+"""The estimates of tables with many whose intervals say whether they may be relied on."""
 
 SUMMARY = ("latency", "throughput")
 """The tables that are an evaluation's result in short."""
@@ -80,9 +80,10 @@ _CALLED_BY = ("second", "agent", "scenario", "batch_size", "level")
 
 
 def brief(table: Table) -> Table:
-    """Return a table with the columns that say most; one that is not known here loses bounds.
+    """Return a table with the columns that say most; one that is not known here has all.
 
-    The estimates in `HEADLINES` become texts with their intervals: `12.3 ms (12.1 … 12.6)`.
+    Estimates become texts with their intervals: `12.3 ms (12.1 … 12.6)`. Of a table in `HEADLINES`
+    it is those there, and further bounds are left out.
     """
     table = with_headline_intervals(table)
     names = [column.name for column in table.columns]
@@ -104,9 +105,12 @@ def brief(table: Table) -> Table:
 
 
 def with_headline_intervals(table: Table) -> Table:
-    """Return a table whose estimates in `HEADLINES` are texts with the ends of their intervals."""
-    estimates = HEADLINES.get(table.name, ())
+    """Return a table whose estimates are texts with the ends of their intervals.
+
+    Of a table in `HEADLINES` it is those there.
+    """
     places = {column.name: place for place, column in enumerate(table.columns)}
+    estimates = HEADLINES.get(table.name, tuple(places))
     merged = {
         places[name]: (places[f"{name}_low"], places[f"{name}_high"])
         for name in estimates

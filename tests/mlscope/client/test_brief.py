@@ -45,7 +45,17 @@ def test_agents_are_named_where_there_are_several() -> None:
     assert "agent" not in names(brief(alike))
 
 
-def test_a_table_that_is_not_known_keeps_all_but_bounds() -> None:
+def test_a_table_that_is_not_known_has_every_column_and_every_interval() -> None:
+    numbers = ("time", "time_low", "time_high", "lost", "lost_low", "lost_high", "share")
+    columns = [Column(name=name, type="float", unit="ns") for name in numbers[:6]]
+    columns = [Column(name="name", type="text"), *columns, Column(name="share", type="float")]
+    rows = (("conv", 5e6, 4e6, 6e6, 1e6, None, None, 0.5),)
+    table = brief(Table(name="mine", title="Mine", columns=tuple(columns), rows=rows))
+    assert names(table) == ["name", "time", "lost", "share"]
+    assert table.rows == (("conv", "5.00 ms (4.00 … 6.00)", "1.00 ms (no interval)", 0.5),)
+
+
+def test_a_bound_without_the_other_is_left_out() -> None:
     other = latency(_ROW).model_copy(update={"name": "mine"})
     assert names(brief(other)) == ["run", "scenario", "count", "median", "p90"]
 
