@@ -17,6 +17,8 @@ from mlscope.statistics.values import require, require_probability
 
 #: groups of consecutive queries whose rates count as independent, and the fewest queries in each
 GROUPS, LEAST_IN_GROUP = 20, 2
+#: what Student's t needs; where fewer groups would do, the interval is too narrow
+LEAST_INDEPENDENT = 3.0
 GAIN = 0.05
 _ROUNDING = 1e-12
 
@@ -60,9 +62,9 @@ def throughput(
     `ended_ns` and `sizes` are int64 [queries]: the time each query ended and its number of samples,
     in any order. The interval uses batch means: up to 20 groups of consecutive answers, within
     which answers may depend on each other; ratio estimator (Cochran 1977, 6.3) with Student's t at
-    `confidence`. `blocks` are those of the queries, one after the other in time: where they differ
-    more than the groups let expect, they are the groups. Fewer than 10 queries have no interval.
-    Raises NoValues, OutOfRange.
+    `confidence`. Groups that depend on the ones before count as fewer. `blocks` are those of the
+    queries, one after the other in time: where they differ more than the groups let expect, they
+    are the groups. Fewer than 10 queries have no interval. Raises NoValues, OutOfRange.
     """
     require_probability("confidence", confidence)
     ended = np.asarray(ended_ns, np.int64).ravel()
@@ -78,30 +80,55 @@ def throughput(
     if groups < 5:
         return Throughput(rate_hz, samples, Interval(None, None, confidence, "too few queries"))
     edges = np.linspace(0, ended.size, groups + 1).astype(np.int64)
-    reach = _ratio_reach(carried, ends_s, edges, confidence)
+    of_groups = _residuals(carried, ends_s, edges)
+    reach = _reach(of_groups, _independent_groups(of_groups), confidence)
     if blocks is not None:
         ordered = np.asarray(blocks)[order]
         starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
         block_edges = np.concatenate([[0], starts, [ordered.size]])
         if block_edges.size > LEAST_BLOCKS:
-            reach = max(reach, _ratio_reach(carried, ends_s, block_edges, confidence))
+            of_blocks = _residuals(carried, ends_s, block_edges)
+            reach = max(reach, _reach(of_blocks, of_blocks.size, confidence))
+    reach /= float(ends_s[-1])
     low, high = max(0.0, rate_hz - reach), rate_hz + reach
     return Throughput(rate_hz, samples, Interval(low, high, confidence, "batch means"))
 
 
-def _ratio_reach(
-    sizes: NDArray[np.int64],
-    ends_s: NDArray[np.floating[Any]],
-    edges: NDArray[np.int64],
-    confidence: float,
-) -> float:
-    """Return how far the interval of a rate reaches to each side, by groups between `edges`."""
+def _independent_groups(residuals: NDArray[np.floating[Any]]) -> float:
+    """Return how many independent groups say as much as those with these `residuals`, in order.
+
+    It is n (1 - r) / (1 + r) for the correlation r of each with the one before, if they depend on
+    each other through it alone (Bayley and Hammersley 1946), and `LEAST_INDEPENDENT` or more. An
+    estimate of r is (1 + 3 r) / n too low (Kendall 1954). It counts as 0 where it is not above
+    that of independent groups by a standard error, 1 / sqrt(n).
+    """
+    count, squares = residuals.size, float((residuals**2).sum())
+    if squares == 0.0:
+        return float(count)
+    estimate = float((residuals[1:] * residuals[:-1]).sum()) / squares
+    if estimate <= 1.0 / math.sqrt(count) - 1.0 / count:
+        return float(count)
+    correlation = min(1.0, estimate + (1.0 + 3.0 * estimate) / count)
+    return max(LEAST_INDEPENDENT, count * (1.0 - correlation) / (1.0 + correlation))
+
+
+def _residuals(
+    sizes: NDArray[np.int64], ends_s: NDArray[np.floating[Any]], edges: NDArray[np.int64]
+) -> NDArray[np.floating[Any]]:
+    """Return the samples of each group between `edges` above those of the whole run's rate."""
     group_samples = np.diff(np.concatenate([[0], np.cumsum(sizes)])[edges])
     group_s = np.diff(np.concatenate([[0.0], ends_s])[edges])
-    groups, elapsed_s = edges.size - 1, float(ends_s[-1])
-    residuals = group_samples - float(sizes.sum()) / elapsed_s * group_s
-    error = math.sqrt(float((residuals**2).sum()) * groups / (groups - 1)) / elapsed_s
-    return student_quantile((1.0 + confidence) / 2.0, groups - 1) * error
+    return np.asarray(group_samples - float(sizes.sum()) / float(ends_s[-1]) * group_s)
+
+
+def _reach(residuals: NDArray[np.floating[Any]], independent: float, confidence: float) -> float:
+    """Return how far the interval of a run's samples reaches to each side.
+
+    Of its groups, which have these `residuals`, so many are `independent`.
+    """
+    groups = residuals.size
+    variance = float((residuals**2).sum()) * groups / (groups - 1) * groups / independent
+    return student_quantile((1.0 + confidence) / 2.0, int(independent) - 1) * math.sqrt(variance)
 
 
 def optimal_batch(

@@ -41,6 +41,24 @@ def test_the_interval_covers_the_rate_though_answers_depend_on_each_other() -> N
     assert 0.91 <= covered / 400 <= 0.985
 
 
+@pytest.mark.parametrize(("queries", "least"), [(60, 0.85), (200, 0.9)])
+def test_the_interval_covers_the_rate_though_whole_groups_depend_on_each_other(
+    queries: int, least: float
+) -> None:
+    """Each time takes 0.9 of the one before over; by 20 groups as they are it covers 52 and 78%."""
+    random = np.random.default_rng(5)
+    news = random.normal(size=(200, queries)) * np.sqrt(1 - 0.9**2)
+    level, covered = random.normal(size=200), 0
+    gaps = np.empty_like(news)
+    for query in range(queries):
+        level = 0.9 * level + news[:, query]
+        gaps[:, query] = np.maximum(1.0 + 0.2 * level, 0.05)
+    for ends in np.cumsum(gaps, axis=1) * 1e6:
+        interval = throughput(0, ends, 1).interval
+        covered += (interval.low or 0) <= 1000.0 <= (interval.high or 0)
+    assert covered / 200 >= least
+
+
 @given(st.integers(10, 500), st.integers(1, 64))
 def test_answers_at_even_distances_leave_no_doubt(queries: int, size: int) -> None:
     found = throughput(0, np.arange(1, queries + 1) * 10**6, size)
