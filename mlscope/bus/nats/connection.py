@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
@@ -74,7 +73,7 @@ class Connection:
         self.patience_s = patience_s
         self.attempt_s = min(_ATTEMPT_S, patience_s)
         self.settings = settings
-        self.client: Client = TidyClient()
+        self.client = TidyClient()
         logging.getLogger("asyncio").addFilter(is_of_use)
         self._traffic = Traffic()
         self._rejection = KeyRejection()
@@ -132,6 +131,7 @@ class Connection:
         with self._warnings_of_closing():
             async with asyncio.timeout(2.0):
                 await self.client.close()
+        self.client.drop_socket()
 
     @contextmanager
     def _warnings_of_closing(self) -> Iterator[None]:

@@ -21,15 +21,22 @@ class TidyClient(Client):
     """A client that closes the socket of its last attempt, and tries again after a rejection.
 
     nats-py (2.16) loses the open socket of a server that accepts the connection and dies before it
-    sends its greeting, as a server that is starting or being killed may. It closes for good when a
-    server ends an open connection because of its key, which another server may still take.
+    sends its greeting, as a server that is starting or being killed may. Over TLS it forgets the
+    socket of a server that rejects its key and does not end the connection before the next attempt.
+    It closes for good when a server ends an open connection because of its key, which another
+    server may still take.
     """
 
     async def _connect_to_server(self, s: Srv) -> None:
-        last: Any = self._transport
-        if last:
-            last.close()
+        self.drop_socket()
         await super()._connect_to_server(s)
+
+    def drop_socket(self) -> None:
+        """Close the socket at once; over TLS, `close` waits until the server ends its side, too."""
+        transport: Any = self._transport
+        if transport:
+            transport.close()
+            transport._bare_io_writer.transport.abort()  # noqa: SLF001 (no other way to it)
 
     async def _process_err(self, err_msg: str) -> None:
         if AUTHORIZATION_VIOLATION in err_msg:
