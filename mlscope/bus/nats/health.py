@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.inboxes import is_inbox
@@ -14,7 +15,8 @@ async def answer_health_checks(main: Connection, instance: ServiceInstance) -> C
     """Answer the health check of an `instance` while `main`, its connection, has a server.
 
     On `main` the question waits behind a flood of messages: a busy service would look like a deaf
-    one. Return the connection of the answers, which the caller closes. Raises Unreachable.
+    one. Return the connection of the answers, which the caller closes. Raises Unreachable and
+    NotPermitted, and leaves no connection open then.
 
     This connection sends nothing by itself, so of a server that is frozen it would know only after
     more than 30 s. It leaves one that `main` has left.
@@ -36,6 +38,10 @@ async def answer_health_checks(main: Connection, instance: ServiceInstance) -> C
             leaving.add(task)
             task.add_done_callback(leaving.discard)
 
-    main.availability.on_reconnect(follow)
-    await connection.listen(instance.health_subject, received)
+    async with AsyncExitStack() as undo:
+        undo.push_async_callback(connection.close)
+        main.availability.on_reconnect(follow)
+        undo.callback(main.availability.off_reconnect, follow)
+        await connection.listen(instance.health_subject, received)
+        undo.pop_all()
     return connection

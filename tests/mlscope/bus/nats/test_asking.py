@@ -7,12 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from mlscope.bus.discovery import ServiceInstance
+from mlscope.bus.errors import NotPermitted
 from mlscope.bus.nats import is_answered
 from mlscope.bus.nats.bus import NatsBus
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.records import ServiceInfo
+from mlscope.bus.nats.health import answer_health_checks
+from mlscope.bus.records import CommandCounts, ServiceInfo
 from tests.contracts.worlds import NatsWorld, OpenSettings
-from tests.mlscope.bus.nats.test_connection import GREETING, greeting, until
+from tests.mlscope.bus.nats.test_connection import GREETING, connected, greeting, until
 
 NOBODY = "nats://127.0.0.1:9"
 
@@ -66,6 +69,17 @@ async def test_health_checks_are_answered_through_the_server_of_all_else() -> No
         assert frozen.greeted == 2
         assert any(line.startswith(b"SUB $SRV.PING") for line in other.said)
         await bus.close()
+
+
+async def test_health_checks_that_cannot_be_answered_leave_no_connection() -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings) as main:
+        greeter.denied = b"$SRV.PING"
+        info = ServiceInfo("tester", "1.0.0", "", {})
+        instance = ServiceInstance(info, dict, lambda _: CommandCounts())
+        with pytest.raises(NotPermitted):
+            await answer_health_checks(main, instance)
+        assert greeter.greeted == 2
+        await until(lambda: greeter.connections == 1)
 
 
 async def test_a_frozen_server_takes_no_more_than_its_share() -> None:

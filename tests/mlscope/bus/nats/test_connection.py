@@ -43,6 +43,7 @@ class Greeter:
         self.said: list[bytes] = []
         self.answer: Mapping[str, object] | None = {}
         self.is_deaf = False
+        self.denied = b""
         self._greetings = greetings
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -58,6 +59,9 @@ class Greeter:
                 writer.write(b"PONG\r\n")
             elif line.startswith((b"PUB", b"HPUB")):
                 self._reply(line.split()[2], writer)
+            elif self.denied and line.startswith(b"SUB " + self.denied):
+                subject = line.split()[1]
+                writer.write(b"-ERR 'Permissions Violation for Subscription to \"%b\"'\r\n" % subject)
         writer.close()
         self._writers.remove(writer)
 
@@ -72,6 +76,11 @@ class Greeter:
         else:
             body = json.dumps(self.answer).encode()
             writer.write(b"MSG %b 1 %d\r\n%b\r\n" % (inbox, len(body), body))
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._writers)
 
     def hang_up(self) -> None:
         """End every connection."""
