@@ -4,9 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus
-from mlscope.bus.envelopes import dead_letter, refusal, refusal_reason
+from mlscope.bus.envelopes import BURIED_BYTES, dead_letter, refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import CommandCounts, ReceivedCommand
 from mlscope.tasks import end_tasks
@@ -15,6 +16,8 @@ _log = logging.getLogger(__name__)
 MOST_BURIED_AT_ONCE = 16
 """Each letter is synced to disk, and sent again until it is: a flood of them would fill the
 connection to the log."""
+MOST_PENDING_BYTES = 64 << 20
+"""The bodies of the commands that one queue holds: anyone who may ask can send many of 8 MiB."""
 
 Respond = Callable[[bytes], Awaitable[None]]
 """Sends the answer to the sender of the command."""
@@ -55,6 +58,7 @@ class CommandQueue:
     ) -> None:
         """Hold at most `limit_pending` commands, and run at most `limit_running` of them at once.
 
+        Their bodies have `MOST_PENDING_BYTES` at most, unless a single one is larger.
         `answerer` answers each command; `bury` records a refused command that expects no answer.
         """
         self._answerer = answerer
@@ -64,6 +68,7 @@ class CommandQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusing: set[asyncio.Task[None]] = set()
         self._burying = 0
+        self._pending_bytes = 0
         self._has_room = asyncio.Event()
         self.counts = CommandCounts()
 
@@ -75,11 +80,16 @@ class CommandQueue:
         Returns False when no more refusals may be in flight: call `wait_for_room` before the next.
         """
         self.counts.requests += 1
-        if len(self._tasks) < self._limit_pending:
-            self._start(self._run_answerer(command, respond), self._tasks)
+        size_bytes = len(command.body)
+        has_memory = self._pending_bytes + size_bytes <= MOST_PENDING_BYTES or not self._tasks
+        if len(self._tasks) < self._limit_pending and has_memory:
+            self._start(self._run_answerer(command, respond), self._tasks, size_bytes)
         elif respond is not None or len(self._refusing) < self._limit_pending:
-            reason = f"{self._limit_pending} requests are waiting; try again later"
+            amount = self._limit_pending if has_memory else f"{MOST_PENDING_BYTES >> 20} MiB of"
+            reason = f"{amount} requests are waiting; try again later"
             self._note_error(f"busy:{reason}")
+            # Many refusals may wait to be sent: a dead letter has no more of a body than this.
+            command = replace(command, body=command.body[:BURIED_BYTES])
             answer = refusal("busy", reason, command.body)
             self._start(self._send_answer(command, respond, answer), self._refusing)
         else:
@@ -92,13 +102,17 @@ class CommandQueue:
             self._has_room.clear()
             await self._has_room.wait()
 
-    def _start(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+    def _start(
+        self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]], size_bytes: int = 0
+    ) -> None:
         task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
+        self._pending_bytes += size_bytes
         self.counts.open = len(self._tasks)
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.discard(task)
+            self._pending_bytes -= size_bytes
             self.counts.open = len(self._tasks)
             self._has_room.set()
 

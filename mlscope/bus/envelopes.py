@@ -27,7 +27,8 @@ from schemas.subjects import subject_of
 from schemas.values.identity import token_of
 
 _log = logging.getLogger(__name__)
-_BURIED_BYTES = 64 * 1024
+BURIED_BYTES = 64 * 1024
+"""How much of a message's body its dead letter has."""
 _REFERENCE_BYTES = 16 * 1024
 _MOST_SKIPPED = 1024
 _HEAD_BYTES = 64
@@ -172,7 +173,7 @@ def dead_letter(
         reason=reason,
         subject=subject,
         stream=stream,
-        body=body[:_BURIED_BYTES],
+        body=body[:BURIED_BYTES],
         **place,
     )
     cause = f"{stream} {place['sequence']}" if stream else f"{subject} {time.time_ns()}"

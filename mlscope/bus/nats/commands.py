@@ -100,14 +100,15 @@ class Commands:
         )
 
         def received(message: Msg) -> Awaitable[None] | None:
-            is_waited_for = is_inbox(message.reply)
+            # The answer's way holds the reply subject alone: a message may have 8 MiB.
+            reply, is_waited_for = message.reply, is_inbox(message.reply)
             traceparent = (message.headers or {}).get(TRACEPARENT, "")
             command = ReceivedCommand(
                 message.subject, bytes(message.data), is_waited_for, traceparent
             )
 
             async def respond(answer: bytes) -> None:
-                await self._connection.send(message.reply, answer)
+                await self._connection.send(reply, answer)
 
             can_continue = commands.accept(command, respond if is_waited_for else None)
             return None if can_continue else commands.wait_for_room()

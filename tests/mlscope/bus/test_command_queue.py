@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
-from mlscope.bus.command_queue import MOST_BURIED_AT_ONCE, CommandQueue
-from mlscope.bus.envelopes import refusal
+from mlscope.bus.command_queue import MOST_BURIED_AT_ONCE, MOST_PENDING_BYTES, CommandQueue
+from mlscope.bus.envelopes import BURIED_BYTES, refusal
 from mlscope.bus.errors import PayloadTooLarge, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from schemas.encoding.codec import unpack
@@ -73,6 +74,37 @@ async def test_so_many_work_so_many_wait_and_the_rest_are_busy(told: Told) -> No
     await settled(lambda: len(told.answers) == 5)
     assert gate.most == 2
     assert (answering.counts.requests, answering.counts.errors) == (5, 2)
+
+
+async def test_large_commands_wait_within_a_bound_of_memory(told: Told) -> None:
+    gate = Gate()
+    answering = CommandQueue(gate.answer, told.bury, limit_pending=10)
+    large = replace(ASKED, body=bytes(MOST_PENDING_BYTES // 2))
+    for _ in range(3):
+        answering.accept(large, told.respond)
+    answering.accept(replace(large, body=bytes(MOST_PENDING_BYTES + 1)), told.respond)
+    await settled(lambda: len(told.answers) == 2)
+    assert {unpack(each)["message"] for each in told.answers} == {
+        "64 MiB of requests are waiting; try again later"
+    }
+    gate.open.set()
+    await settled(lambda: answering.counts.open == 0)
+    answering.accept(replace(large, body=bytes(MOST_PENDING_BYTES + 1)), told.respond)
+    await settled(lambda: len(told.answers) == 5)
+    assert answering.counts.errors == 2
+
+
+async def test_a_refused_command_is_held_as_far_as_its_letter_goes() -> None:
+    buried: list[int] = []
+
+    async def bury(command: ReceivedCommand, _: str) -> None:
+        buried.append(len(command.body))
+
+    answering = CommandQueue(Gate().answer, bury, limit_pending=1)
+    for _ in range(2):
+        answering.accept(replace(ASKED, body=bytes(1 << 20)), None)
+    await settled(lambda: buried == [BURIED_BYTES])
+    await answering.close()
 
 
 async def test_refusals_nobody_waits_for_are_bounded_too(told: Told) -> None:

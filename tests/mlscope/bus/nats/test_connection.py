@@ -61,7 +61,9 @@ class Greeter:
                 self._reply(line.split()[2], writer)
             elif self.denied and line.startswith(b"SUB " + self.denied):
                 subject = line.split()[1]
-                writer.write(b"-ERR 'Permissions Violation for Subscription to \"%b\"'\r\n" % subject)
+                writer.write(
+                    b"-ERR 'Permissions Violation for Subscription to \"%b\"'\r\n" % subject
+                )
         writer.close()
         self._writers.remove(writer)
 
