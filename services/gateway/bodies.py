@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from schemas.encoding.errors import MalformedMessage
+from services.gateway.access.body_memory import TakeBytes
 from services.gateway.errors import BodyTooLarge, WrongContentType
 
 MOST_FILES = 8
@@ -14,8 +15,8 @@ MOST_FILES = 8
 async def json_body(request: Request) -> bytes:
     """Return a request's body, of at most `app.state.most_bytes`.
 
-    Raises WrongContentType, BodyTooLarge, and MalformedMessage when it is no JSON object. The
-    media type is required because a form on another site's page cannot send it.
+    Raises WrongContentType, BodyTooLarge, TooManyBodies, and MalformedMessage when it is no JSON
+    object. The media type is required because a form on another site's page cannot send it.
     """
     body = await _body(request, "application/json")
     if not body.lstrip().startswith(b"{"):
@@ -26,8 +27,8 @@ async def json_body(request: Request) -> bytes:
 async def form_fields(request: Request) -> list[tuple[str, str]]:
     """Return the fields of a form that a page sent, empty ones too, in their order.
 
-    Raises WrongContentType, BodyTooLarge. Forms of other sites' pages do not get here: the guard
-    refuses them by their origin.
+    Raises WrongContentType, BodyTooLarge, TooManyBodies. Forms of other sites' pages do not get
+    here: the guard refuses them by their origin.
     """
     body = await _body(request, "application/x-www-form-urlencoded")
     return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
@@ -38,9 +39,12 @@ async def _body(request: Request, media_type: str) -> bytes:
     if content_type.partition(";")[0].strip().lower() != media_type:
         raise WrongContentType(content_type, media_type)
     most_bytes: int = request.app.state.most_bytes
-    body = b""
+    take_bytes: TakeBytes = request.state.take_body_bytes
+    # A bytes object would be copied whole with each of what may be a million pieces.
+    body = bytearray()
     async for chunk in request.stream():
+        take_bytes(len(chunk))
         body += chunk
         if len(body) > most_bytes:
             raise BodyTooLarge(len(body), most_bytes)
-    return body
+    return bytes(body)

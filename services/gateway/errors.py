@@ -38,6 +38,17 @@ class BodyTooLarge(GatewayError):
         )
 
 
+class TooManyBodies(GatewayError):
+    """Bodies of other requests take the memory that there is for them."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Name the memory for all bodies."""
+        super().__init__(
+            f"the bodies of other requests take the {most_bytes} bytes that there are for them, or "
+            "those of your own half of that; try again later"
+        )
+
+
 class FileTooLarge(BodyTooLarge):
     """A file is larger than the gateway takes."""
 

@@ -17,6 +17,7 @@ from mlscope.client.errors import ClientError, CommandRefused
 from mlscope.people import People
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
+from services.gateway.access.body_memory import LARGEST_BODIES
 from services.gateway.access.failures import Failures
 from services.gateway.access.guard import Guard
 from services.gateway.charts.drawing import Pictures
@@ -25,6 +26,7 @@ from services.gateway.errors import (
     CannotDraw,
     FileTooSlow,
     NoRoom,
+    TooManyBodies,
     TooManyViewers,
     WrongContentType,
 )
@@ -88,7 +90,13 @@ def build_app(
             Route("/samples/{sha256}", datasets.sample),
         ],
         middleware=[
-            Middleware(Guard, token=token, own_hosts=own_hosts, people=people),
+            Middleware(
+                Guard,
+                token=token,
+                own_hosts=own_hosts,
+                people=people,
+                most_body_bytes=LARGEST_BODIES * most_bytes,
+            ),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
         ],
         exception_handlers={
@@ -100,6 +108,7 @@ def build_app(
             NoRoom: _explain_gateway_error,
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
+            TooManyBodies: _explain_gateway_error,
             FileTooSlow: _explain_gateway_error,
             WrongContentType: _explain_gateway_error,
             404: _not_found,

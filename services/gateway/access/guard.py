@@ -19,8 +19,10 @@ from mlscope.people import People
 from mlscope.settings import is_loopback
 from schemas.people import THE_USER, Asker
 from schemas.request import Refused
+from services.gateway.access.body_memory import BodyMemory
 from services.gateway.access.failures import Failures
 from services.gateway.access.tickets import Tickets
+from services.gateway.parameters.request_values import who_asks
 from services.gateway.responses import refusal
 
 _log = logging.getLogger(__name__)
@@ -63,12 +65,19 @@ class Guard:
     """Middleware that refuses unauthorised requests and adds headers to every response."""
 
     def __init__(
-        self, app: ASGIApp, token: str | None, own_hosts: frozenset[str], people: People
+        self,
+        app: ASGIApp,
+        token: str | None,
+        own_hosts: frozenset[str],
+        people: People,
+        most_body_bytes: int,
     ) -> None:
         """Wrap `app`; without `token`, only loopback and `own_hosts` are accepted as host names.
 
-        With a `token`, each of `people` may log in with a token of their own.
+        With a `token`, each of `people` may log in with a token of their own. Bodies in memory have
+        `most_body_bytes` together.
         """
+        self._bodies = BodyMemory(most_body_bytes)
         self._app = app
         self._token = token
         self._people = people
@@ -97,7 +106,9 @@ class Guard:
             and _AUTHORIZATION in request.headers
         ):
             await self._slow_down(request.client.host if request.client else "")
-        await (response or self._app)(scope, receive, send_guarded)
+        with self._bodies.of_request(who_asks(request).name) as take_body_bytes:
+            request.state.take_body_bytes = take_body_bytes
+            await (response or self._app)(scope, receive, send_guarded)
 
     async def _slow_down(self, address: str) -> None:
         """Delay the answer to a wrong token when its `address` has sent many.
