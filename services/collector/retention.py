@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _STORED_BY = ("spans", "queries")
 _OBJECTS = f"OBJ_{BATCHES}"
 _ENTITIES = ("trace", "query", "output")
+_MOST_WAITING = 100_000
+"""Attempts of which it is known since when they are announced, the newest."""
 _MIN_POLL_S = 0.05
 _MOST_POLL_S = 5.0
 _ROOM_SHARE = 0.5
@@ -68,6 +70,8 @@ class Retention:
         self._turn = asyncio.Lock()
         self._evaluations = evaluations
         self._keep_bytes = keep_bytes
+        #: when an announced attempt was seen first (CLOCK_MONOTONIC), by its run key
+        self._since_s: dict[int, float] = {}
         self.held_bytes = 0
         """The size of all batches in the log at the last look."""
 
@@ -128,7 +132,7 @@ class Retention:
         They stay while no backup has the attempt, and the log and backups have all of it. The time
         is our own: the database's clock may be set.
         """
-        since_s: dict[int, float] = {}
+        since_s = self._since_s
         while True:
             await asyncio.sleep(min(max(after_s / 4, _MIN_POLL_S), 10.0))
             try:
@@ -138,11 +142,14 @@ class Retention:
                 for attempt in settled:
                     since_s.setdefault(attempt.run_key, now_s)
                 due = [run for run in settled if now_s - since_s[run.run_key] >= after_s]
+                # Another collector may have purged the oldest.
+                while len(since_s) > _MOST_WAITING:
+                    del since_s[next(iter(since_s))]
                 gone = [attempt.run_key for attempt in await self._unneeded(due)]
                 async with self._turn:
                     await patiently((), self._store.purged, gone)
                 for run_key in gone:
-                    del since_s[run_key]
+                    since_s.pop(run_key, None)
             except (BusError, CollectorServiceError) as error:
                 _log.warning("messages are kept for now: %s", error)
 

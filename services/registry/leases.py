@@ -1,6 +1,6 @@
 """The agents that hold a lease: a fold of the entries of the bucket `leases`. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ _PREFIX = "agent-"
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """The current leases by agent, and the last revision and renewal of every lease."""
+    """The current leases by agent with their renewals, and the last revision of every lease."""
 
     by_agent: Mapping[str, Lease] = field(default_factory=lambda: MappingProxyType({}))
     revisions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -29,10 +29,20 @@ class Leases:
         lease = _lease(entry)
         if lease is None:
             by_agent = {name: lease for name, lease in self.by_agent.items() if name != agent}
-            return replace(self, by_agent=by_agent)
+            renewed_s = {name: at_s for name, at_s in self.renewed_s.items() if name != agent}
+            return replace(self, by_agent=by_agent, renewed_s=renewed_s)
         revisions = {**self.revisions, agent: entry.revision}
         renewed_s = {**self.renewed_s, agent: now_s}
         return Leases({**self.by_agent, agent: lease}, revisions, renewed_s)
+
+    def known(self, agents: Container[str]) -> "Leases":
+        """Return the leases without the revisions of agents that hold none and are not `agents`."""
+        revisions = {
+            name: revision
+            for name, revision in self.revisions.items()
+            if name in self.by_agent or name in agents
+        }
+        return replace(self, revisions=revisions)
 
     def renewed_since(self, least_s: float) -> Mapping[str, Lease]:
         """Return the leases that were renewed at `least_s` or later.

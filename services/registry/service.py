@@ -213,6 +213,7 @@ class Registry:
         A server that was away loses all leases at once, which agents renew soon. A lease of another
         incarnation of the agent counts as missing, and one that is not renewed.
         """
+        self._leases = self._leases.known(self.state.agents)
         now_s, revisions = time.monotonic(), self._leases.revisions
         missing = decide_lost(self.state, self._held_leases(now_s), revisions)
         lost = {(fact.agent, fact.incarnation): fact for fact in missing}

@@ -265,6 +265,18 @@ async def test_each_run_that_the_log_lacks_a_batch_of_leaves(
     assert [len(messages) for messages in logged] == [1, 0]
 
 
+async def test_of_attempts_that_wait_for_a_backup_the_newest_are_remembered(
+    retention: Retention, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.collector.retention._MOST_WAITING", 2)
+    for evaluation in ("e1", "e2", "e3"):
+        store_run(database_url, evaluation)
+    async with running(retention.purge(0.01)):
+        while not retention._since_s:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert len(retention._since_s) == 2
+
+
 @pytest.mark.parametrize(
     ("sizes", "keep_bytes", "share"),
     [

@@ -40,6 +40,16 @@ def test_what_is_held_is_what_each_agents_last_entry_says(
         }
 
 
+def test_agents_that_nobody_knows_any_more_are_forgotten() -> None:
+    leases = Leases()
+    for revision, agent in enumerate(("held", "known", "gone"), 1):
+        leases = leases.after(entry(agent, "i1", revision), float(revision))
+    for agent in ("known", "gone"):
+        leases = leases.after(entry(agent, None), 4.0)
+    assert leases.known({"known"}).revisions == {"held": 1, "known": 2}
+    assert leases.renewed_s == {"held": 1.0}
+
+
 def test_other_holders_leases_and_nonsense_are_none() -> None:
     leases = Leases().after(entry("a1", "i1"), 0.0)
     issuer = Entry("leases", "issuer-s1", b"{}", 2)

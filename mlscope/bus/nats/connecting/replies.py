@@ -9,6 +9,8 @@ from nats.aio.msg import Msg
 from mlscope.bus.errors import BusError, NotPermitted
 
 _DENIED = "permissions violation for "
+_MOST_DENIED = 256
+"""Denied subjects that are remembered: what is denied may have a new name each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class ReplySubjects:
     def __init__(self, inbox: str) -> None:
         """Use `inbox`, which belongs to this connection alone, below its key's inbox prefix."""
         self.inbox = inbox
-        self.denied: set[str] = set()
+        #: in the order in which they were denied
+        self.denied: dict[str, None] = {}
         self._waiting: dict[str, _Waiter] = {}
         self._count = 0
 
@@ -65,7 +68,9 @@ class ReplySubjects:
         if _DENIED not in text or '"' not in text:
             return
         subject = text.split('"')[1]
-        self.denied.add(subject)
+        self.denied[subject] = None
+        if len(self.denied) > _MOST_DENIED:
+            del self.denied[next(iter(self.denied))]
         for waiter in list(self._waiting.values()):
             if waiter.subject.lower() == subject:
                 waiter.fail(NotPermitted(waiter.subject))

@@ -60,7 +60,15 @@ def test_a_denial_concerns_its_subject_in_whatever_case(room: ReplySubjects) -> 
 @pytest.mark.parametrize("text", ["stale connection", "permissions violation for nothing", ""])
 def test_other_complaints_deny_nothing(room: ReplySubjects, text: str) -> None:
     room.note_denial(text)
-    assert room.denied == set()
+    assert not room.denied
+
+
+def test_the_newest_denials_are_remembered(room: ReplySubjects) -> None:
+    for number in range(1000):
+        room.note_denial(f'permissions violation for publish to "a.{number}"')
+    assert room.is_denied("a.999")
+    assert not room.is_denied("a.0")
+    assert len(room.denied) == 256
 
 
 def test_a_lost_server_fails_everybody(room: ReplySubjects) -> None:
