@@ -14,6 +14,8 @@ from schemas.people import Asker
 from schemas.subjects import ROOT, asker_of
 
 _REQUESTS = f"{ROOT}.evaluation.*.requested"
+_PAGE_FACTS = 200
+"""Requests that are read at a time: all of a year's would take the memory of the analyzer."""
 
 
 class Visibility:
@@ -31,10 +33,16 @@ class Visibility:
         if asker.is_owner:
             return frozenset()
         async with self._turn:
-            for recorded in await self._bus.read(_REQUESTS, after=self._sequence):
-                fact, self._sequence = recorded.fact, recorded.sequence
-                if isinstance(fact, EvaluationRequested) and fact.request.visibility == "private":
-                    self._private[fact.evaluation] = fact.requested_by
+            while page := await self._bus.read(
+                _REQUESTS, after=self._sequence, at_most=_PAGE_FACTS
+            ):
+                self._sequence = page[-1].sequence
+                self._private |= {
+                    fact.evaluation: fact.requested_by
+                    for recorded in page
+                    if isinstance(fact := recorded.fact, EvaluationRequested)
+                    and fact.request.visibility == "private"
+                }
         return frozenset(
             evaluation
             for evaluation, requested_by in self._private.items()

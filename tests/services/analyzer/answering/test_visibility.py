@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.records import ReceivedCommand
+from mlscope.bus.records import ReceivedCommand, Recorded
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.encoding.codec import encode_body, unpack
 from schemas.evaluation import EvaluationRequested
@@ -70,6 +70,22 @@ async def test_what_is_hidden_is_unknown_whichever_way_it_is_named(bus: Bus) -> 
         for asker, expected in ((ADA, True), (BOB, False), (OLGA, True), (THE_USER, True)):
             assert await is_answered(visibility, asker, command) is expected
     assert await is_answered(visibility, BOB, ShowTables(evaluation="e1"))
+
+
+async def test_the_log_is_read_page_by_page(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.analyzer.answering.visibility._PAGE_FACTS", 2)
+    read, sizes = bus.read, list[int]()
+
+    async def noted(subject: str, *, after: int, at_most: int) -> list[Recorded]:
+        page = await read(subject, after=after, at_most=at_most)
+        sizes.append(len(page))
+        return page
+
+    monkeypatch.setattr(bus, "read", noted)
+    for number in range(5):
+        await request(bus, f"e{number}", "private", "ada")
+    assert len(await Visibility(bus).hidden_from(BOB)) == 5
+    assert sizes == [2, 2, 1, 0]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"others": 3, "first": [1]}', b"\xff"])
