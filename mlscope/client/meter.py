@@ -20,6 +20,8 @@ _FINE = 16
 """Buckets of latency in one of `Reading.histogram`."""
 _FINE_PER_OCTAVE = BUCKETS_PER_OCTAVE * _FINE
 _BUCKETS = 64 * _FINE_PER_OCTAVE
+_MOST_RUNS = 1000
+"""Runs that are counted, as many as an evaluation has: over NATS an agent may make up others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,8 @@ class Meter:
 
     def _meter(self, run: str, attempt: int) -> RunMeter | None:
         meter = self._runs.get(run)
-        if meter and meter.attempt > attempt:
+        is_one_too_many = meter is None and len(self._runs) >= _MOST_RUNS
+        if is_one_too_many or (meter and meter.attempt > attempt):
             return None
         if meter is None or meter.attempt < attempt:
             meter = self._runs[run] = RunMeter(run, attempt)

@@ -21,7 +21,6 @@ from mlscope.settings.limits import TABLES_WAIT_S
 from mlscope.tasks import background_task, end_tasks
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.encoding.codec import decode_body, unpack
-from schemas.encoding.errors import SchemaError
 from schemas.live.resources import ResourcesUsed
 from schemas.people import THE_USER, Asker
 from schemas.status import EvaluationStatus
@@ -29,7 +28,13 @@ from schemas.subjects import RESOURCES, ROOT, resources_subject, story_of
 from services.gateway.access.personal_bus import as_asked_by
 from services.gateway.errors import TooManyViewers
 from services.gateway.live.events import Event, Tick, event_of, tick_of
-from services.gateway.live.overview import NO_BROKER, OverviewFeed, OverviewViewer
+from services.gateway.live.overview import (
+    ISSUER,
+    NO_BROKER,
+    UNREADABLE,
+    OverviewFeed,
+    OverviewViewer,
+)
 from services.gateway.live.spans import SpanGap, SpanRelay
 from services.gateway.live.viewer import Viewer
 from services.gateway.pages.home import Overview
@@ -40,10 +45,7 @@ _DECISIONS = ("evaluation", "run", "analysis")
 _POLL_S = 1.0
 _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
-_UNREADABLE = (SchemaError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 _MOST_COUNT = 1 << 40
-_ISSUER = "scheduler"
-"""Who answers for the queries of a remote load; no agent has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class Feed:
                 continue
             if not self._is_heard(subject):
                 continue
-            with contextlib.suppress(*_UNREADABLE):
+            with contextlib.suppress(*UNREADABLE):
                 if entity == RESOURCES:
                     used = decode_body(ResourcesUsed, body)
                     # An agent may say so of its own runs only: the broker checks the subject.
@@ -199,7 +201,7 @@ class Feed:
             return True
         *_, run, _, speaker = subject.split(".")
         record = self._record.runs.get(run)
-        return record is not None and speaker in (record.agent, _ISSUER)
+        return record is not None and speaker in (record.agent, ISSUER)
 
     async def _send_ticks(self) -> None:
         before: Mapping[str, Reading] = {}

@@ -35,6 +35,10 @@ _TICK_S = 0.5
 _REFRESH_S = 5.0
 """How often the agents are read anew: no fact of theirs reaches the gateway."""
 _RATE_TICKS = 6
+UNREADABLE = (SchemaError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+"""What reading a live batch may raise: its agent may put anything into it."""
+ISSUER = "scheduler"
+"""Who answers for the queries of a remote load; no agent has this name."""
 NO_BROKER = "The message broker does not answer; `mlscope status` shows which services run"
 """What streams say while nothing can come."""
 
@@ -93,7 +97,9 @@ class OverviewFeed:
         self._bus = bus
         self._meters: dict[str, Meter] = {}
         self._rates = RunRates()
+        #: the open evaluations, and the agent of each of their runs
         self._open: set[str] = set()
+        self._agents: dict[tuple[str, str], str] = {}
         self._has_decisions = True
         self._has_progress = False
         self._running: asyncio.Task[None] | None = None
@@ -154,12 +160,20 @@ class OverviewFeed:
                 await asyncio.sleep(_TICK_S)
 
     async def _listen(self, entity: str, messages: LiveMessages) -> None:
-        """Count queries; for a decision, have the overview asked for."""
+        """Count queries; for a decision, have the overview asked for.
+
+        Of queries only those count that come from the agent of a run that is shown, or from the
+        scheduler: an agent may make up runs without end, under its own name.
+        """
         async for subject, body in messages:
             if entity != "query":
                 self._has_decisions = True
                 continue
-            with contextlib.suppress(SchemaError, KeyError, TypeError):
+            *_, evaluation, run, _, speaker = subject.split(".")
+            agent = self._agents.get((evaluation, run))
+            if agent is None or speaker not in (agent, ISSUER):
+                continue
+            with contextlib.suppress(*UNREADABLE):
                 if isinstance(fact := decode_live(subject, body)[1], QueriesAnswered):
                     self._meters.setdefault(fact.evaluation, Meter()).count_queries(fact)
                     self._has_progress = True
@@ -174,6 +188,11 @@ class OverviewFeed:
             self._wake_all()
             return
         self._open = {status.evaluation for status in overview.open}
+        self._agents = {
+            (status.evaluation, run.run): run.agent
+            for status in overview.open
+            for run in status.runs
+        }
         self._meters = {name: meter for name, meter in self._meters.items() if name in self._open}
         self._rates.forget_all_but(self._open)
         # After trouble the viewers are told that all is well, also where nothing changed.

@@ -1,6 +1,7 @@
 """Counts and quantiles of live batches, against numpy's."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,15 @@ def test_a_batch_counts_once_and_an_older_attempt_not_at_all() -> None:
     meter.count_spans("r0", 2, 0, 7)
     meter.count_spans("r0", 1, 1, 100)
     assert (meter.read()["r0"].answered, meter.read()["r0"].spans) == (0, 7)
+
+
+def test_made_up_runs_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlscope.client.meter._MOST_RUNS", 2)
+    meter = Meter()
+    for run in ("r0", "r1", "r2", "r0"):
+        meter.count_spans(run, 1, 0, 7)
+    meter.count_spans("r1", 2, 0, 5)
+    assert {run: reading.spans for run, reading in meter.read().items()} == {"r0": 7, "r1": 5}
 
 
 def test_what_was_not_heard_is_counted() -> None:

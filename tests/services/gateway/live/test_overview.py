@@ -55,6 +55,25 @@ async def test_a_page_is_told_when_it_is_another_one_and_the_progress(
     await events.aclose()  # type: ignore[attr-defined]
 
 
+async def test_made_up_runs_and_batches_that_cannot_be_read_change_nothing(
+    bus: Bus, standing: StandIns
+) -> None:
+    feeds = Feeds(bus, limit=1)
+    await standing.tell(*beginning())
+    events = overview_events(feeds, digest="")
+    await following(events, "changed")
+    good = queries([5_000_000] * 40)
+    strange = [
+        good.model_copy(update={"status": b""}),
+        good.model_copy(update={"sequence": 2, "agent": "stranger"}),
+        *(good.model_copy(update={"run": f"made-up-{number}"}) for number in range(3)),
+    ]
+    await standing.tell(*strange, good.model_copy(update={"sequence": 1}))
+    _, progress = await following(events, "progress")
+    assert (progress["run"], progress["answered"]) == (["r0"], [40])
+    await events.aclose()  # type: ignore[attr-defined]
+
+
 async def test_a_person_is_told_of_what_that_person_may_see(bus: Bus, standing: StandIns) -> None:
     """The scheduler shows nothing of it to Bob; the stream has no trace of it either."""
     bob = Asker("bob", "viewer")
