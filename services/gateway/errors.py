@@ -49,6 +49,13 @@ class TooManyBodies(GatewayError):
         )
 
 
+class TooManyLargeAnswers(GatewayError):
+    """Too many answers that take much memory wait for their turn."""
+
+    def __init__(self) -> None:
+        super().__init__("many exports and traces as JSON wait for their turn; try again later")
+
+
 class FileTooLarge(BodyTooLarge):
     """A file is larger than the gateway takes."""
 

@@ -20,6 +20,7 @@ from schemas.request import Refused
 from services.gateway.access.body_memory import LARGEST_BODIES
 from services.gateway.access.failures import Failures
 from services.gateway.access.guard import Guard
+from services.gateway.access.large_answers import LargeAnswers
 from services.gateway.charts.drawing import Pictures
 from services.gateway.errors import (
     BodyTooLarge,
@@ -27,6 +28,7 @@ from services.gateway.errors import (
     FileTooSlow,
     NoRoom,
     TooManyBodies,
+    TooManyLargeAnswers,
     TooManyViewers,
     WrongContentType,
 )
@@ -109,6 +111,7 @@ def build_app(
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
             TooManyBodies: _explain_gateway_error,
+            TooManyLargeAnswers: _explain_gateway_error,
             FileTooSlow: _explain_gateway_error,
             WrongContentType: _explain_gateway_error,
             404: _not_found,
@@ -125,6 +128,7 @@ def build_app(
     app.state.token = token
     app.state.people = people
     app.state.failed_logins = Failures()
+    app.state.large_answers = LargeAnswers()
     app.state.pictures = Pictures()
     app.state.sample_pictures = SamplePictures(None)
     app.state.home_page = None

@@ -1,5 +1,7 @@
 """What handlers read from a request: the gateway's bus, and what stands in the path."""
 
+from contextlib import AbstractAsyncContextManager
+
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
@@ -7,6 +9,7 @@ from mlscope.bus.bus import Bus
 from schemas.encoding.errors import MalformedMessage
 from schemas.people import THE_USER, Asker
 from schemas.values.identity import Token
+from services.gateway.access.large_answers import LargeAnswers
 from services.gateway.access.personal_bus import as_asked_by
 
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
@@ -23,6 +26,12 @@ def who_asks(request: Request) -> Asker:
     """Return who made a request, by the login; where nobody has to log in, the cluster's user."""
     asker: Asker = getattr(request.state, "asker", THE_USER)
     return asker
+
+
+def turn_of(request: Request) -> AbstractAsyncContextManager[None]:
+    """Return the turn of a large answer to a `request`, to be made within its context."""
+    large_answers: LargeAnswers = request.app.state.large_answers
+    return large_answers.turn(who_asks(request).name)
 
 
 def evaluation_of(request: Request) -> str:

@@ -20,7 +20,7 @@ from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused, ShowPredictions
 from services.gateway.bus_requests import predictions_of
 from services.gateway.parameters.query_string import check_is_plain
-from services.gateway.parameters.request_values import bus_of, evaluation_of, run_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of, run_of, turn_of
 from services.gateway.responses import as_json, refusal
 
 _MEMORY_BYTES = 8 << 20
@@ -39,8 +39,10 @@ async def spans_as(request: Request) -> Response:
     if form not in SPAN_FORMATS:
         expected = ", ".join(SPAN_FORMATS)
         raise MalformedMessage(field="format", found=form[:80], expected=expected)
-    trace = await trace_of(bus_of(request), evaluation_of(request), run_of(request), MOST_SPANS)
-    file = await asyncio.to_thread(_written, trace, form)
+    evaluation, run = evaluation_of(request), run_of(request)
+    async with turn_of(request):
+        trace = await trace_of(bus_of(request), evaluation, run, MOST_SPANS)
+        file = await asyncio.to_thread(_written, trace, form)
     named = SPAN_FORMATS[form]
     headers = _download(f"{trace.evaluation}-{trace.run.run}.{named.suffix}")
     headers["Mlscope-Left-Out"] = str(max(trace.run.spans - len(trace.spans), 0))

@@ -14,7 +14,13 @@ from mlscope.settings import is_loopback
 from schemas.trace import ShowWindow, TraceWindow
 from services.gateway.arrow_columns import columns_of
 from services.gateway.parameters.query_string import check_is_plain
-from services.gateway.parameters.request_values import bus_of, evaluation_of, integer_of, run_of
+from services.gateway.parameters.request_values import (
+    bus_of,
+    evaluation_of,
+    integer_of,
+    run_of,
+    turn_of,
+)
 from services.gateway.parameters.trace_window import is_json_form, waits_of, window_request
 from services.gateway.responses import as_json
 
@@ -37,12 +43,13 @@ async def spans(request: Request) -> Response:
     query = request.query_params.multi_items()
     command = window_request(evaluation_of(request), run_of(request), query)
     parts = window_of(bus_of(request), command)
-    head = await anext(parts)
     if is_json_form(query):
-        async with aclosing(parts):
+        async with turn_of(request), aclosing(parts):
+            head = await anext(parts)
             stream = b"".join([head.part, *[part.part async for part in parts]])
-        columns = await asyncio.to_thread(columns_of, stream)
-        return as_json({**_counts(head), "columns": columns})
+            columns = await asyncio.to_thread(columns_of, stream)
+            return as_json({**_counts(head), "columns": columns})
+    head = await anext(parts)
     headers = {f"Mlscope-{name.replace('_', '-')}": str(n) for name, n in _counts(head).items()}
     is_accepted = "gzip" in request.headers.get("accept-encoding", "")
     # On the same machine it takes longer to compress than to send.
@@ -75,9 +82,9 @@ async def series(request: Request) -> Response:
             lanes=tuple(counters),
             columns=("lane", "start", "value"),
         )
-        async with aclosing(window_of(bus, command)) as parts:
+        async with turn_of(request), aclosing(window_of(bus, command)) as parts:
             stream = b"".join([part.part async for part in parts])
-        rows = await asyncio.to_thread(columns_of, stream)
+            rows = await asyncio.to_thread(columns_of, stream)
     listed = []
     for lane in counters.values():
         places = [place for place, number in enumerate(rows["lane"]) if number == lane.lane]

@@ -152,6 +152,15 @@ async def test_every_export_of_spans_is_a_download(traces: httpx.AsyncClient, fo
         json.loads(answer.content)
 
 
+@pytest.mark.parametrize("path", ["exports/perfetto", "spans?format=json"])
+async def test_what_takes_much_memory_waits_for_its_turn(
+    traces: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("services.gateway.access.large_answers.MOST_WAITING", 0)
+    refused = await traces.get(f"{_RUN}/{path}")
+    assert (refused.status_code, refused.json()["error"]) == (503, "busy")
+
+
 async def test_an_unknown_export_lists_what_there_is(traces: httpx.AsyncClient) -> None:
     refused = (await traces.get(f"{_RUN}/exports/svg")).json()
     assert (refused["field"], refused["allowed"]) == ("format", ", ".join(SPAN_FORMATS))
