@@ -62,9 +62,10 @@ def throughput(
     `ended_ns` and `sizes` are int64 [queries]: the time each query ended and its number of samples,
     in any order. The interval uses batch means: up to 20 groups of consecutive answers, within
     which answers may depend on each other; ratio estimator (Cochran 1977, 6.3) with Student's t at
-    `confidence`. Groups that depend on the ones before count as fewer. `blocks` are those of the
-    queries, one after the other in time: where they differ more than the groups let expect, they
-    are the groups. Fewer than 10 queries have no interval. Raises NoValues, OutOfRange.
+    `confidence`. `blocks` are those of the queries, one after the other in time: where three or
+    more differ more than the groups let expect, they are the groups. Without as many, groups that
+    depend on the ones before count as fewer. Fewer than 10 queries have no interval. Raises
+    NoValues, OutOfRange.
     """
     require_probability("confidence", confidence)
     ended = np.asarray(ended_ns, np.int64).ravel()
@@ -81,14 +82,14 @@ def throughput(
         return Throughput(rate_hz, samples, Interval(None, None, confidence, "too few queries"))
     edges = np.linspace(0, ended.size, groups + 1).astype(np.int64)
     of_groups = _residuals(carried, ends_s, edges)
-    reach = _reach(of_groups, _independent_groups(of_groups), confidence)
-    if blocks is not None:
-        ordered = np.asarray(blocks)[order]
-        starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-        block_edges = np.concatenate([[0], starts, [ordered.size]])
-        if block_edges.size > LEAST_BLOCKS:
-            of_blocks = _residuals(carried, ends_s, block_edges)
-            reach = max(reach, _reach(of_blocks, of_blocks.size, confidence))
+    ordered = np.broadcast_to(0 if blocks is None else blocks, ended.shape)[order]
+    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    if starts.size + 1 < LEAST_BLOCKS:
+        reach = _reach(of_groups, _independent_groups(of_groups), confidence)
+    else:
+        of_blocks = _residuals(carried, ends_s, np.concatenate([[0], starts, [ended.size]]))
+        both = (of_groups, of_blocks)
+        reach = max(_reach(residuals, residuals.size, confidence) for residuals in both)
     reach /= float(ends_s[-1])
     low, high = max(0.0, rate_hz - reach), rate_hz + reach
     return Throughput(rate_hz, samples, Interval(low, high, confidence, "batch means"))

@@ -133,9 +133,10 @@ ANALYSIS = Analysis(
     title="Throughput",
     source=(
         "Samples answered divided by the time from the first issue to the last answer, block by "
-        "block; intervals by batch means (Cochran's ratio estimator, Student's t; groups that "
-        "correlate with the one before count as fewer). With samples prepared ahead it is the "
-        "model's rate; with streamed ones preparation limits it, too."
+        "block; intervals by batch means (Cochran's ratio estimator, Student's t; of fewer "
+        "than three blocks, groups that correlate with the one before count as fewer). With "
+        "samples prepared ahead it is the model's rate; with streamed ones preparation limits it, "
+        "too."
     ),
     columns=(
         *RUN_COLUMNS,

@@ -81,10 +81,13 @@ def test_nothing_is_widened_without_a_difference_between_three_blocks(
 
 
 def test_a_rate_whose_blocks_differ_has_a_wider_interval() -> None:
-    spent = np.repeat([1.0, 1.2, 0.9, 1.1], 20) * 10_000_000
-    ends, blocks = np.cumsum(spent).astype(np.int64), np.repeat(np.arange(4), 20)
-    plain, wider = throughput(0, ends, 1), throughput(0, ends, 1, blocks=blocks)
-    assert plain.interval.high is not None
-    assert wider.interval.high is not None
-    assert wider.rate_hz == plain.rate_hz
-    assert wider.interval.high - wider.rate_hz > 1.5 * (plain.interval.high - plain.rate_hz)
+    spent, blocks = np.repeat([1.0, 1.2, 0.9, 1.1], 20) * 1e7, np.repeat(np.arange(4), 20)
+    # The same times with as many of each in every block.
+    alike, unlike = (
+        throughput(0, np.cumsum(own), 1, blocks=blocks)
+        for own in (spent.reshape(4, 20).T.ravel(), spent)
+    )
+    assert alike.interval.high is not None
+    assert unlike.interval.high is not None
+    assert alike.rate_hz == pytest.approx(unlike.rate_hz)
+    assert unlike.interval.high - unlike.rate_hz > 1.5 * (alike.interval.high - alike.rate_hz)
