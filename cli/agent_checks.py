@@ -1,15 +1,20 @@
 """What `mlscope doctor` says of an agent here: how models are confined, whose, and from where."""
 
+import asyncio
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cli.findings import Finding
+from mlscope.assets.options import AllowedHosts
 from mlscope.redaction import redact
 from mlscope.settings import Settings
 from services.agent.machine.landlock import landlock_version
 from services.agent.worker.sandbox.own_user import can_change_user
 from services.agent.worker.sandbox.sandbox import missing_parts
 
-_HUB_LIMIT_S = 5.0
+if TYPE_CHECKING:
+    from services.agent.fetching.host_watch import HostWatch
 
 
 def sandbox() -> Finding:
@@ -65,16 +70,33 @@ def containers() -> Finding:
     return Finding("containers", "ok", f"an agent here may start containers of {name} {version}")
 
 
-def hub() -> Finding:
-    """Try the model hub of an agent with these settings, by one short request."""
-    from mlscope.assets.web.probing import web_fault
+def weight_hosts() -> Iterator[Finding]:
+    """Try the model hub of an agent with these settings and the other hosts of weights, at once."""
+    from services.agent.fetching import host_watch
 
-    url = Settings.read(os.environ).hub_url
+    settings = Settings.read(os.environ)
+    url = settings.hub_url
     if not url:
         advice = "unset MLSCOPE_HUB_URL for the public hub, or set it to the address of yours"
-        return Finding("hub", "ok", "off: an agent here fetches no hf:// addresses", advice)
-    if fault := web_fault(url, _HUB_LIMIT_S):
+        yield Finding("hub", "ok", "off: an agent here fetches no hf:// addresses", advice)
+        return
+    allowed = AllowedHosts(settings.fetch_hosts)
+    watch = host_watch.HostWatch(url, allowed, settings.assets_folder)
+    asyncio.run(_tried(watch, host_watch.LIMIT_S))
+    if fault := watch.faults.get(host_watch.HUB):
         advice = "models from hf:// cannot be fetched here; MLSCOPE_HUB_URL=off ends the tries"
-        return Finding("hub", "note", fault, advice)
-    advice = "an agent here fetches hf:// addresses from it; MLSCOPE_HUB_URL=off stops that"
-    return Finding("hub", "ok", f"{redact(url)} answers", advice)
+        yield Finding("hub", "note", fault, advice)
+    else:
+        advice = "an agent here fetches hf:// addresses from it; MLSCOPE_HUB_URL=off stops that"
+        yield Finding("hub", "ok", f"{redact(url)} answers", advice)
+    for host, models in host_watch.HOSTS.items():
+        if fault := watch.faults.get(host):
+            advice = f"unless they are cached, {models} need --option weights=random here"
+            yield Finding(f"host {host}", "note", fault, advice)
+        else:
+            yield Finding(f"host {host}", "ok", f"answers: weights of {models}")
+
+
+async def _tried(watch: "HostWatch", limit_s: float) -> None:
+    watch.begin()
+    await watch.settle(limit_s)

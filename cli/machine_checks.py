@@ -17,7 +17,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cli.agent_checks import containers, hub, models, sandbox
+from cli.agent_checks import containers, models, sandbox, weight_hosts
 from cli.cluster.errors import ClusterError
 from cli.cluster.servers.nats_server import find_program
 from cli.cluster.servers.postgres_home import wheel_programs
@@ -62,7 +62,7 @@ def all_findings() -> Iterator[Finding]:
     yield hardware_counters()
     yield sandbox()
     yield models()
-    yield hub()
+    yield from weight_hosts()
     yield containers()
     yield disk()
     yield gpus()

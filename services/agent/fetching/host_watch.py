@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from mlscope.assets.eviction import CacheLayout
 from mlscope.assets.options import AllowedHosts
@@ -19,8 +20,14 @@ from services.agent.fetching.fetching import in_daemon_thread
 
 HUB = ""
 """The name of the model hub among the hosts."""
-HOSTS = ("download.pytorch.org", "github.com", "storage.googleapis.com")
-"""The other hosts of the shipped models' weights."""
+HOSTS: Mapping[str, str] = MappingProxyType(
+    {
+        "download.pytorch.org": "torchvision's models",
+        "github.com": "some of timm's models",
+        "storage.googleapis.com": "Keras's models",
+    }
+)
+"""The other hosts of the shipped models' weights, and whose these are."""
 FIRST_S = 2.0
 """How long a start waits for the first tries."""
 LIMIT_S = 5.0
@@ -56,12 +63,13 @@ class HostWatch:
             probe = partial(web_fault, url, LIMIT_S, allowed)
             self._trying[name] = asyncio.create_task(in_daemon_thread(probe))
 
-    async def settle(self) -> None:
-        """Wait a short time for the first tries."""
+    async def settle(self, limit_s: float | None = None) -> None:
+        """Wait for the first tries, together up to `limit_s`; None is the time of a start."""
+        limit_s = FIRST_S if limit_s is None else limit_s
         if self._trying:
-            await asyncio.wait(self._trying.values(), timeout=FIRST_S)
+            await asyncio.wait(self._trying.values(), timeout=limit_s)
         for name, trying in self._trying.items():
-            late = f"{redact(self._urls[name])} did not answer within {FIRST_S:g} s"
+            late = f"{redact(self._urls[name])} did not answer within {limit_s:g} s"
             if fault := trying.result() if trying.done() else late:
                 self.faults[name] = fault
 

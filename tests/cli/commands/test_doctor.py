@@ -5,6 +5,8 @@ import json
 import os
 import platform
 import shutil
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from cli.commands.doctor import finding_lines
 from cli.findings import Finding
 from cli.machine_checks import all_findings
 from schemas.agent import PackageFacts
+from services.agent.fetching import host_watch
 from services.agent.machine.landlock import landlock_version
 from services.agent.predictors import SHIPPED
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
@@ -284,10 +287,46 @@ def test_the_hub_is_named_with_whether_it_answers(
     advice: str,
 ) -> None:
     site.statuses = statuses
+    monkeypatch.setattr(host_watch, "HOSTS", {})
     monkeypatch.setenv("MLSCOPE_HUB_URL", site.url)
     finding = findings()["hub"]
     assert (finding.state, finding.observation) == (state, observation.format(url=site.url))
     assert advice in finding.advice
+
+
+def test_each_host_of_weights_is_said_with_what_needs_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its server speaks no TLS.
+    host = site.url.removeprefix("http://")
+    monkeypatch.setattr(host_watch, "HOSTS", {host: "models of one host"})
+    monkeypatch.setenv("MLSCOPE_HUB_URL", site.url)
+    monkeypatch.setenv("MLSCOPE_FETCH_HOSTS", "127.0.0.1")
+    hub, other = agent_checks.weight_hosts()
+    assert (hub.check, hub.state, other.check, other.state) == ("hub", "ok", f"host {host}", "note")
+    assert f"https://{host}/: " in other.observation
+    assert "models of one host need --option weights=random" in other.advice
+
+
+def answer_together(listening: socket.socket, connections: int) -> None:
+    """Answer nobody before so many have asked."""
+    asking = [listening.accept()[0] for _ in range(connections)]
+    for connection in asking:
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_hosts_of_weights_are_tried_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
+        host = f"127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setattr(host_watch, "HOSTS", {host: "models of one host"})
+        monkeypatch.setenv("MLSCOPE_HUB_URL", f"http://{host}")
+        monkeypatch.setenv("MLSCOPE_FETCH_HOSTS", "127.0.0.1")
+        answered = pool.submit(answer_together, listening, 2)
+        hub, _ = agent_checks.weight_hosts()
+        answered.result()
+    assert (hub.state, hub.observation) == ("ok", f"http://{host} answers")
 
 
 def test_a_hub_that_is_off_is_said_with_how_to_have_one() -> None:

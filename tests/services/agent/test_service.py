@@ -628,7 +628,7 @@ async def test_an_agent_that_starts_offline_announces_the_hub_once_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr("services.agent.fetching.host_watch.HOSTS", ())
+    monkeypatch.setattr("services.agent.fetching.host_watch.HOSTS", {})
     monkeypatch.setattr("services.agent.fetching.host_watch.RETRY_S", 0.05)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -648,7 +648,7 @@ async def test_a_hub_that_is_found_is_announced_between_orders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr("services.agent.fetching.host_watch.HOSTS", ())
+    monkeypatch.setattr("services.agent.fetching.host_watch.HOSTS", {})
     monkeypatch.setattr("services.agent.fetching.host_watch.RETRY_S", 0.01)
     first, second = (
         an_order(a_sleepy_subject(predict_ms=20), (a_run(run, queries=9_000),), session=run)
@@ -676,7 +676,7 @@ async def test_a_hub_that_hangs_holds_up_no_start_and_no_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr("services.agent.fetching.host_watch.HOSTS", ())
+    monkeypatch.setattr("services.agent.fetching.host_watch.HOSTS", {})
     monkeypatch.setattr("services.agent.fetching.host_watch.FIRST_S", 0.05)
     monkeypatch.setattr("services.agent.fetching.host_watch.LIMIT_S", 600.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:

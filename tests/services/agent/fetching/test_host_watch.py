@@ -18,7 +18,7 @@ __all__ = ["site"]
 
 @pytest.fixture(autouse=True)
 def _alone_and_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_watch, "HOSTS", ())
+    monkeypatch.setattr(host_watch, "HOSTS", {})
     monkeypatch.setattr(host_watch, "PAUSE_S", 0.0)
     monkeypatch.setattr(host_watch, "RETRY_S", 0.0)
 
@@ -35,7 +35,7 @@ async def started(url: str, folder: Path, allowed: AllowedHosts | None = None) -
 async def test_without_a_hub_the_setting_is_named_and_no_other_host_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_watch, "HOSTS", ("weights.invalid",))
+    monkeypatch.setattr(host_watch, "HOSTS", {"weights.invalid": "its models"})
     watch = await started("", tmp_path)
     described = watch.added_to(an_agent().announcement, watch.faults)
     assert (described.has_hub, described.hosts) == (False, ())
@@ -73,7 +73,7 @@ async def test_a_host_of_weights_that_does_not_answer_is_announced_beside_what_t
 ) -> None:
     # Its server speaks no TLS.
     host = site.url.removeprefix("http://")
-    monkeypatch.setattr(host_watch, "HOSTS", (host,))
+    monkeypatch.setattr(host_watch, "HOSTS", {host: "its models"})
     Cache(tmp_path, 1 << 20)
     content = tmp_path / "sha256" / "ab" / ("cd" * 31)
     content.parent.mkdir(parents=True)
@@ -91,7 +91,7 @@ async def test_a_host_of_weights_that_does_not_answer_is_announced_beside_what_t
 async def test_a_host_that_the_owner_forbids_is_sent_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_watch, "HOSTS", (site.url.removeprefix("http://"),))
+    monkeypatch.setattr(host_watch, "HOSTS", {site.url.removeprefix("http://"): "its models"})
     watch = await started(site.url, tmp_path, AllowedHosts(("example.org",)))
     ((_, fault),) = watch.faults.items()
     assert "MLSCOPE_FETCH_HOSTS" in fault
