@@ -79,6 +79,8 @@ class Runtime(Message):
     #: why it has no device
     device_reason: str = ""
     deepest_level: LevelField = Level.MODEL
+    #: options of requests that its predictor takes; None unknown
+    options: tuple[str, ...] | None = None
 
 
 class CollectorFacts(Message):

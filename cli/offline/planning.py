@@ -28,6 +28,7 @@ from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, Refused
 from schemas.status import AgentStatus, Catalog
 from schemas.values.identity import new_evaluation_id
+from services.agent.predictors.devices import option_names
 from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan as plan_match
@@ -135,6 +136,7 @@ def presumed_agent(request: Evaluate, model: ModelManifest) -> AgentStatus:
                 version=suitable_version(request, model),
                 devices=(system.device or "cpu",),
                 deepest_level=PRESUMED_DEPTH,
+                options=option_names(model.framework.name),
             ),
         ),
         collectors=PRESUMED_COLLECTORS,

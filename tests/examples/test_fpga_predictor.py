@@ -60,6 +60,7 @@ def opened(installed: None) -> Iterator[Predictor]:
 def test_an_agent_offers_it(installed: None) -> None:
     (runtime,) = installed_runtimes(("fpga",), ())
     assert (runtime.framework, runtime.devices) == ("fpga", ("fpga",))
+    assert runtime.options == ("clock_mhz",)
 
 
 def test_a_machine_without_a_board_is_not_offered(

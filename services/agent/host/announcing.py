@@ -11,7 +11,12 @@ from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.machine.hardware import package_version, this_machine
 from services.agent.machine.packages import onnxruntime_build, package_facts
 from services.agent.predictors import SHIPPED, predictor_names
-from services.agent.predictors.devices import DeclaredDevices, declared_devices, declared_level
+from services.agent.predictors.devices import (
+    DeclaredDevices,
+    declared_devices,
+    declared_level,
+    option_names,
+)
 
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "jax": ("jax",),
@@ -115,6 +120,7 @@ def installed_runtimes(
             devices=devices.names,
             device_reason=devices.reason,
             deepest_level=declared_level(name) or _DEEPEST.get(name, Level.MODEL),
+            options=option_names(name),
         )
 
 

@@ -1,4 +1,4 @@
-"""The devices and the depth that predictors of other packages declare, and how they are found.
+"""The devices, depth and options that predictors of other packages declare.
 
 A package declares them by an entry point in the group `mlscope.devices`: its name is the
 framework's, its value a function `() -> Mapping[str, Sequence[Accelerator]]`. It returns the names
@@ -9,6 +9,9 @@ announce themselves, and raises what it likes where it cannot look.
 A package whose predictor has a method `layers` says so in the group `mlscope.levels`: the value of
 its entry point is the deepest `Level` that the predictor traces by itself, `Level.FRAMEWORK`. A
 request for a deep trace then measures layers in runs of their own.
+
+A package names the options that its predictor takes in the group `mlscope.options`: the value of
+its entry point is a sequence of names. Requests with others are then refused before a model opens.
 """
 
 import logging
@@ -21,8 +24,11 @@ from schemas.agent import Accelerator
 from schemas.level import Level, level_of
 from services.agent.errors import DevicesNotFound
 from services.agent.plug_ins import plug_ins
+from services.agent.predictors import GROUP as PREDICTORS
+from services.agent.predictors import SHIPPED
+from services.agent.predictors.options import OPTION_NAMES
 
-GROUP, LEVELS = "mlscope.devices", "mlscope.levels"
+GROUP, LEVELS, OPTIONS = "mlscope.devices", "mlscope.levels", "mlscope.options"
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +66,19 @@ def declared_level(framework: str) -> Level | None:
     except Exception as error:  # noqa: BLE001 (the package's code raises what it likes)
         _log.warning("the level that %s declares cannot be read: %s", framework, error)
         return None
+
+
+def option_names(framework: str) -> tuple[str, ...] | None:
+    """Return the options that a framework's predictor takes; None if its package declares none."""
+    if point := plug_ins(OPTIONS).get(framework):
+        try:
+            return tuple(map(str, point.load()))
+        except Exception as error:  # noqa: BLE001 (the package's code raises what it likes)
+            _log.warning("the options that %s declares cannot be read: %s", framework, error)
+            return None
+    predictor = plug_ins(PREDICTORS).get(framework)
+    is_shipped = predictor is None or predictor.value == SHIPPED.get(framework)
+    return tuple(OPTION_NAMES.get(framework, ())) or None if is_shipped else None
 
 
 def _devices_by_name(point: EntryPoint) -> Mapping[str, Sequence[Accelerator]]:

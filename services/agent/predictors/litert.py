@@ -28,7 +28,6 @@ from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count, flag, usable_cores
 from services.agent.predictors.shapes import first_line
 
-OPTION_NAMES = ("threads", "xnnpack")
 _DISTRIBUTION = "ai-edge-litert"
 
 
@@ -43,7 +42,7 @@ class Options:
 
 def options_of(requested: Mapping[str, Any], device: str) -> Options:
     """Return the options of a request. Raises BadOption."""
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "litert")
     if device not in ("", "cpu"):
         raise BadOption("device", device, "cpu: LiteRT's GPU delegates are not opened here")
     return Options(

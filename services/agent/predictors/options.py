@@ -4,14 +4,39 @@ Each function takes the `requested` options by name, and the `name` of the one i
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from services.agent.errors import BadOption
 
+OPTION_NAMES: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "jax": ("threads", "precision", "matmul_precision"),
+        "litert": ("threads", "xnnpack"),
+        "onnxruntime": (
+            "threads", "intra_threads", "inter_threads", "graph_optimization", "mode", "spinning",
+            "provider",
+        ),
+        "openvino": ("threads", "streams", "precision", "performance_hint"),
+        "pytorch": (
+            "threads", "inter_threads", "precision", "compile", "allow_tf32", "channels_last",
+            "graphs", "call", "weights", "inputs", "normalize", "decode",
+        ),
+        "remote": ("url", "model", "model_version", "timeout_s"),
+        "tensorflow": (
+            "threads", "intra_threads", "inter_threads", "jit_compile", "precision", "allow_tf32",
+            "signature",
+        ),
+        "tensorrt": ("device_number",),
+    }
+)  # fmt: skip
+"""The options of the shipped predictors, which agents announce without importing a framework."""
 
-def check_known(requested: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raise BadOption for the first requested option that is not in `names`."""
+
+def check_known(requested: Mapping[str, Any], framework: str) -> None:
+    """Raise BadOption for the first requested option that a shipped predictor does not take."""
+    names = OPTION_NAMES[framework]
     for name, value in requested.items():
         if name not in names:
             raise BadOption(name, value, f"one of {', '.join(names)}")

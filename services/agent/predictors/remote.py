@@ -28,7 +28,6 @@ from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
 from services.agent.predictors.shapes import first_line
 
-OPTION_NAMES = ("url", "model", "model_version", "timeout_s")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _MAX_RESPONSE_BYTES = 1 << 30
 _NOT_PROTOCOL = "the server does not follow the Open Inference Protocol"
@@ -62,7 +61,7 @@ def options_of(requested: Mapping[str, Any], model: str, hosts: tuple[str, ...])
     `model`: the model's name where the options do not name another; `hosts`: the servers that may
     be called. Raises BadOption.
     """
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "remote")
     url = str(requested.get("url", ""))
     try:
         parts = urlsplit(url)

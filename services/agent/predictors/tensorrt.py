@@ -29,8 +29,6 @@ from services.agent.predictors.options import check_known, count
 from services.agent.predictors.page_locking import PAGEABLE, page_aligned
 from services.agent.predictors.shapes import first_line
 
-OPTION_NAMES = ("device_number",)
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -41,7 +39,7 @@ class Options:
 
 def options_of(requested: Mapping[str, Any], device: str) -> Options:
     """Return the options of a request. Raises BadOption."""
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "tensorrt")
     if device not in ("gpu", "cuda"):
         raise BadOption("device", device, "gpu: a TensorRT engine runs only on a GPU")
     number = requested.get("device_number", 0)

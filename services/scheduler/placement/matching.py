@@ -39,6 +39,7 @@ from services.scheduler.placement.candidates import (
 from services.scheduler.placement.collected import collected_levels
 from services.scheduler.placement.containers import within_containers
 from services.scheduler.placement.naming import is_same
+from services.scheduler.placement.options import check_options, untaken_options
 from services.scheduler.placement.requirements import (
     framework_manifest_of,
     image_mismatches,
@@ -149,6 +150,8 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
     variants = verifiable(usable(wanted_variants(request, model)), request)
     matches = [_match_variant(request, variant, catalog, pool, loads) for variant in variants]
     chosen = (on_all_frameworks if request.spread == "all" else on_one_framework)(matches)
+    if request.options and not chosen.agents:
+        check_options(request.options, variants, pool)
     return replace(chosen, digest=digest_of(model), manifest=model)
 
 
@@ -290,6 +293,7 @@ def _kind_of(agent: Announcement, constraints: _Constraints, vendors: frozenset[
     if not fitting:
         return _Kind(None, (_runtime_mismatch(agent, constraints),), lacks)
     runtime = max(fitting, key=lambda runtime: version_order(runtime.version))
+    lacks += tuple(untaken_options(runtime, constraints.model, constraints.options))
     device = _device_of(runtime, constraints.system.device, vendors)
     assert device, "a runtime that fits has the device"
     manifest = framework_manifest_of(

@@ -17,6 +17,7 @@ from services.agent.predictors import Opened, OpenRequest, Predictor, TensorPlac
 VERSION = "0.1.0"
 MAGIC = b"FPGA"
 _HEADER = struct.Struct("<4sIIf")
+OPTION_NAMES = ("clock_mhz",)
 _CLOCKS_MHZ = range(50, 501)
 _BOARDS = "FPGA_EXAMPLE_BOARDS"
 """How many boards are simulated; a real package asks its driver."""
@@ -62,7 +63,7 @@ def find_devices() -> Mapping[str, Sequence[Accelerator]]:
 def open_model(request: OpenRequest) -> Predictor:
     """Configure the device with the model's bitfile. Raises BadOption, OpenFailed."""
     for name, value in request.options.items():
-        if name != "clock_mhz" or value not in _CLOCKS_MHZ:
+        if name not in OPTION_NAMES or value not in _CLOCKS_MHZ:
             raise BadOption(name, value, "clock_mhz from 50 to 500")
     device = Device()
     started = time.monotonic_ns()

@@ -9,7 +9,6 @@ from services.agent.predictors.options import check_known, choice, count, usable
 
 PRECISIONS = ("float32", "bfloat16")
 MATMUL_PRECISIONS = ("default", "high", "highest", "bfloat16", "tensorfloat32", "float32")
-OPTION_NAMES = ("threads", "precision", "matmul_precision")
 _EXPORTED = "left out, as an exported program has its own"
 
 
@@ -36,7 +35,7 @@ def options_of(requested: Mapping[str, Any], device: str, *, exported: bool) -> 
     `device` is cpu, gpu or gpu:N; `exported`: the model is an exported program, which has its
     precision already. Raises BadOption.
     """
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "jax")
     if exported:
         for name in ("precision", "matmul_precision"):
             if name in requested:

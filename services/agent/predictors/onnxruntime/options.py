@@ -9,10 +9,6 @@ from services.agent.predictors.options import check_known, choice, count, flag, 
 
 OPTIMIZATIONS = ("disable", "basic", "extended", "all")
 MODES = ("sequential", "parallel")
-OPTION_NAMES = (
-    "threads", "intra_threads", "inter_threads", "graph_optimization", "mode", "spinning",
-    "provider",
-)  # fmt: skip
 PROVIDERS: Mapping[str, str] = {
     "cpu": "CPUExecutionProvider",
     "cuda": "CUDAExecutionProvider",
@@ -44,7 +40,7 @@ def options_of(requested: Mapping[str, Any], device: str, available: Sequence[st
     `device` selects the provider when no option does; `available`: the names of the providers
     that this ONNX Runtime has. Raises BadOption.
     """
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "onnxruntime")
     provider = str(requested.get("provider") or ("cuda" if device == "gpu" else device or "cpu"))
     provider_name = PROVIDERS.get(provider.lower(), provider)
     if provider_name not in available:

@@ -31,7 +31,6 @@ from services.agent.predictors.openvino.layers import (
 from services.agent.predictors.options import check_known, choice, count, usable_cores
 from services.agent.predictors.shapes import first_line, is_batched
 
-OPTION_NAMES = ("threads", "streams", "precision", "performance_hint")
 _PRECISIONS = ("float32", "bfloat16", "float16")
 _HINTS = ("latency", "throughput")
 _OV_PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
@@ -78,7 +77,7 @@ def options_of(requested: Mapping[str, Any], device: str, devices: list[str]) ->
     `device` is a name such as cpu; `devices`: OpenVINO's names of those it sees here. Raises
     BadOption.
     """
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "openvino")
     place = (device or "cpu").upper()
     if not any(name == place or name.startswith(f"{place}.") for name in devices):
         raise BadOption("device", device, f"one of {', '.join(devices).lower()}")

@@ -14,10 +14,6 @@ PRECISIONS = ("float32", "float16", "bfloat16")
 COMPILE_MODES = ("none", "default", "reduce-overhead", "max-autotune")
 INPUTS = ("host", "device")
 CALLS = ("auto", "positional", "keyword", "list")
-OPTION_NAMES = (
-    "threads", "inter_threads", "precision", "compile", "allow_tf32", "channels_last", "graphs",
-    "call", "weights", "inputs", "normalize", "decode",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,7 @@ def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> O
     `device` is cpu, gpu, cuda:N, rocm, xpu or mps; `has_gpu`: PyTorch sees a GPU of that kind
     here. Raises BadOption.
     """
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "pytorch")
     place = place_of(device)
     if is_gpu(place) and not has_gpu:
         raise BadOption("device", device, "cpu: this PyTorch sees no GPU")

@@ -9,10 +9,6 @@ from services.agent.predictors.options import check_known, choice, count, flag, 
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 FORMS = ("saved_model", "frozen", "keras", "builder")
-OPTION_NAMES = (
-    "threads", "intra_threads", "inter_threads", "jit_compile", "precision", "allow_tf32",
-    "signature",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ def options_of(
     `device` is cpu, gpu or gpu:N; `form`: one of `FORMS`; `devices`: those TensorFlow sees here,
     such as CPU:0. Raises BadOption.
     """
-    check_known(requested, OPTION_NAMES)
+    check_known(requested, "tensorflow")
     place = (device or "cpu").upper().replace("CUDA", "GPU")
     place = place if ":" in place else f"{place}:0"
     if place not in devices:

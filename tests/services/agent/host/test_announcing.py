@@ -14,6 +14,7 @@ from services.agent.link.allowances import Allowances, InlineLimits
 from services.agent.machine.hardware import package_version
 from services.agent.machine.packages import onnxruntime_build
 from services.agent.predictors import devices
+from services.agent.predictors.options import OPTION_NAMES
 from tests.services.agent.builders import MANIFESTS
 
 
@@ -22,6 +23,7 @@ def test_an_installed_framework_is_offered_with_its_version() -> None:
     assert runtime.version == ort.__version__
     assert runtime.deepest_level == Level.FRAMEWORK
     assert "cpu" in runtime.devices
+    assert runtime.options == OPTION_NAMES["onnxruntime"]
 
 
 @pytest.mark.parametrize("framework", ["openvino", "tensorrt", "unheard-of"])
