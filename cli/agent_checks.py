@@ -84,15 +84,15 @@ def weight_hosts() -> Iterator[Finding]:
     watch = host_watch.HostWatch(url, allowed, settings.assets_folder)
     asyncio.run(_tried(watch, host_watch.LIMIT_S))
     if fault := watch.faults.get(host_watch.HUB):
-        advice = "models from hf:// cannot be fetched here; MLSCOPE_HUB_URL=off ends the tries"
+        models = "models from hf:// (most of timm's)"
+        advice = f"{_advice_without(models)}; MLSCOPE_HUB_URL=off ends the tries"
         yield Finding("hub", "note", fault, advice)
     else:
         advice = "an agent here fetches hf:// addresses from it; MLSCOPE_HUB_URL=off stops that"
         yield Finding("hub", "ok", f"{redact(url)} answers", advice)
     for host, models in host_watch.HOSTS.items():
         if fault := watch.faults.get(host):
-            advice = f"unless they are cached, {models} need --option weights=random here"
-            yield Finding(f"host {host}", "note", fault, advice)
+            yield Finding(f"host {host}", "note", fault, _advice_without(models))
         else:
             yield Finding(f"host {host}", "ok", f"answers: weights of {models}")
 
@@ -100,3 +100,7 @@ def weight_hosts() -> Iterator[Finding]:
 async def _tried(watch: "HostWatch", limit_s: float) -> None:
     watch.begin()
     await watch.settle(limit_s)
+
+
+def _advice_without(models: str) -> str:
+    return f"unless they are cached, {models} need --option weights=random here"
