@@ -1,5 +1,7 @@
 """What can be wrong with a file of another tool."""
 
+from typing import Self
+
 
 class ForeignError(Exception):
     """A file can't be imported."""
@@ -16,6 +18,11 @@ class ForeignFileUnknown(ForeignError):
 
 class ForeignFileBroken(ForeignError):
     """The file is cut short, altered, or holds values that its tool never writes."""
+
+    @classmethod
+    def unreadable(cls, path: str, error: OSError) -> Self:
+        """Return the error for a file that the system does not let us read."""
+        return cls(path, f"cannot be read: {error.strerror or error}")
 
 
 class ReportUnreadable(Exception):

@@ -12,4 +12,4 @@ def read_within(path: Path, max_bytes: int) -> bytes:
             raise ForeignFileBroken(str(path), f"is larger than {max_bytes} bytes")
         return path.read_bytes()
     except OSError as error:
-        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+        raise ForeignFileBroken.unreadable(str(path), error) from error

@@ -91,4 +91,4 @@ def head_of(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)
     except OSError as error:
-        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+        raise ForeignFileBroken.unreadable(str(path), error) from error

@@ -36,7 +36,7 @@ def unpacked_head(path: Path, size_bytes: int) -> bytes:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ForeignFileBroken(str(path), f"is damaged gzip: {error}") from error
     except OSError as error:
-        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+        raise ForeignFileBroken.unreadable(str(path), error) from error
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         with path.open("rb") as file:
             is_packed = file.read(len(MAGIC)) == MAGIC
     except OSError as error:
-        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+        raise ForeignFileBroken.unreadable(str(path), error) from error
     if not is_packed:
         yield path
         return

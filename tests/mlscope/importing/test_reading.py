@@ -335,5 +335,5 @@ def test_broken_and_foreign_files_are_refused(
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ForeignFileBroken, match="No such file"):
+    with pytest.raises(ForeignFileBroken, match="cannot be read: No such file"):
         read_foreign(tmp_path / "gone")
