@@ -259,7 +259,9 @@ def test_a_level_the_agent_can_t_trace_runs_as_deep_as_it_can(cluster: Cluster) 
     assert "can only be traced down to level framework" in notes
 
 
-def test_an_option_that_is_wrong_fails_the_run_by_name(cluster: Cluster) -> None:
+def test_an_option_that_is_wrong_is_refused_or_fails_the_run_by_name(cluster: Cluster) -> None:
+    told = refused(cluster, "identity", options={"thread": 1})
+    assert (told.field, told.refused.allowed.split(", ")[0]) == ("options.thread", "threads")
     assert "option threads" in failed(cluster, model="identity", options={"threads": "all"}).cause
 
 
