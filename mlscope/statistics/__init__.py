@@ -7,7 +7,12 @@ Does not know: units, spans, messages, services. Values keep their unit: ns in, 
 from mlscope.statistics.blocks import blocks_interval, student_975
 from mlscope.statistics.certification import is_certified, minimum_count
 from mlscope.statistics.changes import LEAST_CHANGE, certain_change
-from mlscope.statistics.clusters import percentile_widening, trimmed_widening, widened
+from mlscope.statistics.clusters import (
+    differ_beyond_chance,
+    percentile_widening,
+    trimmed_widening,
+    widened,
+)
 from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
 from mlscope.statistics.intervals import (
     Interval,
@@ -40,6 +45,7 @@ __all__ = [
     "best",
     "blocks_interval",
     "certain_change",
+    "differ_beyond_chance",
     "is_certified",
     "mean_interval",
     "minimum_count",

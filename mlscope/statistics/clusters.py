@@ -29,23 +29,49 @@ def blocks_widening(values: ArrayLike, blocks: ArrayLike) -> float:
     the blocks' spread that counts, with Student's t by their number in place of the normal's. The
     factor is 1 with fewer than `LEAST_BLOCKS`.
     """
+    effect, count = _design_effect(values, blocks)
+    if effect <= 1.0:
+        return 1.0
+    student = student_975(count - 1) / _NORMAL_975 if effect > _most_by_chance(count) else 1.0
+    return math.sqrt(effect) * student
+
+
+def differ_beyond_chance(values: ArrayLike, blocks: ArrayLike) -> bool:
+    """Return whether some `blocks` have larger `values` than others, which chance rarely brings.
+
+    `blocks` are as for `blocks_widening`. Equal blocks are said to differ in about 5%, however wide
+    their values spread (Kruskal and Wallis 1952: the design effect of ranks).
+    """
+    _, places, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[places]
+    effect, count = _design_effect(ranks, blocks)
+    return effect > 1.0 and effect > _most_by_chance(count)
+
+
+def _design_effect(values: ArrayLike, blocks: ArrayLike) -> tuple[float, int]:
+    """Return the design effect of `blocks` on the mean of `values`, and how many blocks there are.
+
+    It is 0 where the blocks are too few to show it, or no larger than one value.
+    """
     numbers = np.asarray(values, np.float64)
     _, places = np.unique(np.asarray(blocks), return_inverse=True)
     count = int(places.max()) + 1 if places.size else 0
     if count < LEAST_BLOCKS or numbers.size <= count:
-        return 1.0
+        return 0.0, count
     deviations = numbers - numbers.mean()
     alone = numbers.size / (numbers.size - 1) * float((deviations**2).sum())
     sums = np.bincount(places, weights=deviations)
     together = count / (count - 1) * float((sums**2).sum())
-    if together <= alone:
-        return 1.0
-    effect = together / alone
-    # What chi-squared over its degrees of freedom exceeds in 5% (Wilson and Hilferty 1931).
+    return (together / alone if together > alone else 0.0), count
+
+
+def _most_by_chance(count: int) -> float:
+    """Return the design effect that this number of equal blocks, 2 or more, exceeds in 5%.
+
+    It is that of chi-squared over its degrees of freedom (Wilson and Hilferty 1931).
+    """
     variance = 2 / (9 * (count - 1))
-    by_chance = (1 - variance + 1.645 * math.sqrt(variance)) ** 3
-    student = student_975(count - 1) / _NORMAL_975 if effect > by_chance else 1.0
-    return math.sqrt(effect) * student
+    return (1 - variance + 1.645 * math.sqrt(variance)) ** 3
 
 
 def trimmed_widening(values: ArrayLike, blocks: ArrayLike, fraction: float = TRIM) -> float:

@@ -9,16 +9,20 @@
 | time in which power or heat lowered a GPU's clocks | 1% | then times are of lower clocks |
 | spread of the medians of a run's parts | 10% | twice the 5% that a comparison must detect |
 
+Medians of few queries that take unequally long spread without any disturbance: they count where the
+parts differ beyond chance.
+
 Load averages and clocks are conditions without a threshold: they count our own load too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from mlscope.counts import many
+from mlscope.statistics import differ_beyond_chance
 from services.analyzer.building.throttling import REASONS_SERIES, reasons_in, throttled_share
 from services.analyzer.frames.evaluation import Ns, Run
 from services.analyzer.frames.own_devices import own_series
@@ -57,18 +61,18 @@ def noise_of(run: Run) -> list[str]:
         notes.append(
             f"its GPU's clocks were lowered for {share:.0%} of the time, by {causes} (over 1%)"
         )
-    spread = spread_of(run) or 0.0
-    if spread > MOST_SPREAD:
+    parts = parts_of(run)
+    spread = spread_of(parts) or 0.0
+    if spread > MOST_SPREAD and _differ(parts):
         notes.append(f"medians of its parts vary by {spread:.0%} (over {MOST_SPREAD:.0%})")
     return [f"{NOISY}{note}" for note in notes if note]
 
 
-def spread_of(run: Run) -> float | None:
-    """Return the coefficient of variation of the median service times of a run's parts.
+def parts_of(run: Run) -> list[Ns]:
+    """Return the service times (ns) of the queries of each part of a run.
 
-    It is the sample standard deviation over the mean (0 or more). The parts are the run's blocks;
-    with fewer than 3 blocks, up to 10 stretches of equally many consecutive queries. Parts of
-    fewer than 20 queries do not count; None with fewer than 3 parts. A service time is the agent's
+    The parts are the run's blocks; with fewer than 3 blocks, up to 10 stretches of equally many
+    consecutive queries. Parts of fewer than 20 queries do not count. A service time is the agent's
     own, else from start to end, so queueing in an open loop is not noise.
     """
     served = run.answered.select(
@@ -80,10 +84,24 @@ def spread_of(run: Run) -> float | None:
     else:
         count = min(PARTS, max(1, served.height // LEAST_IN_A_PART))
         parts = np.array_split(served["ns"].to_numpy(), count)
-    medians = np.array([np.median(part) for part in parts if len(part) >= LEAST_IN_A_PART])
+    return [part for part in parts if len(part) >= LEAST_IN_A_PART]
+
+
+def spread_of(parts: Sequence[Ns]) -> float | None:
+    """Return the coefficient of variation of the medians of `parts`, None of fewer than 3.
+
+    It is the sample standard deviation over the mean (0 or more).
+    """
+    medians = np.array([np.median(part) for part in parts])
     if len(medians) < LEAST_PARTS or medians.mean() <= 0:
         return None
     return float(medians.std(ddof=1) / medians.mean())
+
+
+def _differ(parts: Sequence[Ns]) -> bool:
+    """Tell whether some `parts` are slower than others by more than chance."""
+    numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return differ_beyond_chance(np.concatenate(parts), numbers)
 
 
 def _number(noise: Mapping[str, Any], name: str) -> float:

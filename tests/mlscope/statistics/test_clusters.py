@@ -5,6 +5,7 @@ import pytest
 
 from mlscope.statistics import (
     Interval,
+    differ_beyond_chance,
     percentile_interval,
     percentile_widening,
     throughput,
@@ -78,6 +79,21 @@ def test_nothing_is_widened_without_a_difference_between_three_blocks(
     values: list[float], blocks: list[int]
 ) -> None:
     assert blocks_widening(values, blocks) == 1.0
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0])
+def test_equal_blocks_seldom_differ_and_slower_ones_do(spread: float) -> None:
+    random, numbers = np.random.default_rng(3), np.repeat(np.arange(3), 20)
+    equal = np.exp(spread * random.standard_normal((400, 60)))
+    assert 0.02 <= np.mean([differ_beyond_chance(run, numbers) for run in equal]) <= 0.08
+    slower = equal * np.exp(2 * spread * (numbers == 1))
+    assert np.mean([differ_beyond_chance(run, numbers) for run in slower]) > 0.99
+
+
+def test_times_of_a_coarse_clock_are_equal() -> None:
+    assert not differ_beyond_chance([1, 2] * 30, np.repeat(np.arange(3), 20))
+    assert not differ_beyond_chance([5] * 60, np.repeat(np.arange(3), 20))
+    assert differ_beyond_chance([1] * 20 + [1] * 20 + [2] * 20, np.repeat(np.arange(3), 20))
 
 
 def test_a_rate_whose_blocks_differ_has_a_wider_interval() -> None:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.analyzer.analysis import analyze
-from services.analyzer.building.noise import MOST_SPREAD, noise_of, spread_of
+from services.analyzer.building.noise import MOST_SPREAD, noise_of, parts_of, spread_of
 from services.analyzer.frames.evaluation import ANSWERED, Run
 from tests.services.analyzer.golden import frames_in
 
@@ -21,6 +22,10 @@ def _run(services_ns: list[int], *, block_size: int = 10**9, **noise: Any) -> Ru
     ]
     run = {"run": "r0", "queries": queries, "conditions": {"noise": noise}}
     return frames_in({"runs": [run]}).measured[0]
+
+
+def spread_in(run: Run) -> float | None:
+    return spread_of(parts_of(run))
 
 
 @pytest.mark.parametrize(
@@ -71,41 +76,51 @@ def test_a_run_that_slows_down_is_noisy(block_size: int, factor: float, is_noisy
     )
 
 
+def test_a_quiet_run_of_queries_that_take_unequally_long_is_not_noisy() -> None:
+    """Seed 12 draws three parts whose medians vary by more than the threshold."""
+    times = np.exp(0.3 * np.random.default_rng(12).standard_normal(60))
+    run = _run([int(MS * time) for time in times])
+    assert (spread_in(run) or 0.0) > MOST_SPREAD
+    assert noise_of(run) == []
+    slower = [int(MS * time * (1.0 if n < 40 else 2.0)) for n, time in enumerate(times)]
+    assert [note.startswith("noisy: medians of its parts vary") for note in noise_of(_run(slower))]
+
+
 def test_two_blocks_are_cut_into_parts() -> None:
-    assert spread_of(_run([MS] * 100 + [2 * MS] * 100, block_size=100)) == pytest.approx(
+    assert spread_in(_run([MS] * 100 + [2 * MS] * 100, block_size=100)) == pytest.approx(
         0.351, 0.01
     )
 
 
 def test_blocks_of_few_queries_do_not_count() -> None:
-    assert spread_of(_run([MS] * 60 + [9 * MS] * 19, block_size=20)) == 0.0
-    assert spread_of(_run([MS] * 60 + [9 * MS] * 20, block_size=20)) == pytest.approx(4 / 3)
+    assert spread_in(_run([MS] * 60 + [9 * MS] * 19, block_size=20)) == 0.0
+    assert spread_in(_run([MS] * 60 + [9 * MS] * 20, block_size=20)) == pytest.approx(4 / 3)
 
 
 def test_the_spread_is_the_coefficient_of_variation() -> None:
     run = _run([1 * MS] * 20 + [2 * MS] * 20 + [3 * MS] * 20, block_size=20)
-    assert spread_of(run) == pytest.approx(0.5)
+    assert spread_in(run) == pytest.approx(0.5)
 
 
 def test_single_slow_queries_are_no_spread() -> None:
-    assert spread_of(_run(([MS] * 19 + [50 * MS]) * 10)) == 0.0
+    assert spread_in(_run(([MS] * 19 + [50 * MS]) * 10)) == 0.0
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=59))
 def test_too_few_queries_say_nothing(services_ns: list[int]) -> None:
-    assert spread_of(_run(services_ns)) is None
+    assert spread_in(_run(services_ns)) is None
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=60, max_size=80), st.integers(2, 1000))
 def test_the_spread_has_no_scale(services_ns: list[int], factor: int) -> None:
     scaled = [ns * factor for ns in services_ns]
-    assert spread_of(_run(scaled)) == pytest.approx(spread_of(_run(services_ns)))
+    assert spread_in(_run(scaled)) == pytest.approx(spread_in(_run(services_ns)))
 
 
 def test_queueing_of_an_open_loop_is_no_noise() -> None:
     queries = [[n, 0, 1, 0, 0, n * MS, (n + 1) * MS, None, ANSWERED] for n in range(200)]
     run = frames_in({"runs": [{"run": "r0", "queries": queries}]}).measured[0]
-    assert spread_of(run) == 0.0
+    assert spread_in(run) == 0.0
 
 
 def test_every_table_of_figures_carries_the_caveat() -> None:
@@ -133,13 +148,13 @@ def test_the_document_and_the_thresholds_agree() -> None:
 def test_a_part_counts_by_its_median_whatever_its_slow_queries() -> None:
     # The first block has nine slow queries of twenty, the others none.
     first, others = [MS] * 11 + [90 * MS] * 9, [MS] * 20
-    assert spread_of(_run(first + 3 * others, block_size=20)) == 0.0
+    assert spread_in(_run(first + 3 * others, block_size=20)) == 0.0
 
 
 def test_three_blocks_are_the_parts_and_two_are_not() -> None:
     # Each block is steady; cut into ten stretches of twenty, the two are too.
-    assert spread_of(_run([MS] * 20 + [2 * MS] * 20 + [3 * MS] * 20, block_size=20)) == 0.5
-    ten = spread_of(_run([MS] * 100 + [2 * MS] * 100, block_size=100))
+    assert spread_in(_run([MS] * 20 + [2 * MS] * 20 + [3 * MS] * 20, block_size=20)) == 0.5
+    ten = spread_in(_run([MS] * 100 + [2 * MS] * 100, block_size=100))
     # Five medians of 1 and five of 2: a deviation of 0.527 over a mean of 1.5.
     assert ten == pytest.approx(0.527 / 1.5, rel=1e-3)
 
@@ -147,7 +162,7 @@ def test_three_blocks_are_the_parts_and_two_are_not() -> None:
 def test_at_most_ten_stretches_are_compared() -> None:
     steps = [MS] * 500 + [2 * MS] * 500
     # Of fifty stretches of twenty the deviation would be 0.505, of ten it is 0.527.
-    assert spread_of(_run(steps)) == pytest.approx(0.527 / 1.5, rel=1e-3)
+    assert spread_in(_run(steps)) == pytest.approx(0.527 / 1.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("noise", [None, "much", [1]])
