@@ -68,7 +68,7 @@ FROM (
         kind, correlation
     FROM span
     WHERE run_key = %(run_key)s AND ts = %(ts)s
-    ORDER BY start_ns
+    ORDER BY start_ns, span
     LIMIT %(most)s
 ) AS taken;
 
@@ -128,7 +128,7 @@ FROM (
         AND attributes ?| ARRAY[
             'graph_node', 'copy_kind', 'flops', 'dram_read_bytes', 'dram_write_bytes', 'occupancy'
         ]
-    ORDER BY start_ns
+    ORDER BY start_ns, span
     LIMIT %(most)s
 ) AS told;
 
@@ -146,7 +146,7 @@ FROM span
 INNER JOIN span_name ON span_name.run_key = span.run_key AND span_name.name = span.name
 WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s AND span.kind = 6
     AND jsonb_typeof(span.attributes -> 'value') = 'number'
-ORDER BY span.start_ns
+ORDER BY span.start_ns, span.span
 LIMIT %(most)s;
 
 -- named_layers --
@@ -155,7 +155,7 @@ SELECT span, attributes ->> 'layer' AS layer
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind BETWEEN 2 AND 4
     AND jsonb_typeof(attributes -> 'layer') = 'string' AND attributes ->> 'layer' <> ''
-ORDER BY start_ns
+ORDER BY start_ns, span
 LIMIT %(most)s;
 
 -- kernel_counters --

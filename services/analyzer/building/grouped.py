@@ -53,7 +53,9 @@ def with_absent(amounts: pl.DataFrame, by: Sequence[str], queries: pl.Series) ->
         return amounts
     pairs = groups.join(pl.DataFrame({"query": queries}), how="cross")
     names = [name for name in amounts.columns if name not in (*by, "query")]
-    is_known = amounts.group_by(by).agg(pl.col(name).count() > 0 for name in names)
+    is_known = amounts.group_by(by, maintain_order=True).agg(
+        pl.col(name).count() > 0 for name in names
+    )
     absent = pairs.join(amounts, on=[*by, "query"], how="anti", nulls_equal=True)
     zeros = absent.join(
         is_known, on=list(by), how="left", nulls_equal=True, maintain_order="left"

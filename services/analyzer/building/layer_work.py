@@ -89,12 +89,16 @@ def kernel_work(stack: Stack) -> LayerWork | None:
     place = pl.int_range(layers.height, layers.height + pl.len()).cast(pl.UInt32).alias("place")
     layers = pl.concat([layers, in_graphs.with_columns(place)], how="diagonal_relaxed")
     numbered = layers.select("place", pl.col("node").cast(pl.Int32).alias("layer"))
-    numbered = numbered.filter(pl.col("layer") >= 0).unique("layer", keep="first")
+    numbered = numbered.filter(pl.col("layer") >= 0).unique(
+        "layer", keep="first", maintain_order=True
+    )
     kernels = kernels.join(numbered, on="layer", how="left")
-    spent = kernels.group_by("place", "query").agg(pl.col("duration_ns").sum().alias("time_ns"))
+    spent = kernels.group_by("place", "query", maintain_order=True).agg(
+        pl.col("duration_ns").sum().alias("time_ns")
+    )
     unattributed = spent.filter(pl.col("place").is_null()).select("place").head(1)
     pairs = pl.concat([layers.select("place"), unattributed])
-    pairs = pairs.join(spent.select("query").unique(), how="cross")
+    pairs = pairs.join(spent.select("query").unique(maintain_order=True), how="cross")
     times = pairs.join(spent, on=["place", "query"], how="left", nulls_equal=True)
     times = times.with_columns(pl.col("time_ns").fill_null(0)).sort("place", "query")
     return LayerWork(run, layers, times, TracedStack(stack, run).model_ns, KERNELS)

@@ -24,7 +24,9 @@ def predict_times(run: Run) -> pl.DataFrame:
 
 def query_times(spans: pl.DataFrame) -> pl.DataFrame:
     """Return the summed time of spans in each query: query, block, ns."""
-    return spans.group_by("query", "block").agg(pl.col("duration_ns").sum().alias("ns"))
+    return spans.group_by("query", "block", maintain_order=True).agg(
+        pl.col("duration_ns").sum().alias("ns")
+    )
 
 
 def paired_blocks(shallower: pl.DataFrame, deeper: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -34,7 +36,7 @@ def paired_blocks(shallower: pl.DataFrame, deeper: pl.DataFrame, *by: str) -> pl
     the result too. `change` is more - less.
     """
     medians = [
-        times.group_by(*by, "block").agg(pl.col("ns").median().alias(name))
+        times.group_by(*by, "block", maintain_order=True).agg(pl.col("ns").median().alias(name))
         for times, name in ((shallower, "less"), (deeper, "more"))
     ]
     both = medians[0].join(medians[1], on=[*by, "block"]).sort(*by, "block")
@@ -91,7 +93,9 @@ def layers_invalid_reason(run: Run, outside: pl.DataFrame) -> str:
     values = outside["ns"].to_numpy()
     if are_side_by_side(run) or not len(values):
         return ""
-    medians = outside.group_by("block").agg(pl.col("ns").median())["ns"].to_numpy()
+    medians = (
+        outside.group_by("block", maintain_order=True).agg(pl.col("ns").median())["ns"].to_numpy()
+    )
     is_several = len(medians) > 1
     interval = blocks_interval(medians) if is_several else percentile_interval(values, 0.5)
     if interval.high is None or interval.high >= 0:

@@ -42,10 +42,12 @@ def time_rows(
     `of_place` has the `place` of each layer and its `group`, an index into `names`. Kernels of no
     known layer belong to the group of the null place, if there is one.
     """
-    counts = dict(of_place.drop_nulls("place").group_by(group).len().iter_rows())
+    counts = dict(
+        of_place.drop_nulls("place").group_by(group, maintain_order=True).len().iter_rows()
+    )
     summed = (
         work.times.join(of_place, on="place", nulls_equal=True)
-        .group_by(group, "query")
+        .group_by(group, "query", maintain_order=True)
         .agg(pl.col("time_ns").sum())
     )
     rows = [

@@ -48,7 +48,7 @@ def aligned_replays(replayed: pl.DataFrame, eager: pl.DataFrame) -> pl.DataFrame
     """
     alone = pl.when(pl.col("query") == ABSENT).then("launch")
     in_order = replayed.with_columns(alone.alias("alone")).sort(
-        "query", "alone", "launch_ns", "launch", "start_ns"
+        "query", "alone", "launch_ns", "launch", "start_ns", "span"
     )
     by_names: dict[tuple[str, ...], list[int | None]] = {}
     layers: list[int | None] = []

@@ -161,7 +161,7 @@ def eager_of(kernels: pl.DataFrame) -> pl.DataFrame | None:
         return None
     placed = placed.sort(pl.col("query") != ABSENT, maintain_order=True)
     of_query = kernels.filter(pl.col("query") == placed["query"][0])
-    return of_query.sort("start_ns").select("name", "layer")
+    return of_query.sort("start_ns", maintain_order=True).select("name", "layer")
 
 
 def _placed(tree: Correlated, rows: Rows) -> pl.DataFrame:

@@ -230,7 +230,11 @@ class Run:
     def operator_ns(self, name: str) -> Ns:
         """Return the time (ns) in the operator `name`, one value for each query."""
         spans = self.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == name)
-        by_query = spans.group_by("query").agg(pl.col("duration_ns").sum()).sort("query")
+        by_query = (
+            spans.group_by("query", maintain_order=True)
+            .agg(pl.col("duration_ns").sum())
+            .sort("query")
+        )
         return by_query["duration_ns"].to_numpy()
 
     @cached_property
@@ -324,7 +328,7 @@ def spaced_hz(queries: pl.DataFrame, column: str) -> float | None:
     """
     spans = (
         queries.drop_nulls(column)
-        .group_by("block")
+        .group_by("block", maintain_order=True)
         .agg(
             (pl.len() - 1).alias("gaps"), (pl.col(column).max() - pl.col(column).min()).alias("ns")
         )
@@ -340,7 +344,7 @@ def contiguous_ends_ns(queries: pl.DataFrame) -> Ns:
     query, begins where the block before it ended. Times start at 0; in the order of `queries`.
     """
     began = pl.col("issued_ns").min().over("block")
-    spent = queries.group_by("block").agg(
+    spent = queries.group_by("block", maintain_order=True).agg(
         (pl.col("ended_ns").max() - pl.col("issued_ns").min()).alias("spent_ns")
     )
     before = spent.sort("block").with_columns(

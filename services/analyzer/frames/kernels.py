@@ -101,7 +101,7 @@ def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[d
         return []
     if tuple(by) == IDENTITY:
         groups, codes = numbered(kernels, ["identity"])
-        names = kernels.select("identity", *IDENTITY).unique("identity")
+        names = kernels.select("identity", *IDENTITY).unique("identity", maintain_order=True)
         groups = groups.join(names, on="identity", maintain_order="left").drop("identity")
     else:
         groups, codes = numbered(kernels, by)
@@ -121,10 +121,10 @@ def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[d
     if tuple(by) != IDENTITY:
         keys = ("group", "query")
         totals = [_sum(amounts, name) for name in amounts.columns if name not in keys]
-        amounts = amounts.group_by(keys).agg(totals)
-    amounts = with_absent(amounts, ["group"], kernels["query"].unique())
+        amounts = amounts.group_by(keys, maintain_order=True).agg(totals)
+    amounts = with_absent(amounts, ["group"], kernels["query"].unique(maintain_order=True))
     time = trimmed(amounts, ["group"], "duration_ns")
-    means = amounts.group_by("group").agg(pl.exclude("query").mean())
+    means = amounts.group_by("group", maintain_order=True).agg(pl.exclude("query").mean())
     both = time.join(means, on="group", how="left", maintain_order="left").drop("group")
     rows = pl.concat([groups, both], how="horizontal").to_dicts()
     return [_summed_row(row, by, ceilings) for row in rows]

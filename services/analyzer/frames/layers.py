@@ -61,17 +61,19 @@ def _times_and_places(run: Run) -> tuple[pl.DataFrame, pl.DataFrame]:
     node = pl.col("node").cast(pl.Int64) + 1
     key = (node * codes + pl.col("code")) * repeats + pl.col("nth")
     spans = spans.with_columns(key.alias("key"))
-    first = spans.group_by("key").agg(
+    first = spans.group_by("key", maintain_order=True).agg(
         pl.col("start_ns").min(), pl.col("node").first(), pl.col("name").first()
     )
     places = first.sort("start_ns", "key").with_row_index("place")
     ran = (
         spans.select("key", "query", "duration_ns")
         .join(places.select("key", "place"), on="key")
-        .group_by("place", "query")
+        .group_by("place", "query", maintain_order=True)
         .agg(pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans"))
     )
-    pairs = places.select("place").join(spans.select("query").unique(), how="cross")
+    pairs = places.select("place").join(
+        spans.select("query").unique(maintain_order=True), how="cross"
+    )
     times = (
         pairs.join(ran, on=["place", "query"], how="left")
         .with_columns(pl.col("time_ns", "spans").fill_null(0))
@@ -97,7 +99,7 @@ def layers_of(run: Run) -> pl.DataFrame:
     time = trimmed(times, ["place"], "time_ns").rename(
         {"n": "queries", "mid": "time", "low": "time_low", "high": "time_high"}
     )
-    spans = times.group_by("place").agg(pl.col("spans").sum())
+    spans = times.group_by("place", maintain_order=True).agg(pl.col("spans").sum())
     ran = (
         places.join(attributes, on=["node", "name"], how="left", maintain_order="left")
         .join(time, on="place", maintain_order="left")
@@ -120,7 +122,11 @@ def trimmed_delay_notes(runs: Iterable[Run]) -> Iterator[str]:
     the time of all layers.
     """
     for run in runs:
-        sums = layer_times(run).group_by("query").agg(pl.col("time_ns").sum())["time_ns"]
+        sums = (
+            layer_times(run)
+            .group_by("query", maintain_order=True)
+            .agg(pl.col("time_ns").sum())["time_ns"]
+        )
         all_layers_ns = trimmed_mean(sums.to_numpy()) if sums.len() else 0.0
         summed_ns = float(layers_of(run)["time"].sum())
         if summed_ns < (1 - MOST_TRIMMED) * all_layers_ns:

@@ -58,7 +58,9 @@ def _join_counters(kernels: pl.DataFrame, replayed: pl.DataFrame) -> tuple[pl.Da
     if replayed["layer"].count() == 0 or _has_same_kernels(kernels, replayed):
         key = ["name", "in_query"]
         kernels, replayed = kernels.with_columns(in_query), replayed.with_columns(in_query)
-    means = replayed.group_by(key).agg(pl.col(name).mean() for name in COUNTERS)
+    means = replayed.group_by(key, maintain_order=True).agg(
+        pl.col(name).mean() for name in COUNTERS
+    )
     unmatched = means.join(kernels, on=key, how="anti", nulls_equal=True).height
     joined = kernels.drop(COUNTERS).join(
         means, on=key, how="left", nulls_equal=True, maintain_order="left"
@@ -91,8 +93,8 @@ def _has_same_kernels(kernels: pl.DataFrame, replayed: pl.DataFrame) -> bool:
     Then their order identifies them, where names of layers may not: a module that is called three
     times (ResNet's relu) is one NVTX range, and kernels between two modules lie in their parent.
     """
-    replay_counts = replayed.group_by("name").agg(pl.len().alias("replayed"))
-    counts = kernels.group_by("query", "name").agg(pl.len().alias("traced"))
+    replay_counts = replayed.group_by("name", maintain_order=True).agg(pl.len().alias("replayed"))
+    counts = kernels.group_by("query", "name", maintain_order=True).agg(pl.len().alias("traced"))
     both = counts.join(replay_counts, on="name", how="full")
     return both.filter(pl.col("traced").ne_missing(pl.col("replayed"))).height == 0
 

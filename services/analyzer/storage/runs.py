@@ -97,7 +97,9 @@ class RunReader:
         span_columns = session.maps("span_columns", key | {"most": bounds.spans})[0]
         names = {row["name"]: row["text"] for row in session.maps("span_names", key)}
         spans = with_names(frame_of(span_columns, SPAN_SCHEMA, run_key), names)
-        first = spans.filter(pl.col("level") == LAYER_LEVEL).unique(["layer", "name"], keep="first")
+        first = spans.filter(pl.col("level") == LAYER_LEVEL).unique(
+            ["layer", "name"], keep="first", maintain_order=True
+        )
         of_first = session.maps("layer_attributes", key | {"spans": first["span"].to_list()})
         layer_attributes = pl.DataFrame(of_first, schema=_LAYER_ATTRIBUTES, orient="row")
         layers = first.join(layer_attributes, on="span", how="left").select(*LAYER_SCHEMA)

@@ -33,7 +33,11 @@ def blocks(frames: Frames) -> Table:
     medians: dict[str, list[float]] = defaultdict(list)
     for run in frames.measured:
         answered = run.answered.with_columns(pl.Series("ns", run.latency_ns, pl.Int64))
-        starts = dict(answered.group_by("block").agg(pl.col("issued_ns").min()).iter_rows())
+        starts = dict(
+            answered.group_by("block", maintain_order=True)
+            .agg(pl.col("issued_ns").min())
+            .iter_rows()
+        )
         origin = min(starts.values(), default=0)
         for row in trimmed(answered, ["block"], "ns").to_dicts():
             cells = {

@@ -142,14 +142,16 @@ def _layer_rows(traced: TracedStack) -> list[dict[str, Any]]:
     ns = pl.col("duration_ns")
     amounts = (
         _copies_of(traced.run)
-        .group_by("layer", "query")
+        .group_by("layer", "query", maintain_order=True)
         .agg(
             ns.sum().alias("time"),
             pl.len().cast(pl.Int64).alias("copies"),
             *(ns.filter(direction == name).sum().alias(name) for name in DIRECTIONS),
         )
     )
-    amounts = with_absent(amounts, ["layer"], answered_work(traced.run)["query"].unique())
+    amounts = with_absent(
+        amounts, ["layer"], answered_work(traced.run)["query"].unique(maintain_order=True)
+    )
     by_layer = {key[0]: own for key, own in amounts.partition_by("layer", as_dict=True).items()}
     layers = dict(_own_layers(traced.stack.layered))
     rows = []
@@ -184,7 +186,7 @@ def _own_layers(layered: Run | None) -> Iterator[tuple[int, tuple[str, int, Marg
         return
     times = layer_times(layered).partition_by("place", as_dict=True)
     ran = layers_of(layered).filter((pl.col("queries") > 0) & (pl.col("node") >= 0))
-    for row in ran.unique("node", keep="first").to_dicts():
+    for row in ran.unique("node", keep="first", maintain_order=True).to_dicts():
         spent = times[row["place"],]["time_ns"].to_numpy()
         yield row["node"], (row["type"], len(spent), mean_margin(spent))
 

@@ -114,7 +114,7 @@ def _kind_cells(work: pl.DataFrame, unions: pl.DataFrame) -> dict[str, Any]:
     """Return mean times per query in each kind of device work, and of work that overlaps."""
     kinds = {"kernels": SpanKind.KERNEL, "copies": SpanKind.COPY, "sets": SpanKind.SET}
     spent = pl.col("duration_ns")
-    sums = work.group_by("query").agg(
+    sums = work.group_by("query", maintain_order=True).agg(
         *(
             spent.filter(pl.col("kind") == int(kind)).sum().alias(name)
             for name, kind in kinds.items()
@@ -141,7 +141,7 @@ def _gap_cells(work: pl.DataFrame) -> dict[str, Any]:
     later = later.filter(pl.col("latest_end").is_not_null())
     launched_late = later.filter(pl.col("launch_ns") >= pl.col("latest_end"))
     delay = (work["start_ns"] - work["launch_ns"]).drop_nulls().to_numpy()
-    queries = work.select("query").unique()
+    queries = work.select("query").unique(maintain_order=True)
     gaps = later.filter(pl.col("gap") > 0)
     waiting = _mean_gap(queries, launched_late) if len(delay) else UNKNOWN
     return {
@@ -155,7 +155,7 @@ def _gap_cells(work: pl.DataFrame) -> dict[str, Any]:
 
 def _mean_gap(queries: pl.DataFrame, gaps: pl.DataFrame) -> Margin:
     """Return the mean over queries of the summed gaps of each, 0 for a query without gaps."""
-    sums = gaps.group_by("query").agg(pl.col("gap").sum())
+    sums = gaps.group_by("query", maintain_order=True).agg(pl.col("gap").sum())
     return mean_margin(queries.join(sums, on="query", how="left")["gap"].fill_null(0).to_numpy())
 
 

@@ -142,7 +142,7 @@ def _counted(run: Run, part: str) -> Iterator[_Row]:
     name = f"energy.{part}"
     values = own_series(run, name) if part == GPU else run.series.filter(pl.col("name") == name)
     for (device,), of_device in values.group_by("device", maintain_order=True):
-        blocks = of_device.group_by("block").agg(
+        blocks = of_device.group_by("block", maintain_order=True).agg(
             (pl.col("value").max() - pl.col("value").min()).alias("joules"),
             ((pl.col("at_ns").max() - pl.col("at_ns").min()) * 1e-9).alias("seconds"),
         )
@@ -157,7 +157,7 @@ def _counted(run: Run, part: str) -> Iterator[_Row]:
         is_known = resolution <= COARSEST
         answered = run.answered.with_columns(pl.Series("samples", run.answered_samples))
         in_blocks = answered.join(measured.select("block"), on="block", how="semi")
-        samples = in_blocks.group_by("block").agg(pl.col("samples").sum())
+        samples = in_blocks.group_by("block", maintain_order=True).agg(pl.col("samples").sum())
         by_block = measured.join(samples, on="block").select("joules", "samples").rows()
         yield {
             **_cells(run, part, int(device)),

@@ -103,14 +103,14 @@ def _verdict(rows: Sequence[_Cells]) -> str:
 
 def _event_rows(run: Run) -> Iterator[_Cells]:
     """Yield a row for each event; a run without queries has none."""
-    blocks = run.queries.group_by("block").agg(
+    blocks = run.queries.group_by("block", maintain_order=True).agg(
         pl.len().alias("queries"),
         (pl.col("ended_ns").max() - pl.col("issued_ns").min()).alias("ns"),
     )
     is_perf = pl.col("name").str.starts_with("perf.")
     is_total = pl.col("name").str.starts_with("resource.") & ~pl.col("name").is_in(SAMPLED)
     values = run.series.filter(is_perf | is_total).join(blocks, on="block")
-    sums = dict(values.group_by("name").agg(pl.col("value").sum()).iter_rows())
+    sums = dict(values.group_by("name", maintain_order=True).agg(pl.col("value").sum()).iter_rows())
     is_timed = run.row.variant not in UNTIMED
     by_event = values.sort("name", "block").group_by("name", maintain_order=True)
     for (name,), of_event in by_event:

@@ -76,7 +76,7 @@ def _layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
     own_times, deeper_times = (
         run.spans_at(LAYER_LEVEL)
         .filter(pl.col("layer").is_not_null())
-        .group_by("layer", "name", "query", "block")
+        .group_by("layer", "name", "query", "block", maintain_order=True)
         .agg(pl.col("duration_ns").sum().alias("ns"))
         for run in (own, deeper)
     )

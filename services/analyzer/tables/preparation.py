@@ -75,10 +75,14 @@ def _run_rows(run: Run) -> Iterator[dict[str, Any]]:
         # Reading streamed samples and filling the slot with them is not timed.
         total = ALL if is_ahead or part == AFTER else STEPS
         if not totals.height:
-            totals = steps.group_by("batch", "part").agg(pl.col("time").sum(), step=pl.lit(total))
+            totals = steps.group_by("batch", "part", maintain_order=True).agg(
+                pl.col("time").sum(), step=pl.lit(total)
+            )
         elif steps.height:
             # What each batch's time has above its steps: reading, and putting into the slot.
-            spent = steps.group_by("batch", "part").agg(pl.col("time").sum().alias("spent"))
+            spent = steps.group_by("batch", "part", maintain_order=True).agg(
+                pl.col("time").sum().alias("spent")
+            )
             above = totals.join(spent, on=["batch", "part"], maintain_order="left").select(
                 "batch", "part", step=pl.lit(REST), time=pl.col("time") - pl.col("spent")
             )

@@ -71,7 +71,7 @@ def _stage_rows(work: LayerWork) -> list[dict[str, Any]]:
         (pl.col("bytes_read") + pl.col("bytes_written")).alias("moved_bytes"),
     )
     thirds = amounts.select("place", "third")
-    spent = work.times.join(thirds, on="place").group_by("third", "query")
+    spent = work.times.join(thirds, on="place").group_by("third", "query", maintain_order=True)
     times = trimmed_margins(spent.agg(pl.col("time_ns").sum()), ["third"], "time_ns")
     rows: list[dict[str, Any]] = []
     for number, stage in enumerate(STAGES):

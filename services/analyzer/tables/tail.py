@@ -142,10 +142,18 @@ def parts_of(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
         yield "wait", "waiting to begin", frame.select("query", begun)
     levels = (("operator", OPERATOR_LEVEL), ("layer", LAYER_LEVEL))
     for kind, level in levels[1:] if overlaps else levels:
-        spans = run.spans_at(level).group_by("name", "query").agg(ns=pl.col("duration_ns").sum())
+        spans = (
+            run.spans_at(level)
+            .group_by("name", "query", maintain_order=True)
+            .agg(ns=pl.col("duration_ns").sum())
+        )
         for (name,), part in spans.sort("name", "query").group_by("name", maintain_order=True):
             yield kind, str(name), part.select("query", "ns")
-    operators = run.spans_at(OPERATOR_LEVEL).group_by("query").agg(ns=pl.col("duration_ns").sum())
+    operators = (
+        run.spans_at(OPERATOR_LEVEL)
+        .group_by("query", maintain_order=True)
+        .agg(ns=pl.col("duration_ns").sum())
+    )
     if operators.height and not overlaps:
         served = (pl.col("ended_ns") - pl.col("started_ns")).alias("served")
         both = frame.select("query", served).join(operators, on="query")

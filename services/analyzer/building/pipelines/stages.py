@@ -76,7 +76,7 @@ def stage_spans(run: Run) -> pl.DataFrame:
     )
     predicts = (
         spans.filter(pl.col("name") == PREDICT)
-        .group_by("query")
+        .group_by("query", maintain_order=True)
         .agg(predict_start=pl.col("start_ns").min(), predict_end=pl.col("end_ns").max())
     )
     is_before = pl.col("start_ns") < pl.col("predict_start")
@@ -111,7 +111,7 @@ def stage_times(run: Run) -> pl.DataFrame:
     """
     times = (
         stage_spans(run)
-        .group_by("query", "stage")
+        .group_by("query", "stage", maintain_order=True)
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .join(run.answered.select("query", "issued_ns"), on="query")
         .sort("query", "start_ns")
