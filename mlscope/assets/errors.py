@@ -173,13 +173,13 @@ class PackageUnavailable(FetchError):
         super().__init__(f"package {requirement}: {self.reason}")
 
 
-class HubUnset(FetchError):
-    """A hub address can't be fetched, because no hub is set."""
+class SourceUnset(FetchError):
+    """An address needs a hub or a NATS server, and this process has none."""
 
-    def __init__(self, address: str) -> None:
-        """Give the address."""
-        self.address = redact(address)
-        super().__init__(f"asset {self.address}: no hub is set; set MLSCOPE_HUB_URL")
+    def __init__(self, address: str, reason: str) -> None:
+        """Give the address, and what is missing."""
+        self.address, self.reason = redact(address), reason
+        super().__init__(f"asset {self.address}: {reason}")
 
 
 class HubFileChanged(FetchError):
@@ -192,15 +192,6 @@ class HubFileChanged(FetchError):
             f"asset {self.address}: it changed: sha256 {actual}, at its first use here {first}; "
             "to accept it, give this checksum in the manifest, or name a commit in the address"
         )
-
-
-class NoRepository(FetchError):
-    """An artifact can't be fetched, because no NATS server is connected."""
-
-    def __init__(self, address: str) -> None:
-        """Give the address."""
-        self.address = redact(address)
-        super().__init__(f"asset {self.address}: artifacts need a NATS server; none is connected")
 
 
 class ArtifactBroken(FetchError):

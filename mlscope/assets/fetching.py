@@ -23,8 +23,7 @@ from mlscope.assets.errors import (
     ChecksumNeeded,
     FileOutsideRoot,
     HubFileChanged,
-    HubUnset,
-    NoRepository,
+    SourceUnset,
 )
 from mlscope.assets.keys import index_key, never_changes
 from mlscope.assets.options import FetchOptions
@@ -172,7 +171,7 @@ class Assets:
 
     def _artifacts(self, source: ArtifactSource) -> Repository:
         if self._repository is None:
-            raise NoRepository(source.address)
+            raise SourceUnset(source.address, "artifacts need a NATS server; none is connected")
         return self._repository
 
     def _from_cache(self, source: Source, checksum: Checksum | None) -> PinnedAsset | None:
@@ -219,7 +218,7 @@ class Assets:
         if isinstance(source, HttpSource):
             url = source.url
         elif not self._options.hub_url:
-            raise HubUnset(source.address)
+            raise SourceUnset(source.address, "no hub is set; set MLSCOPE_HUB_URL")
         else:
             url = source.url(self._options.hub_url)
             allowed_hosts = allowed_hosts.with_host_of(url)

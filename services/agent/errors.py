@@ -12,13 +12,13 @@ class AgentError(Exception):
     kind: ClassVar[str] = "open"
 
 
-class UnknownStep(AgentError):
-    """There is no operator of this name."""
+class UnknownName(AgentError):
+    """A step or a framework is not installed here."""
 
-    def __init__(self, operator: str, operators: Iterable[str]) -> None:
-        """Name the unknown operator, and the operators there are."""
-        self.operator, self.operators = operator, tuple(sorted(operators))
-        super().__init__(f"unknown step {operator!r}; known: {', '.join(self.operators)}")
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        """Give what is named (its `kind`), its `name`, and the `known` names."""
+        self.name, self.known = name, tuple(sorted(known))
+        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(self.known)}")
 
 
 class BadParameter(AgentError):
@@ -28,15 +28,6 @@ class BadParameter(AgentError):
         """Name the `operator`, its parameter `field`, the `value` found and what is `expected`."""
         self.operator, self.field, self.value, self.expected = operator, field, value, expected
         super().__init__(f"step {operator}: {field} must be {expected} (found {value!r})")
-
-
-class UnknownFramework(AgentError):
-    """No predictor for this framework is installed here."""
-
-    def __init__(self, framework: str, frameworks: Iterable[str]) -> None:
-        """Name the framework, and the frameworks that have a predictor."""
-        self.framework, self.frameworks = framework, tuple(sorted(frameworks))
-        super().__init__(f"no predictor for {framework!r}; known: {', '.join(self.frameworks)}")
 
 
 class BadOption(AgentError):

@@ -142,10 +142,13 @@ def _warn_once(search: str, cause: str) -> None:
 
 
 def _library(name: str) -> Any:
-    """Return a vendor's library, None where it cannot be loaded, whatever it raises for that."""
+    """Return a vendor's library, None where it cannot be loaded.
+
+    Without its own library, amdsmi raises KeyError or OSError.
+    """
     try:
         return import_module(name)
-    except Exception:  # noqa: BLE001 (amdsmi raises KeyError and OSError without its own library)
+    except (ImportError, KeyError, OSError):
         return None
 
 

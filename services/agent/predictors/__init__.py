@@ -19,7 +19,7 @@ import numpy.typing as npt
 from schemas.level import Level
 from schemas.manifest import ModelManifest
 from services.agent.default_builders import BUILDERS
-from services.agent.errors import PackageMissing, UnknownFramework
+from services.agent.errors import PackageMissing, UnknownName
 from services.agent.plug_ins import plug_ins
 from services.agent.predictors.normalization import Normalization
 
@@ -318,7 +318,7 @@ def predictor_names() -> tuple[str, ...]:
 def predictor_named(framework: str) -> OpenModel:
     """Return the function that opens models of a framework.
 
-    Raises UnknownFramework, PackageMissing.
+    Raises UnknownName, PackageMissing.
     """
     try:
         if point := plug_ins(GROUP).get(framework):
@@ -328,4 +328,4 @@ def predictor_named(framework: str) -> OpenModel:
             return cast("OpenModel", getattr(import_module(module), function))
     except (ImportError, AttributeError) as error:
         raise PackageMissing(f"framework {framework}", str(error)) from error
-    raise UnknownFramework(framework, predictor_names())
+    raise UnknownName("framework", framework, predictor_names())

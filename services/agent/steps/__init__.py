@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas.manifest import Step
-from services.agent.errors import UnknownStep
+from services.agent.errors import UnknownName
 from services.agent.steps.forms import NO_FORMS, Forms
 from services.agent.steps.operators.answer_span import answer_span
 from services.agent.steps.operators.boxes import boxes, masks
@@ -100,11 +100,11 @@ OPERATOR_FACTORIES: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyTy
 def operator_of(step: Step, labels: LabelReader) -> Operator:
     """Return the operator of a step; `labels` reads the label file that a manifest names.
 
-    Raises UnknownStep, BadParameter, FileUnusable.
+    Raises UnknownName, BadParameter, FileUnusable.
     """
     factory = OPERATOR_FACTORIES.get(step.operator)
     if factory is None:
-        raise UnknownStep(step.operator, OPERATOR_FACTORIES)
+        raise UnknownName("step", step.operator, OPERATOR_FACTORIES)
     parameters = Parameters(step.operator, step.parameters, labels)
     apply = factory(parameters)
     parameters.refuse_unread()

@@ -24,8 +24,8 @@ from mlscope.assets.errors import (
     AssetMissing,
     BadAddress,
     ChecksumMismatch,
-    NoRepository,
     RepositoryFailed,
+    SourceUnset,
 )
 from mlscope.assets.fetching import Assets
 from mlscope.assets.sweeping import ABANDONED_S
@@ -249,7 +249,7 @@ async def test_altered_chunks_do_not_reach_the_cache(
 async def test_without_a_repository_it_is_said(
     server: OpenServer, cache: Cache, root: Path
 ) -> None:
-    with pytest.raises(NoRepository):
+    with pytest.raises(SourceUnset, match="artifacts need a NATS server"):
         Assets(cache, root).fetch(ArtifactSource("m"))
     connection = Connection(OpenSettings(server.url), "tester", patience_s=0.1)
     await connection.open(5.0)

@@ -99,15 +99,16 @@ class SessionContainer:
         descriptors: Sequence[int],
     ) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start the engine by its `command`, and hand the `descriptors` to the worker."""
-        with _listening(scratch) as listener, contextlib.ExitStack() as undo:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                start_new_session=True,
-            )
-            try:
+        with _listening(scratch) as listener:
+            async with contextlib.AsyncExitStack() as undo:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+                undo.push_async_callback(end_process, process)
                 end = await self._connection(listener, process, stderr)
                 undo.callback(end.close)
                 credentials = end.getsockopt(
@@ -118,10 +119,7 @@ class SessionContainer:
                     self._handle = os.pidfd_open(self.pid)
                 end.setblocking(True)
                 socket.send_fds(end, [b"\0"], descriptors)
-            except BaseException:
-                await end_process(process)
-                raise
-            undo.pop_all()
+                undo.pop_all()
         return process, end
 
     @staticmethod

@@ -126,7 +126,7 @@ def steps_of(model: ModelManifest) -> StepPlan:
 def pipeline_of(plan: StepPlan, labels: LabelReader) -> Pipeline:
     """Return the operators of a plan, without its inline code; `labels` reads label files.
 
-    Raises UnknownStep, BadParameter, FileUnusable.
+    Raises UnknownName, BadParameter, FileUnusable.
     """
 
     def operators(ports: Iterable[PortPlan]) -> tuple[PortOperators, ...]:

@@ -42,10 +42,6 @@ _PACKAGES = ("site-packages", "dist-packages")
 _MOST_CHECKED = 2000
 
 
-class RootNeeded(Exception):
-    """Only root can do what a worker has to; the text says what that is."""
-
-
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What a worker uses: the folders of `programs`, further `files` and folders, and `devices`.
@@ -81,10 +77,10 @@ def become_own_user(
         groups = groups_of(needs.devices)
         closed = why_closed(needs)
         if closed and not can_read_all:
-            raise RootNeeded(closed)
+            raise PermissionError(closed)
         for path in (*needs.scratch.iterdir(), needs.scratch):
             os.chown(path, uid, uid)
-    except (RootNeeded, OSError) as error:
+    except OSError as error:
         drop_capabilities({*retained})
         return (f"the model ran as root: {error}",)
     own = {*retained} - CHANGING_USER - _OF_HOST
@@ -95,18 +91,18 @@ def become_own_user(
 
 
 def check_programs(folders: Iterable[Path]) -> None:
-    """Raise RootNeeded where Python, or a package in one of its `folders`, is for root alone.
+    """Raise PermissionError where Python, or a package in one of its `folders`, is for root alone.
 
     The capability to read every file lets nobody run a program that is root's alone.
     """
     packages = (path for folder in folders if folder.name in _PACKAGES for path in folder.glob("*"))
     for path in (Path(sys.executable), *packages):
         if not _is_open(path):
-            raise RootNeeded(f"{path} is closed to other users")
+            raise PermissionError(f"{path} is closed to other users")
 
 
 def groups_of(devices: Iterable[Path]) -> Sequence[int]:
-    """Return the groups in which another user may use `devices`. Raises RootNeeded."""
+    """Return the groups in which another user may use `devices`. Raises OSError."""
     groups = set()
     for device in devices:
         state = device.stat()
@@ -114,7 +110,7 @@ def groups_of(devices: Iterable[Path]) -> Sequence[int]:
             continue
         # The group of root may use far more than this device.
         if state.st_mode & 0o060 != 0o060 or not state.st_gid:
-            raise RootNeeded(f"only root may use {device}")
+            raise PermissionError(f"only root may use {device}")
         groups.add(state.st_gid)
     return sorted(groups)
 

@@ -23,7 +23,7 @@ from mlscope.assets.errors import (
     ChecksumNeeded,
     DownloadFailed,
     HubFileChanged,
-    HubUnset,
+    SourceUnset,
 )
 from mlscope.assets.fetching import Assets
 from mlscope.assets.options import FetchOptions
@@ -299,7 +299,7 @@ def test_a_commit_of_a_hub_is_asked_for_once(site: Site, assets: Assets) -> None
 
 
 def test_without_a_hub_the_setting_is_named(cache: Cache, root: Path) -> None:
-    with pytest.raises(HubUnset, match="set MLSCOPE_HUB_URL"):
+    with pytest.raises(SourceUnset, match="set MLSCOPE_HUB_URL"):
         Assets(cache, root).fetch(HubSource("o/r", "main", "m"))
 
 

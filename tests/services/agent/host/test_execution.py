@@ -255,7 +255,7 @@ async def test_a_corrupt_photo_fails_its_query_among_good_ones(tmp_path: Path) -
         ),
         (a_subject(dataset="noise32"), "dataset", "the model takes float32[4]"),
         (a_subject("efficientnet_lite0", "vectors"), "dataset", "the model decodes files"),
-        (a_subject(framework="caffe"), "open", "no predictor for 'caffe'; known: "),
+        (a_subject(framework="caffe"), "open", "unknown framework 'caffe'; known: "),
         (a_subject(options={"provider": "tpu"}), "open", "option provider must be one of"),
         (a_sleepy_subject(opens_not=True), "open", "asleep"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.manifest import Step
 from services.agent import steps
-from services.agent.errors import BadParameter, FileMissing, PackageMissing, UnknownStep
+from services.agent.errors import BadParameter, FileMissing, PackageMissing, UnknownName
 from services.agent.steps import operator_of
 
 
@@ -17,7 +17,7 @@ def no_labels(name: str) -> tuple[str, ...]:
 
 
 def test_an_unknown_step_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownStep, match="unknown step 'blur'; known: answer_span, argsort, "):
+    with pytest.raises(UnknownName, match="unknown step 'blur'; known: answer_span, argsort, "):
         operator_of(Step(operator="blur"), no_labels)
 
 

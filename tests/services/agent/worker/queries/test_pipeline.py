@@ -4,7 +4,7 @@ import pytest
 
 from schemas.level import Level
 from schemas.manifest import Port, Step
-from services.agent.errors import UnknownStep
+from services.agent.errors import UnknownName
 from services.agent.worker.queries.pipeline import (
     PortPlan,
     StepPlan,
@@ -50,7 +50,7 @@ def test_a_model_without_steps_has_only_predict() -> None:
 
 def test_an_unknown_step_is_refused_before_anything_runs() -> None:
     plan = StepPlan((PortPlan("x", (Step(operator="sharpen"),)),))
-    with pytest.raises(UnknownStep):
+    with pytest.raises(UnknownName):
         pipeline_of(plan, lambda _: ())
 
 
