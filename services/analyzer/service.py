@@ -34,7 +34,7 @@ from services.analyzer.analysis import (
     scoring_context_of,
 )
 from services.analyzer.answering.explorations import Explorations
-from services.analyzer.answering.predictions import Questions
+from services.analyzer.answering.predictions import PredictionAnswers
 from services.analyzer.answering.refusals import answer_or_refusal, no_tables
 from services.analyzer.answering.tables import answer_of
 from services.analyzer.answering.timelines import Timelines
@@ -153,12 +153,12 @@ class Analyzer:
             return answer_of(answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
 
-    def questions(self, visibility: Visibility) -> Questions:
+    def prediction_answers(self, visibility: Visibility) -> PredictionAnswers:
         """Return the answerer of requests about models' answers and comparisons.
 
         `visibility` says which evaluations are private.
         """
-        return Questions(self._bus, self._answers, self._turn, visibility)
+        return PredictionAnswers(self._bus, self._answers, self._turn, visibility)
 
     def explorations(self, visibility: Visibility) -> Explorations:
         """Return the answerer of requests about many evaluations, of which some are private.
@@ -259,11 +259,11 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
     analyzer = Analyzer(bus, address, bounds, timelines.prepare, wait_s)
     reanalyst = Reanalyst(bus, address, analyzer.analyze)
     visibility = Visibility(bus)
-    questions, traces = analyzer.questions(visibility), Traces(bus, address)
+    predictions, traces = analyzer.prediction_answers(visibility), Traces(bus, address)
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
-        ShowPredictions: questions.predictions,
-        Compare: questions.compare,
+        ShowPredictions: predictions.predictions,
+        Compare: predictions.compare,
         Explore: analyzer.explorations(visibility).explore,
         ShowSpans: traces.spans,
         ShowFlow: traces.flow,

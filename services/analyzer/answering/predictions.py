@@ -31,8 +31,8 @@ MOST_COMPARED = 100_000
 """The most answers of a run that are compared."""
 
 
-class Questions:
-    """Answers requests from a store; one request reads at a time."""
+class PredictionAnswers:
+    """Answers `predictions` and `compare` from a store; one request reads at a time."""
 
     def __init__(self, bus: Bus, store: Store, turn: asyncio.Lock, visibility: Visibility) -> None:
         """Answer with facts of `bus` and rows of `store`, which all who take `turn` share.
