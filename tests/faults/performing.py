@@ -12,6 +12,7 @@ from mlscope.evaluation.fold import ENDED
 from schemas.status import EvaluationStatus
 from tests.faults.digests import differing
 from tests.faults.inject import Proof, awaited, faults
+from tests.faults.logs import brokers_are_whole
 from tests.faults.outcomes import (
     contents_of,
     counts_unlike,
@@ -115,6 +116,9 @@ def judge(worlds: Worlds, trial: Trial, result: Result) -> None:
         result.wrong.append(f"state of {unlike} is not its log's")
     if not result.proof:
         result.wrong.append("nothing shows that the fault hit")
+    if world.name == "three":
+        # Else the next trial meets what is left of this one's fault.
+        awaited(lambda: brokers_are_whole(world), "brokers that hear each other")
     world.await_well()
 
 
