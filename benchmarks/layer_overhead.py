@@ -53,8 +53,9 @@ from services.agent.predictors.pytorch.tracing.plan import plan_of
 from services.agent.predictors.pytorch.tracing.probe import probe
 from services.agent.worker.control import Control
 from services.agent.worker.measurement import Measurement
+from services.agent.worker.opening import open_session
 from services.agent.worker.queries.query import Query
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.session import Session
 
 WANTED_US = 0.8
 WANTED_SHARE = 0.02

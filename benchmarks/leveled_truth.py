@@ -41,7 +41,7 @@ from schemas.run import RunCompleted
 from services.agent.link.batches import unpack_batch
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.session import open_session
+from services.agent.worker.opening import open_session
 
 BUSY = Path(__file__).with_name("busy")
 LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)

@@ -31,7 +31,8 @@ from services.agent.link.batches import unpack_batch
 from services.agent.link.ring import Handover
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.opening import open_session
+from services.agent.worker.session import Session
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 WANTED_US = 30.0

@@ -37,7 +37,8 @@ from services.agent.link.ring import Handover
 from services.agent.predictors.options import usable_cores
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.session import Session, SessionEnvironment, open_session_in
+from services.agent.worker.opening import SessionEnvironment, open_session_in
+from services.agent.worker.session import Session
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 WANTED_RATIO, WANTED_LEAST, WANTED_SHARE = 1.4, 1.0, 0.68

@@ -18,7 +18,8 @@ from services.agent.link.allowances import Allowances
 from services.agent.predictors import COPY_IN, Pending, Tensors
 from services.agent.predictors.page_locking import LOCKED
 from services.agent.predictors.pytorch.gpu import GpuPredictor
-from services.agent.worker.session import Session, SessionEnvironment, open_session_in
+from services.agent.worker.opening import SessionEnvironment, open_session_in
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_run
 from tests.services.agent.worker.files.test_normalizing import NORMALIZE, steps, subject
 from tests.services.agent.worker.test_preparing_ahead import Recorded

@@ -18,10 +18,11 @@ from services.agent.machine.quotas import available_memory_bytes
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.predictors import Opened
 from services.agent.worker.open_collectors import CollectorContext
+from services.agent.worker.opening import SessionEnvironment, open_session_in
 from services.agent.worker.preparation.shares import MOST_IN_FLIGHT
 from services.agent.worker.queries.ahead import distinct_batches
 from services.agent.worker.queries.issuing import is_inline
-from services.agent.worker.session import Session, SessionEnvironment, open_session_in
+from services.agent.worker.session import Session
 
 _ELEMENT_BYTES = 4
 """Of float32, which most models take."""

@@ -12,7 +12,8 @@ from services.agent.errors import PredictFailed
 from services.agent.worker.control import Control
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.group import Group
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.opening import open_session
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 LOST = "CUDA error: unspecified launch failure"

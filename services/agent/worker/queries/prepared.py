@@ -7,12 +7,24 @@ that what a predictor bound stays bound.
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from mlscope.load.parameters import MAX_QUERIES
 from mlscope.quantities import shown
 from services.agent.errors import CodeRaised
-from services.agent.predictors import ArrayBinder, OverlappingPredictor, Predictor, Tensors
+from services.agent.link.allowances import Allowances, ahead_limit_bytes
+from services.agent.machine.quotas import available_memory_bytes
+from services.agent.predictors import (
+    MAX_BOUND,
+    ArrayBinder,
+    OverlappingPredictor,
+    Predictor,
+    Tensors,
+)
+from services.agent.worker.preparation.shares import MOST_IN_FLIGHT
+from services.agent.worker.queries.inputs import Inputs
 from services.agent.worker.queries.query import Slot, bytes_of
 
 BatchName = tuple[int, ...]
@@ -146,3 +158,19 @@ def checksum_of(tensors: Tensors) -> int:
     for array in tensors.values():
         checksum = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view("uint8").data, checksum)
     return checksum
+
+
+def room_for_batches(
+    inputs: Inputs, predictor: Predictor, output_bytes: int | None, allowances: Allowances
+) -> PreparedBatches:
+    """Return the room for prepared batches of a model's `inputs`, within the `allowances`.
+
+    A `predictor` that binds arrays keeps `output_bytes` of outputs with each batch; None: unknown.
+    """
+    is_binding = isinstance(predictor, ArrayBinder)
+    batch_bytes = inputs.batch_bytes + (output_bytes or 0)
+    # The slots of streamed runs are bound, too.
+    limit_batches = MAX_BOUND - MOST_IN_FLIGHT if is_binding else MAX_QUERIES
+    limit_bytes = ahead_limit_bytes(allowances.ahead_bytes, available_memory_bytes())
+    kept_bytes = partial(kept_output_bytes, predictor) if output_bytes is None else None
+    return PreparedBatches(inputs.slot, batch_bytes, limit_bytes, limit_batches, kept_bytes)

@@ -12,7 +12,7 @@ from schemas.manifest import ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, predictor_named
 from services.agent.predictors.remote import open_model
-from services.agent.worker.session import open_session
+from services.agent.worker.opening import open_session
 from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic
 from tests.services.agent.predictors.doubling import doubling
 

@@ -9,10 +9,10 @@ import pytest
 from schemas.run import RunCompleted
 from services.agent.predictors import OpenRequest, predictor_named, verified
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU, unverified_caveat
-from services.agent.worker import session as sessions
+from services.agent.worker import opening as opening_module
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.session import open_session
+from services.agent.worker.opening import open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 
@@ -47,7 +47,7 @@ def test_a_run_on_an_unverified_path_carries_it_in_its_record(
 
         return opened
 
-    monkeypatch.setattr(sessions, "predictor_named", opening)
+    monkeypatch.setattr(opening_module, "predictor_named", opening)
     monkeypatch.setattr(verified, "UNVERIFIED_ON_GPU", {"onnxruntime": "a provider"})
     session = open_session(a_subject(), 1, MANIFESTS, tmp_path)
     order = an_order(a_subject(), (a_run(),))

@@ -14,7 +14,7 @@ from schemas.manifest import Step
 from services.agent.errors import BadParameter, PackageMissing
 from services.agent.steps import operator_of
 from services.agent.steps.linking import linked
-from services.agent.worker.session import open_session
+from services.agent.worker.opening import open_session
 from tests.services.agent.builders import MANIFESTS, a_subject
 from tests.services.agent.steps.applying import apply, made
 

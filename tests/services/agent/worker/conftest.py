@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.opening import open_session
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_subject
 
 

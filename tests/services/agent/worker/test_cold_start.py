@@ -21,11 +21,12 @@ from services.agent.link.variants import (
     variant_subject,
 )
 from services.agent.predictors import WeightMove
-from services.agent.worker import session as opening
+from services.agent.worker import opening
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors
-from services.agent.worker.session import Session, SessionEnvironment, open_session_in
+from services.agent.worker.opening import SessionEnvironment, open_session_in
+from services.agent.worker.session import Session
 from services.agent.worker.session_opener import SessionOpener
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 from tests.services.agent.worker.test_open_collectors import SWITCHED_OFF, Heard

@@ -16,7 +16,8 @@ from services.agent.predictors import Opened  # noqa: E402
 from services.agent.worker.control import Control  # noqa: E402
 from services.agent.worker.group import Group  # noqa: E402
 from services.agent.worker.open_collectors import CollectorContext  # noqa: E402
-from services.agent.worker.session import Session, SessionEnvironment, open_session_in  # noqa: E402
+from services.agent.worker.opening import SessionEnvironment, open_session_in  # noqa: E402
+from services.agent.worker.session import Session  # noqa: E402
 from tests.services.agent.builders import a_run, a_synthetic, an_order  # noqa: E402
 from tests.services.agent.predictors import nets  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_predictor import NETS, manifest  # noqa: E402

@@ -135,7 +135,7 @@ def inline(subject: Subject, manifests: Path) -> Answers:
 def test_every_mode_gives_equal_answers(
     name: str, inline: Answers, subject: Subject, manifests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.worker.session.usable_cores", lambda: 8)
+    monkeypatch.setattr("services.agent.worker.opening.usable_cores", lambda: 8)
     monkeypatch.setattr(session_pool, "needed_processes", lambda *_: MODES[name].processes)
     assert performed(subject, manifests, MODES[name]) == inline
 

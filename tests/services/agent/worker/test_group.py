@@ -34,7 +34,8 @@ from services.agent.link.messages import (
 from services.agent.link.ring import Handover
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.opening import open_session
+from services.agent.worker.session import Session
 from services.agent.worker.worker import Worker
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 

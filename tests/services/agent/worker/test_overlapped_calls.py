@@ -15,15 +15,11 @@ from services.agent.errors import PredictFailed
 from services.agent.link.messages import AttemptKey
 from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Pending, Tensors
 from services.agent.worker.control import Control
+from services.agent.worker.opening import SessionEnvironment, open_session, open_session_in
 from services.agent.worker.queries.ahead import MAX_PARTS_CALLS
 from services.agent.worker.queries.pipeline import CALL
 from services.agent.worker.queries.pool_filling import PoolFilling
-from services.agent.worker.session import (
-    Session,
-    SessionEnvironment,
-    open_session,
-    open_session_in,
-)
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject
 from tests.services.agent.worker.test_preparing_ahead import Changed, Raising, Recorded
 from tests.services.agent.worker.test_preparing_ahead import pictures as torn_pictures

@@ -22,9 +22,10 @@ from services.agent.link.messages import AttemptKey, Outcome
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
+from services.agent.worker.opening import open_session
 from services.agent.worker.queries.ahead import TRACED_SAMPLES
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.session import Session
 from tests.services.agent.builders import (
     MANIFESTS,
     a_picture_subject,

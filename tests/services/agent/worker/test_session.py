@@ -16,8 +16,9 @@ from services.agent.errors import (
     OpenFailed,
 )
 from services.agent.machine.hardware import processor_name
+from services.agent.worker.opening import open_session
 from services.agent.worker.preparation.shares import LEAST_SLOTS
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic, raw_port
 
 

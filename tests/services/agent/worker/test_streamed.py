@@ -18,7 +18,7 @@ from services.agent.link.allowances import Allowances, PreparationLimits
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
 from services.agent.predictors import OpenRequest, Predictor
-from services.agent.worker import session as session_module
+from services.agent.worker import opening
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.preparation.shares import LEAST_SLOTS, MOST_IN_FLIGHT
@@ -95,7 +95,7 @@ def test_the_process_that_others_are_forked_from_starts_before_the_model_opens(
         started.append(until(has_fork_server, bool))  # its command is empty for a moment
         raise OpenFailed(request.model.name, "seen enough")
 
-    monkeypatch.setattr(session_module, "predictor_named", lambda _: open_nothing)
+    monkeypatch.setattr(opening, "predictor_named", lambda _: open_nothing)
     with pytest.raises(OpenFailed, match="seen enough"), opened(tmp_path, subject, STREAMED):
         pass
     assert started == [True]
@@ -129,7 +129,7 @@ def test_no_thread_of_the_predicting_process_prepares_streamed_samples(
 def test_every_slot_is_bound_before_the_clock_starts(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.worker.session.usable_cores", lambda: 8)
+    monkeypatch.setattr("services.agent.worker.opening.usable_cores", lambda: 8)
     many = a_run("r0", scenario="batched", queries=QUERIES, concurrency=9, samples="streamed")
     subject = subject.model_copy(update={"warmup": 1})
     with opened(tmp_path, subject, many) as (session, group, _):

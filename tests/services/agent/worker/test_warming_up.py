@@ -7,10 +7,10 @@ import pytest
 
 from services.agent.errors import PredictFailed
 from services.agent.predictors import Opened, Predictor, Tensors
+from services.agent.worker.opening import open_session
 from services.agent.worker.preparation.shares import LEAST_SLOTS
 from services.agent.worker.queries.query import Query
 from services.agent.worker.queries.stages import Stages
-from services.agent.worker.session import open_session
 from services.agent.worker.warming_up import warm_up
 from tests.services.agent.builders import MANIFESTS, a_subject
 

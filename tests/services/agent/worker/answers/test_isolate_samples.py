@@ -18,12 +18,12 @@ from services.agent.steps import Operator
 from services.agent.worker.answers.isolate_samples import is_device_failure, repeated_sample
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
+from services.agent.worker.opening import open_session
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.recorder import RunRecorder
-from services.agent.worker.session import open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 CAST = (Operator("cast", lambda value: np.array([value], np.float32)),)

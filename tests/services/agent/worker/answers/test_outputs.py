@@ -11,8 +11,8 @@ from services.agent.errors import OpenFailed
 from services.agent.predictors import TensorPlace
 from services.agent.steps import Operator
 from services.agent.worker.answers.outputs import check_outputs
+from services.agent.worker.opening import open_session
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
-from services.agent.worker.session import open_session
 from tests.services.agent.builders import MANIFESTS, a_subject, model_named, raw_port
 
 PLACES = (TensorPlace("scores", (-1, 4), "float32"), TensorPlace("labels", (-1, -1), "int64"))

@@ -13,7 +13,8 @@ from schemas.plan import Subject
 from services.agent.errors import BadOption
 from services.agent.link.allowances import Allowances
 from services.agent.worker.files.normalizing import with_normalize_moved
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.opening import open_session
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_subject
 
 NORMALIZE: dict[str, dict[str, Any]] = {

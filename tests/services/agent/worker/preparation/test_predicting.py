@@ -13,9 +13,10 @@ from services.agent.machine.cores import ANYWHERE, LEAST_CORES
 from services.agent.predictors import Opened, Tensors
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
+from services.agent.worker.opening import open_session
 from services.agent.worker.preparation import predicting
 from services.agent.worker.preparation.predicting import Predicting
-from services.agent.worker.session import Session, open_session
+from services.agent.worker.session import Session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 USABLE = frozenset(os.sched_getaffinity(0))
