@@ -14,8 +14,10 @@ from mlscope.bus.streams import stream_of
 from schemas.batch import Batch
 from schemas.values.identity import run_key
 
-_MOST_STRETCHES = 10_000
-"""How many are remembered; the runs of older ones ended long ago."""
+_MOST_STRETCHES = 4_000
+"""How many are remembered, each in 500 bytes: those of 1,300 runs at once. The runs of older ones
+ended long ago.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,18 @@ class StoredBatches:
     """The stored batches that may be in no backup, by attempt and kind."""
 
     _stretches: OrderedDict[tuple[int, str], Stretch] = field(default_factory=OrderedDict)
+    #: the evaluation noted last: stretches share the text of its id
+    _evaluation: str = ""
 
     def note(self, stored: Sequence[Recorded]) -> None:
         """Note batches that were `stored`."""
         for recorded in stored:
             batch, at = cast("Batch", recorded.fact), recorded.sequence
             key = (run_key(batch.evaluation, batch.run, batch.attempt), batch.entity)
+            if batch.evaluation != self._evaluation:
+                self._evaluation = batch.evaluation
             begun = Stretch(
-                evaluation=batch.evaluation,
+                evaluation=self._evaluation,
                 stream=stream_of(recorded.subject),
                 first=0,
                 last=at,
