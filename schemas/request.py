@@ -79,7 +79,7 @@ class Blocks(Command):
     most: Integer = Field(default=1, ge=1, le=1000)
     interval: Number = Field(default=0.0, ge=0.0, lt=1.0)
     budget_s: Number = Field(default=0.0, ge=0.0, le=86_400.0)
-    #: whose interval counts: that of the blocks' median, or of the scenario's result
+    #: which interval counts: that of the blocks' median, or of the scenario's result
     of: Literal["median", "result"] = "median"
 
     @model_validator(mode="after")
@@ -102,7 +102,7 @@ class Evaluate(Command):
     system: SystemNeed = SystemNeed()
     #: only these agents, by id; empty means any
     agents: tuple[Token, ...] = ()
-    #: run on one suitable agent, or on all, each with the first of the model's frameworks it has
+    #: run on one suitable agent, or on all; each uses the model's first framework that it has
     spread: Literal["one", "all"] = "one"
     scenarios: tuple[ScenarioChoice, ...] = Field(
         default=(ScenarioChoice(name="online"),), min_length=1, max_length=64
@@ -121,7 +121,7 @@ class Evaluate(Command):
     #: at `trace_level` (without one: `system`) but at most `system`: it shows which kernels belong
     #: to which layer (A2, A8, A11 to A13, column `variant`); its times are not used for overheads
     serialised: bool = False
-    #: kinds of sessions; '' for plain ones and cold starts, none: all that level and agents need
+    #: kinds of sessions, '' for plain ones and cold starts; empty: all that level and agents need
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
     #: number of queries before the measurement; they are not counted
     warmup: Integer = Field(default=3, ge=0, le=10_000)
@@ -135,9 +135,9 @@ class Evaluate(Command):
     run_timeout_s: Number = Field(default=600.0, gt=0, le=86_400)
     #: seconds to wait for a suitable agent; 0 refuses at once
     wait_s: Number = Field(default=0.0, ge=0, le=86_400)
-    #: same key, same evaluation
+    #: a repeated request with the same key gets the same evaluation
     key: str = Field(default="", max_length=256)
-    #: who sees it: everybody, or who asks and owners alone
+    #: who sees it: everybody, or only the requester and owners
     visibility: Visibility = "cluster"
     labels: dict[str, str] = Field(default_factory=dict)
 
@@ -227,13 +227,13 @@ class ListEvaluations(Command):
     agents: tuple[Token, ...] = Field(default=(), max_length=64)
     #: all of these labels in the request
     labels: dict[str, str] = Field(default_factory=dict)
-    #: also those for answers to files alone (label purpose=predict), which are listed too where
-    #: `labels` have a purpose
+    #: also evaluations that only answer files (label purpose=predict); with a purpose in `labels`
+    #: they are listed anyway
     predictions: bool = False
-    #: asked for by this person
+    #: requested by this person
     requested_by: str = Field(default="", max_length=64)
     #: words that all occur, in any case, in model, framework, device, agents, labels, state, id or
-    #: the name of who asked
+    #: the name of the requester
     search: str = Field(default="", max_length=400)
     #: how many matching evaluations to leave out, for the pages of a list
     offset: int = Field(default=0, ge=0)

@@ -353,16 +353,16 @@ class Settings(Limits):
 
     @property
     def opens_any_model(self) -> bool:
-        """Whether an agent opens also models that are not its owner's.
+        """Whether an agent also opens models that are not its owner's.
 
-        The default tells by the server who may ask: on loopback it is this machine's user.
+        By default it does if the NATS server is on loopback: then only this machine's users ask.
         """
         hosts = [urlsplit(url).hostname or "" for url in self.nats_url.split(",")]
         return self.models == "any" or (not self.models and all(map(is_loopback, hosts)))
 
     @property
     def may_number_agent(self) -> bool:
-        """Whether the agent may add a number to its name if it is taken: only to the host name."""
+        """Whether the agent may add a number to a name that is taken: only to that of its host."""
         return self.agent_id == host_token()
 
     def nats_seed(self) -> str | None:

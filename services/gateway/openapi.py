@@ -103,8 +103,8 @@ def _evaluation_paths() -> dict[str, Any]:
     events["description"] = "Events: state, run (with ids), progress, gap, end."
     all_events = _operation("live events of all evaluations", None, [_LAST_DIGEST])
     all_events["description"] = (
-        "Events: changed (with a digest of what an overview shows as its id), progress (columns "
-        "with an entry for each run), trouble."
+        "Events: changed (its id is a digest of what an overview shows), progress (columns with an "
+        "entry for each run), trouble."
     )
     table_operation = _operation("a table", Table, [evaluation, table, *_query("format")])
     binary = {"schema": {"type": "string", "format": "binary"}}
@@ -152,12 +152,15 @@ def _evaluation_paths() -> dict[str, Any]:
         f"{address}/events": {"get": events},
         f"{address}/report": {
             "get": _file_operation(
-                "its report, one HTML document", "text/html", evaluation, *_query("download")
+                "an evaluation's report as one HTML document",
+                "text/html",
+                evaluation,
+                *_query("download"),
             )
         },
         f"{address}/report.zip": {
             "get": _file_operation(
-                "its report with all tables and charts", "application/zip", evaluation
+                "an evaluation's report with all tables and charts", "application/zip", evaluation
             )
         },
         f"{address}/analyses": {"get": _operation("tables without rows", None, [evaluation])},
@@ -195,15 +198,19 @@ def _trace_paths() -> dict[str, Any]:
         path: {"get": operation}
         for path, operation in {
             f"{address}/trace": _operation(
-                f"{overview}: the one with the deepest trace", TraceOverview, [evaluation, *waits]
+                f"{overview}: the run with the deepest trace", TraceOverview, [evaluation, *waits]
             ),
             f"{run_address}/trace": _operation(overview, TraceOverview, [evaluation, run, *waits]),
             f"{run_address}/spans": spans,
             f"{run_address}/spans/{{span}}": _operation("one span", SpanDetails, span),
             f"{run_address}/series": _operation("sampled counters", None, [evaluation, run]),
             f"{run_address}/exports/{{format}}": exported,
-            f"{address}/exports/flow": _operation("its facts as JSON lines", None, [evaluation]),
-            f"{address}/exports/log": _operation("its reference log", None, [evaluation]),
+            f"{address}/exports/flow": _operation(
+                "an evaluation's facts as JSON lines", None, [evaluation]
+            ),
+            f"{address}/exports/log": _operation(
+                "an evaluation's reference log", None, [evaluation]
+            ),
             f"{address}/predictions": answers,
         }.items()
     }
@@ -270,7 +277,7 @@ def _catalog_paths() -> dict[str, Any]:
 
 
 def _listing_models(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return an operation that answers models, and where each runs."""
+    """Return an operation that answers with models, and where each runs."""
     operation = _operation(summary, Catalog, parameters)
     content = operation["responses"]["200"]["content"]["application/json"]
     running = {"type": "object", "required": ["running"], "properties": {"running": RUNNING}}
@@ -280,7 +287,7 @@ def _listing_models(summary: str, parameters: list[dict[str, Any]]) -> dict[str,
 
 def _price_paths() -> dict[str, Any]:
     agent = {**_path_parameter("agent"), "description": "an agent's id"}
-    keeping = _operation("keep what an hour on an agent costs", PriceKept, [agent])
+    keeping = _operation("set the price of an hour on an agent", PriceKept, [agent])
     body = {
         "type": "object",
         "required": ["dollars_per_hour"],
@@ -291,7 +298,7 @@ def _price_paths() -> dict[str, Any]:
         "/api/prices": {"get": _operation("prices by agent, and who set them", Catalog, [])},
         "/api/prices/{agent}": {
             "put": {**keeping, "requestBody": {"required": True, "content": content}},
-            "delete": _operation("keep no price of an agent", PriceKept, [agent]),
+            "delete": _operation("remove the price of an agent", PriceKept, [agent]),
         },
     }
 

@@ -16,22 +16,21 @@ announce another agent. The subjects of its facts about runs end with its name, 
 only on its own subject. Agents that share the key `agent` trust each other: each may receive the
 commands of all, publish as any of them, and end any lease.
 
-No key prevents that an agent publishes, under its own name, facts about another agent's run; takes
-the name of a large payload before its owner does (readers notice this by the checksum in the fact);
-or fills a stream.
+No key can keep an agent from publishing, under its own name, facts about another agent's run; from
+taking the name of a large payload before its owner does (readers notice this by the checksum in the
+fact); or from filling a stream.
 
-Requesters share one key, and with the gateway one store for files that are too large for a request
-(`uploads`). A
-requester may fill it for a day, or overwrite another's file, which agents notice by its checksum.
-The store refuses files when it is full, and holds nothing else.
+Requesters share one key. They and the gateway share one store for files that are too large for a
+request (`uploads`). A requester may fill it for a day, or overwrite another's file, which agents
+notice by its checksum. The store refuses files when it is full, and holds nothing else.
 
-A machine that is invited has a key for one question: to join as one agent with a key of its own.
-The operator's key answers it, once an invitation. The operator also reads and drops dead letters,
+A machine that is invited has a key for one request: to join as one agent with a key of its own. The
+operator's key answers it, once per invitation. The operator also reads and drops dead letters,
 and has services handle their messages again: it names a stored message of a durable, and the
 service itself reads it, so this lets nobody publish a fact.
 
 Watchers (and requesters) see the live spans of every evaluation (times, names of layers and
-kernels) and how far it is, on subjects that only the gateway publishes on. A watcher can't read the
+kernels) and its progress, on subjects that only the gateway publishes on. A watcher can't read the
 log, requests, answers of models, or what is sent to others, and can't start or end anything.
 
 The provisioner makes and changes the streams, stores and durables in `streams`, reads them whole
