@@ -84,17 +84,17 @@ def weight_hosts() -> Iterator[Finding]:
     watch = host_watch.HostWatch(url, allowed, settings.assets_folder)
     asyncio.run(_tried(watch, host_watch.LIMIT_S))
     if fault := watch.faults.get(host_watch.HUB):
-        models = "models from hf:// (most of timm's)"
-        advice = f"{_advice_without(models)}; MLSCOPE_HUB_URL=off ends the tries"
+        weights = "models from hf:// (most of timm's)"
+        advice = f"{_advice_without(weights)}; MLSCOPE_HUB_URL=off ends the tries"
         yield Finding("hub", "note", fault, advice)
     else:
         advice = "an agent here fetches hf:// addresses from it; MLSCOPE_HUB_URL=off stops that"
         yield Finding("hub", "ok", f"{redact(url)} answers", advice)
-    for host, models in host_watch.HOSTS.items():
+    for host, weights in host_watch.HOSTS.items():
         if fault := watch.faults.get(host):
-            yield Finding(f"host {host}", "note", fault, _advice_without(models))
+            yield Finding(f"host {host}", "note", fault, _advice_without(weights))
         else:
-            yield Finding(f"host {host}", "ok", f"answers: weights of {models}")
+            yield Finding(f"host {host}", "ok", f"answers: weights of {weights}")
 
 
 async def _tried(watch: "HostWatch", limit_s: float) -> None:
@@ -102,5 +102,5 @@ async def _tried(watch: "HostWatch", limit_s: float) -> None:
     await watch.settle(limit_s)
 
 
-def _advice_without(models: str) -> str:
-    return f"unless they are cached, {models} need --option weights=random here"
+def _advice_without(weights: str) -> str:
+    return f"unless they are cached, {weights} need --option weights=random here"
