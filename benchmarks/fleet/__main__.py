@@ -11,8 +11,11 @@ long it takes to match a request, as a function, as a command over the bus, and 
 accepted; and how long pages take.
 
 Claims: with the smallest fleet the scheduler uses <= 10 % of a core; with the largest one, matching
-takes <= 20 ms and a page of the fleet <= 200 ms. Floors in the same run: the command of a model
-that is refused at once, and a page without agents.
+takes <= 20 ms and a page of the fleet <= 200 ms. Matching is claimed by CPU time: the median of the
+function, and of a whole command the scheduler's mean, with what it does for the agents that beat
+meanwhile. By the wall clock a command also waits for a core, because agents, broker and services
+share this machine: that is printed, and not claimed. Floors in the same run: another command, and a
+page without agents.
 """
 
 import argparse
@@ -151,10 +154,7 @@ def print_times(label: str, times_ms: list[float]) -> tuple[float, float]:
 
 
 async def matched(bench: Bench) -> bool:
-    """Print how long matching takes; tell whether all of it keeps to its budget.
-
-    The function is measured by the CPU time of its thread, the command by the wall clock.
-    """
+    """Print how long matching takes; tell whether all of it keeps to its budget."""
     catalog, shared = await ask_for(bench.bus, ShowCatalog(), Catalog), SharedParts()
     # As the scheduler keeps it.
     agents = tuple(map(shared.of, catalog.agents))
@@ -174,18 +174,19 @@ async def matched(bench: Bench) -> bool:
         async def ask_scheduler(question: Match = question) -> None:
             await ask(bench.bus, question)
 
-        cpu_ms = await timed_ms(bench.tries, pure, time.thread_time)
-        met &= claim_times(f"the function: {name}", cpu_ms, "")
+        label = f"the function: {name}"
+        middle, _ = print_times(label, await timed_ms(bench.tries, pure, time.thread_time))
+        met &= claim(label, middle, most=MOST_MATCHING_MS, unit="ms of CPU time")
+        before_s = cpu_by_service(bench.folder)["scheduler"]
         times_ms = await timed_ms(bench.tries, ask_scheduler)
-        met &= claim_times(f"the command: {name}", times_ms, f"another command {floor:.1f} ms")
+        used_s = cpu_by_service(bench.folder)["scheduler"] - before_s
+        label = f"the command: {name}"
+        middle, _ = print_times(label, times_ms)
+        cpu_ms = 1e3 * used_s / (bench.tries + 1)
+        print(f"  {'its CPU time in the scheduler':44s} {cpu_ms:8.1f} ms   mean")
+        peer = f"by the wall clock {middle:.1f} ms, another command {floor:.1f} ms"
+        met &= claim(label, cpu_ms, most=MOST_MATCHING_MS, unit="ms of CPU time", peer=peer)
     return met
-
-
-def claim_times(label: str, times_ms: list[float], peer: str) -> bool:
-    """Print times of matching, and claim their median and 99th percentile; tell whether met."""
-    middle, p99 = print_times(label, times_ms)
-    is_met = claim(label, middle, most=MOST_MATCHING_MS, unit="ms", peer=peer)
-    return is_met & claim(f"{label}, p99", p99, most=MOST_MATCHING_MS, unit="ms", peer=peer)
 
 
 async def accepted(bench: Bench) -> None:
