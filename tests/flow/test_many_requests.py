@@ -1,6 +1,7 @@
 """Very many requests at once: bounded, refused politely, nothing accepted lost, nobody down."""
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +16,11 @@ from tests.flow.clusters import Cluster, assert_well
 pytestmark = pytest.mark.timeout(300)
 
 CLUSTER = "cluster_under_pressure"
-ANSWERED_WITHIN_S = 60.0
+SILENT_S = 30.0
+MOST_WITHOUT_ANSWER = {100_000: 3}
+"""A service of another account gets a reply subject from nats-server that ends in six random
+characters of 62: of 100,000 questions that wait at once, two have the same one in every eleventh
+burst (100,000² / 2 / 62⁶), and one of them is never answered. Their askers ask again."""
 #: they wait for an agent who never comes, so that an accepted one costs its record only
 REQUEST = {"model": "identity", "agents": ["ghost"], "wait_s": 600.0}
 MOST_MEMORY_KIB = 400_000
@@ -32,11 +37,11 @@ class Burst:
 
     def __init__(self, asker: Stranger, count: int) -> None:
         self._asker, self._count = asker, count
-        self._all_there = asyncio.Event()
+        self._is_answered = asyncio.Event()
         self.answers: list[dict[str, Any]] = []
 
     async def send(self) -> None:
-        """Send them all and wait for an answer to each."""
+        """Send them all, and wait until all are answered or no further answer comes."""
         inbox = self._asker.nc.new_inbox()
         await self._asker.nc.subscribe(
             inbox, cb=self._heard, pending_msgs_limit=-1, pending_bytes_limit=-1
@@ -46,13 +51,14 @@ class Burst:
             await self._asker.nc.publish(EVALUATE, body, reply=inbox)
             if number % 1000 == 0:
                 await self._asker.nc.flush(timeout=30)
-        async with asyncio.timeout(ANSWERED_WITHIN_S):
-            await self._all_there.wait()
+        with contextlib.suppress(TimeoutError):
+            while len(self.answers) < self._count:
+                self._is_answered.clear()
+                await asyncio.wait_for(self._is_answered.wait(), SILENT_S)
 
     async def _heard(self, message: Any) -> None:
         self.answers.append(json.loads(message.data))
-        if len(self.answers) == self._count:
-            self._all_there.set()
+        self._is_answered.set()
 
 
 @pytest.mark.parametrize(
@@ -64,12 +70,13 @@ async def test_every_asker_is_answered_and_what_is_accepted_is_kept(
     async with stranger(cluster.nats_url, cluster.key("requester")) as asker:
         burst = Burst(asker, count)
         await burst.send()
+        assert count - len(burst.answers) in range(MOST_WITHOUT_ANSWER.get(count, 0) + 1)
         accepted = {each["evaluation"] for each in burst.answers if each["accepted"]}
         refused = Counter(each["error"] for each in burst.answers if not each["accepted"])
         assert refused["busy"]
         # A busy machine's broker may be away from the scheduler for a while: that is said too.
         assert set(refused) <= {"busy", "unavailable"}
-        assert 0 < len(accepted) == count - refused.total()
+        assert 0 < len(accepted) == len(burst.answers) - refused.total()
         assert memory_kib(cluster, "scheduler") < MOST_MEMORY_KIB
         ends = Counter([await cancelled(asker, evaluation) for evaluation in accepted])
     assert ends == {"cancelled": len(accepted)}
