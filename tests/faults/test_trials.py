@@ -1,7 +1,6 @@
 """A trial of each kind: nothing is lost, nothing doubled, and the record tells the true cause.
 
-They are brief, and those among three brokers belong to `make test-all`; `make test-faults` performs
-500, with faults that last.
+They are brief; `make test-faults` performs 500, with faults that last.
 """
 
 from collections import Counter
@@ -16,17 +15,10 @@ from tests.faults.performing import Result, perform, why_skipped
 from tests.faults.trials import BROKERS, KINDS, LOADS, SERVERS, SERVICES, Blow, trial
 from tests.faults.worlds import Content, Worlds
 
-PLANNED = (trial(seed, is_brief=True) for seed in range(len(KINDS)))
-SEEDS = [
-    pytest.param(planned.seed, marks=pytest.mark.long if planned.world == "three" else ())
-    for planned in PLANNED
-]
-"""Those among three brokers are long: those with one strike, stop, cut, fill and restore, too."""
-
 
 @pytest.mark.faults
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(len(KINDS)))
 def test_nothing_is_lost_doubled_or_told_falsely(worlds: Worlds, seed: int) -> None:
     planned = trial(seed, is_brief=True)
     if reason := why_skipped(worlds, planned):
