@@ -35,7 +35,7 @@ ROOM_BYTES = 32 * MIB
 """Free space above which a disk counts as having room."""
 
 _PROGRAM = "nats-server"
-_DISK_FULL = b"no space left on device"
+_DISK_FULL, _START = b"no space left on device", b"Starting nats-server"
 
 
 def find_program() -> Path:
@@ -201,7 +201,10 @@ class StorageWatch:
         self._had_room = False
 
     def is_stuck(self) -> bool:
-        """Tell whether it complained since the last call, with room on the disk then and now."""
+        """Tell whether it complained since the last call, with room on the disk then and now.
+
+        A server that is ending complains once more: only what its newest start says counts.
+        """
         try:
             with self._log.open("rb") as file:
                 is_shorter = self._log.stat().st_size < self._read_bytes
@@ -210,7 +213,7 @@ class StorageWatch:
                 self._read_bytes = file.tell()
         except OSError:
             new_bytes = b""
-        complained = _DISK_FULL in new_bytes
+        complained = _DISK_FULL in new_bytes.rpartition(_START)[2]
         has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
         had_room, self._had_room = self._had_room, has_room
         return complained and had_room and has_room

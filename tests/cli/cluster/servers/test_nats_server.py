@@ -86,6 +86,17 @@ def test_a_complaint_from_before_there_was_room_does_not_count(tmp_path: Path, l
     assert not watch.is_stuck()
 
 
+def test_what_a_server_said_before_its_newest_start_does_not_count(
+    tmp_path: Path, log: Path
+) -> None:
+    watch = StorageWatch(tmp_path, log)
+    watch.is_stuck()
+    say(log, COMPLAINT + b"[INF] Server Exiting..\n[INF] Starting nats-server\n")
+    assert not watch.is_stuck(), "it was restarted for that already"
+    say(log, COMPLAINT)
+    assert watch.is_stuck()
+
+
 def test_a_disk_that_is_full_is_no_reason(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
