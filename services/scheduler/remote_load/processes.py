@@ -145,7 +145,7 @@ class _LoadFollower:
             message.cancel()
         missing = self._progress.load.queries - self._progress.answered
         if message.done() and not message.cancelled() and missing and not self._is_through:
-            raise IssuerFailed(f"the reader ended before {missing} answers")
+            raise IssuerFailed(f"the broker closed the connection before {missing} answers came")
 
     @property
     def _is_through(self) -> bool:
