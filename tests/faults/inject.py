@@ -110,6 +110,15 @@ def disk_full(world: World, victim: str, proof: Proof) -> Iterator[None]:
     finally:
         filler.unlink()
         (filler.parent / "probe").unlink(missing_ok=True)
+    if victim == "nats":
+        # One that refused to store is started anew, and not in the next trial.
+        log = world.folder / "logs" / "nats.log"
+        awaited(lambda: not refuses_to_store(log.read_bytes()), "a broker that stores")
+
+
+def refuses_to_store(log: bytes) -> bool:
+    """Tell whether the broker that started last has complained of a full disk."""
+    return b"no space left on device" in log.rpartition(b"Starting nats-server")[2]
 
 
 @contextmanager

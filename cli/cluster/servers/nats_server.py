@@ -97,6 +97,11 @@ class NatsServer(Server):
         self._conf = folder / "nats.conf"
 
     @property
+    def store(self) -> Path:
+        """The folder of the streams, which may be a disk of its own."""
+        return (self.folder / "nats").resolve()
+
+    @property
     def url(self) -> str:
         """The address that clients connect to."""
         scheme = "nats" if self._certificate is None else "tls"
@@ -142,7 +147,7 @@ class NatsServer(Server):
     def layout(self) -> NatsLayout:
         """Return where the server listens and keeps its streams."""
         return NatsLayout(
-            store=str((self.folder / "nats").resolve()),
+            store=str(self.store),
             host=self.host,
             port=self.port,
             monitor_host=ports.LOOPBACK,
@@ -187,23 +192,23 @@ class NatsServer(Server):
 
 
 class StorageWatch:
-    """Notices a nats-server that keeps refusing to store after its full disk has room again.
+    """Notices a nats-server that refuses to store after its full disk has room again.
 
-    A nats-server (2.12) whose write failed refuses every later write to that file until it is
-    restarted; publishers get "no space left on device" for ever. `is_stuck` reads the new lines
+    A nats-server (2.12 to 2.15) whose write failed refuses every later write to that file until it
+    is restarted; publishers get "no space left on device" for ever. `is_stuck` reads the new lines
     of the server's log and the free space of its disk.
     """
 
     def __init__(self, folder: Path, log: Path) -> None:
-        """Watch the server that keeps its streams below `folder`; skip what `log` holds now."""
+        """Watch the server that keeps its streams in `folder`; skip what `log` holds now."""
         self._folder, self._log = folder, log
         self._read_bytes = log.stat().st_size if log.exists() else 0
-        self._had_room = False
+        self._has_complained = self._had_room = False
 
     def is_stuck(self) -> bool:
-        """Tell whether it complained since the last call, with room on the disk then and now.
+        """Tell whether it complained since its start, with room on the disk at two calls since.
 
-        A server that is ending complains once more: only what its newest start says counts.
+        It is told once of a start: whoever asks restarts the server.
         """
         try:
             with self._log.open("rb") as file:
@@ -213,7 +218,15 @@ class StorageWatch:
                 self._read_bytes = file.tell()
         except OSError:
             new_bytes = b""
-        complained = _DISK_FULL in new_bytes.rpartition(_START)[2]
-        has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
-        had_room, self._had_room = self._had_room, has_room
-        return complained and had_room and has_room
+        # A server that is told to end complains until it has.
+        _, start, newest_bytes = new_bytes.rpartition(_START)
+        self._has_complained &= not start
+        self._has_complained |= _DISK_FULL in newest_bytes
+        try:
+            has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
+        except OSError:
+            has_room = False
+        is_stuck = self._has_complained and self._had_room and has_room
+        self._had_room = has_room and not is_stuck
+        self._has_complained &= not is_stuck
+        return is_stuck

@@ -78,12 +78,26 @@ def test_it_is_stuck_when_it_complains_while_there_is_room(tmp_path: Path, log: 
     assert not watch.is_stuck(), "it has not complained again"
 
 
-def test_a_complaint_from_before_there_was_room_does_not_count(tmp_path: Path, log: Path) -> None:
+def test_a_complaint_counts_once_the_disk_has_room(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream that is seldom written to would else stay broken unnoticed."""
     watch = StorageWatch(tmp_path, log)
-    say(log, COMPLAINT)
-    assert not watch.is_stuck()
+    with monkeypatch.context() as patches:
+        patches.setattr(nats_server, "ROOM_BYTES", 1 << 60)
+        say(log, COMPLAINT)
+        assert not watch.is_stuck()
     say(log, b"[INF] all is well\n")
-    assert not watch.is_stuck()
+    assert not watch.is_stuck(), "the room may be gone again at once"
+    assert watch.is_stuck()
+    assert not watch.is_stuck(), "it is restarted once"
+
+
+def test_a_disk_that_is_gone_has_no_room(tmp_path: Path, log: Path) -> None:
+    watch = StorageWatch(tmp_path / "gone", log)
+    for _ in range(3):
+        say(log, COMPLAINT)
+        assert not watch.is_stuck()
 
 
 def test_what_a_server_said_before_its_newest_start_does_not_count(
