@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,13 @@ def engine() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def compose(engine: None) -> Iterator[Compose]:
     """Bring the cluster up, and take it away with its volumes."""
+    with brought_up("--scale", "agent=3") as compose:
+        yield compose
+
+
+@contextmanager
+def brought_up(*options: str, files: Sequence[str] = ("compose.yaml",)) -> Iterator[Compose]:
+    """Bring the cluster of `files` up with `options`, and take it away with its volumes."""
     command = compose_command()
     assert command is not None
     nats, gateway = free_port(), free_port()
@@ -89,9 +97,9 @@ def compose(engine: None) -> Iterator[Compose]:
     }
     standins = Path(__file__).parent / "standins.sh"
     subprocess.run([str(standins)], env=environ, check=True, stdout=subprocess.DEVNULL)
-    compose = Compose(command, environ)
+    compose = Compose([*command, *(f"--file={name}" for name in files)], environ)
     try:
-        compose("up", "-d", "--build", "--scale", "agent=3", timeout_s=1200)
+        compose("up", "-d", "--build", *options, timeout_s=1200)
         yield compose
     finally:
         compose("--profile", "tools", "down", "--volumes", "--timeout", "20")
