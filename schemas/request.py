@@ -64,15 +64,15 @@ class SystemNeed(Command):
 class Blocks(Command):
     """Stop rule of leveled measurement: the number of blocks.
 
-    A measurement has at least `least` and at most `most` blocks. In between it ends as soon as the
-    median's interval is narrower than `interval` (relative, at 95%; 0 means exactly `least`
-    blocks), or once its blocks took `budget_s` seconds (0 is no limit). With a budget and no
-    interval, as many blocks as fit into the budget are measured, up to `most`.
+    A measurement has at least `least` and at most `most` blocks. Between them it ends when the 95%
+    interval of the median, relative to it, is narrower than `interval` (0: after exactly `least`
+    blocks), or when its blocks have taken `budget_s` seconds (0: no limit). With a budget and no
+    interval it measures as many blocks as fit into the budget, up to `most`.
 
-    With `of: result` it is the interval of the scenario's final performance result, at the least
-    of the levels, that must be as narrow, and a percentile must be certified; then the measurement
-    ends after 3 blocks or more, or once its budget is spent. A load that the scheduler issues has
-    exactly `least` blocks then where the request gives its `queries`.
+    With `of: result` the interval is that of the scenario's final performance result at the lowest
+    level of the measurement, and a percentile must be certified too. Then the measurement ends
+    after 3 blocks at the earliest, or when its budget is spent. A load that the scheduler issues
+    has exactly `least` blocks if the request gives its `queries`.
     """
 
     least: Integer = Field(default=1, ge=1, le=1000)
@@ -376,7 +376,7 @@ _LENGTH_LIMITS: Mapping[str, int] = MappingProxyType(
 
 
 class Refused(Message):
-    """The request is refused: the wrong field, or every agent's reason.
+    """The answer to a refused request: it names the wrong field, or gives each agent's reason.
 
     `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable,
     forbidden (the asker's role), exhausted (the asker's limits). Long texts are truncated.
