@@ -8,6 +8,7 @@ database would notice none of them but the exchange.
 import asyncio
 import logging
 from collections import OrderedDict
+from sys import intern
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -70,7 +71,7 @@ class Holdings:
                 self._sequence = recorded.sequence
                 if isinstance(fact, RunRecorded):
                     key = run_key(fact.evaluation, fact.run, fact.attempt)
-                    self._recorded[key] = fact.evaluation
+                    self._recorded[key] = intern(fact.evaluation)
             while len(self._recorded) > self._most_runs:
                 self._recorded.popitem(last=False)
         missing = await patiently((), self._store.missing_runs, list(self._recorded))

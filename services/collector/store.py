@@ -4,7 +4,8 @@ Blocking; a service calls it in a thread. One `Store` is one connection, used by
 time, opened when needed and reopened after a loss.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +28,7 @@ from services.collector.runs import RunRow
 Marker = tuple[int, int, int]
 """run_key, kind, sequence: a batch's identity in the database."""
 
-NAMES_REMEMBERED = 10_000
+NAMES_REMEMBERED, RUNS_REMEMBERED = 10_000, 64
 _MOST_PURGEABLE = 100
 _BEGINNING = ("-infinity", 0)
 
@@ -69,7 +70,8 @@ class Store:
     def __init__(self, database_url: str) -> None:
         self._database = Database(database_url)
         self._statements = read_statements(Path(__file__).with_name("queries.sql"))
-        self._named: set[tuple[int, int]] = set()
+        #: the numbers of the names that are stored, by run key, the newest run last
+        self._named: OrderedDict[int, set[int]] = OrderedDict()
         self._purge_cursor: tuple[datetime | str, int] = _BEGINNING
 
     def save(self, batches: Sequence[Prepared]) -> int:
@@ -82,10 +84,18 @@ class Store:
                     for chunk in (COPY_HEADER, *rows, COPY_TRAILER):
                         copy.write(chunk)
             names = self._name(session, new)
-        if len(self._named) + len(names) > NAMES_REMEMBERED:
-            self._named.clear()  # A name is stored once, however often it is sent.
-        self._named |= names
+        self._remember(names)
         return sum(batch.count for batch in new)
+
+    def _remember(self, names: Iterable[tuple[int, int]]) -> None:
+        """Remember `names` that are stored, of few runs: one that is sent again adds nothing."""
+        for run_key, number in names:
+            self._named.setdefault(run_key, set()).add(number)
+        while (
+            len(self._named) > RUNS_REMEMBERED
+            or sum(map(len, self._named.values())) > NAMES_REMEMBERED
+        ):
+            self._named.popitem(last=False)
 
     def end_run(self, row: RunRow) -> None:
         """Store how an attempt ended; repeated calls have no effect."""
@@ -273,7 +283,7 @@ class Store:
             (batch.marker[0], number): text
             for batch in batches
             for number, text in batch.names
-            if (batch.marker[0], number) not in self._named
+            if number not in self._named.get(batch.marker[0], ())
         }
         if texts:
             run_keys, names = zip(*texts, strict=True)

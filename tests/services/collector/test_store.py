@@ -66,11 +66,13 @@ def test_few_names_are_remembered_and_all_are_stored(
     store: Store, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "NAMES_REMEMBERED", 5)
+    monkeypatch.setattr(module, "RUNS_REMEMBERED", 2)
     traces = [a_trace(run=f"r{number}") for number in range(10)]
     names = {name for trace in traces for name in _prepared(trace)[0].names}
     for trace in (*traces, *traces):
         store.save(_prepared(trace))
-        assert len(store._named) <= 5
+        assert len(store._named) <= 2
+        assert sum(map(len, store._named.values())) <= 5
     stored = _ask(database_url, "SELECT count(*), count(DISTINCT run_key) FROM span_name")
     assert stored == [(10 * len(names), 10)]
 

@@ -57,17 +57,16 @@ def test_each_kind_has_its_own_place() -> None:
     assert batches.unsaved({"QUERIES": 9, "TRACES": 1}, {}) == ([], [])
 
 
-def test_stretches_of_an_evaluation_share_its_id() -> None:
+def test_attempts_of_an_evaluation_share_its_id() -> None:
     batches = StoredBatches()
-    for batch in (a_trace(), some_queries(), some_outputs()):
-        own = batch.model_copy(update={"evaluation": str(b"e77", "ascii")})
-        batches.note([stored(own, 5)])
-    ids = {id(stretch.evaluation) for stretch in batches._stretches.values()}
-    assert (len(batches._stretches), len(ids)) == (3, 1)
+    for run in ("r1", "r2", "r3"):
+        batches.note([stored(a_trace(evaluation=str(b"e77", "ascii"), run=run), 5)])
+    ids = {id(attempt.evaluation) for attempt in batches._attempts.values()}
+    assert (len(batches._attempts), len(ids)) == (3, 1)
 
 
 def test_the_newest_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.collector.stored_batches._MOST_STRETCHES", 2)
+    monkeypatch.setattr("services.collector.stored_batches._MOST_ATTEMPTS", 2)
     batches = StoredBatches()
     for number in range(3):
         batches.note([stored(a_trace(evaluation=f"e{number}"), number + 1)])
