@@ -64,7 +64,8 @@ def standing_still(world: World, victim: str, proof: Proof) -> Iterator[None]:
     stopped = family_of(pid) if victim == "postgres" else [pid]
     began_s = time.monotonic()
     for each in stopped:
-        os.kill(each, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # that of a connection may end meanwhile
+            os.kill(each, signal.SIGSTOP)
     try:
         awaited(lambda: state_of(pid) in ("T", ""), f"the stop of {victim}")
         ticks = ticks_of(pid)
