@@ -183,3 +183,5 @@ def staged(address: str) -> Iterator[Staging]:
             yield Staging(address, make_conninfo(address, options=path), home, columns)
         finally:
             session.execute(drop)
+            # The server ends a closed session a moment later: the next rebuild may be there first.
+            session.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
