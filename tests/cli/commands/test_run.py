@@ -271,7 +271,9 @@ async def test_watching_prints_events_and_ctrl_c_only_detaches(
     evaluation = (await mlscope("run", "tiny", "--detach")).out.strip()
     process = await mlscope.start("watch", evaluation, "--events")
     assert process.stdout is not None
-    first = json.loads(await process.stdout.readline())
+    line = await process.stdout.readline()
+    assert line, await process.communicate()
+    first = json.loads(line)
     assert first["status"]["state"] == "planned"
     ended = await interrupted(process)
     assert (ended.code, standing.cancelled) == (exits.INTERRUPTED, [])
