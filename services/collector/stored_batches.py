@@ -24,9 +24,9 @@ _MOST_ATTEMPTS = 1_300
 """How many are remembered, each in 350 bytes: older ones ended long ago."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AttemptBatches:
-    """Where in the streams the stored batches of an attempt are.
+    """Where in the streams the stored batches of an attempt are. Mutable.
 
     `sequences` has the first and the last sequence of each kind in turn, int64 [2 kinds]. The last
     is 0 where none is stored, the first where earlier ones were stored before this collector

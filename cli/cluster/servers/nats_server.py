@@ -206,9 +206,9 @@ class StorageWatch:
         self._has_complained = self._had_room = False
 
     def is_stuck(self) -> bool:
-        """Tell whether it complained since its start, with room on the disk at two calls since.
+        """Return whether it has complained since its start, and had room at the last two calls.
 
-        It is told once of a start: whoever asks restarts the server.
+        True comes once for each start: the caller restarts the server.
         """
         try:
             with self._log.open("rb") as file:
