@@ -29,7 +29,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "timeline": ("", "--rounds 1 --queries 24 --large 48 --seconds 5"),
         "live_trace": ("", "--seconds 5 --crowd-seconds 5"),
         "trace_windows": ("", "--queries 24"),
-        "watched": ("", "--queries 400 --watchers 2"),
+        "watched": ("", "--pairs 2 --queries 2400 --watchers 2"),
         "resource_feed": ("--turns 12", "--turns 1"),
         "feeding": ("--quick", "--quick --device-ms 40 --batches 8"),
         "pacing": ("", "--seconds 1 --repeats 1"),
