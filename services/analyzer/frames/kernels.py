@@ -85,6 +85,11 @@ def kernels_of(run: Run) -> pl.DataFrame:
     return answered_work(run).filter(pl.col("kind") == int(SpanKind.KERNEL))
 
 
+def copies_of(run: Run) -> pl.DataFrame:
+    """Return the rows of `answered_work` that are copies."""
+    return answered_work(run).filter(pl.col("kind") == int(SpanKind.COPY))
+
+
 def has_all_counters() -> pl.Expr:
     """Return whether a kernel has the counters of FLOP and of bytes read and written."""
     return pl.all_horizontal(pl.col(name).is_not_null() for name in COUNTERS[:3])

@@ -10,7 +10,6 @@ from mlscope.load.scenarios import COLD
 from mlscope.load.stop_rule import RESULT_RULE
 from mlscope.quantities import number
 from schemas.analysis import Table
-from schemas.batch import SpanKind
 from services.analyzer.building.best import estimate_text
 from services.analyzer.building.charts import Axis, dumbbells, with_transforms
 from services.analyzer.building.cold_starts.openings import (
@@ -38,7 +37,7 @@ from services.analyzer.building.table import (
     text_column,
 )
 from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
-from services.analyzer.frames.kernels import answered_work
+from services.analyzer.frames.kernels import answered_work, copies_of
 
 OPEN = "open"
 
@@ -138,8 +137,7 @@ def _copies_ns(run: Run) -> float | None:
     work = answered_work(run)
     if not work.height:
         return None
-    copied = work.filter(pl.col("kind") == int(SpanKind.COPY))["duration_ns"].sum()
-    return float(copied) / work["query"].n_unique()
+    return float(copies_of(run)["duration_ns"].sum()) / work["query"].n_unique()
 
 
 def _reported_rows(stack: Stack) -> Iterator[dict[str, Any]]:

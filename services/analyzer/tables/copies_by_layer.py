@@ -7,7 +7,6 @@ import polars as pl
 
 from mlscope.load.scenarios import COLD
 from schemas.analysis import Table
-from schemas.batch import SpanKind
 from services.analyzer.building.best import leader
 from services.analyzer.building.charts import Axis, stacked
 from services.analyzer.building.grouped import with_absent
@@ -42,7 +41,7 @@ from services.analyzer.building.table import (
     text_column,
 )
 from services.analyzer.frames.evaluation import Frames, Run
-from services.analyzer.frames.kernels import answered_work
+from services.analyzer.frames.kernels import answered_work, copies_of
 from services.analyzer.frames.layers import layer_times, layers_of
 
 _KINDS = {
@@ -100,7 +99,7 @@ def _no_copies(frames: Frames, traced: Sequence[TracedStack]) -> str:
     if traced:
         return NO_COPIES
     cold = (run for run in frames.measured if run.row.variant == COLD)
-    return COLD_COPIES if any(_copies_of(run).height for run in cold) else NO_DEVICE
+    return COLD_COPIES if any(copies_of(run).height for run in cold) else NO_DEVICE
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
@@ -130,18 +129,13 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _copies_of(run: Run) -> pl.DataFrame:
-    """Return the rows of `answered_work` that are copies."""
-    return answered_work(run).filter(pl.col("kind") == int(SpanKind.COPY))
-
-
 def _layer_rows(traced: TracedStack) -> list[dict[str, Any]]:
     """Return the rows of one stack, in the order of the layers' indices, no known layer last."""
     kind = pl.col("copy_kind").fill_null("")
     direction = kind.replace_strict(_DIRECTION_OF, default=_OTHER, return_dtype=pl.String)
     ns = pl.col("duration_ns")
     amounts = (
-        _copies_of(traced.run)
+        copies_of(traced.run)
         .group_by("layer", "query", maintain_order=True)
         .agg(
             ns.sum().alias("time"),

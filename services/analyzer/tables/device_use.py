@@ -32,7 +32,7 @@ from services.analyzer.building.table import (
     trimmed_cells,
 )
 from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Frames
-from services.analyzer.frames.kernels import answered_work
+from services.analyzer.frames.kernels import answered_work, copies_of
 from services.analyzer.tables.pipeline_stages import bottleneck_of
 
 DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
@@ -89,7 +89,7 @@ def _use_row(frames: Frames, traced: TracedStack) -> dict[str, Any]:
         bound = "device-bound" if busy_share >= DEVICE_BOUND else bound
     if bottleneck_of(frames, model or traced.run) == PREPARE:
         bound = INPUT_BOUND
-    copies = busy_ns(work.filter(pl.col("kind") == int(SpanKind.COPY)), ["query"])["busy_ns"]
+    copies = busy_ns(copies_of(traced.run), ["query"])["busy_ns"]
     return {
         **traced.stack.cells(traced.run),
         "queries": busy["n"],

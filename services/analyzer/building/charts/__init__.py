@@ -5,7 +5,7 @@ by a `transform` of the same specification. Numbers stay in the table's units; a
 prefixed ones. A type of layer has its colour from whoever draws, by its name.
 """
 
-from services.analyzer.building.charts.bars import (
+from services.analyzer.building.charts.bar_charts import (
     bars,
     grouped_bars,
     histogram,
@@ -14,7 +14,7 @@ from services.analyzer.building.charts.bars import (
     stacked,
 )
 from services.analyzer.building.charts.parts import SCHEMA, Axis, Chart, fields_of, with_transforms
-from services.analyzer.building.charts.points import (
+from services.analyzer.building.charts.point_charts import (
     boxes,
     curves,
     dumbbells,
