@@ -132,8 +132,7 @@ async def test_on_a_phone_each_cell_has_its_heading(
 
 async def test_a_layer_is_chosen_by_keys_in_the_table(page: Page, running: Running) -> None:
     await page.goto(f"{running.url}{PAGE}")
-    link = page.locator("#table tbody a").last
-    await link.focus()
+    await page.locator("#table tbody a").last.focus()
     await page.keyboard.press("Enter")
     await page.wait_for_url("**/analyses/A3?layer=*#chosen")
     await expect(page.locator("tr.chosen")).to_be_in_viewport()

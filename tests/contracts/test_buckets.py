@@ -39,8 +39,7 @@ async def test_a_guarded_write_needs_the_newest_revision(bus: Bus) -> None:
     second = await bus.put("leases", "issuer-1", b"2", revision=first)
     with pytest.raises(Conflict):
         await bus.put("leases", "issuer-1", b"3", revision=first)
-    entry = await bus.get("leases", "issuer-1")
-    assert entry == Entry("leases", "issuer-1", b"2", second)
+    assert await bus.get("leases", "issuer-1") == Entry("leases", "issuer-1", b"2", second)
 
 
 async def test_a_new_key_can_be_claimed_once(bus: Bus) -> None:

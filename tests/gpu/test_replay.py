@@ -66,8 +66,7 @@ def test_each_kernel_takes_its_counters_from_the_replay(analyzed: Analyzed) -> N
     kernels = rows_of(analyzed, "A8")
     assert len(kernels) == 186
     assert all(row["counted"] == 1.0 for row in kernels)
-    roofline = rows_of(analyzed, "A9")
-    assert len(roofline) == 186
+    assert len(rows_of(analyzed, "A9")) == 186
     assert len(rows_of(analyzed, "A12")) == len(rows_of(analyzed, "A11")) == 174
 
 

@@ -9,8 +9,7 @@ from tests.stories import LATENCY, E, beginning, whole_story
 
 
 def test_a_table_shows_rows_with_units_verdict_and_caveats() -> None:
-    table = LATENCY.model_copy(update={"caveats": ("a <b> caveat",)})
-    html = ResultTable(table)._repr_html_()
+    html = ResultTable(LATENCY.model_copy(update={"caveats": ("a <b> caveat",)}))._repr_html_()
     assert "<td>r0</td>" in html
     assert "5 ms" in html or "5.00 ms" in html
     assert LATENCY.verdict in html

@@ -271,8 +271,7 @@ def test_as_many_values_of_a_tensor_count_as_both_stored() -> None:
 
 
 def test_boxes_of_shapes_and_masks_have_the_same_corners() -> None:
-    box = {"xmin": 1, "ymin": 2, "xmax": 4, "ymax": 5}
-    assert box_of(box) == (1.0, 2.0, 4.0, 5.0)
+    assert box_of({"xmin": 1, "ymin": 2, "xmax": 4, "ymax": 5}) == (1.0, 2.0, 4.0, 5.0)
     # A picture of 6 rows and 5 columns, column by column: rows 2 to 4 of the columns 1 to 3.
     counts = [6 + 2, 3, 3, 3, 3, 3, 1 + 6]
     assert box_of({"mask": {"size": [6, 5], "counts": counts}}) == (1.0, 2.0, 4.0, 5.0)

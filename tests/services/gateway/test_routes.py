@@ -23,8 +23,7 @@ async def test_a_request_is_accepted_with_its_place(web: httpx.AsyncClient) -> N
     assert response.status_code == 201
     place = response.headers["location"]
     assert place == f"/api/evaluations/{response.json()['evaluation']}"
-    shown = (await web.get(place)).json()
-    assert shown["request"]["batch_sizes"] == [1, 2]
+    assert (await web.get(place)).json()["request"]["batch_sizes"] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -472,9 +472,8 @@ async def test_lists_show_the_newest_first(world: World) -> None:
     async with scheduling(world):
         await world.an_agent()
         ids = [await world.evaluate(a_request()) for _ in range(3)]
-        answer = await world.client.ask("mlscope.v1.request.evaluations", b'{"limit": 2}')
-        told = json.loads(answer)
-    assert [each["evaluation"] for each in told["evaluations"]] == [ids[2], ids[1]]
+        page = json.loads(await world.client.ask("mlscope.v1.request.evaluations", b'{"limit": 2}'))
+    assert [listed["evaluation"] for listed in page["evaluations"]] == [ids[2], ids[1]]
 
 
 def test_limits_are_what_an_operator_sets() -> None:

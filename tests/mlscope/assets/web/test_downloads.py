@@ -259,8 +259,7 @@ def test_a_hub_file_that_changed_is_refused_until_its_checksum_is_given(
     for _ in range(2):
         with pytest.raises(HubFileChanged, match=f"at its first use here {SUM.digest}"):
             assets.fetch(source)
-    changed = Checksum("sha256", hashlib.sha256(WRONG).hexdigest())
-    with assets.fetch(source, changed) as held:
+    with assets.fetch(source, Checksum("sha256", hashlib.sha256(WRONG).hexdigest())) as held:
         assert held.path.read_bytes() == WRONG
     site.put("/o/r/resolve/main/m", BODY, '"3"')
     assets.fetch(source).close()

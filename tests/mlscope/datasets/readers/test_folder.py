@@ -112,8 +112,7 @@ def test_pictures_without_labels_are_refused_unless_that_is_said(tmp_path: Path)
     written(tmp_path / "p" / "a.jpg", body)
     with pytest.raises(LayoutMissing, match=r"p: has neither class folders nor labels\.csv"):
         open_dataset("image_folder", tmp_path / "p")
-    dataset = open_dataset("image_folder", tmp_path / "p", {"labelled": False})
-    assert list(dataset) == [body]
+    assert list(open_dataset("image_folder", tmp_path / "p", {"labelled": False})) == [body]
 
 
 def test_files_without_labels_have_names(tmp_path: Path) -> None:

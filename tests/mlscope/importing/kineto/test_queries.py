@@ -101,8 +101,7 @@ def test_a_trace_without_a_name_for_queries_is_one_and_says_what_to_do(
 def test_what_nests_or_overlaps_is_no_row_of_queries(
     spans: list[tuple[Any, ...]], names: list[str]
 ) -> None:
-    columns = ["name", "start_ns", "duration_ns", "thread"]
-    frame = pl.DataFrame(spans, columns, orient="row")
+    frame = pl.DataFrame(spans, ["name", "start_ns", "duration_ns", "thread"], orient="row")
     assert repeated_names(frame) == names
     assert list(queries_of(frame, frame).names) == names
 

@@ -74,8 +74,7 @@ async def test_past_the_last_try_it_is_dead() -> None:
 
 
 async def test_without_room_for_its_letter_it_comes_again(server: MemoryServer) -> None:
-    bus = MemoryBus(server, "scheduler")
-    delivery = await delivered(bus)
+    delivery = await delivered(MemoryBus(server, "scheduler"))
     server.logs["DEAD"].append = full  # type: ignore[method-assign]
     with pytest.raises(StreamFull):
         await delivery.bury("no use")

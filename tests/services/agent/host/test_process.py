@@ -122,8 +122,7 @@ async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     worker = await WorkerProcess.start("w", limits(tmp_path))
     os.kill(worker.pid, signal.SIGSTOP)
     worker.kill()
-    death = await worker.death()
-    assert str(death) == "worker was killed by SIGKILL (out of memory?)"
+    assert str(await worker.death()) == "worker was killed by SIGKILL (out of memory?)"
     await worker.close()
 
 

@@ -19,8 +19,7 @@ from services.agent.link.allowances import (
 def test_without_a_word_only_the_shipped_builders_are_allowed() -> None:
     settings = Settings.read({"MLSCOPE_DATA": "/data", "MLSCOPE_NATS_SEED_FILE": "/run/seed.nk"})
     allowed = Allowances.of(settings)
-    hidden = (Path("/data"), Path("/run/seed.nk"))
-    assert allowed == replace(DEFAULT_ALLOWANCES, hidden=hidden)
+    assert allowed == replace(DEFAULT_ALLOWANCES, hidden=(Path("/data"), Path("/run/seed.nk")))
     assert allowed.sandbox == "auto"
     assert (allowed.inline, allowed.builders, allowed.remote_hosts) == (None, BUILDERS, ())
 

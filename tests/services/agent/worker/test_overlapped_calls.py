@@ -213,8 +213,7 @@ class Refusing(Overlapping):
 
 
 def test_a_device_that_is_lost_while_calls_overlap_fails_the_run(plain: Session) -> None:
-    predictor = Refusing(plain.predictor)
-    session = replace(plain, predictor=predictor)
+    session = replace(plain, predictor=Refusing(plain.predictor))
     outcome = Recorded(session, a_run("r", **BATCHED)).perform().outcomes["r"]
     assert isinstance(outcome, RunFailed)
     assert "illegal memory access" in outcome.message

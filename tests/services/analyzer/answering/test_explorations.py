@@ -122,7 +122,6 @@ async def test_an_unknown_exploration_is_refused_with_all_names(asked: Bus) -> N
 def test_what_does_not_fit_is_cut_and_said(json_text: bool) -> None:
     systems = next(each for each in EXPLORATIONS if each.name == "systems")
     table = systems.compute([a_load(f"m{n}") for n in range(500)], {})
-    answer = Explored(table=table, total_rows=500)
-    body = fitting(answer, 20_000, json_text=json_text)
+    body = fitting(Explored(table=table, total_rows=500), 20_000, json_text=json_text)
     assert len(body) <= 20_000
     assert b"the table has the first" in body

@@ -80,8 +80,7 @@ async def test_a_window_comes_in_parts_that_belong_together(
 
 
 async def test_a_span_has_attributes_and_the_call_that_started_it(answering: Timelines) -> None:
-    request = ShowSpan(evaluation="e1", run="r0", span=2)
-    details = unpack(await answering.span(_command(request)))
+    details = unpack(await answering.span(_command(ShowSpan(evaluation="e1", run="r0", span=2))))
     assert (details["span"]["name"], details["attributes"]) == ("gemm", {"device": 1})
     assert details["launched_by"]["name"] == "cudaLaunchKernel"
     launch = unpack(await answering.span(_command(ShowSpan(evaluation="e1", run="r0", span=1))))

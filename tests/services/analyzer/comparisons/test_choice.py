@@ -212,8 +212,7 @@ def test_costs_that_intervals_do_not_tell_apart_are_named_after_the_choice() -> 
 def test_of_equal_costs_the_highest_throughput_is_chosen() -> None:
     slow, fast = (source(name, batch(1, ns, agent=name)) for name, ns in (("a", 2 * MS), ("b", MS)))
     # Twice as fast at twice the price: a million costs the same.
-    terms = Terms(prices={"a": 1.8, "b": 3.6})
-    told = rows(CHOICE, slow, fast, terms=terms)
+    told = rows(CHOICE, slow, fast, terms=Terms(prices={"a": 1.8, "b": 3.6}))
     assert [row["cost"] for row in told] == pytest.approx([1.0, 1.0])
     assert [row["is_chosen"] for row in told] == [False, True]
 

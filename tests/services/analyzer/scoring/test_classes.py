@@ -121,8 +121,7 @@ def test_a_class_beyond_the_models_is_wrong_and_named(
 
 
 def test_a_class_below_zero_is_named_where_the_number_of_classes_is_unknown() -> None:
-    outcome = judged(with_scores(4, -1), with_scores(5, -2))["top-1"].outcome
-    (note,) = outcome.caveats
+    (note,) = judged(with_scores(4, -1), with_scores(5, -2))["top-1"].outcome.caveats
     assert note == (
         "2 samples have a class that the model does not know and count as wrong, first: "
         "sample 4 is labelled -1"

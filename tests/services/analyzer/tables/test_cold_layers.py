@@ -89,8 +89,7 @@ def test_a_framework_that_tells_nothing_is_named() -> None:
     silent = _opening("c", 3, *_first(70, 20), framework="openvino", agent="a1")
     table = table_of(ANALYSIS, silent)
     assert [row["load"] for row in rows_of(table)] == [None, None]
-    told = "a1, batch 1: openvino does not report the weights of each layer"
-    assert told in table.caveats
+    assert "a1, batch 1: openvino does not report the weights of each layer" in table.caveats
     assert table.verdict == "2 layers with weights of unknown size."
 
 

@@ -113,8 +113,7 @@ async def test_a_wrong_manifest_names_its_field(
 
 
 async def test_other_kinds_are_published_too(web: httpx.AsyncClient) -> None:
-    scenario = {"kind": "scenario", "name": "mine", "description": "Mine."}
-    response = await _publish(web, scenario)
+    response = await _publish(web, {"kind": "scenario", "name": "mine", "description": "Mine."})
     assert response.status_code == 201
     found = (await web.get(response.headers["location"])).json()
     assert [each["name"] for each in found["scenarios"]] == ["mine"]

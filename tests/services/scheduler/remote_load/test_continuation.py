@@ -137,8 +137,7 @@ def test_a_noisy_load_goes_on_until_its_budget_ends_and_says_so() -> None:
 
 def test_a_load_at_its_default_rate_says_that_the_budget_ended_first() -> None:
     load, continuation = continued(RESULT_RULE, "fixed_rate", rate_hz=20)
-    ended = answered(load, [5] * load.queries).first(load.queries)
-    reason, caveat = continuation.ending(ended)
+    reason, caveat = continuation.ending(answered(load, [5] * load.queries).first(load.queries))
     missing = "its 99th percentile needs 662 answered queries, 200 were"
     assert reason == "budget"
     assert caveat == f"ended at 200 queries, its budget of 10 s spent: {missing}"

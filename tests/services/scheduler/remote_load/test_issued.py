@@ -46,8 +46,7 @@ def test_every_query_is_final_once_and_never_before_its_stamp(count: int, seed: 
 
 
 def test_times_count_from_the_origin() -> None:
-    stamps = np.array([1500], np.int64)
-    progress = LoadProgress(1000, np.array([400], np.int64), stamps)
+    progress = LoadProgress(1000, np.array([400], np.int64), np.array([1500], np.int64))
     progress.take(columns([0], 1800))
     load = progress.load
     assert (load.issued_ns[0], load.ended_ns[0], load.service_ns[0]) == (500, 800, 5)

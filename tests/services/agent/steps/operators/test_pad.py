@@ -14,8 +14,7 @@ SIDES = st.integers(1, 20)
 @given(SIDES, SIDES, st.integers(0, 9), st.integers(0, 9))
 def test_a_border_is_numpy_s_and_centred(height: int, width: int, more: int, wider: int) -> None:
     pixels = np.ones((height, width, 3), np.uint8)
-    size = [height + more, width + wider]
-    found = apply("pad", pixels, dimensions=size, value=7)
+    found = apply("pad", pixels, dimensions=[height + more, width + wider], value=7)
     widths = ((more // 2, more - more // 2), (wider // 2, wider - wider // 2), (0, 0))
     assert np.array_equal(found, np.pad(pixels, widths, constant_values=7))
     assert found.dtype == np.uint8

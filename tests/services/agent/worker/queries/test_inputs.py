@@ -107,8 +107,7 @@ def test_what_stays_free_a_synthetic_dataset_fills() -> None:
     model = a_model(raw_port("ids", (-1, -1)), raw_port("x", ()))
     opened = [TensorPlace("ids", (-1, -1), "int64"), TensorPlace("x", (), "float32")]
     made = Synthetic(shape=(7,), inputs={"x": SyntheticTensor(shape=(2, 2))})
-    dataset = DatasetManifest(name="d", synthetic=made)
-    slot = inputs_of(model, opened, dataset, 3).slot()
+    slot = inputs_of(model, opened, DatasetManifest(name="d", synthetic=made), 3).slot()
     assert [array.shape for array in slot.arrays] == [(3, 7), (3, 2, 2)]
 
 
