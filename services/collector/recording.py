@@ -109,12 +109,14 @@ class AttemptRecorder:
         except (UnplannedRun, RefusedRows, ForeignFact) as error:
             _log.error("attempt not recorded, buried: %s", error, extra=place)
             await delivery.bury(str(error))
-        except UnstartedAttempt as error:
+        except (UnknownEvaluation, UnstartedAttempt) as error:
+            # Its decisions come before it in the log, and so at most from a broker's older copy.
+            # Ends of evaluations that nobody requested must not wait in the way of the others.
             if delivery.tries >= TRIES_FOR_UNKNOWN:
                 await delivery.bury(str(error))
             else:
                 await delivery.retry(1.0)
-        except (UnknownEvaluation, BusError) as error:
+        except BusError as error:
             _log.warning("attempt not recorded yet: %s", error, extra=place)
             await delivery.retry()
         except Exception as error:  # noqa: BLE001 (whatever an agent sends, the loop goes on)

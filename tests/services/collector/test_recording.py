@@ -21,6 +21,7 @@ from services.collector.completeness import Progress
 from services.collector.evaluations import Evaluations
 from services.collector.recording import AttemptRecorder
 from services.collector.runs import run_row
+from services.collector.saving import TRIES_FOR_UNKNOWN
 from services.collector.store import Store, migrate
 from tests.services.collector.builders import (
     REQUESTED_NS,
@@ -160,6 +161,22 @@ async def test_an_end_that_comes_before_its_request_waits_for_it(
         await acknowledged(bus, sequence)
     assert [attempt.evaluation for attempt in recorder._store.waiting()] == ["e2"]
     assert await bus.read("mlscope.v1.dead.>") == []
+
+
+async def test_ends_of_what_nobody_requested_are_buried_out_of_the_way_of_others(
+    recorder: AttemptRecorder, bus: Bus, at_once: list[int]
+) -> None:
+    """Else a thousand of them, which any agent may publish, would keep every other end out."""
+    for number in range(2):
+        ghost = a_completion().model_copy(update={"evaluation": f"ghost{number}"})
+        await bus.publish(ghost, id=f"g{number}")
+    sequence = await bus.publish(a_completion(), id="c")
+    async with running(recorder.record()):
+        await acknowledged(bus, sequence)
+    reasons = [letter.fact.model_dump()["reason"] for letter in await bus.read("mlscope.v1.dead.>")]
+    assert sorted(reasons) == [f"evaluation ghost{number} is not in the log" for number in range(2)]
+    assert len(at_once) == 2 * (TRIES_FOR_UNKNOWN - 1)
+    assert [attempt.run for attempt in recorder._store.waiting()] == ["r0"]
 
 
 async def test_an_end_that_breaks_the_recorder_twice_is_buried_and_the_next_one_is_recorded(
