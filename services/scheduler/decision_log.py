@@ -5,6 +5,7 @@ the evaluation is read again. A broker of three answers from its own copy, which
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
@@ -16,6 +17,8 @@ from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState, fold
 
 _MAX_TURNS = 50
+_MOST_ENDED = 16
+"""The ended evaluations whose states are remembered."""
 _LAGS_S = (0.01, 0.05, 0.25, *(1.0,) * 5)
 """The pauses in which a broker whose copy lags behind is given time to catch up."""
 
@@ -30,11 +33,14 @@ class DecisionLog:
         """Fold facts that are read into `index`."""
         self._bus = bus
         self._index = index
+        #: states of ended evaluations, each with the sequence up to which its story was read
+        self._ended: OrderedDict[str, tuple[EvaluationState, int]] = OrderedDict()
 
     async def current(self, evaluation: str, decided: int = 0) -> EvaluationState:
         """Return an evaluation's state as of now.
 
-        An open evaluation is read on from where the index stands, any other one from its beginning.
+        An open evaluation is read on from where the index stands, an ended one from where it was
+        read last, any other one from its beginning.
         The state of an evaluation that nobody requested is empty. `decided` is the sequence of a
         decision that the log has: one that is not read yet is waited for, some seconds at most, and
         not at all where the log has decisions that cannot be read here. Raises BusError.
@@ -51,12 +57,19 @@ class DecisionLog:
         indexed = self._index.open.get(evaluation)
         if indexed is not None:
             return await self._read_on(evaluation, indexed.sequence)
-        if not await self._bus.read(request_of(evaluation), at_most=1):
+        state, after = self._ended.pop(evaluation, (EvaluationState(), 0))
+        if not after and not await self._bus.read(request_of(evaluation), at_most=1):
             # Without a request nothing counts, however many facts an agent publishes about it.
-            return EvaluationState()
-        state = fold(await self._bus.read(story_of(evaluation)))
+            return state
+        story = await self._bus.read(story_of(evaluation), after=after)
+        state = fold(story, state)
         if state.is_known and not state.is_ended:
             return await self._read_on(evaluation, 0)
+        if state.is_ended:
+            # An agent may go on publishing facts about it, each of which is looked at.
+            self._ended[evaluation] = state, story[-1].sequence if story else after
+            if len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
         return state
 
     def unread(self, evaluation: str) -> int:

@@ -78,6 +78,18 @@ async def test_facts_about_an_evaluation_nobody_requested_are_not_read(bus: Bus)
     assert counted.facts_read == 0
 
 
+async def test_facts_about_a_cancelled_evaluation_are_read_once(bus: Bus) -> None:
+    recorder = await requested(bus)
+    await recorder.settle(E, _cancels)
+    counted = CountedBus(bus)
+    log = DecisionLog(cast("Bus", counted), EvaluationIndex())
+    for attempt in range(1, 51):
+        await bus.publish(_interruption(evaluation=E, attempt=attempt), id=f"junk-{attempt}")
+        assert (await log.settle(E, _cancels)).state == "cancelled"
+    # the request, when it is asked for and in the story, and its cancellation
+    assert counted.facts_read == 3 + 50
+
+
 async def test_what_follows_is_recorded_until_nothing_does(bus: Bus) -> None:
     recorder = await requested(bus)
     state = await recorder.settle(E, decides)
