@@ -19,7 +19,8 @@ from nats.aio.client import Client
 from cli.cluster.keys.members import Members
 from cli.cluster.keys.secret_files import ensure_key
 from mlscope.bus.access.permissions import agent_key, invitation_key
-from mlscope.client.errors import EvaluationRefused, NotAnswering
+from mlscope.client.errors import CommandRefused, NotAnswering
+from mlscope.client.synchronous import Evaluation
 from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, PEOPLE, inbox_of, key_file
 from tests.faults.made_messages import made_message
 from tests.flow.clusters import Cluster, online, running
@@ -125,17 +126,17 @@ def _wait_for_agent(cluster: Cluster) -> None:
     The first question may also wait too long behind the last messages. The analysis is not waited
     for: it comes after those that the key of the scheduler made up, which no other key may ask for.
     """
-    deadline_s = time.monotonic() + _AGENT_WITHIN_S
-    while True:
-        try:
-            with cluster.client() as client:
-                evaluation = client.run("identity", scenarios=online(), agents=["first"])
-                while (state := evaluation.status().state) not in ("measured", "analyzed"):
-                    assert time.monotonic() < deadline_s, f"the last evaluation is {state}"
-                    time.sleep(0.5)
-                return
-        except (EvaluationRefused, NotAnswering):
-            assert time.monotonic() < deadline_s, "no agent came back"
+    deadline_s, state = time.monotonic() + _AGENT_WITHIN_S, "not accepted"
+    evaluation: Evaluation | None = None
+    with cluster.client() as client:
+        while state not in ("measured", "analyzed"):
+            assert time.monotonic() < deadline_s, f"the last evaluation is {state}"
+            with suppress(CommandRefused, NotAnswering):
+                evaluation = evaluation or client.run(
+                    "identity", scenarios=online(), agents=["first"]
+                )
+                state = evaluation.status().state
+                evaluation = None if state == "failed" else evaluation
             time.sleep(0.5)
 
 
