@@ -7,8 +7,7 @@ database would notice none of them but the exchange.
 
 import asyncio
 import logging
-from collections import OrderedDict
-from sys import intern
+from array import array
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -25,6 +24,8 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 60.0
 _MOST_RUNS = 100_000
 _PAGE_FACTS = 1000
+_COMPARED_AT_ONCE = 2000
+"""The run keys in one question to the database, so that its memory does not grow with the log."""
 
 
 class Holdings:
@@ -47,8 +48,11 @@ class Holdings:
         self._most_runs = most_runs
         self._store = Store(address)
         self._sequence = 0
-        #: the evaluation of each of the newest runs that the log says are stored, by run key
-        self._recorded: OrderedDict[int, str] = OrderedDict()
+        #: the run keys of the newest runs that the log says are stored, int64, oldest first: as
+        #: objects with their evaluations they would take twenty times as much
+        self._recorded = array("q")
+        #: the evaluation of each missing run, by run key
+        self._evaluations: dict[int, str] = {}
         #: the run keys that were missing at the last comparison
         self._missing: frozenset[int] = frozenset()
         self.lost: frozenset[str] = frozenset()
@@ -70,14 +74,14 @@ class Holdings:
                 fact = recorded.fact
                 self._sequence = recorded.sequence
                 if isinstance(fact, RunRecorded):
-                    key = run_key(fact.evaluation, fact.run, fact.attempt)
-                    self._recorded[key] = intern(fact.evaluation)
-            while len(self._recorded) > self._most_runs:
-                self._recorded.popitem(last=False)
-        missing = await patiently((), self._store.missing_runs, list(self._recorded))
+                    self._recorded.append(run_key(fact.evaluation, fact.run, fact.attempt))
+            del self._recorded[: max(len(self._recorded) - self._most_runs, 0)]
+        missing: set[int] = set()
+        for first in range(0, len(self._recorded), _COMPARED_AT_ONCE):
+            run_keys = self._recorded[first : first + _COMPARED_AT_ONCE].tolist()
+            missing.update(await patiently((), self._store.missing_runs, run_keys))
         before, self._missing = self._missing, frozenset(missing)
-        both = before & self._missing & self._recorded.keys()
-        lost = frozenset(self._recorded[key] for key in both)
+        lost = await self._evaluations_of(before & self._missing)
         if newly_lost := lost - self.lost:
             _log.error(
                 "the database has lost rows of %s, those of %s among them: it was emptied, "
@@ -87,6 +91,26 @@ class Holdings:
             )
         self.lost = lost
         await self._count_unsaved()
+
+    async def _evaluations_of(self, run_keys: frozenset[int]) -> frozenset[str]:
+        """Return the evaluations of runs, which are read from the log again: few are ever missing.
+
+        Raises BusError.
+        """
+        after, unknown = 0, run_keys - self._evaluations.keys()
+        while unknown and (
+            page := await self._bus.read(recorded_runs(), after=after, at_most=_PAGE_FACTS)
+        ):
+            after = page[-1].sequence
+            for fact in (recorded.fact for recorded in page):
+                if isinstance(fact, RunRecorded):
+                    key = run_key(fact.evaluation, fact.run, fact.attempt)
+                    if key in unknown:
+                        self._evaluations[key] = fact.evaluation
+        self._evaluations = {
+            key: evaluation for key, evaluation in self._evaluations.items() if key in run_keys
+        }
+        return frozenset(self._evaluations.values())
 
     async def _count_unsaved(self) -> None:
         saved_up_to = await patiently((), self._store.saved_up_to)

@@ -108,7 +108,25 @@ async def test_the_newest_runs_are_remembered_and_no_more(
         for _ in range(2):
             await holdings.compare()
         assert holdings.lost == {"e2"}
-        assert list(holdings._recorded.values()) == ["e2"]
+        assert holdings._recorded.tolist() == [run_key("e2", "r0", 1)]
+
+
+async def test_runs_of_every_question_are_compared(
+    bus: Bus, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is asked about a few runs at a time; a missing one in any question is lost."""
+    monkeypatch.setattr("services.collector.holdings._COMPARED_AT_ONCE", 1)
+    migrate(database_url)
+    store_run(database_url, "e2")
+    with closing(Holdings(bus, database_url)) as holdings:
+        for _ in range(2):
+            await holdings.compare()
+        assert holdings.lost == {"e1"}
+        with psycopg.connect(database_url) as session:
+            session.execute("DELETE FROM run")
+        for _ in range(2):
+            await holdings.compare()
+        assert holdings.lost == {"e1", "e2"}
 
 
 async def test_a_run_without_its_batches_is_lost(bus: Bus, database_url: str) -> None:
