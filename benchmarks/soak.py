@@ -8,7 +8,8 @@ and the end. Claims: the second is at most 1.05 of the first, for nats-server at
 instead; evaluations still end in the last window; the streams of batches, of which no backup is
 made, hold at most what they may keep and 64 MiB of what is under way; a run leaves nothing behind
 in the agents' folder. The log of facts and the database grow with each evaluation,
-by what is printed.
+by what is printed. The scheduler lists the newest `LISTED` ended evaluations, less than by default:
+its list is full, and thus no longer grows, before its memory counts as warm.
 """
 
 import argparse
@@ -36,7 +37,12 @@ LEFT_BEHIND_BYTES = 16 * MIB
 EVERY_S, PRINTED_S = 10.0, 60.0
 MOST_GROWTH = 1.05
 BATCHES = ("TRACES", "QUERIES", "OBJ_batches")
-SETTINGS = {"MLSCOPE_KEEP_UNSAVED_BYTES": str(KEPT_BYTES), "MLSCOPE_PURGE_AFTER_S": "10"}
+LISTED = 100
+SETTINGS = {
+    "MLSCOPE_KEEP_UNSAVED_BYTES": str(KEPT_BYTES),
+    "MLSCOPE_PURGE_AFTER_S": "10",
+    "MLSCOPE_MAX_LISTED_EVALUATIONS": str(LISTED),
+}
 
 
 @dataclass(frozen=True, slots=True)
