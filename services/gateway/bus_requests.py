@@ -15,7 +15,7 @@ from mlscope.client.errors import (
     OtherVersion,
 )
 from mlscope.client.prices import with_kept_prices
-from mlscope.evaluation.fold import fold
+from mlscope.evaluation.fold import EvaluationRecord, fold
 from mlscope.evaluation.status import status_of as status_of_record
 from schemas.analysis import Compared, Predictions, Table, Tables
 from schemas.encoding.codec import parse
@@ -40,6 +40,7 @@ _OPEN_STATES: tuple[State, ...] = ("running", "measured", "planned", "postponed"
 _AGENTS = ShowCatalog(kind="agent")
 _HISTORY = 200
 """How many evaluations back regressions are looked for."""
+_PAGE_FACTS = 1000
 
 
 async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
@@ -52,14 +53,22 @@ async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
     except (NoBroker, OtherVersion):
         raise
     except NotAnswering:
-        story = await bus.read(story_of(evaluation))
-    record = fold(recorded.fact for recorded in story)
+        record = await _record_in_log(bus, evaluation)
     is_visible = asker_on(bus).may_see(record.requested_by, is_private=record.is_private)
     if not (record.is_known and is_visible):
         message = f"no evaluation {evaluation}; GET /api/evaluations lists all"
         raise CommandRefused(Refused(error="unknown", message=message, field="evaluation"))
     status = status_of_record(record)
     return status.model_copy(update={"unread_facts": bus.unread(evaluation)})
+
+
+async def _record_in_log(bus: Bus, evaluation: str) -> EvaluationRecord:
+    """Fold the log, a page at a time: an agent may publish any number of facts. Raises BusError."""
+    record, after = EvaluationRecord(), 0
+    while page := await bus.read(story_of(evaluation), after=after, at_most=_PAGE_FACTS):
+        record = fold((recorded.fact for recorded in page), record)
+        after = page[-1].sequence
+    return record
 
 
 async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:

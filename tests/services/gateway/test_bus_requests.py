@@ -11,7 +11,11 @@ from tests.stand_ins import StandIns
 from tests.stories import E, beginning, whole_story
 
 
-async def test_the_log_tells_the_same_as_the_scheduler(bus: Bus) -> None:
+@pytest.mark.parametrize("page_facts", [1, 1000])
+async def test_the_log_tells_the_same_as_the_scheduler(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, page_facts: int
+) -> None:
+    monkeypatch.setattr("services.gateway.bus_requests._PAGE_FACTS", page_facts)
     standing = StandIns(bus)
     await standing.tell(*whole_story())
     by_log = await status_of(bus, E)
