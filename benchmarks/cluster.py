@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,9 +42,11 @@ def new_folder() -> Iterator[Path]:
 
 @contextmanager
 def running(folder: Path, **settings: str) -> Iterator[Path]:
-    """Keep a cluster up in `folder` for the length of the block."""
-    mlscope(folder, "up", "--detach", **settings)
+    """Keep a cluster up in `folder` for the length of the block, which SIGTERM ends, too."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
+        mlscope(folder, "up", "--detach", **settings)
         yield folder
     finally:
         mlscope(folder, "down", **settings)
+        signal.signal(signal.SIGTERM, before)

@@ -15,7 +15,6 @@ its list is full, and thus no longer grows, before its memory counts as warm.
 import argparse
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -191,8 +190,6 @@ def main() -> int:
     parser.add_argument("--figures", type=Path, help="file for every look, a JSON object a line")
     options = parser.parse_args()
     length_s = 60 * options.minutes or 3600 * options.hours
-    # Whoever ends this command ends its cluster, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with new_folder() as folder, running(folder, **SETTINGS):
         looks, states = soak(folder, length_s, options.figures)
     failed = [state for state in states if state != "analyzed"]
