@@ -10,6 +10,8 @@ from services.collector.errors import UnknownEvaluation
 from services.collector.runs import EvaluationDecisions, check_speaker, fold_decisions
 
 _REMEMBERED = 256
+_READ_ON = 16
+"""The evaluations that are read on from their last decision; a plan may take megabytes."""
 
 
 class Evaluations:
@@ -18,11 +20,21 @@ class Evaluations:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._recent: OrderedDict[str, EvaluationDecisions] = OrderedDict()
+        #: the decisions about each of the newest evaluations, and the sequence of the last one
+        self._folded: OrderedDict[str, tuple[EvaluationDecisions, int]] = OrderedDict()
 
     async def decisions(self, evaluation: str) -> EvaluationDecisions:
         """Return the decisions in the log now. Raises the errors of the bus."""
-        recorded = await self._bus.read(decisions_of(evaluation))
-        return fold_decisions(entry.fact for entry in recorded)
+        decisions, last = self._folded.get(evaluation, (EvaluationDecisions(), 0))
+        if recorded := await self._bus.read(decisions_of(evaluation), after=last):
+            decisions = fold_decisions((entry.fact for entry in recorded), decisions)
+            last = recorded[-1].sequence
+        if last:
+            self._folded[evaluation] = decisions, last
+            self._folded.move_to_end(evaluation)
+        if len(self._folded) > _READ_ON:
+            self._folded.popitem(last=False)
+        return decisions
 
     async def start_of(self, evaluation: str) -> int:
         """Return the time at which an evaluation was requested, in epoch ns: `ts` of its rows.

@@ -81,9 +81,11 @@ def evolve(decisions: EvaluationDecisions, fact: Fact) -> EvaluationDecisions:
             return decisions
 
 
-def fold_decisions(facts: Iterable[Fact]) -> EvaluationDecisions:
-    """Fold an evaluation's decisions."""
-    decisions = EvaluationDecisions()
+def fold_decisions(
+    facts: Iterable[Fact], decisions: EvaluationDecisions | None = None
+) -> EvaluationDecisions:
+    """Return the decisions that facts lead to, from nothing or from `decisions`."""
+    decisions = EvaluationDecisions() if decisions is None else decisions
     for fact in facts:
         decisions = evolve(decisions, fact)
     return decisions
