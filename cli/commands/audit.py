@@ -62,12 +62,17 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
         AgentResumed: lambda fact: (_OPERATOR, fact.agent, ""),
         AgentRevoked: lambda fact: (_OPERATOR, fact.agent, ""),
         AgentPriced: lambda fact: (fact.set_by or _USER, fact.agent, _price(fact)),
+        # Without a name: the cluster's user, or the registry that publishes what is shipped.
         ManifestPublished: lambda fact: (
-            "",
+            fact.published_by,
             f"{fact.manifest.name}:{fact.manifest.version}",
             fact.manifest.kind,
         ),
-        ManifestWithdrawn: lambda fact: ("", f"{fact.name}:{fact.version}", fact.kind),
+        ManifestWithdrawn: lambda fact: (
+            fact.withdrawn_by or _USER,
+            f"{fact.name}:{fact.version}",
+            fact.kind,
+        ),
     }
 )
 """What counts as an action: who did it, to what, and more about it."""

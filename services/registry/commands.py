@@ -80,14 +80,14 @@ class RegistryCommands:
         return body
 
     async def _answered(self, command: ReceivedCommand) -> Message:
-        verb = command.subject.rsplit(".", 1)[-1]
+        verb, asker = command.subject.rsplit(".", 1)[-1], asker_of(command.subject)
         try:
             if verb == PublishManifest.verb:
-                return await self.publish(decode_body(PublishManifest, command.body).manifest)
+                manifest = decode_body(PublishManifest, command.body).manifest
+                return await self.publish(manifest, asker.name)
             if verb == WithdrawManifest.verb:
-                return await self.withdraw(decode_body(WithdrawManifest, command.body))
+                return await self.withdraw(decode_body(WithdrawManifest, command.body), asker.name)
             if verb == SetPrice.verb:
-                asker = asker_of(command.subject)
                 return await self.keep_price(decode_body(SetPrice, command.body), asker.name)
             selection = decode_body(ShowCatalog, command.body)
         except MalformedMessage as error:
@@ -110,8 +110,11 @@ class RegistryCommands:
                 allowed=CONSTRAINTS,
             )
 
-    async def publish(self, manifest: Manifest) -> CatalogChanged:
-        """Add a manifest to the catalog. Raises ManifestRefused, BusError."""
+    async def publish(self, manifest: Manifest, published_by: str = "") -> CatalogChanged:
+        """Add a manifest to the catalog, as `published_by` asks. Raises ManifestRefused, BusError.
+
+        Without a name, it is the cluster's user who asks, or the registry that starts.
+        """
         key = manifest_key(manifest.kind, manifest.name, manifest.version)
 
         def decide(state: RegistryState) -> _Decided:
@@ -121,17 +124,20 @@ class RegistryCommands:
                 for runtime in status.announcement.runtimes
             }
             before, withdrawn = state.manifests.get(key), state.withdrawn.get(key, "")
-            return decide_publish(before, manifest, withdrawn, announced)
+            return decide_publish(before, manifest, withdrawn, announced, published_by)
 
         return await self._change(key, decide)
 
-    async def withdraw(self, command: WithdrawManifest) -> CatalogChanged:
-        """Remove a manifest from the catalog. Raises ManifestRefused, BusError."""
+    async def withdraw(self, command: WithdrawManifest, withdrawn_by: str = "") -> CatalogChanged:
+        """Remove a manifest from the catalog, as `withdrawn_by` asks.
+
+        Raises ManifestRefused, BusError.
+        """
         key = manifest_key(command.kind, command.name, command.version)
 
         def decide(state: RegistryState) -> _Decided:
             names = names_of(self._folded.state, command.kind)
-            return decide_withdraw(state.manifests.get(key), command, names)
+            return decide_withdraw(state.manifests.get(key), command, names, withdrawn_by)
 
         return await self._change(key, decide)
 

@@ -33,12 +33,14 @@ def decide_publish(
     manifest: Manifest,
     withdrawn: str = "",
     announced: Collection[str] = (),
+    published_by: str = "",
 ) -> tuple[CatalogChanged, ManifestPublished | None]:
     """Return the answer to `publish` and the fact that makes it true, None if it is already.
 
     `manifest` is to be published; `current` is the one in the catalog with its kind, name and
     version, `withdrawn` the digest of the one that was withdrawn: a version belongs to one text.
-    `announced` are the agents' frameworks, in lower case. Raises ManifestRefused.
+    `announced` are the agents' frameworks, in lower case; `published_by` is who asks. Raises
+    ManifestRefused.
     """
     _check(manifest, {*FRAMEWORKS, *announced})
     digest = digest_of(manifest)
@@ -62,7 +64,8 @@ def decide_publish(
             )
         )
     if current is None:
-        return answer, ManifestPublished(manifest=manifest, digest=digest)
+        fact = ManifestPublished(manifest=manifest, digest=digest, published_by=published_by)
+        return answer, fact
     return answer.model_copy(update={"repeated": True}), None
 
 
@@ -130,12 +133,15 @@ def _invalid(field: str, actual: str, allowed: str) -> Refused:
 
 
 def decide_withdraw(
-    current: Manifest | None, command: WithdrawManifest, names: tuple[str, ...]
+    current: Manifest | None,
+    command: WithdrawManifest,
+    names: tuple[str, ...],
+    withdrawn_by: str = "",
 ) -> tuple[CatalogChanged, ManifestWithdrawn]:
     """Return the answer to `withdraw` and the fact that makes it true. Raises ManifestRefused.
 
     `current` is the manifest in the catalog that `command` names; `names` are all manifests of its
-    kind, for the error about a misspelt name.
+    kind, for the error about a misspelt name; `withdrawn_by` is who asks.
     """
     if current is None:
         raise ManifestRefused(
@@ -148,7 +154,13 @@ def decide_withdraw(
             )
         )
     answer = CatalogChanged(kind=command.kind, name=command.name, version=command.version)
-    return answer, ManifestWithdrawn(kind=command.kind, name=command.name, version=command.version)
+    fact = ManifestWithdrawn(
+        kind=command.kind,
+        name=command.name,
+        version=command.version,
+        withdrawn_by=withdrawn_by,
+    )
+    return answer, fact
 
 
 def names_of(state: RegistryState, kind: str) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ FACTS: tuple[Fact, ...] = (
     AgentPriced(agent="a1", dollars_per_hour=3.06, set_by="ada"),
     ManifestPublished(manifest=a_model(), digest="d"),
     ManifestWithdrawn(kind="model", name="m", version="1.0.0"),
+    ManifestPublished(manifest=a_model(), digest="d", published_by="olga"),
+    ManifestWithdrawn(kind="model", name="m", version="1.0.0", withdrawn_by="olga"),
     PersonRemoved(person="bob"),
 )
 
@@ -81,7 +83,9 @@ async def test_every_action_has_its_person_its_object_and_its_details(
         ["operator", "agent.revoked", "a1", ""],
         ["ada", "agent.priced", "a1", "$3.06 an hour"],
         ["", "manifest.published", "m:1.0.0", "model"],
-        ["", "manifest.withdrawn", "m:1.0.0", "model"],
+        ["the cluster's user", "manifest.withdrawn", "m:1.0.0", "model"],
+        ["olga", "manifest.published", "m:1.0.0", "model"],
+        ["olga", "manifest.withdrawn", "m:1.0.0", "model"],
         ["operator", "person.removed", "bob", ""],
     ]
 
@@ -96,5 +100,5 @@ async def test_one_person_and_the_newest_actions(capsys: pytest.CaptureFixture[s
         "manifest.withdrawn",
         "person.removed",
     ]
-    assert len(await rows(capsys, "--limit", "0")) == 13
+    assert len(await rows(capsys, "--limit", "0")) == 15
     assert await rows(capsys, "--by", "nobody") == []

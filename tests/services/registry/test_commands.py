@@ -9,9 +9,11 @@ from mlscope.bus.errors import Conflict, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from mlscope.manifests.digests import digest_of
 from schemas.encoding.codec import encode_body, unpack
+from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command
+from schemas.people import THE_USER, Asker
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
-from schemas.subjects import command_subject
+from schemas.subjects import asked_subject, command_subject
 from services.registry.commands import RegistryCommands
 from tests.services.registry.fold_of_log import FoldOfLog
 from tests.services.registry.samples import a_model
@@ -24,9 +26,12 @@ def answers(bus: Bus) -> RegistryCommands:
     return RegistryCommands(bus, FoldOfLog(bus, MANIFESTS))
 
 
-async def ask(answers: RegistryCommands, command: Command) -> dict[str, Any]:
-    """Return the answer to a command."""
-    subject = command_subject(type(command))
+async def ask(
+    answers: RegistryCommands, command: Command, asker: Asker = THE_USER
+) -> dict[str, Any]:
+    """Return the answer to a command of `asker`."""
+    named = asked_subject(asker, command.verb)
+    subject = named if asker.name else command_subject(type(command))
     asked = ReceivedCommand(subject, encode_body(command), wants_answer=True)
     return dict(unpack(await answers.answer(asked)))
 
@@ -44,6 +49,22 @@ async def test_a_manifest_comes_is_there_goes_and_returns(answers: RegistryComma
     again = await ask(answers, PublishManifest(manifest=a_model()))
     assert (again["accepted"], again["repeated"]) == (True, False)
     assert [each["name"] for each in (await ask(answers, ShowCatalog()))["models"]] == ["m"]
+
+
+async def test_a_person_who_changes_the_catalog_is_named(
+    answers: RegistryCommands, bus: Bus
+) -> None:
+    olga, model = Asker("olga", "owner"), a_model()
+    for asker in (THE_USER, olga):
+        await ask(answers, PublishManifest(manifest=model), asker)
+        await ask(answers, WITHDRAW, asker)
+    withdrawn, digest = ManifestWithdrawn(**WITHDRAW.model_dump()), digest_of(model)
+    assert [recorded.fact for recorded in await bus.read(MANIFESTS)] == [
+        ManifestPublished(manifest=model, digest=digest),
+        withdrawn,
+        ManifestPublished(manifest=model, digest=digest, published_by="olga"),
+        withdrawn.model_copy(update={"withdrawn_by": "olga"}),
+    ]
 
 
 async def test_a_withdrawn_version_never_stands_for_another_text(
