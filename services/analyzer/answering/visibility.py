@@ -1,6 +1,7 @@
 """Which evaluations are hidden from whom: private ones, as the log says."""
 
 import asyncio
+from collections import OrderedDict
 
 from mlscope.bus.bus import Answerer, Bus
 from mlscope.bus.envelopes import refusal
@@ -11,11 +12,12 @@ from schemas.encoding.errors import SchemaError
 from schemas.evaluation import EvaluationRequested
 from schemas.message import Command
 from schemas.people import Asker
-from schemas.subjects import ROOT, asker_of
+from schemas.subjects import ROOT, asker_of, request_of
 
 _REQUESTS = f"{ROOT}.evaluation.*.requested"
 _PAGE_FACTS = 200
 """Requests that are read at a time: all of a year's would take the memory of the analyzer."""
+_REMEMBERED = 1000
 
 
 class Visibility:
@@ -25,6 +27,8 @@ class Visibility:
         """Read requests over `bus`, from the first one when a person first asks."""
         self._bus = bus
         self._private: dict[str, str] = {}
+        #: the evaluations that were asked about last, of those that somebody requested
+        self._requested: OrderedDict[str, None] = OrderedDict()
         self._sequence = 0
         self._turn = asyncio.Lock()
 
@@ -52,21 +56,35 @@ class Visibility:
     def guarded(self, kind: type[Command], answerer: Answerer) -> Answerer:
         """Return an answerer of a `kind` of commands that knows nothing hidden from who asks.
 
-        An evaluation with facts that cannot be read here may be private, and is hidden as well.
+        An evaluation with facts that cannot be read here may be private, and is hidden as well. One
+        that nobody requested is refused in the same words: nobody can tell it from a hidden one.
         """
 
         async def answer(command: ReceivedCommand) -> bytes | None:
             asker = asker_of(command.subject)
+            named = () if asker.is_owner else evaluations_in(kind, command.body)
             try:
                 hidden = await self.hidden_from(asker)
+                for evaluation in named:
+                    is_known = evaluation not in hidden and await self._is_requested(evaluation)
+                    if not is_known or self._bus.unread(evaluation):
+                        return refusal("unknown", f"no evaluation {evaluation}", command.body)
             except BusError as error:
                 return refusal("unavailable", f"not available: {error}", command.body)
-            for evaluation in () if asker.is_owner else evaluations_in(kind, command.body):
-                if evaluation in hidden or self._bus.unread(evaluation):
-                    return refusal("unknown", f"no evaluation {evaluation}", command.body)
             return await answerer(command)
 
         return answer
+
+    async def _is_requested(self, evaluation: str) -> bool:
+        """Tell whether somebody requested an evaluation. Raises BusError."""
+        if evaluation not in self._requested:
+            if not await self._bus.read(request_of(evaluation), at_most=1):
+                return False
+            self._requested[evaluation] = None
+        self._requested.move_to_end(evaluation)
+        if len(self._requested) > _REMEMBERED:
+            self._requested.popitem(last=False)
+        return True
 
 
 def evaluations_in(kind: type[Command], body: bytes) -> frozenset[str]:

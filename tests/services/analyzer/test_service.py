@@ -23,7 +23,9 @@ from schemas.evaluation import (
     MeasuredRun,
 )
 from schemas.message import Fact
+from schemas.people import VERBS, Asker
 from schemas.request import Evaluate
+from schemas.subjects import asked_subject
 from services.analyzer.errors import AnalysisTooLong
 from services.analyzer.patience import TRIES_FOR_ROWS, rows_delay_s
 from services.analyzer.service import serve
@@ -184,6 +186,43 @@ async def test_questions_about_no_evaluation_are_refused(
         malformed = json.loads(await bus.ask(SUBJECT, b'{"evaluation": 3}'))
     assert (unknown["error"], unknown["field"], unknown["found"]) == ("unknown", "evaluation", "e9")
     assert (malformed["error"], malformed["field"]) == ("malformed", "evaluation")
+
+
+@pytest.mark.parametrize(
+    ("verb", "question"),
+    [
+        ("tables", {"evaluation": "e1"}),
+        ("predictions", {"evaluation": "e1"}),
+        ("compare", {"first": "e1", "second": "e1"}),
+        ("spans", {"evaluation": "e1", "run": "r0"}),
+        ("flow", {"evaluation": "e1"}),
+        ("trace", {"evaluation": "e1", "run": "r0"}),
+        ("trace_window", {"evaluation": "e1", "run": "r0"}),
+        ("trace_span", {"evaluation": "e1", "run": "r0", "span": 0}),
+    ],
+)
+async def test_what_is_private_is_unknown_to_others_whatever_they_ask(
+    server: MemoryServer, database_url: str, bus: Bus, verb: str, question: dict[str, object]
+) -> None:
+    """Whoever asked for it gets another answer, be it that the question lacks something."""
+    _rows(database_url)
+    wanted = Evaluate.model_validate({"model": "tiny", "visibility": "private"})
+    request = EvaluationRequested(
+        evaluation="e1", request=wanted, requested_ns=1, requested_by="ada"
+    )
+    await bus.publish(request, id="request")
+    assert verb in VERBS["viewer"]
+    hidden = json.dumps(question)
+    absent = hidden.replace('"e1"', '"e8"')
+    asked = ((body, name) for body in (hidden, absent) for name in ("ada", "bob"))
+    async with analyzing(server, database_url):
+        answers = [
+            (await bus.ask(asked_subject(Asker(name, "viewer"), verb), body.encode())).decode()
+            for body, name in asked
+        ]
+    of_ada, of_bob, _, of_nothing = answers
+    assert of_bob.replace("e1", "e8") == of_nothing
+    assert of_ada != of_bob
 
 
 async def test_questions_for_no_table_are_refused(

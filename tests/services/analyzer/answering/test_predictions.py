@@ -134,11 +134,12 @@ async def test_further_evaluations_of_the_load_show_drift_but_those_that_are_hid
             store.write(name, Analyzed(tables, "d", {}, summaries=(a_load(run="b1"),)))
         assert sorted(store.repeats(["e1", "e2"], 3, ["e6"])) == ["e3", "e4", "e5"]
         assert store.beginnings(["e1", "e9"]) == {"e1": 2e-9}
-    request = Evaluate.model_validate({"model": "tiny", "visibility": "private"})
-    hidden = EvaluationRequested(
-        evaluation="e5", request=request, requested_ns=1, requested_by="ada"
-    )
-    await asked.publish(hidden, id="request of e5")
+    for name, visibility in (("e1", "cluster"), ("e2", "cluster"), ("e5", "private")):
+        request = Evaluate.model_validate({"model": "tiny", "visibility": visibility})
+        fact = EvaluationRequested(
+            evaluation=name, request=request, requested_ns=1, requested_by="ada"
+        )
+        await asked.publish(fact, id=f"request of {name}")
     body = json.dumps({"first": "e1", "second": "e2", "figures": True}).encode()
     repeats = []
     for asker in (Asker("ada", "requester"), Asker("bob", "requester")):
