@@ -33,6 +33,52 @@ async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Pat
     try:
         after = await second("analyze", evaluation, "latency", "-o", "json")
         assert json.loads(after.out) == json.loads(before.out) != []
+        assert (await second("restore", file, "--replace")).code != exits.OK, "it runs"
+    finally:
+        await second("down")
+    key = (data_folder / "b" / "keys" / "requester.nk").read_text()
+    replaced = await second("restore", file, "--replace")
+    assert replaced.code == exits.OK, replaced.err
+    aside = [Path(line.split(": ")[1]) for line in replaced.out.splitlines() if "aside" in line]
+    assert len(aside) == 2
+    assert all(place.is_dir() for place in aside)
+    assert (data_folder / "b" / "keys" / "requester.nk").read_text() == key
+    assert (await second("up", "--detach")).code == exits.OK
+    try:
+        again = await second("analyze", evaluation, "latency", "-o", "json")
+        assert json.loads(again.out) == json.loads(before.out)
+    finally:
+        await second("down")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_run_in_progress_is_saved_and_repeated(data_folder: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "cluster.backup")
+    first = CommandLine(MLSCOPE_DATA=str(data_folder / "a"), MLSCOPE_GATEWAY_PORT="0")
+    second = CommandLine(MLSCOPE_DATA=str(data_folder / "b"), MLSCOPE_GATEWAY_PORT="0")
+    assert (await first("up", "--detach")).code == exits.OK
+    try:
+        load = ("--scenario", "fixed_rate:queries=900,rate_hz=60", "--detach")
+        evaluation = (await first("run", "identity", *load)).out.split()[-1]
+        state = ""
+        while state != "started":
+            (run,) = (await first("show", evaluation, "-o", "json")).json()["runs"] or [{}]
+            state = run.get("state", "")
+        saved = await first("backup", file)
+        assert saved.code == exits.OK, saved.err
+        (run,) = (await first("show", evaluation, "-o", "json")).json()["runs"]
+        assert run["state"] == "started", "it was saved in mid-run"
+    finally:
+        await first("down")
+    restored = await second("restore", file)
+    assert restored.code == exits.OK, restored.err
+    assert (await second("up", "--detach")).code == exits.OK
+    try:
+        assert (await second("watch", evaluation)).code == exits.OK
+        shown = (await second("show", evaluation, "-o", "json")).json()
+        assert shown["state"] == "analyzed"
+        assert [(run["attempt"], run["answered"]) for run in shown["runs"]] == [(2, 900)]
     finally:
         await second("down")
 

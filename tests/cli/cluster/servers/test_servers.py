@@ -126,6 +126,12 @@ def test_the_services_role_is_no_superuser(postgres: Postgres) -> None:
             session.execute("COPY mine FROM PROGRAM 'id'")
 
 
+def test_the_database_listens_on_loopback_alone(postgres: Postgres) -> None:
+    password = postgres.password_file.read_text().strip()
+    with psycopg.connect(postgres.url, password=password) as session:
+        assert session.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
+
+
 def test_the_database_asks_for_a_password(postgres: Postgres) -> None:
     for password in (None, "wrong"):
         with pytest.raises(psycopg.OperationalError, match="password"):

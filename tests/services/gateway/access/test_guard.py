@@ -1,5 +1,6 @@
 """Who may ask: tokens, cookies, other sites' pages."""
 
+import asyncio
 import logging
 import time
 from http.cookies import SimpleCookie
@@ -14,8 +15,9 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.records import ReceivedCommand
 from mlscope.logins import TICKET_S, login_address
 from mlscope.people import People, Person
+from schemas.encoding.codec import encode_body
 from schemas.people import THE_USER, Asker
-from schemas.request import ListEvaluations
+from schemas.request import ListEvaluations, Refused, ShowEvaluation
 from schemas.subjects import asker_of
 from services.gateway.access.failures import MAX_FAILURES, WITHIN_S, Failures
 from services.gateway.access.guard import SESSION_S, cookie_of, session_of
@@ -247,3 +249,22 @@ async def test_a_person_asks_in_the_own_name_until_the_token_is_taken_back(
         file.unlink()
         assert (await web.get("/api/evaluations")).status_code == 401
         assert (await web.get("/api/evaluations", headers=own)).status_code == 401
+
+
+async def test_no_events_are_streamed_of_what_a_person_may_not_see(
+    tmp_path: Path, bus: Bus
+) -> None:
+    asker = Asker("ada", "viewer")
+    (tmp_path / "ada.json").write_text(Person(asker, "U", "ada's token").text())
+    heard: list[Asker] = []
+
+    async def answer(command: ReceivedCommand) -> bytes:
+        heard.append(asker_of(command.subject))
+        return encode_body(Refused(error="unknown", message="no evaluation e1"), json_text=True)
+
+    await answer_all(bus, ShowEvaluation, answer, queue="scheduler")
+    async with web_over(bus, TOKEN, people=People(tmp_path)) as web:
+        headers = {"Authorization": "Bearer ada's token"}
+        async with asyncio.timeout(20):
+            refused = await web.get("/api/evaluations/e1/events", headers=headers)
+    assert (refused.status_code, heard) == (404, [asker])

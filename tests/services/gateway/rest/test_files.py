@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.people import People, Person
+from schemas.people import Asker, Role
 from services.gateway.live.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.sent import files as sent_files
@@ -162,3 +164,23 @@ async def test_a_gateway_without_a_store_says_what_to_do(web: httpx.AsyncClient,
         answer = await send(other, b"x")
     assert answer.status_code == 503
     assert "mlscope run" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("path", ["/api/files", "/api/datasets"])
+@pytest.mark.parametrize(("role", "status"), [("viewer", 403), ("requester", 0)])
+async def test_who_may_not_evaluate_sends_no_file(
+    bus: Bus, tmp_path: Path, path: str, role: Role, status: int
+) -> None:
+    (tmp_path / "people").mkdir()
+    (tmp_path / "kept").mkdir()
+    person = Person(Asker("ada", role), "U", "ada's token")
+    (tmp_path / "people" / "ada.json").write_text(person.text())
+    people = People(tmp_path / "people")
+    app = build_app(bus, Feeds(bus, limit=1), most_bytes=10_000, token="its own", people=people)
+    app.state.sent_files = kept_in(tmp_path / "kept")
+    transport = httpx.ASGITransport(app=app)
+    headers = {**OCTETS, "Authorization": "Bearer ada's token"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
+        sent = await web.post(path, params={"name": "m.onnx"}, content=b"x", headers=headers)
+    assert (sent.status_code == 403) == (status == 403), sent.text
+    assert status == 0 or names_in(tmp_path / "kept") == []

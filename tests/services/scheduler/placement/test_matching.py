@@ -233,6 +233,14 @@ def test_who_is_gone_cannot(state: str, found: str) -> None:
     assert reason(an_agent(state=state)) == found
 
 
+def test_a_drained_agent_gets_no_evaluation_although_it_is_named() -> None:
+    drained = an_agent("a1").model_copy(update={"is_drained": True})
+    for agents in ((), ("a1",)):
+        assert reason(drained, agents=agents) == "drained: it gets no new evaluations"
+    matched = match(a_request(), a_catalog(drained, an_agent("a2")), {})
+    assert [candidate.agent for candidate in matched.agents] == ["a2"]
+
+
 def test_agents_are_chosen_by_name_and_unknown_ones_are_told() -> None:
     catalog = a_catalog(an_agent("a1"), an_agent("a2"))
     found = match(a_request(agents=["a2", "a9"]), catalog, {})
