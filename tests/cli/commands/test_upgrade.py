@@ -2,11 +2,13 @@
 
 `tests/releases/VERSION.tar.xz` is a folder that this version of mlscope wrote (evaluations of
 `identity` and `tiny-cnn`), without logs and with an empty write-ahead log; `VERSION.json` is what
-`mlscope analyze ID latency -o json` said of each evaluation then.
+`mlscope analyze ID latency -o json` said of each evaluation then. `CONTRIBUTING.md` says how both
+are made.
 """
 
 import json
 import os
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -18,6 +20,7 @@ from cli import exits
 from tests.cli.conftest import CommandLine
 
 RELEASES = Path(__file__).resolve().parents[2] / "releases"
+CHANGELOG = RELEASES.parents[1] / "CHANGELOG.md"
 
 
 def opened(release: str, folder: Path) -> Path:
@@ -37,6 +40,13 @@ def as_columns(table: dict[str, Any]) -> dict[str, list[object]]:
     """Return a table by column; a newer version may have more of them."""
     names = [column["name"] for column in table["columns"]]
     return {name: [row[name] for row in table["rows"]] for name in names}
+
+
+def test_each_release_left_a_data_folder() -> None:
+    headings = re.findall(r"^## (\d+\.\d+)(.*)$", CHANGELOG.read_text("utf-8"), re.MULTILINE)
+    released = {version for version, ending in headings if "(unreleased)" not in ending}
+    left_files = {path.name for path in RELEASES.iterdir()}
+    assert left_files == {f"{version}.{end}" for version in released for end in ("json", "tar.xz")}
 
 
 @pytest.mark.long
