@@ -62,7 +62,7 @@ bench: $(READY)  ## every performance claim beside its budget and its peer; a ta
 soak: $(READY)  ## two hours of load (HOURS=): memory of each service within 5%, disk bounded
 	$(BIN)/python -m benchmarks.soak --hours $(or $(HOURS),2) --figures build/soak.jsonl
 
-test-fuzz: $(READY)  ## a million made-up messages from every key; an interrupted run goes on
+test-fuzz: $(READY)  ## a million made-up messages from every key but the provisioner's; an interrupted run goes on
 	$(BIN)/python -m tests.faults.fuzzing --messages $(or $(MESSAGES),1000000)
 
 test-faults: $(READY)  ## 500 seeded faults of every kind (TRIALS=, SEED=, RESULTS=); goes on where it was ended

@@ -1,4 +1,4 @@
-"""A cluster under made-up messages from every key: none ends or stops a service.
+"""A cluster under made-up messages from every key but one (FUZZED): none ends or stops a service.
 
     python -m tests.faults.fuzzing --messages 1000000 --state build/fuzzed.json
 

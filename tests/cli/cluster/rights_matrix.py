@@ -67,7 +67,9 @@ Only `provisioner` has the log's account, and may use it so.
 `agent-{own}` is the key of the agent `{own}` alone, `invitation-{invited}` that of a machine which
 is asked to join as `{invited}`. {people}
 are the keys of a viewer, a requester and an owner; what they publish within their accounts crosses
-as the commands of their role.
+as the commands of their role. `s` says where the server lets a key subscribe. In an account of its
+own, a key hears only what that account imports: a viewer's and a requester's import no facts and no
+live spans, so they hear none.
 
 """
 
