@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ async def test_a_person_asks_in_no_other_name_until_removed(
     with listening(data_folder) as state:
         await provision(settings_of(data_folder, "provisioner"))
         assert await people.add(arguments(data_folder, at_most=2, per_day=9)) == 0
+        modes = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in own.parent.iterdir()}
+        assert modes == dict.fromkeys((".json", ".nk", ".token"), 0o600)
         printed = capsys.readouterr().out
         assert all(path in printed for path in (str(own), state.authority_file))
         async with connect(settings_of(data_folder, "scheduler"), "scheduler") as scheduler:
