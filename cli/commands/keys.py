@@ -37,7 +37,7 @@ from pathlib import Path
 from cli import exits
 from cli.cluster.keys.person_files import asker_in, ensure_person
 from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, write_secret
-from cli.cluster.servers.nats_conf import NatsLayout, Routes, nats_conf
+from cli.cluster.servers.nats_conf import MIB, NatsLayout, Routes, nats_conf
 from cli.failures import Misused
 from mlscope.bus.access.permissions import PERMISSIONS, agent_key, permission_of
 from mlscope.people import People
@@ -86,6 +86,7 @@ def _layouts(
         port=_NATS_PORT,
         monitor_host="127.0.0.1",
         monitor_port=_MONITOR_PORT,
+        max_log_bytes=MIB,
     )
     if not brokers:
         if addresses:

@@ -56,6 +56,8 @@ class NatsLayout:
     key_file: str = ""
     max_file_store_bytes: int = 32 * GIB
     max_memory_store_bytes: int = 256 * MIB
+    max_log_bytes: int = 0
+    """When a log file begins anew, 0 for never; as an option of the command it prevents reloads."""
     routes: Routes | None = None
     """The routes of a server of several; None: it is the only one."""
 
@@ -83,6 +85,7 @@ def nats_conf(
         for account in accounts
     )
     monitor_path = f"http_base_path: /{layout.monitor_path}\n" if layout.monitor_path else ""
+    log_limit = f"logfile_size_limit: {layout.max_log_bytes}\n" if layout.max_log_bytes else ""
     # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
     # travels in one message.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
@@ -92,6 +95,7 @@ server_name: {json.dumps(layout.routes.server) if layout.routes else "mlscope"}
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
 {monitor_path}\
+{log_limit}\
 max_payload: {MAX_COMMAND_BYTES}
 jetstream {{
   store_dir: {json.dumps(layout.store)}
