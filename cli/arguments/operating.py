@@ -25,7 +25,8 @@ def add_services(commands: Parsers) -> None:
     health = add_command(
         commands, "health", "check that the service of MLSCOPE_READY_FILE answers over the bus"
     )
-    health.add_argument("service", choices=SERVICES, metavar="NAME", help=", ".join(SERVICES))
+    asked = (*SERVICES, "admission")
+    health.add_argument("service", choices=asked, metavar="NAME", help=", ".join(asked))
     health.add_argument(
         "--within", type=float, default=5.0, metavar="S", help="seconds to wait (default: 5)"
     )
@@ -314,7 +315,8 @@ def add_keys(commands: Parsers) -> None:
         action="append",
         default=[],
         metavar="HOST",
-        help="further name of the brokers, as clients elsewhere reach them; repeatable",
+        help="name of the broker, or further name of three, as clients elsewhere reach it; "
+        "it then speaks TLS; repeatable",
     )
     parser.add_argument(
         "--broker",

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from cli import exits
 from cli.failures import Misused
+from mlscope.bus.access.permissions import OPERATOR
 from mlscope.health import Announced, count_silence, hear
 from mlscope.settings import Settings
 
@@ -19,7 +20,8 @@ def health(arguments: argparse.Namespace) -> int:
     file = settings.ready_file
     if file is None:
         raise Misused("MLSCOPE_READY_FILE: expected the file that the service writes when ready")
-    hearing = hear(settings, arguments.service, within_s=arguments.within)
+    key = OPERATOR if arguments.service == "admission" else arguments.service
+    hearing = hear(settings, key, within_s=arguments.within)
     print(f"{arguments.service}: {hearing}")
     announced = Announced.read(file)
     if arguments.end and announced and count_silence(file, hearing) >= _SILENCES:

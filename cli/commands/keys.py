@@ -19,6 +19,14 @@ speak TLS to each other and to clients:
 `--address HOST` is a further name in their certificate, by which clients elsewhere reach them.
 OUT/tls/addresses has all of them, and keeps them for later calls.
 
+Without `--broker`, `--address HOST` has one broker speak TLS, under that name, to the services and
+to other machines; `cli.cluster.keys.published` admits these:
+
+    OUT/nats/monitor.path     what the paths of the broker's monitor begin with: a secret
+    OUT/gateway/server.pem    the certificate for the pages too, and server.key
+    OUT/admission/            the data folder of the service that admits machines and people
+    OUT/broker/               for the broker's configuration, which that service writes
+
 Existing secrets are kept, so that a restart changes none; only nats.conf is always rewritten.
 Agents that share the key `agent` trust each other. An agent that must not be impersonated by
 others, nor impersonate them, gets its own key. When its NAME.pub is deleted, the next nats.conf
@@ -36,10 +44,11 @@ from pathlib import Path
 
 from cli import exits
 from cli.cluster.keys.person_files import asker_in, ensure_person
+from cli.cluster.keys.published import PublishedBroker
 from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, write_secret
 from cli.cluster.servers.nats_conf import MIB, NatsLayout, Routes, nats_conf
 from cli.failures import Misused
-from mlscope.bus.access.permissions import PERMISSIONS, agent_key, permission_of
+from mlscope.bus.access.permissions import OPERATOR, PERMISSIONS, agent_key, permission_of
 from mlscope.people import People
 
 _NATS_PORT, _MONITOR_PORT, _ROUTE_PORT = 4222, 8222, 6222
@@ -47,6 +56,7 @@ _FEWEST_BROKERS = 3
 """Two brokers stop as soon as one of them does: neither is a majority."""
 _MOUNTED = "/etc/nats-keys"
 """Where a broker's container has the folder OUT/nats."""
+_CERTIFICATE_FILE, _KEY_FILE = f"{_MOUNTED}/server.pem", f"{_MOUNTED}/server.key"
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}")
 _EVERYBODY, _OWNER_ONLY = 0o444, 0o400
 
@@ -65,9 +75,12 @@ def keys(arguments: argparse.Namespace) -> int:
             _set_owner(out / "people" / f"{asker.name}.{kind}", owner, _OWNER_ONLY)
     people = People(out / "people").all()
     addresses = tuple(arguments.address)
-    for file_name, layout in _layouts(out, arguments.broker, addresses, owner).items():
+    layouts = _layouts(out, arguments.broker, addresses, owner)
+    for file_name, layout in layouts.items():
         text = nats_conf(layout, public, people=people)
         (out / "nats" / file_name).write_text(text, "utf-8")
+        if layout.monitor_path:
+            _prepare_admission(out, PublishedBroker(layout, public), owner)
     print(out)
     return exits.OK
 
@@ -77,8 +90,8 @@ def _layouts(
 ) -> dict[str, NatsLayout]:
     """Return each broker's layout by the name of its configuration file.
 
-    Several `brokers` get certificates, also for further `addresses`. Raises Misused for hosts that
-    make no cluster of brokers, and for addresses of one that has no certificate.
+    Several `brokers` get certificates, also for further `addresses`; so does a lone one that has
+    addresses. Raises Misused for hosts that make no cluster of brokers.
     """
     alone = NatsLayout(
         store="/data",
@@ -88,32 +101,48 @@ def _layouts(
         monitor_port=_MONITOR_PORT,
         max_log_bytes=MIB,
     )
-    if not brokers:
-        if addresses:
-            raise Misused("--address is for the certificate of three brokers: add --broker")
+    names = _broker_names(brokers) if brokers else ()
+    hosts = (*brokers, *_addresses(out, addresses))
+    monitor_path_file = out / "nats" / "monitor.path"
+    if not hosts:
+        monitor_path_file.unlink(missing_ok=True)
         return {"nats.conf": alone}
-    names = _broker_names(brokers)
-    # A certificate without the names of earlier calls would shut out clients that use these.
+    _write_certificates(out, hosts, owner)
+    encrypted = replace(alone, certificate_file=_CERTIFICATE_FILE, key_file=_KEY_FILE)
+    if not brokers:
+        # Admission, in another container, asks the monitor, which has no other lock than its path.
+        path = ensure_password(monitor_path_file).value
+        return {"nats.conf": replace(encrypted, monitor_host=alone.host, monitor_path=path)}
+    return {
+        f"{name}.conf": replace(encrypted, routes=_routes(name, host, brokers))
+        for name, host in zip(names, brokers, strict=True)
+    }
+
+
+def _routes(name: str, host: str, brokers: Iterable[str]) -> Routes:
+    """Return how the broker `name` on `host` reaches the others of `brokers`."""
+    return Routes(
+        server=name,
+        listen=f"0.0.0.0:{_ROUTE_PORT}",
+        peers=tuple(f"{peer}:{_ROUTE_PORT}" for peer in brokers if peer != host),
+        certificate_file=_CERTIFICATE_FILE,
+        key_file=_KEY_FILE,
+        authority_file=f"{_MOUNTED}/authority.pem",
+        advertised=f"{host}:{_NATS_PORT}",
+    )
+
+
+def _addresses(out: Path, more: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of brokers for clients elsewhere: those of earlier calls, and `more`.
+
+    A certificate without the names of earlier calls would shut out clients that use these.
+    """
     file = out / "tls" / "addresses"
     known = file.read_text("ascii").split() if file.exists() else []
-    names_elsewhere = dict.fromkeys((*known, *addresses))
-    write_secret(file, "\n".join(names_elsewhere))
-    _write_certificates(out, (*brokers, *names_elsewhere), owner)
-    certificate_file, key_file = f"{_MOUNTED}/server.pem", f"{_MOUNTED}/server.key"
-    encrypted = replace(alone, certificate_file=certificate_file, key_file=key_file)
-    layouts = {}
-    for name, host in zip(names, brokers, strict=True):
-        routes = Routes(
-            server=name,
-            listen=f"0.0.0.0:{_ROUTE_PORT}",
-            peers=tuple(f"{peer}:{_ROUTE_PORT}" for peer in brokers if peer != host),
-            certificate_file=certificate_file,
-            key_file=key_file,
-            authority_file=f"{_MOUNTED}/authority.pem",
-            advertised=f"{host}:{_NATS_PORT}",
-        )
-        layouts[f"{name}.conf"] = replace(encrypted, routes=routes)
-    return layouts
+    addresses = tuple(dict.fromkeys((*known, *more)))
+    if addresses:
+        write_secret(file, "\n".join(addresses))
+    return addresses
 
 
 def _broker_names(hosts: Sequence[str]) -> list[str]:
@@ -132,7 +161,7 @@ def _write_certificates(out: Path, hosts: Sequence[str], owner: int | None) -> N
     try:
         from cli.cluster.keys.certificates import ensure_certificate
     except ModuleNotFoundError as error:
-        raise Misused(f"--broker needs {error.name}: pip install 'mlscope[tls]'") from error
+        raise Misused(f"certificates need {error.name}: pip install 'mlscope[tls]'") from error
     certificate = ensure_certificate(out / "tls", *hosts)
     assert certificate.authority is not None
     for source in (certificate.certificate, certificate.key, certificate.authority):
@@ -140,6 +169,25 @@ def _write_certificates(out: Path, hosts: Sequence[str], owner: int | None) -> N
     authority = out / "authority" / certificate.authority.name
     write_secret(authority, certificate.authority.read_text("ascii"))
     _set_owner(authority, owner, _EVERYBODY)
+
+
+def _prepare_admission(out: Path, broker: PublishedBroker, owner: int | None) -> None:
+    """Write what the service that admits machines and people needs, and the pages' certificate."""
+    operator_file = out / "admission" / "keys" / f"{OPERATOR}.nk"
+    write_secret(operator_file, (out / OPERATOR / "seed.nk").read_text("ascii").strip())
+    broker_file = out / "admission" / "broker.json"
+    write_secret(broker_file, broker.text())
+    for file in (operator_file, broker_file):
+        _set_owner(file, owner, _OWNER_ONLY)
+    for name in ("server.pem", "server.key"):
+        certificate_file = out / "gateway" / name
+        write_secret(certificate_file, (out / "tls" / name).read_text("ascii"))
+        _set_owner(certificate_file, owner, _OWNER_ONLY)
+    for folder in (out / "people", out / "broker"):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        if owner is not None:
+            os.chown(folder, owner, owner)
 
 
 def _agent_keys(out: Path, agents: Iterable[str], owner: int | None) -> dict[str, str]:

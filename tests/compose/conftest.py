@@ -17,6 +17,8 @@ from cli.cluster.servers.nats_server import find_program
 ROOT = Path(__file__).parents[2]
 PROJECT = f"mlscope-test-{os.getpid()}"
 """The name of this run's containers and volumes: another run on the engine has its own."""
+ADDRESS = "127.0.0.2"
+"""Where a cluster with `compose.listen.yaml` listens for other machines."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def brought_up(*options: str, files: Sequence[str] = ("compose.yaml",)) -> Itera
         "COMPOSE_HTTP_TIMEOUT": "240",
         "MLSCOPE_NATS_PORT": str(nats),
         "MLSCOPE_GATEWAY_PORT": str(gateway),
+        "MLSCOPE_LISTEN": ADDRESS,
     }
     standins = Path(__file__).parent / "standins.sh"
     subprocess.run([str(standins)], env=environ, check=True, stdout=subprocess.DEVNULL)

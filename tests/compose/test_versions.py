@@ -19,6 +19,7 @@ from tests.compose.conftest import ROOT
 pytestmark = pytest.mark.compose
 
 FILE = ROOT / "compose.yaml"
+LISTEN = ROOT / "compose.listen.yaml"
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 SERVERS = ("nats", "db")
 
@@ -59,18 +60,18 @@ def program(request: pytest.FixtureRequest) -> str:
     return found
 
 
-def configured(program: str, file: Path) -> "subprocess.CompletedProcess[str]":
-    """Have Compose read a file, with the services of every profile."""
-    command = [program, "-f", str(file), "--project-directory", str(ROOT)]
+def configured(program: str, *files: Path) -> "subprocess.CompletedProcess[str]":
+    """Have Compose read files, with the services of every profile."""
+    command = [program, *(f"-f{file}" for file in files), "--project-directory", str(ROOT)]
     services = yaml.safe_load(FILE.read_text("utf-8"))["services"].values()
     profiles = {profile for service in services for profile in service.get("profiles", ())}
     command += [f"--profile={profile}" for profile in sorted(profiles)]
     return subprocess.run([*command, "config"], capture_output=True, text=True, check=False)
 
 
-def read(program: str) -> dict[str, Any]:
-    """Return what Compose makes of the file."""
-    done = configured(program, FILE)
+def read(program: str, *more: Path) -> dict[str, Any]:
+    """Return what Compose makes of the file, and of `more` files after it."""
+    done = configured(program, FILE, *more)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = yaml.safe_load(done.stdout)
     return told
@@ -85,11 +86,47 @@ def test_the_file_is_accepted_with_all_that_it_describes(program: str) -> None:
     assert set(described["volumes"]) >= {"nats-data", "db-data", "keys-scheduler"}
 
 
+def hosts_of(service: Mapping[str, Any]) -> list[str]:
+    """Return the address on which each of a service's ports is published."""
+    ports = service.get("ports") or ()
+    return [port["host_ip"] if isinstance(port, dict) else port.split(":")[0] for port in ports]
+
+
 def test_nothing_listens_beyond_this_machine(program: str) -> None:
     services = read(program)["services"]
-    ports = [port for each in services.values() for port in each.get("ports", ())]
-    hosts = {port["host_ip"] if isinstance(port, dict) else port.split(":")[0] for port in ports}
-    assert (len(ports), hosts) == (2, {"127.0.0.1"})
+    hosts = [host for service in services.values() for host in hosts_of(service)]
+    assert hosts == ["127.0.0.1"] * 2
+
+
+def test_broker_and_pages_alone_listen_for_other_machines(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLSCOPE_LISTEN", "192.0.2.7")
+    services = read(program, LISTEN)["services"]
+    hosts = {name: hosts_of(service) for name, service in services.items() if hosts_of(service)}
+    both = ["127.0.0.1", "192.0.2.7"]
+    assert hosts == {"nats": both, "gateway": both}
+    environs = [service.get("environment") or {} for service in services.values()]
+    assert {own.get("MLSCOPE_MODELS", "catalog") for own in environs} == {"catalog"}
+
+
+@pytest.mark.parametrize("more", [LISTEN])
+def test_every_service_trusts_the_brokers_authority(
+    program: str, more: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLSCOPE_LISTEN", "192.0.2.7")
+    for name, service in read(program, more)["services"].items():
+        environ = service.get("environment") or {}
+        if "MLSCOPE_NATS_URL" in environ:
+            assert environ["MLSCOPE_NATS_URL"].startswith("tls://nats:4222"), name
+            assert "/run/authority" in str(service["volumes"]), name
+
+
+def test_other_machines_need_an_address(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLSCOPE_LISTEN", raising=False)
+    refused = configured(program, FILE, LISTEN)
+    assert refused.returncode != 0
+    assert "address of this machine that the others reach" in refused.stderr
 
 
 def test_no_name_stands_in_the_way_of_scaling(program: str) -> None:

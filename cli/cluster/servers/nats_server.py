@@ -61,6 +61,41 @@ def greets(host: str, port: int) -> bool:
         return False
 
 
+def conf_with_members(layout: NatsLayout, service_keys: Mapping[str, str], folder: Path) -> str:
+    """Return the configuration for services, and for members and people of the data `folder`.
+
+    `layout` says where the server is; `service_keys` are the services' public keys by connection
+    name.
+    """
+    public, public_keys = dict(service_keys), set(service_keys.values())
+    # The broker starts with no configuration that has a broken key, or one key twice: whoever
+    # hands in another's key gets none.
+    people = []
+    for person in People(people_folder(folder)).all():
+        if is_public_key(person.public_key) and person.public_key not in public_keys:
+            people.append(person)
+            public_keys.add(person.public_key)
+    for name, key in Members(folder).users().items():
+        if key not in public_keys:
+            public[name] = key
+            public_keys.add(key)
+    return nats_conf(layout, public, people=people)
+
+
+def write_if_changed(conf: Path, text: str) -> bool:
+    """Write a configuration file in one step if its text has changed; return whether it had."""
+    if conf.exists() and conf.read_text("utf-8") == text:
+        return False
+    partial = conf.with_name(f".{conf.name}.partial")
+    partial.unlink(missing_ok=True)
+    # Not through a link that another user of a shared folder puts there in between.
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    partial.replace(conf)
+    return True
+
+
 class NatsServer(Server):
     """A nats-server whose streams and keys live under `folder`; also a context manager.
 
@@ -130,19 +165,7 @@ class NatsServer(Server):
         """Return the text of the configuration for the keys and members of now; may make keys."""
         server_keys = secret_files.ensure_keys(self.folder / "keys", self._names)
         public = {name: key.public for name, key in server_keys.items()}
-        # The broker starts with no configuration that has a broken key, or one key twice: whoever
-        # hands in another's key gets none.
-        public_keys = set(public.values())
-        people = []
-        for person in People(people_folder(self.folder)).all():
-            if is_public_key(person.public_key) and person.public_key not in public_keys:
-                people.append(person)
-                public_keys.add(person.public_key)
-        for name, key in Members(self.folder).users().items():
-            if key not in public_keys:
-                public[name] = key
-                public_keys.add(key)
-        return nats_conf(self.layout(), public, people=people)
+        return conf_with_members(self.layout(), public, self.folder)
 
     def layout(self) -> NatsLayout:
         """Return where the server listens and keeps its streams."""
@@ -163,17 +186,7 @@ class NatsServer(Server):
         A running server reads it when it gets SIGHUP, and closes connections with keys that are no
         longer in it; others stay.
         """
-        text = self.configuration()
-        if self._conf.exists() and self._conf.read_text("utf-8") == text:
-            return False
-        partial = self._conf.with_name(".nats.conf.partial")
-        partial.unlink(missing_ok=True)
-        # Not through a link that another user of a shared folder puts there in between.
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        partial.replace(self._conf)
-        return True
+        return write_if_changed(self._conf, self.configuration())
 
     def command(self) -> Command:
         """Write the configuration, create missing keys, and return the command of the server."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from cli.cluster.keys.published import PublishedBroker
 from cli.cluster.servers.nats_server import find_program
 from cli.commands.keys import keys
 from cli.failures import Misused
@@ -139,9 +140,30 @@ def test_a_person_without_name_role_or_numbers_is_refused(tmp_path: Path, text: 
     assert not (tmp_path / "nats" / "nats.conf").exists()
 
 
-def test_an_address_without_a_certificate_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misused, match="add --broker"):
-        keys(arguments(tmp_path, address=["nats.example"]))
+def test_one_broker_with_an_address_speaks_tls_from_then_on(tmp_path: Path) -> None:
+    for address in (["192.0.2.7"], []):
+        assert keys(arguments(tmp_path, address=address)) == 0
+    conf = (tmp_path / "nats" / "nats.conf").read_text()
+    assert '"cert_file": "/etc/nats-keys/server.pem"' in conf
+    path = (tmp_path / "nats" / "monitor.path").read_text().strip()
+    assert f"http_base_path: /{path}\n" in conf
+    pages, broker = (tmp_path / name / "server.pem" for name in ("gateway", "nats"))
+    assert pages.read_bytes() == broker.read_bytes()
+    assert (tmp_path / "gateway" / "server.key").stat().st_mode & 0o077 == 0
+
+
+def test_admission_gets_the_operator_s_key_and_public_ones(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    assert not (tmp_path / "admission").exists()
+    assert keys(arguments(tmp_path, address=["192.0.2.7"])) == 0
+    admission = tmp_path / "admission"
+    files = {path.name for path in admission.rglob("*") if path.is_file()}
+    assert files == {"broker.json", "operator.nk"}
+    assert (admission / "keys" / "operator.nk").read_text() == made["operator/seed.nk"]
+    assert PublishedBroker.read(admission).keys.keys() == set(PERMISSIONS)
+    assert not any(
+        seed.strip() in (admission / "broker.json").read_text() for seed in made.values()
+    )
 
 
 @pytest.mark.parametrize(

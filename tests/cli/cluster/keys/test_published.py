@@ -1,0 +1,109 @@
+"""Admission of a cluster in containers: its process, and the script of the broker's container."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli import exits
+from cli.cluster.keys.members import Members
+from cli.cluster.keys.published import PublishedBroker
+from cli.cluster.ports import free_port
+from cli.cluster.servers.nats_server import find_program
+from cli.cluster.state import read_state
+from cli.commands import agents, join
+from cli.commands.health import health
+from cli.commands.keys import keys
+from cli.inputs.invitation import invitation_in
+from cli.inputs.operator import tell_broker
+from mlscope.settings import Settings
+
+ROOT = Path(__file__).parents[4]
+
+
+def prepared(out: Path) -> str:
+    """Make the secrets of a broker on this machine, and return its address."""
+    lists: dict[str, list[str]] = {"broker": [], "person": [], "agent": []}
+    keys(argparse.Namespace(out=out, owner=None, address=["127.0.0.1"], **lists))
+    broker = PublishedBroker.read(out / "admission")
+    layout = replace(
+        broker.layout,
+        store=str(out / "data"),
+        host="127.0.0.1",
+        port=free_port(),
+        monitor_port=free_port(),
+        certificate_file=str(out / "nats" / "server.pem"),
+        key_file=str(out / "nats" / "server.key"),
+    )
+    file = out / "admission" / "broker.json"
+    file.chmod(0o600)
+    file.write_text(replace(broker, layout=layout).text(), "ascii")
+    return f"tls://127.0.0.1:{layout.port}"
+
+
+@contextmanager
+def running(*argv: str, **environ: str) -> Iterator[None]:
+    with subprocess.Popen(argv, env=os.environ | environ, start_new_session=True) as process:
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, 15)
+
+
+@contextmanager
+def published(out: Path) -> Iterator[dict[str, str]]:
+    """Run broker and admission as the containers do; yield the variables of admission."""
+    url, data = prepared(out), out / "admission"
+    services = yaml.safe_load((ROOT / "compose.listen.yaml").read_text("utf-8"))["services"]
+    (script,) = services["nats"]["command"]
+    script = script.replace("sleep 0.5", "sleep 0.1").replace("$$", "$")
+    script = script.replace("kill -HUP 1", "kill -HUP $$")
+    script = script.replace("/tmp/", f"{out}/").replace(" /broker/", f" {out}/broker/")
+    environ = {
+        "MLSCOPE_DATA": str(data),
+        "MLSCOPE_NATS_URL": url,
+        "MLSCOPE_NATS_SEED_FILE": str(out / "requester" / "seed.nk"),
+        "MLSCOPE_TLS_AUTHORITY_FILE": str(out / "authority" / "authority.pem"),
+        "MLSCOPE_READY_FILE": str(out / "ready"),
+    }
+    path = f"{find_program().parent}{os.pathsep}{os.environ['PATH']}"
+    admission = (sys.executable, "-m", "cli.cluster.keys.published", str(out / "broker"), url)
+    with running("sh", "-c", script, PATH=path), running(*admission, **environ):
+        deadline = time.monotonic() + 20
+        while not (out / "ready").exists():
+            assert time.monotonic() < deadline, "admission is not ready"
+            time.sleep(0.05)
+        yield environ
+
+
+def answers(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Tell whether admission answers to the health check of its container."""
+    operator_file = f"{environ['MLSCOPE_DATA']}/keys/operator.nk"
+    with monkeypatch.context() as inside:
+        for name, text in {**environ, "MLSCOPE_NATS_SEED_FILE": operator_file}.items():
+            inside.setenv(name, text)
+        return health(argparse.Namespace(service="admission", within=5.0, end=False)) == exits.OK
+
+
+async def test_a_machine_joins_and_is_shut_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, member = tmp_path / "admission", tmp_path / "machine" / "membership"
+    with published(tmp_path) as environ:
+        assert answers(environ, monkeypatch)
+        assert agents.invite(argparse.Namespace(name="gpu1", data=str(data), hours=1.0)) == 0
+        invitation = invitation_in(capsys.readouterr().out.split()[-1])
+        await join.become_member(invitation, member)
+        settings = Settings.read(join.member_environ(member))
+        assert join._is_admitted(settings, "gpu1")
+        assert Members(data).remove("gpu1")
+        tell_broker(Members(data), read_state(data))
+        assert not join._is_admitted(settings, "gpu1")
