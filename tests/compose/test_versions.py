@@ -19,7 +19,7 @@ from tests.compose.conftest import ROOT
 pytestmark = pytest.mark.compose
 
 FILE = ROOT / "compose.yaml"
-LISTEN = ROOT / "compose.listen.yaml"
+BROKERS, LISTEN = ROOT / "compose.brokers.yaml", ROOT / "compose.listen.yaml"
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 SERVERS = ("nats", "db")
 
@@ -110,7 +110,7 @@ def test_broker_and_pages_alone_listen_for_other_machines(
     assert {own.get("MLSCOPE_MODELS", "catalog") for own in environs} == {"catalog"}
 
 
-@pytest.mark.parametrize("more", [LISTEN])
+@pytest.mark.parametrize("more", [BROKERS, LISTEN])
 def test_every_service_trusts_the_brokers_authority(
     program: str, more: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
