@@ -1,6 +1,7 @@
 """Admission of a cluster in containers: its process, and the script of the broker's container."""
 
 import argparse
+import asyncio
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import yaml
 
 from cli import exits
 from cli.cluster.keys.members import Members
-from cli.cluster.keys.published import PublishedBroker
+from cli.cluster.keys.published import PublishedBroker, keep_written
 from cli.cluster.ports import free_port
 from cli.cluster.servers.nats_server import find_program
 from cli.cluster.state import read_state
@@ -107,3 +108,30 @@ async def test_a_machine_joins_and_is_shut_out(
         assert Members(data).remove("gpu1")
         tell_broker(Members(data), read_state(data))
         assert not join._is_admitted(settings, "gpu1")
+
+
+async def test_the_broker_is_asked_twice_for_a_change_and_a_broken_file_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("cli.cluster.keys.published._LOOK_S", 0.01)
+    prepared(tmp_path)
+    data, file = tmp_path / "admission", tmp_path / "admission" / "broker.json"
+    text, asked = file.read_text("ascii"), tmp_path / "broker" / "asked"
+    file.write_text("{", "ascii")
+    writing = asyncio.create_task(keep_written(data, tmp_path / "broker", asyncio.Event()))
+    await asyncio.sleep(0)
+    assert "members not written" in caplog.text
+    assert text_of(asked) == ""
+    file.write_text(text, "ascii")
+    texts = {""}
+    async with asyncio.timeout(20):
+        while len(texts) <= 2:
+            await asyncio.sleep(0)
+            texts.add(text_of(asked))
+    await asyncio.sleep(0.05)
+    assert text_of(asked) in texts
+    writing.cancel()
+
+
+def text_of(file: Path) -> str:
+    return file.read_text("ascii") if file.exists() else ""
