@@ -78,7 +78,7 @@ class OrderQueue:
         for event in events:
             self.apply(event)
             if isinstance(event, Accepted):
-                self._waiting.put_nowait(order)
+                self._waiting.put_nowait(event.order)
         return answer, bool(events)
 
     async def next(self) -> WorkOrder:

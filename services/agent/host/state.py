@@ -71,7 +71,8 @@ def decide_start(
     """Return the answer to a `start` command and the events that follow from it.
 
     `agent` and `incarnation` name this start of this agent; `most_open` bounds its `state`'s open
-    orders. The same attempt of an `order` again is accepted and changes nothing.
+    orders. The same attempt of an `order` again is accepted and changes nothing. Of an order with
+    runs that were ordered before, only the others are new: no attempt is measured twice.
     """
     attempts = [state.attempts.get((order.evaluation, run), 0) for run in order.runs]
     if order.agent != agent or not order.runs:
@@ -86,6 +87,10 @@ def decide_start(
         return _refused("stopping", "this agent is stopping"), ()
     if len(state.open) >= most_open:
         return _refused("busy", f"{len(state.open)} orders are waiting; try again later"), ()
+    numbered = zip(order.runs, attempts, strict=True)
+    new_runs = tuple(run for run, attempt in numbered if attempt < order.attempt)
+    if new_runs != order.runs:
+        order = order.model_copy(update={"runs": new_runs})
     return WorkAnswer(accepted=True), (Accepted(order),)
 
 

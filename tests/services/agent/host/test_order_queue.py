@@ -29,6 +29,13 @@ async def test_orders_come_off_in_the_order_they_were_taken() -> None:
     assert list(orders.busy) == ["e1/r1/1"]
 
 
+async def test_no_run_comes_off_twice() -> None:
+    orders = OrderQueue("a1", "i1")
+    both = of_runs("r0", "r1")
+    assert [orders.accept(order)[1] for order in (of_runs("r0"), both, both)] == [True, True, False]
+    assert [(await orders.next()).runs for _ in range(2)] == [("r0",), ("r1",)]
+
+
 def test_past_the_bound_and_while_stopping_none_is_taken() -> None:
     orders = OrderQueue("a1", "i1")
     taken = [orders.accept(of_runs(f"r{n}")) for n in range(MOST_OPEN_ORDERS + 1)]

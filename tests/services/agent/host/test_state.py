@@ -32,6 +32,15 @@ def test_the_same_attempt_again_is_accepted_once() -> None:
     assert (error, ended.open) == ("", ())
 
 
+def test_of_an_order_that_is_known_in_part_the_other_runs_are_taken() -> None:
+    """A scheduler that dies or looks between two starts of a group orders the first alone."""
+    both = an_order(runs=(a_run("r0"), a_run("r1")))
+    state, _ = start(Orders(), both.model_copy(update={"runs": ("r0",)}))
+    state, error = start(state, both)
+    assert (error, state.busy) == ("", ("e1/r0/1", "e1/r1/1"))
+    assert start(state, both)[0].open == state.open
+
+
 def test_an_older_attempt_is_stale() -> None:
     state, _ = start(Orders(), an_order(attempt=3))
     assert start(state, an_order(attempt=2))[1] == "stale"
@@ -65,6 +74,23 @@ def test_the_queue_is_bounded(attempts: list[int], most_open: int) -> None:
         state, error = start(state, order, most_open)
         assert error in ("", "stale", "busy")
         assert len(state.open) <= most_open
+
+
+_RUNS = st.lists(st.sampled_from(("r0", "r1", "r2")), min_size=1, unique=True)
+
+
+@given(st.lists(st.tuples(_RUNS, st.integers(1, 3), st.booleans()), max_size=20))
+def test_no_attempt_is_measured_twice(orders: list[tuple[list[str], int, bool]]) -> None:
+    state, accepted = Orders(), []
+    for runs, attempt, has_ended in orders:
+        order = an_order(runs=tuple(map(a_run, runs)), attempt=attempt)
+        _, events = decide_start(state, order, "a1", "i1", 3)
+        for event in events:
+            assert isinstance(event, Accepted)
+            state = evolve(state, event)
+            accepted += [(run, attempt) for run in event.order.runs]
+            state = evolve(state, Ended(event.order)) if has_ended else state
+    assert len(accepted) == len(set(accepted))
 
 
 def test_what_is_remembered_is_bounded() -> None:
