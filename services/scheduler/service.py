@@ -318,9 +318,14 @@ class Scheduler:
             await asyncio.sleep(0)
 
     async def _advance_indexed(self, evaluation: str) -> None:
-        """Advance an evaluation if its indexed state leads to a decision, without reading it."""
+        """Advance an evaluation if its indexed state leads to a decision, without reading it.
+
+        One that is being advanced is left alone: between the records of two starts its state has
+        half of their group, which would be an order of its own.
+        """
         state = self.index.open.get(evaluation)
-        if state is None:
+        lock = self._locks.get(evaluation)
+        if state is None or (lock is not None and lock.locked()):
             return
         if await self._decide(state):
             await self.advance(evaluation)

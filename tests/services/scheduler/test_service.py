@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,10 +12,13 @@ import pytest
 from mlscope.load import LoadError
 from mlscope.load.load import Load
 from mlscope.load.time_limit import in_time
-from schemas.evaluation import EvaluationMeasured
+from schemas.evaluation import EvaluationMeasured, RunStarted
+from schemas.message import Fact
 from schemas.request import Accepted, Refused
 from schemas.subjects import decisions_of
+from services.scheduler.decision_log import DecisionLog
 from services.scheduler.evaluation.index import digest_of_log
+from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement import load_shapes
 from services.scheduler.placement.fleet import Limits
 from services.scheduler.placement.load_shapes import LoadShape
@@ -66,6 +69,29 @@ async def test_groups_of_a_session_and_sessions_of_an_agent_go_in_order(world: W
         ("b1-batched-model", "b1-batched-framework"),
         ("b4-batched-model", "b4-batched-framework"),
     ]
+
+
+async def test_a_group_is_one_order_however_slowly_its_starts_are_recorded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polls come between them."""
+    monkeypatch.setattr("services.scheduler.service.POLL_S", 0.2)
+    record = DecisionLog.record
+
+    async def slowly(
+        log: DecisionLog, state: EvaluationState, facts: Sequence[Fact], position: int = 0
+    ) -> int:
+        for fact in facts:
+            position = await record(log, state, [fact], position)
+            await asyncio.sleep(0.5 if isinstance(fact, RunStarted) else 0.0)
+        return position
+
+    monkeypatch.setattr(DecisionLog, "record", slowly)
+    async with scheduling(world):
+        agent = await world.an_agent()
+        request = a_request(trace_level="framework")
+        await world.becomes(await world.evaluate(request), "analyzed", within_s=30.0)
+    assert [order.runs for order in agent.orders] == [("b1-online-model", "b1-online-framework")]
 
 
 async def test_spread_all_runs_on_every_agent_that_fits(world: World) -> None:
