@@ -93,7 +93,9 @@ def test_the_flow_is_the_evaluations_facts_in_order(
     cluster: Cluster, imported: EvaluationStatus
 ) -> None:
     lines = cluster.mlscope("export", imported.evaluation, "--format", "flow").splitlines()
-    facts = [json.loads(line)["schema"] for line in lines]
+    names = [json.loads(line)["schema"] for line in lines]
+    # It waits where a busy machine has let the agent's lease end.
+    facts = [name for name in names if name != "evaluation.postponed"]
     assert facts[:2] == ["evaluation.requested", "evaluation.planned"]
     assert facts[-1] == "evaluation.analyzed"
     assert facts.index("run.completed") < facts.index("run.recorded")
