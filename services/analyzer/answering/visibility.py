@@ -66,7 +66,8 @@ class Visibility:
             try:
                 hidden = await self.hidden_from(asker)
                 for evaluation in named:
-                    is_known = evaluation not in hidden and await self._is_requested(evaluation)
+                    is_requested = await self._is_requested(evaluation, again=evaluation in hidden)
+                    is_known = is_requested and evaluation not in hidden
                     if not is_known or self._bus.unread(evaluation):
                         return refusal("unknown", f"no evaluation {evaluation}", command.body)
             except BusError as error:
@@ -75,9 +76,13 @@ class Visibility:
 
         return answer
 
-    async def _is_requested(self, evaluation: str) -> bool:
-        """Tell whether somebody requested an evaluation. Raises BusError."""
-        if evaluation not in self._requested:
+    async def _is_requested(self, evaluation: str, *, again: bool) -> bool:
+        """Tell whether somebody requested an evaluation, reading `again` what is known.
+
+        A hidden one is read each time, as one that nobody requested is: the time that an answer
+        takes must not tell them apart. Raises BusError.
+        """
+        if again or evaluation not in self._requested:
             if not await self._bus.read(request_of(evaluation), at_most=1):
                 return False
             self._requested[evaluation] = None

@@ -88,6 +88,28 @@ async def test_the_log_is_read_page_by_page(bus: Bus, monkeypatch: pytest.Monkey
     assert sizes == [2, 2, 1, 0]
 
 
+async def test_a_refusal_takes_as_many_reads_for_a_hidden_evaluation_as_for_none(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visibility = Visibility(bus)
+    await request(bus, "e1", "private", "ada")
+    assert await visibility.hidden_from(BOB) == {"e1"}
+    assert await is_answered(visibility, ADA, ShowTables(evaluation="e1"))
+    read, reads = bus.read, list[str]()
+
+    async def noted(subject: str, *, at_most: int, after: int = 0) -> list[Recorded]:
+        reads.append(subject)
+        return await read(subject, after=after, at_most=at_most)
+
+    monkeypatch.setattr(bus, "read", noted)
+    counts = []
+    for evaluation in ("e1", "none"):
+        reads.clear()
+        assert not await is_answered(visibility, BOB, ShowTables(evaluation=evaluation))
+        counts.append(len(reads))
+    assert counts == [2, 2]
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"others": 3, "first": [1]}', b"\xff"])
 def test_what_is_no_command_names_no_evaluation(body: bytes) -> None:
     assert evaluations_in(Compare, body) == frozenset()
