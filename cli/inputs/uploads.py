@@ -70,9 +70,10 @@ async def open_store(arguments: argparse.Namespace) -> AsyncIterator[UploadStore
     settings = find_settings(
         os.environ, url=arguments.url, seed_file=arguments.seed_file, data=arguments.data
     )
-    is_remote = arguments.url or arguments.seed_file or os.environ.get("MLSCOPE_NATS_URL")
+    variables = ("MLSCOPE_NATS_URL", "MLSCOPE_NATS_SEED_FILE")
+    is_named = arguments.url or arguments.seed_file or any(map(os.environ.get, variables))
     curator_key = settings.data_folder / "keys" / f"{CURATOR}.nk"
-    if curator_key.is_file() and not is_remote:
+    if curator_key.is_file() and not is_named:
         settings = replace(settings, nats_seed_file=curator_key)
         async with connect(settings, CURATOR, timeout_s=10.0) as artifacts:
             yield UploadStore(artifacts, is_permanent=True)

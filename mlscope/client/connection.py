@@ -46,7 +46,7 @@ def find_settings(
     return replace(
         settings,
         nats_url=cluster["nats_url"],
-        nats_seed_file=Path(seed_file or cluster["requester_seed_file"]),
+        nats_seed_file=Path(seed_file or settings.nats_seed_file or cluster["requester_seed_file"]),
         tls_authority_file=Path(cluster["authority_file"])
         if cluster.get("authority_file")
         else settings.tls_authority_file,

@@ -24,6 +24,10 @@ def test_a_running_cluster_is_found_by_its_folder(tmp_path: Path) -> None:
     assert (found.nats_url, found.nats_seed_file) == ("nats://h:1", Path("/s"))
     assert found.data_folder == tmp_path
     assert find_settings({"MLSCOPE_DATA": str(tmp_path)}).nats_url == "nats://h:1"
+    variables = {"MLSCOPE_NATS_SEED_FILE": "/v"}
+    assert find_settings(variables, data=str(tmp_path)).nats_seed_file == Path("/v")
+    argued = find_settings(variables, seed_file="/a", data=str(tmp_path))
+    assert argued.nats_seed_file == Path("/a")
     named = find_settings({"MLSCOPE_NATS_URL": "nats://v:2"}, data=str(tmp_path))
     assert named.nats_url == "nats://v:2"
 
