@@ -103,7 +103,7 @@ class Execution:
         )
         container = self._worker.container
         conditions = {} if container is None else container.conditions
-        self.publisher.note_worker(self._worker.notes, conditions)
+        self.publisher.note_host_conditions(conditions)
         await self._worker.send(order)
         try:
             async with self._tasks:

@@ -1,7 +1,7 @@
 """Finished batches from worker to host: a ring in shared memory, and a spool file behind it.
 
-The ring lies in /dev/shm, or in anonymous memory where that has no room, as in a container.
-Both are unlinked files whose descriptors the worker inherits, so that nothing is left behind
+The ring lies in anonymous memory, which no worker can make smaller while its host reads it, and
+the spool in an unlinked file. The worker inherits their descriptors, so that nothing is left behind
 when either process is killed, and pushed records can be read after the writer died. There is one
 writer and one reader. A record is its length and CRC-32 (little-endian uint32 each) and its bytes;
 the writer's cursor moves only once the record is whole. In front of the ring lie the cursors, the
@@ -14,7 +14,6 @@ import os
 import struct
 import tempfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -27,11 +26,6 @@ _RING, _SPOOL = 0, 2
 _BEAT, _BUSY, _PHASE, _PREPARATION = 4, 5, 6, 8
 _HEADER_SLOTS = _PREPARATION + CELLS
 _HEADER_BYTES = _HEADER_SLOTS * 8
-
-_SHARED = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
-_ELSEWHERE = "anonymous memory holds it"
-
-Notes = Sequence[str]
 
 LAYOUT = (_RECORD.format, _HEADER_SLOTS, _RING, _SPOOL, _BEAT, _BUSY, _PHASE, _PREPARATION)
 """What writer and reader must agree on."""
@@ -136,13 +130,12 @@ class ByteQueue:
 class Handover:
     """Ring and spool between one worker and its host, and the worker's heartbeat."""
 
-    def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int, notes: Notes = ()) -> None:
+    def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int) -> None:
         """Map the ring in the file `ring_fd`; the spool is the file `spool_fd`.
 
-        The spool holds at most `spool_bytes`. `notes` are caveats of runs handed over by it.
+        The spool holds at most `spool_bytes`.
         """
         self.ring_fd, self.spool_fd, self.spool_bytes = ring_fd, spool_fd, spool_bytes
-        self.notes = notes
         self._memory = mmap.mmap(ring_fd, 0)
         self._view = memoryview(self._memory)
         self._slots = self._view[:_HEADER_BYTES].cast("Q")
@@ -159,13 +152,13 @@ class Handover:
 
         Raises OpenFailed without room for the ring, OSError without room for the spool.
         """
-        ring_fd, notes = _memory_of(_HEADER_BYTES + ring_bytes)
+        ring_fd = _memory_of(_HEADER_BYTES + ring_bytes)
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, ring_fd)
             spool_folder.mkdir(parents=True, exist_ok=True)
             spool_fd = _unlinked_file(spool_folder)
             undo.pop_all()
-        return cls(ring_fd, spool_fd, spool_bytes, notes)
+        return cls(ring_fd, spool_fd, spool_bytes)
 
     def push(self, body: bytes) -> bool:
         """Hand over a batch, through the spool when the ring is full; False when both are."""
@@ -217,27 +210,19 @@ class Handover:
         os.close(self.spool_fd)
 
 
-def _memory_of(size_bytes: int) -> tuple[int, Notes]:
-    """Return the descriptor of memory for a ring, and what to say of it. Raises OpenFailed."""
-    folder = _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
+def _memory_of(size_bytes: int) -> int:
+    """Return the descriptor of memory for a ring. Raises OpenFailed."""
     try:
+        if hasattr(os, "memfd_create"):
+            return anonymous_memory("mlscope-ring", size_bytes, size_bytes)
         with contextlib.ExitStack() as undo:
-            fd = _unlinked_file(folder)
+            fd = _unlinked_file(Path(tempfile.gettempdir()))
             undo.callback(os.close, fd)
-            # Writing to mapped memory without room behind it would kill the process.
-            reserve = getattr(os, "posix_fallocate", lambda fd, _, size: os.truncate(fd, size))
-            reserve(fd, 0, size_bytes)
+            os.truncate(fd, size_bytes)
             undo.pop_all()
+            return fd
     except OSError as error:
-        reason = error.strerror or str(error)
-    else:
-        return fd, ()
-    try:
-        fd = anonymous_memory("mlscope-ring", size_bytes, size_bytes)
-    except OSError as error:
-        raise OpenFailed("the worker's ring", f"{folder}: {reason}; {error.strerror}") from error
-    size = f"{size_bytes / (1 << 20):.3g} MiB"
-    return fd, (f"{folder} can't hold the worker's ring of {size} ({reason}): {_ELSEWHERE}",)
+        raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
 
 
 def _unlinked_file(folder: Path) -> int:

@@ -1,10 +1,12 @@
 """Memory without a name, which processes share by its descriptor (I/O).
 
 The 64 MB that containers have in /dev/shm are no limit for it, and it is gone with the last process
-that maps it, however that process ends.
+that maps it, however that process ends. No process can make it smaller: the kernel ends any that
+reads what is mapped and no longer there (SIGBUS).
 """
 
 import errno
+import fcntl
 import os
 from contextlib import ExitStack
 
@@ -27,9 +29,11 @@ def anonymous_memory(name: str, size_bytes: int, reserved_bytes: int) -> int:
     if available_bytes and reserved_bytes > _MOST_SHARE * available_bytes:
         raise OSError(errno.ENOMEM, f"{reserved_bytes} bytes are not available")
     with ExitStack() as undo:
-        fd = os.memfd_create(name, os.MFD_CLOEXEC)
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         undo.callback(os.close, fd)
         os.ftruncate(fd, size_bytes)
+        size_stays = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, size_stays)
         os.posix_fallocate(fd, 0, reserved_bytes)
         undo.pop_all()
     return fd

@@ -27,9 +27,7 @@ def with_little_memory() -> list[str]:
     return command
 
 
-def test_a_ring_without_room_lies_elsewhere_and_the_run_says_so(
-    with_little_memory: list[str], tmp_path: Path
-) -> None:
+def test_a_ring_needs_no_shared_memory(with_little_memory: list[str], tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     command = [*with_little_memory, *streaming_agent(tmp_path, bundle, 6)]
     subprocess.run(command, cwd=MANIFESTS.parent, check=True, capture_output=True)
@@ -37,5 +35,4 @@ def test_a_ring_without_room_lies_elsewhere_and_the_run_says_so(
     (outcome,) = [fact for fact in facts if isinstance(fact, RunCompleted)]
     assert outcome.conditions.prepare_processes > 0
     assert outcome.tally.queries == 6
-    (caveat,) = (text for text in outcome.caveats if text.startswith("/dev/shm can't hold"))
-    assert caveat.endswith("of 16 MiB (No space left on device): anonymous memory holds it")
+    assert not [caveat for caveat in outcome.caveats if "/dev/shm" in caveat]

@@ -1,14 +1,14 @@
 """Publishes the facts of an order's runs: batches, readiness, and exactly one outcome each."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from mlscope.tracing.clock_offset import ClockOffset
 from schemas.batch import Batch
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
-from schemas.run import RunCompleted, RunFailed, RunReady, Tally
+from schemas.run import RunFailed, RunReady, Tally
 from services.agent.errors import AgentError
 from services.agent.host.publishing.dropped_batches import (
     DroppedBatches,
@@ -68,7 +68,6 @@ class OutcomePublisher:
         self._unsent: dict[str, Counter[str]] = {run: Counter() for run in order.runs}
         self._issued_loads: dict[str, IssuedLoad] = {}
         self._clock_offset: ClockOffset | None = None
-        self._worker_notes: Sequence[str] = ()
         self._host_conditions: Mapping[str, str] = {}
         self._on_ended: Callable[[str], None] = lambda _: None
 
@@ -117,9 +116,9 @@ class OutcomePublisher:
         """Keep how the agent's clock differs from the cluster's, None if that was not measured."""
         self._clock_offset = offset
 
-    def note_worker(self, caveats: Sequence[str], conditions: Mapping[str, str]) -> None:
-        """Keep `caveats` of runs that complete, and `conditions` of every run, for outcomes."""
-        self._worker_notes, self._host_conditions = caveats, conditions
+    def note_host_conditions(self, conditions: Mapping[str, str]) -> None:
+        """Keep `conditions` of every run that its worker does not know, for outcomes."""
+        self._host_conditions = conditions
 
     def when_ended(self, call: Callable[[str], None]) -> None:
         """Call `call` with each run that has ended."""
@@ -139,9 +138,6 @@ class OutcomePublisher:
             cause = self._cause(run)
             dropped = await self._sink.settle(cause)
             outcome = with_stored_counts(outcome, self._sent[run], dropped)
-            if isinstance(outcome, RunCompleted) and self._worker_notes:
-                caveats = (*outcome.caveats, *self._worker_notes)
-                outcome = outcome.model_copy(update={"caveats": caveats})
             load = self._issued_loads.get(run)
             if load is not None:
                 outcome = load.added_to(outcome)

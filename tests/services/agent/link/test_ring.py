@@ -88,7 +88,7 @@ def open_descriptors() -> int:
 
 def test_what_there_is_no_room_for_is_not_made(tmp_path: Path) -> None:
     open_before = open_descriptors()
-    with pytest.raises(OpenFailed, match=r"the worker's ring: .*; \d+ bytes are not available"):
+    with pytest.raises(OpenFailed, match=r"the worker's ring: \d+ bytes are not available"):
         Handover.create(1 << 60, 2000, tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError):
@@ -103,8 +103,16 @@ def handover(tmp_path: Path) -> Iterator[Handover]:
     made.close()
 
 
-def test_a_ring_with_room_needs_no_caveat(handover: Handover) -> None:
-    assert not handover.notes
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the ring is a file here")
+@pytest.mark.parametrize("size_bytes", [0, 1 << 20])
+def test_a_worker_cannot_change_the_size_of_the_ring_that_its_host_reads(
+    handover: Handover, size_bytes: int
+) -> None:
+    """Reading what was cut off would end the host by SIGBUS."""
+    assert handover.push(b"measured")
+    with pytest.raises(PermissionError):
+        os.ftruncate(handover.ring_fd, size_bytes)
+    assert handover.pop() == b"measured"
 
 
 def test_what_the_ring_has_no_room_for_is_spooled(handover: Handover) -> None:
