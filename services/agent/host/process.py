@@ -152,11 +152,6 @@ class WorkerProcess:
         return self._process.pid if self.container is None else self.container.pid
 
     @property
-    def notes(self) -> Sequence[str]:
-        """Caveats of its runs that the host knows."""
-        return self._handover.notes
-
-    @property
     def is_alive(self) -> bool:
         """Whether it still runs."""
         return self._process.returncode is None
@@ -215,7 +210,10 @@ class WorkerProcess:
         self.assets, self.has_assets = assets, True
 
     def kill(self) -> None:
-        """Kill it, and every process it started."""
+        """Kill it, and every process it started.
+
+        In the sandbox, no process leaves the group of its worker; see `refuse_rights`.
+        """
         if self.container is not None:
             self.container.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -30,6 +30,13 @@ _WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
 _FLAGS_OF_FCNTL = (1, 2, 3)  # F_GETFD, F_SETFD, F_GETFL: no F_SETOWN, which would send signals
 _IOCTL_REQUESTS = (0x5401, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONBIO, FIONCLEX, FIOCLEX
 
+# Attributes of files that are not open for writing: FS_IOC_SETFLAGS (of 64 and of 32 bits),
+# FS_IOC_FSSETXATTR, FS_IOC_SETVERSION (likewise), FS_IOC_ENABLE_VERITY,
+# FS_IOC_SET_ENCRYPTION_POLICY
+_CHANGES_BY_IOCTL = (
+    0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685, 0x800C6613,
+)  # fmt: skip
+
 # read write close fstat lseek mmap mprotect munmap brk; rt_sigaction rt_sigprocmask rt_sigreturn
 # sigaltstack; pread64 readv writev; faccessat faccessat2 readlinkat newfstatat statx getdents64
 # getcwd; pselect6 ppoll; sched_yield sched_getaffinity mremap madvise nanosleep clock_nanosleep;
@@ -93,6 +100,8 @@ class _Machine:
     asking: Sequence[int]
     #: changes of modes of files, which Landlock allows everywhere: chmod fchmod fchmodat fchmodat2
     modes: Sequence[int]
+    #: leaving the group of processes that ends together: setpgid setsid
+    groups: Sequence[int]
     #: changes of owners and attributes of files, which Landlock allows too; keys of the kernel;
     #: what `SYS_ADMIN` allows and no counter of a GPU needs (see `refuse_rights`)
     rights: Sequence[int]
@@ -120,6 +129,7 @@ _MACHINES = {
         (56, 57, 58),
         (4, 6, 21, 89, 262, 267, 269, 332, 439),
         (90, 91, 268, 452),
+        (109, 112),
         (
             92, 93, 94, 260, 188, 189, 190, 197, 198, 199,
             *_RIGHTS, 248, 249, 250, 321, 300, 304, 308, 179, 167, 168, 170, 171,
@@ -138,6 +148,7 @@ _MACHINES = {
         (220,),
         (79, 78, 48, 291, 439),
         (52, 53, 452),
+        (154, 157),
         (
             54, 55, 5, 6, 7, 14, 15, 16,
             *_RIGHTS, 217, 218, 219, 280, 262, 265, 268, 60, 224, 225, 161, 162,
@@ -156,7 +167,9 @@ def refuse_rights() -> None:
     files of the user. Refused as well are keys that the kernel keeps for the user, and what
     `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory. A
     call that changes a mode succeeds and changes nothing, as programs change those of their copies
-    (`shutil.copy`). Raises FilterMissing, also where the numbers of calls are not known here.
+    (`shutil.copy`). So does one that leaves the group of processes, by which their host ends them:
+    `subprocess` asks for it with `start_new_session`. Raises FilterMissing, also where the numbers
+    of calls are not known here.
     """
     machine = _machine()
     _give_up_new_rights()
@@ -172,10 +185,15 @@ def _refusals(machine: _Machine) -> Iterator[bytes]:
     if machine.foreign:
         yield _step(_AT_LEAST, machine.foreign, 0, 1)
         yield _step(_RETURN, _FAIL | errno.EPERM)
-    for number in machine.modes:
+    for number in (*machine.modes, *machine.groups):
         yield from _answer(number, _FAIL)  # with error 0: the call is left out and succeeds
     for number in machine.rights:
         yield from _answer(number, _FAIL | errno.EPERM)
+    yield _step(_IS, machine.ioctl, 1, 0)
+    yield _step(_RETURN, _ALLOW)
+    yield _step(_LOAD, 16 + 8)
+    for request in _CHANGES_BY_IOCTL:
+        yield from _answer(request, _FAIL | errno.EPERM)
     yield _step(_RETURN, _ALLOW)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
 from services.agent.link.messages import PerformOrder  # noqa: E402
 from services.agent.machine.landlock import Reach, landlock_version  # noqa: E402
 from services.agent.machine.roofline.ceilings import NO_ROOF  # noqa: E402
+from services.agent.worker.inline.system_calls import filter_fault  # noqa: E402
 from services.agent.worker.sandbox import sandbox  # noqa: E402
 from services.agent.worker.sandbox.sandbox import reach_of, visible_in  # noqa: E402
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order, carried_out  # noqa: E402
@@ -84,6 +86,42 @@ for copy, source in ((shutil.copy, mine), (shutil.copy2, mine), (shutil.copytree
     print(outcome(lambda: copy(source, scratch / copy.__name__)))
 print(numpy.ones((300, 300)).dot(numpy.ones((300, 300))).sum())
 print(mitigations() == before)
+"""
+LEAVING = """
+import signal, subprocess, time
+from services.agent.worker.inline.system_calls import refuse_rights
+
+refuse_rights()
+(scratch / "x").write_bytes(b"x")
+if os.fork() == 0:
+    os.setsid()
+    os.setpgid(0, 0)
+    alone = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    if os.fork() == 0:
+        print(os.getpid(), alone.pid, flush=True)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+CHANGED_BY_IOCTL = """
+import errno, fcntl
+from services.agent.worker.inline.system_calls import refuse_rights
+
+def error_of(request, argument):
+    try:
+        fcntl.ioctl(opened, request, argument)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "ok"
+
+GET_FLAGS, SET_FLAGS, SET_ATTRIBUTES, READABLE_BYTES = 0x80086601, 0x40086602, 0x401C5820, 0x541B
+opened = os.open(mine, os.O_RDONLY)
+(scratch / "x").write_bytes(b"x")
+flags = bytearray(8)
+has_flags = error_of(GET_FLAGS, flags)
+refuse_rights()
+print(error_of(SET_FLAGS, bytes(flags)), error_of(SET_ATTRIBUTES, bytes(28)))
+print(error_of(GET_FLAGS, flags) == has_flags, error_of(READABLE_BYTES, bytes(4)))
 """
 BLOCKED = """
 import signal, threading
@@ -160,6 +198,34 @@ def test_a_worker_changes_no_mode_owner_or_attribute(tmp_path: Path) -> None:
     unchanged = ["ok True", "PermissionError"] * 4
     assert lines == ["1 thread", *unchanged, "ok", "ok", "ok", "27000000.0", "True"]
     assert (tmp_path / "mine").stat().st_mode & 0o7777 != 0o4777
+
+
+needs_filter = pytest.mark.skipif(bool(filter_fault()), reason="calls can't be filtered here")
+
+
+@needs_filter
+def test_what_a_worker_starts_ends_with_its_group(tmp_path: Path) -> None:
+    """It seems to leave the group, as `subprocess` with `start_new_session` expects."""
+    pipe_out, pipe_in = os.pipe()
+    folders = [tmp_path / name for name in ("scratch", "mine", "secret")]
+    folders[0].mkdir()
+    command = [sys.executable, "-c", PRELUDE + LEAVING, *map(str, folders)]
+    with os.fdopen(pipe_out, "rb") as printed:
+        worker = subprocess.Popen(
+            command, cwd=MANIFESTS.parent, stdout=pipe_in, start_new_session=True
+        )
+        os.close(pipe_in)
+        left = [int(word) for word in printed.readline().split()]
+        assert worker.wait(30) == 0
+        assert [os.getpgid(pid) for pid in left] == [worker.pid] * 2
+        os.killpg(worker.pid, signal.SIGKILL)
+        # The pipe ends once each process that could write into it has ended.
+        assert printed.read() == b""
+
+
+@needs_filter
+def test_a_worker_changes_no_attribute_by_ioctl(tmp_path: Path) -> None:
+    assert probe(tmp_path, CHANGED_BY_IOCTL) == ["EPERM EPERM", "True ok"]
 
 
 def test_a_library_that_blocks_a_fork_does_not_keep_a_worker_waiting(tmp_path: Path) -> None:
