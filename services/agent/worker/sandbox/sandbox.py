@@ -27,8 +27,10 @@ from services.agent.worker.sandbox.own_user import (
 )
 
 # Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
-_PROFILING = (Capability.IPC_LOCK, Capability.SYS_NICE)
-_GPU_COUNTERS = (Capability.SYS_ADMIN,)  # which NVIDIA's driver asks for by default
+_PROFILING = (Capability.IPC_LOCK,)
+# SYS_ADMIN is what NVIDIA's driver asks for by default; SYS_NICE, which drivers may use, also slows
+# down or moves the processes of others.
+_ON_GPU = (Capability.SYS_ADMIN, Capability.SYS_NICE)
 # The process of inline code becomes a user of its own where its worker is root, which ends it.
 _INLINE_CODE = (
     Capability.DAC_READ_SEARCH,
@@ -101,7 +103,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
     is_on_cpu = message.order.subject.device == "cpu"
     capabilities = {
         *_PROFILING,
-        *(() if is_on_cpu else _GPU_COUNTERS),
+        *(() if is_on_cpu else _ON_GPU),
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
     is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and is_on_cpu)
