@@ -100,7 +100,7 @@ class EvaluationStatus(Message):
     agents: tuple[Token, ...] = ()
     runs: tuple[RunStatus, ...] = ()
     refusals: tuple[AgentReason, ...] = ()
-    #: what its results will lack, said when it was planned; empty in lists
+    #: what its results will lack, said when it was planned; in lists, that it was too large for one
     notes: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     #: also in lists, which lack the request; None without a request

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mlscope.evaluation.run import (
+    MOST_CHARACTERS,
     RunRecord,
     cancel_run,
     complete_run,
@@ -20,6 +21,7 @@ from mlscope.evaluation.run import (
     start_run,
     store_run,
 )
+from mlscope.texts.shortening import at_most
 from schemas.analysis import Headline
 from schemas.evaluation import (
     EvaluationAnalyzed,
@@ -221,13 +223,15 @@ def analyze_evaluation(record: E, fact: EvaluationAnalyzed) -> E:
 def fail_evaluation(record: E, fact: EvaluationFailed) -> E:
     """Return the record that ended for a cause; the agents' refusals stay if there are no newer."""
     refusals = fact.agents or record.refusals
-    return replace(record, state="failed", cause=fact.cause, refusals=refusals)
+    cause = at_most(fact.cause, MOST_CHARACTERS)
+    return replace(record, state="failed", cause=cause, refusals=refusals)
 
 
 def cancel_evaluation(record: E, fact: EvaluationCancelled) -> E:
     """Return the record that was cancelled, with the runs that were under way."""
     runs = {name: cancel_run(run, fact.reason) for name, run in record.runs.items()}
-    return replace(record, state="cancelled", cause=fact.reason, runs=runs)
+    cause = at_most(fact.reason, MOST_CHARACTERS)
+    return replace(record, state="cancelled", cause=cause, runs=runs)
 
 
 _STEPS: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(

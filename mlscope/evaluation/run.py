@@ -8,6 +8,7 @@ attempt was started on that agent: every agent may publish reports on any run.
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from mlscope.texts.shortening import at_most
 from schemas.evaluation import RunInterrupted, RunStarted
 from schemas.level import Level
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
@@ -15,6 +16,10 @@ from schemas.status import RowCounts, RunState, RunStatus
 
 RUN_ENDED: frozenset[RunState] = frozenset({"recorded", "failed", "incomplete", "cancelled"})
 """States that a run leaves only when another attempt starts."""
+
+MOST_CHARACTERS = 4000
+"""Of a cause: every agent may publish longer ones, and they are in everybody's lists."""
+_MOST_CAVEATS = 100
 
 _OPEN: frozenset[RunState] = frozenset({"planned", "started", "interrupted"})
 
@@ -99,8 +104,8 @@ def complete_run(run: R, fact: RunCompleted) -> R:
         state="ended",
         outcome="completed",
         announced=_announced(fact),
-        level_note=fact.level_note,
-        caveats=fact.caveats,
+        level_note=at_most(fact.level_note, MOST_CHARACTERS),
+        caveats=tuple(at_most(caveat, MOST_CHARACTERS) for caveat in fact.caveats[:_MOST_CAVEATS]),
     )
 
 
@@ -112,7 +117,7 @@ def fail_run(run: R, fact: RunFailed) -> R:
         run,
         state="failed",
         outcome=fact.error,
-        cause=f"{fact.error}: {fact.message}",
+        cause=at_most(f"{fact.error}: {fact.message}", MOST_CHARACTERS),
         announced=_announced(fact),
     )
 

@@ -1,7 +1,7 @@
 """Shortens the texts of a column so that they can still be distinguished. Pure."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 _HEAD_SHARE = 3
@@ -18,6 +18,11 @@ def width(text: str) -> int:
         else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text
     )
+
+
+def at_most(text: str, count: int) -> str:
+    """Return at most `count` characters of a text that may be very long, without its end."""
+    return text if len(text) <= count else text[: count - 1] + _ELLIPSIS
 
 
 def at_end(text: str, size: int) -> str:
@@ -66,15 +71,22 @@ def least_size(texts: Sequence[str], least: int) -> int:
 
 def _first(text: str, size: int) -> str:
     """Return the longest start of a text that takes at most `size` columns."""
-    beginning = text[: max(size, 0)] if text.isascii() else text
-    while beginning and width(beginning) > size:
-        beginning = beginning[:-1]
-    return beginning
+    if text.isascii():
+        return text[: max(size, 0)]
+    return text[: _characters_within(text, size)]
 
 
 def _last(text: str, size: int) -> str:
     """Return the longest end of a text that takes at most `size` columns."""
-    end = text[len(text) - max(size, 0) :] if text.isascii() and len(text) > size else text
-    while end and width(end) > size:
-        end = end[1:]
-    return end
+    count = max(size, 0) if text.isascii() else _characters_within(reversed(text), size)
+    return text[max(len(text) - count, 0) :]
+
+
+def _characters_within(characters: Iterable[str], size: int) -> int:
+    """Return how many of the first characters take at most `size` columns together."""
+    columns = count = 0
+    for count, character in enumerate(characters):
+        columns += width(character)
+        if columns > size:
+            return count
+    return count + 1

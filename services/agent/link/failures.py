@@ -1,5 +1,7 @@
 """Failed runs, as both the host and the worker report them."""
 
+from mlscope.evaluation.run import MOST_CHARACTERS
+from mlscope.texts.shortening import at_most
 from mlscope.tracing.batches import Attempt
 from mlscope.tracing.clock import ended_origin
 from schemas.level import Level
@@ -27,7 +29,7 @@ def run_failed(
         attempt=attempt.attempt,
         agent=attempt.agent,
         error=error.kind,
-        message=str(error),
+        message=at_most(str(error), MOST_CHARACTERS),
         tally=tally or Tally(),
         origin=None if origin is None else ended_origin(origin),
         conditions=conditions or Conditions(),

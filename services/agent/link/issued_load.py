@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from mlscope.texts.shortening import at_most
 from schemas.run import RunCompleted, Tally
 from services.agent.link.messages import Outcome
 
@@ -92,7 +93,7 @@ def _first(error: str) -> str:
 
 def shortened(error: str) -> str:
     """Return an error cut to the length of a caveat."""
-    return error if len(error) <= _MOST_CHARACTERS else f"{error[: _MOST_CHARACTERS - 1]}…"
+    return at_most(error, _MOST_CHARACTERS)
 
 
 def late_issue_caveat(late_p99_ns: float) -> str:

@@ -19,6 +19,7 @@ from schemas.status import Catalog, EvaluationList
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.ended import EndedEvaluations
 from services.scheduler.evaluation.list_filters import filters_of, row_of, with_figures
+from services.scheduler.evaluation.list_sizes import fitting
 from services.scheduler.evaluation.listing import Listing
 from services.scheduler.evaluation.past_durations import PastDurations
 from services.scheduler.evaluation.quotas import Quotas
@@ -195,7 +196,7 @@ class EvaluationIndex:
             else self.ended[name]
             for name in names[command.offset : command.offset + command.limit]
         ]
-        return EvaluationList(evaluations=tuple(statuses), total=len(names))
+        return EvaluationList(evaluations=tuple(fitting(statuses)), total=len(names))
 
 
 def digest_of_log(log: Iterable[Recorded]) -> str:

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from mlscope.evaluation.fold import fold
-from mlscope.evaluation.run import RunRecord, awaits_count, is_cut_off, shortfall_text
+from mlscope.evaluation.run import (
+    MOST_CHARACTERS,
+    RunRecord,
+    awaits_count,
+    is_cut_off,
+    shortfall_text,
+)
 from mlscope.evaluation.status import run_status_of
 from schemas.evaluation import EvaluationCancelled, RunInterrupted, RunStarted
 from schemas.message import Fact
@@ -130,3 +136,14 @@ def test_what_an_agent_remarks_on_a_run_is_kept_with_it() -> None:
     assert (run.level_note, run.caveats) == ("no layers of this model", ("a noisy host",))
     shown = run_status_of(run)
     assert (shown.level_note, shown.caveats) == (run.level_note, run.caveats)
+
+
+def test_what_an_agent_says_is_kept_up_to_a_length() -> None:
+    """Every agent may publish texts of megabytes, and lists show them to everybody."""
+    long = "x" * 5_000_000
+    died = run_after(STARTED, DIED.model_copy(update={"message": long}))
+    assert died.cause == f"worker_died: {long}"[: MOST_CHARACTERS - 1] + "…"
+    caveats = {"caveats": (long,) * 200, "level_note": long}
+    ended = run_after(STARTED, COMPLETED.model_copy(update=caveats))
+    assert {len(text) for text in (*ended.caveats, ended.level_note)} == {MOST_CHARACTERS}
+    assert len(ended.caveats) == 100

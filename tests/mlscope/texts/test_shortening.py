@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.texts.shortening import at_begin, at_end, in_middle, least_size, shortened, width
+from mlscope.texts.shortening import (
+    at_begin,
+    at_end,
+    at_most,
+    in_middle,
+    least_size,
+    shortened,
+    width,
+)
 
 
 def test_each_way_says_where_it_cut() -> None:
@@ -37,6 +45,24 @@ def test_nothing_is_wider_than_asked(texts: list[str], size: int) -> None:
     found = shortened(texts, size)
     assert all(width(text) <= size for text in found)
     assert all(new == old for new, old in zip(found, texts, strict=True) if width(old) <= size)
+
+
+@given(_TEXT, st.integers(2, 20))
+def test_as_much_is_kept_as_fits(text: str, size: int) -> None:
+    head, tail = at_end(text, size), at_begin(text, size)
+    if width(text) > size:
+        kept = len(head) - 1
+        assert head.startswith(text[:kept].rstrip())
+        assert width(text[: kept + 1]) > size - 1
+        assert width(text[len(text) - len(tail) :]) > size - 1
+        assert text.endswith(tail[1:])
+
+
+def test_a_very_long_text_is_cut_in_one_pass() -> None:
+    """An agent's error text may have millions of characters."""
+    text = "\N{CJK UNIFIED IDEOGRAPH-65E5}" * 300_000
+    assert [len(way(text, 7)) for way in (at_end, in_middle, at_begin)] == [4, 4, 4]
+    assert (at_most(text, 7), at_most("seven c", 7)) == (text[:6] + "…", "seven c")
 
 
 @pytest.mark.parametrize("way", [at_end, in_middle, at_begin])

@@ -6,6 +6,7 @@ import pytest
 
 from mlscope.bus.records import Recorded
 from schemas.analysis import Estimate, Headline
+from schemas.encoding.codec import encode_body
 from schemas.evaluation import (
     EvaluationAnalyzed,
     EvaluationCancelled,
@@ -19,6 +20,7 @@ from schemas.request import ListEvaluations
 from schemas.run import RunFailed, Tally
 from schemas.subjects import subject_of
 from services.scheduler.evaluation.index import EvaluationIndex, digest_of_log
+from services.scheduler.evaluation.list_sizes import MOST_BYTES
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
 from tests.services.scheduler.samples import a_catalog, a_request
@@ -111,6 +113,21 @@ def test_lists_go_by_request_time_and_show_states_as_they_are(log: Log) -> None:
         each.address for each in log.board.listed(ListEvaluations(model="other")).evaluations
     ] == ["http://here/e2"]
     assert log.board.listed(ListEvaluations(model="tiny", state="running")).total == 0
+
+
+def test_one_that_is_too_large_keeps_no_other_from_being_listed(log: Log) -> None:
+    """An answer above 8 MiB is none at all."""
+    log.request("e1", at_ns=1)
+    log.cancel("e1")
+    tables = tuple(f"table {number} {'x' * 3000}" for number in range(2000))
+    log.say(EvaluationAnalyzed(evaluation="e1", tables=tables))
+    log.request("e2", at_ns=2)
+    answer = log.board.listed(ListEvaluations())
+    assert len(encode_body(answer)) < MOST_BYTES
+    other, large = answer.evaluations
+    assert (other.evaluation, other.notes, answer.total) == ("e2", (), 2)
+    assert (large.evaluation, large.state, large.cause) == ("e1", "cancelled", "enough")
+    assert large.notes == ("too large for a list: its page has the rest",)
 
 
 def test_a_cancelled_one_is_listed_with_the_tables_of_its_complete_runs(log: Log) -> None:
