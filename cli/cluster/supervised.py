@@ -58,8 +58,11 @@ def bound_log(log: Path, max_bytes: int = MAX_LOG_BYTES) -> bool:
             return False
     except FileNotFoundError:
         return False
+    older = log.with_name(log.name + ".1")
     with suppress(OSError):
-        shutil.copyfile(log, log.with_name(log.name + ".1"))
+        older.touch()
+        older.chmod(log.stat().st_mode & 0o777)
+        shutil.copyfile(log, older)
     with log.open("r+b") as file:
         file.truncate(0)
     return True

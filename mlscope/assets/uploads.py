@@ -1,8 +1,9 @@
 """Uploads: files that are too large for a request, stored by requesters, expired after a day.
 
 An object store like that of the artifacts (`artifacts`), bounded, on its own stream. A requester
-may add files, but not read, list or remove them. A file is named by its digest, so that it is sent
-once for all requests within half a day; agents use it only if it has the checksum in the request.
+may add files, but not read or list them; agents refuse one that replaces another's, whose digest
+the requester knows. A file is named by its digest, so that it is sent once for all requests within
+half a day; agents use it only if it has the checksum in the request.
 """
 
 import hashlib

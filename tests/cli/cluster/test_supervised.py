@@ -40,7 +40,8 @@ def test_a_delay_is_always_within_its_bounds(spans_s: list[float]) -> None:
 
 
 def test_a_log_is_bounded_while_its_writer_goes_on(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
+    log, older = tmp_path / "a.log", tmp_path / "a.log.1"
+    log.touch(0o600)
     with log.open("ab", buffering=0) as writer:
         writer.write(b"old\n" * 10)
         assert not bound_log(log, max_bytes=40)
@@ -48,5 +49,6 @@ def test_a_log_is_bounded_while_its_writer_goes_on(tmp_path: Path) -> None:
         assert bound_log(log, max_bytes=40)
         writer.write(b"new\n")
     assert log.read_bytes() == b"new\n"
-    assert (tmp_path / "a.log.1").read_bytes() == b"old\n" * 10 + b"!"
+    assert older.read_bytes() == b"old\n" * 10 + b"!"
+    assert older.stat().st_mode & 0o777 == 0o600
     assert not bound_log(tmp_path / "none.log")
