@@ -1,13 +1,23 @@
 """Texts of others for a terminal, a log or a spreadsheet: what would act there is shown. Pure.
 
 Control characters move the cursor, delete what was printed or speak to the terminal; a line end
-makes a line of its own, which may look like one of ours. A spreadsheet takes a text for a formula,
+makes a line of its own, which may look like one of ours. Format characters reorder a line, or are
+not drawn, so that different names look alike. A spreadsheet takes a text for a formula,
 which may send other cells away (https://owasp.org/www-community/attacks/CSV_Injection).
 """
 
 import re
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_JOINER_IN_WORD = r"(?<=[^\x00-\x7f\u200c\u200d])[\u200c\u200d](?=[^\x00-\x7f\u200c\u200d])"
+"""Words in Persian or Hindi and pictures of several parts need joiners; words in ASCII do not."""
+_UNPRINTABLE = re.compile(
+    rf"(?!{_JOINER_IN_WORD})"
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+    r"\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0001\U000e0020-\U000e007f]"
+)
+"""Unicode's categories Cc, Cf, Zl and Zp, without the signs of Cf that are drawn: those that stand
+around numbers in Arabic and the like (Prepended_Concatenation_Mark)."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
