@@ -1,6 +1,7 @@
 """`mlscope keys`: the secrets of a cluster in containers, a folder for each owner.
 
-    OUT/nats/nats.conf        the broker's configuration: public keys and permissions
+    OUT/nats/nats.conf        the broker's configuration: public keys and permissions, and the
+                              secret path of its monitor
     OUT/nats/agents/NAME.pub  public key of an agent with its own key (`--agent NAME`)
     OUT/agent-NAME/seed.nk    its seed
     OUT/NAME/seed.nk          nkey seed of a service, of `provisioner` and of `requester`
@@ -27,7 +28,7 @@ to other machines; `cli.cluster.keys.published` admits these:
     OUT/admission/            the data folder of the service that admits machines and people
     OUT/broker/               for the broker's configuration, which that service writes
 
-Existing secrets are kept, so that a restart changes none; only nats.conf is always rewritten.
+Existing secrets are kept, so that a restart changes none; only nats.conf is made anew each time.
 Agents that share the key `agent` trust each other. An agent that must not be impersonated by
 others, nor impersonate them, gets its own key. When its NAME.pub is deleted, the next nats.conf
 rejects it, unless `--agent` names it again. When its owner has put NAME.pub there, no seed is
@@ -47,6 +48,7 @@ from cli.cluster.keys.person_files import asker_in, ensure_person
 from cli.cluster.keys.published import PublishedBroker
 from cli.cluster.keys.secret_files import Key, ensure_key, ensure_password, write_secret
 from cli.cluster.servers.nats_conf import MIB, NatsLayout, Routes, nats_conf
+from cli.cluster.servers.nats_server import write_if_changed
 from cli.failures import Misused
 from mlscope.bus.access.permissions import OPERATOR, PERMISSIONS, agent_key, permission_of
 from mlscope.people import People
@@ -78,7 +80,8 @@ def keys(arguments: argparse.Namespace) -> int:
     layouts = _layouts(out, arguments.broker, addresses, owner)
     for file_name, layout in layouts.items():
         text = nats_conf(layout, public, people=people)
-        (out / "nats" / file_name).write_text(text, "utf-8")
+        # The broker is root in its container, where it reads `server.key` of this mode too.
+        write_if_changed(out / "nats" / file_name, text)
         if layout.monitor_path:
             _prepare_admission(out, PublishedBroker(layout, public), owner)
     print(out)

@@ -83,8 +83,13 @@ def conf_with_members(layout: NatsLayout, service_keys: Mapping[str, str], folde
 
 
 def write_if_changed(conf: Path, text: str) -> bool:
-    """Write a configuration file in one step if its text has changed; return whether it had."""
-    if conf.exists() and conf.read_text("utf-8") == text:
+    """Write a configuration file in one step if its text has changed; return whether it had.
+
+    Its owner alone reads it, since it may have the monitor's secret path; one that others may read,
+    as releases before 0.2 wrote, is written anew.
+    """
+    is_private = conf.exists() and not conf.stat().st_mode & 0o077
+    if is_private and conf.read_text("utf-8") == text:
         return False
     partial = conf.with_name(f".{conf.name}.partial")
     partial.unlink(missing_ok=True)

@@ -57,6 +57,20 @@ def test_the_broker_learns_public_keys_only(tmp_path: Path) -> None:
     assert not any(secret.strip() in conf for secret in made.values())
 
 
+def test_only_its_owner_reads_the_broker_s_configuration(tmp_path: Path) -> None:
+    conf = tmp_path / "nats" / "nats.conf"
+    conf.parent.mkdir()
+    # As an earlier release wrote it.
+    conf.write_text("")
+    conf.chmod(0o644)
+    for address in ([], ["192.0.2.7"]):
+        assert keys(arguments(tmp_path, address=address)) == 0
+        assert conf.stat().st_mode & 0o077 == 0
+    assert keys(arguments(tmp_path / "three", broker=HOSTS)) == 0
+    confs = list((tmp_path / "three" / "nats").glob("*.conf"))
+    assert [path.stat().st_mode & 0o077 for path in confs] == [0, 0, 0]
+
+
 def test_an_agent_may_have_a_key_of_its_own(tmp_path: Path) -> None:
     made = make(tmp_path, "gpu-1")
     conf = (tmp_path / "nats" / "nats.conf").read_text()
