@@ -4,8 +4,7 @@ from pydantic import Field
 
 from schemas.analysis import Table
 from schemas.message import Command, Message
-from schemas.request import Positive
-from schemas.values.identity import Token
+from schemas.request import Prices
 
 
 class Explore(Command):
@@ -25,7 +24,7 @@ class Explore(Command):
     device: str = Field(default="", max_length=200)
     scenario: str = Field(default="", max_length=200)
     #: dollars an hour, by agent
-    prices: dict[Token, Positive] = Field(default_factory=dict)
+    prices: Prices = Field(default_factory=dict)
 
 
 class Explored(Message):

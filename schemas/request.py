@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -18,10 +18,18 @@ from schemas.manifest import (
 )
 from schemas.message import Command, Message, leaving_out
 from schemas.values.identity import Token
-from schemas.values.json_values import JsonObject
 from schemas.values.numbers import Count, Integer, Number
+from schemas.values.texts import MOST_ENTRIES, Entries, Labels, Note, ShortText
 
 Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
+MOST_AGENTS = 4096
+"""Agents that a command may name or price: four times the largest fleet of docs/operations.md."""
+_MOST_LOADS = 64
+_MOST_TABLES = 256
+_Variant = Literal["", "serialised", "counters"]
+_VARIANTS: tuple[_Variant, ...] = get_args(_Variant)
+Prices = Annotated[dict[Token, Positive], Field(max_length=MOST_AGENTS)]
+"""Dollars an hour, by agent."""
 Visibility = Literal["cluster", "private"]
 IMPORTED, MEASURED_BY = "imported", "measured_by"
 """Labels of a request that plays a recording back: its name, and the agent that measured it."""
@@ -32,12 +40,13 @@ PURPOSE, PREDICT = "purpose", "predict"
 class ScenarioChoice(Command):
     """A scenario by name, with parameters other than its defaults."""
 
-    name: str
-    parameters: JsonObject = Field(default_factory=dict)
+    name: ShortText
+    parameters: Entries = Field(default_factory=dict)
 
 
 _ScenariosAsSent = (
-    str | Annotated[tuple[str | ScenarioChoice, ...], Field(min_length=1, max_length=64)]
+    ShortText
+    | Annotated[tuple[ShortText | ScenarioChoice, ...], Field(min_length=1, max_length=_MOST_LOADS)]
 )
 """Scenarios as a request may name them; a name alone stands for its default parameters."""
 
@@ -45,20 +54,20 @@ _ScenariosAsSent = (
 class SystemNeed(Command):
     """Requirements on the machine. Empty fields allow any."""
 
-    device: str = ""
-    architecture: str = ""
+    device: ShortText = ""
+    architecture: ShortText = ""
     #: part of an accelerator's name, in any case
-    accelerator: str = ""
-    interconnect: str = ""
-    memory_bytes: Count = Field(default=0, ge=0)
-    accelerator_memory_bytes: Count = Field(default=0, ge=0)
-    labels: dict[str, str] = Field(default_factory=dict)
+    accelerator: ShortText = ""
+    interconnect: ShortText = ""
+    memory_bytes: Count = Field(default=0, ge=0, le=2**63 - 1)
+    accelerator_memory_bytes: Count = Field(default=0, ge=0, le=2**63 - 1)
+    labels: Labels = Field(default_factory=dict)
     #: a hardware and a software manifest to satisfy: `name`, `name:constraint`, or inline
-    hardware: str | HardwareManifest = ""
-    software: str | SoftwareManifest = ""
+    hardware: ShortText | HardwareManifest = ""
+    software: ShortText | SoftwareManifest = ""
     #: the container image to run in, the agent's own or one that it starts for the session;
     #: `manifest` means the framework manifest's
-    image: str = ""
+    image: ShortText = ""
 
 
 class Blocks(Command):
@@ -97,32 +106,34 @@ class Evaluate(Command):
 
     verb = "evaluate"
 
-    model: str | ModelManifest
+    model: ShortText | ModelManifest
     framework: FrameworkField = None
     system: SystemNeed = SystemNeed()
     #: only these agents, by id; empty means any
-    agents: tuple[Token, ...] = ()
+    agents: tuple[Token, ...] = Field(default=(), max_length=MOST_AGENTS)
     #: run on one suitable agent, or on all; each uses the model's first framework that it has
     spread: Literal["one", "all"] = "one"
     scenarios: tuple[ScenarioChoice, ...] = Field(
-        default=(ScenarioChoice(name="online"),), min_length=1, max_length=64
+        default=(ScenarioChoice(name="online"),), min_length=1, max_length=_MOST_LOADS
     )
-    batch_sizes: tuple[Integer, ...] = Field(default=(1,), min_length=1, max_length=64)
+    batch_sizes: tuple[Integer, ...] = Field(default=(1,), min_length=1, max_length=_MOST_LOADS)
     trace_level: LevelField = Level.MODEL
     #: levels of plain sessions, none deeper than `trace_level`, which they imply; empty: all from
     #: `model` to `trace_level`. `none` and `application` measure the overhead of `model` too
     levels: tuple[LevelField, ...] = Field(default=(), max_length=len(Level))
-    dataset: str | DatasetManifest = ""
+    dataset: ShortText | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
-    options: JsonObject = Field(default_factory=dict)
+    options: Entries = Field(default_factory=dict)
     #: by collector of traces: off, on, or on with options; by default the level decides
-    collectors: dict[str, bool | JsonObject] = Field(default_factory=dict)
+    collectors: dict[ShortText, bool | Entries] = Field(
+        default_factory=dict, max_length=MOST_ENTRIES
+    )
     #: run each load once more, with one thread that waits for each launch (CUDA_LAUNCH_BLOCKING),
     #: at `trace_level` (without one: `system`) but at most `system`: it shows which kernels belong
     #: to which layer (A2, A8, A11 to A13, column `variant`); its times are not used for overheads
     serialised: bool = False
     #: kinds of sessions, '' for plain ones and cold starts; empty: all that level and agents need
-    variants: tuple[Literal["", "serialised", "counters"], ...] = ()
+    variants: tuple[_Variant, ...] = Field(default=(), max_length=len(_VARIANTS))
     #: number of queries before the measurement; they are not counted
     warmup: Integer = Field(default=3, ge=0, le=10_000)
     #: when the measurement ends; without it, when the result is known to 5% or its budget is spent
@@ -139,7 +150,7 @@ class Evaluate(Command):
     key: str = Field(default="", max_length=256)
     #: who sees it: everybody, or only the requester and owners
     visibility: Visibility = "cluster"
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
 
     @field_validator("scenarios", mode="before", json_schema_input_type=_ScenariosAsSent)
     @classmethod
@@ -147,6 +158,9 @@ class Evaluate(Command):
         if isinstance(value, str):
             value = [value]
         if isinstance(value, list | tuple):
+            # Pydantic would count them too late: a map for each of millions takes a gigabyte.
+            if len(value) > _MOST_LOADS:
+                raise ValueError(f"at most {_MOST_LOADS} entries; leave some out")
             return [{"name": item} if isinstance(item, str) else item for item in value]
         return value
 
@@ -159,6 +173,8 @@ class Evaluate(Command):
         if not value.get("levels"):
             # Kernel launches are traced from this level on: above it, waiting shows nothing.
             return {**value, "trace_level": Level.SYSTEM} if value.get("serialised") else value
+        if len(value["levels"]) > len(Level):
+            return value
         try:
             deepest = max(level_of(level) for level in value["levels"])
         except (ValueError, TypeError):
@@ -200,7 +216,7 @@ class Cancel(Command):
 
     verb = "cancel"
     evaluation: Token
-    reason: str = ""
+    reason: Note = ""
 
 
 ListOrder = Literal["newest", "oldest", "model", "state", "throughput", "latency", "noise"]
@@ -217,8 +233,8 @@ class ListEvaluations(Command):
     verb = "evaluations"
     limit: Count = Field(default=50, ge=1, le=1000)
     #: `name` or `name:constraint`
-    model: str = ""
-    state: str = ""
+    model: ShortText = ""
+    state: str = Field(default="", max_length=64)
     #: of the planned framework: `name`, `name:constraint` or both as a map
     framework: FrameworkField = None
     #: of the planned device, and of the agents as they are now
@@ -226,7 +242,7 @@ class ListEvaluations(Command):
     #: with a run on any of these agents
     agents: tuple[Token, ...] = Field(default=(), max_length=64)
     #: all of these labels in the request
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     #: also evaluations that only answer files (label purpose=predict); with a purpose in `labels`
     #: they are listed anyway
     predictions: bool = False
@@ -236,7 +252,7 @@ class ListEvaluations(Command):
     #: the name of the requester
     search: str = Field(default="", max_length=400)
     #: how many matching evaluations to leave out, for the pages of a list
-    offset: int = Field(default=0, ge=0)
+    offset: Count = Field(default=0, ge=0, le=2**31 - 1)
     #: evaluations without the figure come last; equal ones are newest first
     sort: ListOrder = "newest"
     _written = leaving_out("predictions")
@@ -259,8 +275,8 @@ class ShowCatalog(Command):
     kind: Literal[
         "", "agent", "model", "framework", "dataset", "scenario", "hardware", "software", "price"
     ] = ""
-    name: str = ""
-    version: str = ""
+    name: ShortText = ""
+    version: ShortText = ""
 
 
 class PublishManifest(Command):
@@ -275,8 +291,8 @@ class WithdrawManifest(Command):
 
     verb = "withdraw"
     kind: Literal["model", "framework", "dataset", "scenario", "hardware", "software"]
-    name: str
-    version: str
+    name: ShortText
+    version: ShortText
 
 
 class ShowTables(Command):
@@ -287,7 +303,7 @@ class ShowTables(Command):
 
     verb = "tables"
     evaluation: Token
-    tables: tuple[str, ...] = ()
+    tables: tuple[ShortText, ...] = Field(default=(), max_length=_MOST_TABLES)
     offset: Count = Field(default=0, ge=0, le=2**31 - 1)
     #: 0 is as many as fit
     limit: Count = Field(default=0, ge=0, le=2**31 - 1)
@@ -322,7 +338,7 @@ class Compare(Command):
     figures: bool = False
     others: tuple[Token, ...] = Field(default=(), max_length=62)
     #: dollars an hour, by agent
-    prices: dict[Token, Positive] = Field(default_factory=dict)
+    prices: Prices = Field(default_factory=dict)
     #: targets for the choice among them; None is no target
     most_latency_ns: Positive | None = None
     #: dollars a million inferences

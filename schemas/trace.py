@@ -66,7 +66,9 @@ class ShowWindow(Command):
     from_ns: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
     to_ns: Integer = Field(default=2**63 - 1, ge=-(2**63), le=2**63 - 1)
     #: only these lanes; empty means all
-    lanes: tuple[Annotated[Count, Field(ge=0)], ...] = Field(default=(), max_length=4096)
+    lanes: tuple[Annotated[Count, Field(ge=0, le=2**31 - 1)], ...] = Field(
+        default=(), max_length=4096
+    )
     #: shorter spans become tiles; 0: only where `limit` demands it
     min_ns: Count = Field(default=0, ge=0, le=2**63 - 1)
     limit: Count = Field(default=2_000_000, ge=1, le=2_000_000)

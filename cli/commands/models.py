@@ -17,6 +17,7 @@ from cli.offline.planning import shipped_catalog
 from cli.printing.transfers import TransferLine
 from mlscope.assets.addresses import parse
 from mlscope.bus.access.permissions import CURATOR
+from mlscope.client.asking import command_of
 from mlscope.client.errors import EvaluationRefused, NoCluster
 from mlscope.manifests.variants import variants_of
 from mlscope.manifests.verifying import unverifiable_in
@@ -86,6 +87,6 @@ def _models(names: list[str], manifests_folder: Path) -> Iterator[ModelManifest]
             continue
         catalog = catalog or shipped_catalog(manifests_folder)
         try:
-            yield model_of(Evaluate(model=name), catalog)
+            yield model_of(command_of(Evaluate, {"model": name}), catalog)
         except RequestRefused as error:
             raise EvaluationRefused(error.refused) from error

@@ -24,7 +24,7 @@ from cli.printing.results import (
     write_result,
 )
 from mlscope.client import AsyncClient
-from mlscope.client.asking import ask, ask_for
+from mlscope.client.asking import ask, ask_for, command_of
 from mlscope.client.errors import ClientError, CommandRefused, NotAnswering
 from mlscope.evaluation.expectation import expected_text
 from mlscope.evaluation.run import awaits_count
@@ -137,9 +137,10 @@ async def check_table(client: AsyncClient, evaluation: str, table: str) -> None:
     answer: it is asked again when all is measured.
     """
     try:
-        await ask(client.bus, ShowTables(evaluation=evaluation, tables=(table,), limit=1))
+        fields = {"evaluation": evaluation, "tables": (table,), "limit": 1}
+        await ask(client.bus, command_of(ShowTables, fields))
     except CommandRefused as error:
-        if error.field == "tables":
+        if error.field.startswith("tables"):
             raise
     except NotAnswering:
         return

@@ -8,6 +8,7 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -44,6 +45,10 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
         existing = f"known fields: {', '.join(fields)}"
         hint = f"did you mean {' or '.join(similar)}?" if similar else existing
         expected = f"unknown field {name}; {hint}"
+    elif error["type"] == "string_too_long":
+        expected = f"at most {error['ctx']['max_length']} characters"
+    elif error["type"] == "too_long":
+        expected = f"at most {error['ctx']['max_length']} entries; leave some out"
     else:
         expected = "a value is required" if is_missing else error["msg"].removeprefix(_PREFIX)
     return Fault(
@@ -55,6 +60,11 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
 
 def abbreviate(value: object) -> str:
     """Return a value as text of at most 200 characters."""
+    # Each entry takes one at least, and the text of millions seconds.
+    if isinstance(value, str | bytes | list | tuple):
+        value = value[:_MOST_CHARACTERS]
+    elif isinstance(value, dict):
+        value = dict(islice(value.items(), _MOST_CHARACTERS))
     return truncate(repr(value), _MOST_CHARACTERS)
 
 

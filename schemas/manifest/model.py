@@ -20,6 +20,7 @@ from schemas.message import Message
 from schemas.values.framework_names import FrameworkName, framework_of
 from schemas.values.json_values import JsonObject
 from schemas.values.numbers import Integer
+from schemas.values.texts import MOST_CHARACTERS, ShortText
 
 
 class Step(Message):
@@ -89,13 +90,13 @@ class Port(Message):
 class FrameworkNeed(Message):
     """A framework by name and version constraint: PEP 440, or as in the papers `>=1.12.0 <2.0`."""
 
-    name: FrameworkName
-    version: str = ""
+    name: Annotated[FrameworkName, Field(max_length=MOST_CHARACTERS)]
+    version: ShortText = ""
 
 
 FrameworkField = Annotated[
     FrameworkNeed | None,
-    BeforeValidator(framework_of, json_schema_input_type=str | FrameworkNeed | None),
+    BeforeValidator(framework_of, json_schema_input_type=ShortText | FrameworkNeed | None),
 ]
 
 
@@ -146,8 +147,8 @@ class Variant(Message):
     `layer_names` maps the manifest's names of inputs and outputs to this framework's names.
     """
 
-    name: FrameworkName
-    version: str = ""
+    name: Annotated[FrameworkName, Field(max_length=MOST_CHARACTERS)]
+    version: ShortText = ""
     model: Assets = Assets()
     layer_names: dict[str, str] = Field(default_factory=dict)
     #: data layout of an input or output if it differs, by the manifest's name

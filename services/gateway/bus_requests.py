@@ -117,9 +117,10 @@ def _agents_in(body: bytes) -> tuple[AgentStatus, ...]:
 async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:
     """Return the models of the catalog, also hidden ones: all, or all versions of `name`.
 
-    Raises CommandRefused, NotAnswering.
+    Raises CommandRefused, MalformedMessage, NotAnswering.
     """
-    return (await ask_for(bus, ShowCatalog(kind="model", name=name), Catalog)).models
+    command = parse(ShowCatalog, {"kind": "model", "name": name})
+    return (await ask_for(bus, command, Catalog)).models
 
 
 async def whole_catalog(bus: Bus) -> Catalog:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.equivalents import equivalents_of
-from schemas.encoding.codec import decode_body
+from schemas.encoding.codec import decode_body, parse
 from schemas.request import Accepted, Cancel, Evaluate, Match
 from schemas.status import Matched
 from services.gateway.bodies import json_body
@@ -56,7 +56,7 @@ async def show(request: Request) -> Response:
 async def cancel(request: Request) -> Response:
     """DELETE /api/evaluations/{id}: cancel it now; completed measurements are kept."""
     reason = request.query_params.get("reason", "")
-    command = Cancel(evaluation=evaluation_of(request), reason=reason)
+    command = parse(Cancel, {"evaluation": evaluation_of(request), "reason": reason})
     return as_json(await ask(bus_of(request), command), 202)
 
 

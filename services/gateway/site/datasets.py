@@ -6,7 +6,7 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mlscope.client.asking import ask_for
+from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import CommandRefused
 from mlscope.load.errors import LoadTooSlow
 from mlscope.load.time_limit import in_time
@@ -40,7 +40,8 @@ async def datasets(request: Request) -> Response:
 async def dataset(request: Request) -> Response:
     """GET /datasets/{name}/{version}: one dataset and its first samples."""
     name, version = str(request.path_params["name"]), str(request.path_params["version"])
-    catalog = await ask_for(bus_of(request), ShowCatalog(kind="dataset", name=name), Catalog)
+    command = command_of(ShowCatalog, {"kind": "dataset", "name": name})
+    catalog = await ask_for(bus_of(request), command, Catalog)
     for manifest in catalog.datasets:
         if (manifest.name, manifest.version) == (name, version):
             pictures = pictures_of(request)

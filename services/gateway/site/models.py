@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mlscope.bus.bus import Bus
-from mlscope.client.asking import ask_for
+from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.manifest import ModelManifest
 from schemas.request import ListEvaluations, Match, Refused
@@ -66,7 +66,7 @@ async def _view_of(bus: Bus, manifest: ModelManifest) -> ModelView:
     """Return a model's view; who can run it is left out where the scheduler does not answer."""
     matched: Matched | Refused
     try:
-        request = Match(model=f"{manifest.name}:{manifest.version}")
+        request = command_of(Match, {"model": f"{manifest.name}:{manifest.version}"})
         matched = await ask_for(bus, request, Matched)
         history = await evaluations(bus, ListEvaluations(model=manifest.name, limit=_LATEST))
         tree = await _tree_of(bus, manifest, history.evaluations)

@@ -115,3 +115,21 @@ def test_a_fault_shows_what_was_found_and_nothing_where_nothing_was() -> None:
     assert wrong(Evaluate, {}).found == "nothing"
     assert wrong(Evaluate, {"model": "m", "batch_sizes": [1, "x"]}).found == "'x'"
     assert wrong(Evaluate, {"model": "m", "labels": {"why": None}}).found == "None"
+
+
+class _Counted:
+    """A value that counts how often somebody wants its text."""
+
+    asked = 0
+
+    def __repr__(self) -> str:
+        self.asked += 1
+        return "x"
+
+
+@pytest.mark.parametrize("held", [list, tuple, lambda values: dict(enumerate(values))])
+def test_of_millions_only_the_first_are_made_into_text(held: Any) -> None:
+    value = _Counted()
+    text = abbreviate(held([value] * 10_000))
+    assert (len(text), text[-3:]) == (200, "...")
+    assert value.asked <= 200

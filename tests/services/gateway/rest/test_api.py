@@ -19,6 +19,7 @@ from tests.stories import E, whole_story
     [
         ("/api/evaluations?limit=none", "limit"),
         ("/api/evaluations?colour=red", "colour"),
+        ("/api/evaluations?offset=99999999999999999999999", "offset"),
         ("/api/catalog?kind=spoon", "kind"),
     ],
 )
@@ -26,6 +27,25 @@ async def test_a_wrong_query_names_its_field(web: httpx.AsyncClient, path: str, 
     response = await web.get(path)
     assert response.status_code == 400
     assert response.json()["field"] == field
+
+
+async def test_a_reason_as_long_as_a_book_is_refused(web: httpx.AsyncClient) -> None:
+    response = await web.delete(f"/api/evaluations/{E}", params={"reason": "x" * 10_001})
+    assert (response.status_code, response.json()["field"]) == (400, "reason")
+
+
+@pytest.mark.usefixtures("standing")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/models/{}/1",
+        "/datasets/{}/1",
+        "/api/models/{}/frameworks",
+        f"/api/evaluations/{E}/tables/{{}}",
+    ],
+)
+async def test_a_name_that_nothing_can_have_is_refused(web: httpx.AsyncClient, path: str) -> None:
+    assert 400 <= (await web.get(path.format("x" * 600))).status_code < 500
 
 
 async def test_an_empty_query_is_none(web: httpx.AsyncClient) -> None:
