@@ -1,6 +1,6 @@
 """Which agents can run a request and, for each one that cannot, why. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
@@ -57,6 +57,7 @@ from services.scheduler.placement.resolving import (
 )
 
 _RECENT_NS = 600 * 1_000_000_000
+_MOST_REPEATED = 8
 _IMPORT = "is an import that plays back only its own evaluation"
 _GONE = {
     "lost": "lost: its lease is gone",
@@ -92,7 +93,9 @@ class _Constraints:
     framework: str
     versions: tuple[SpecifierSet, ...]
     system: SystemNeed
-    agents: tuple[str, ...]
+    #: only these, if any; `unnamed` says so of all others
+    agents: frozenset[str]
+    unnamed: str
     model: ModelManifest
     frameworks: tuple[FrameworkManifest, ...]
     #: collectors that the request switched off
@@ -202,6 +205,7 @@ def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> lis
 def _pool(request: Evaluate, catalog: Catalog, now_ns: int = 0) -> list[AgentStatus]:
     """Return the agents that serve everybody, and those reserved for this very request."""
     keys = ("", request.key)
+    named = frozenset(request.agents)
     since_ns = now_ns - _RECENT_NS
     return [
         status
@@ -210,7 +214,7 @@ def _pool(request: Evaluate, catalog: Catalog, now_ns: int = 0) -> list[AgentSta
         and (
             status.state == "live"
             or not 0 < status.since_ns < since_ns
-            or status.announcement.agent in request.agents
+            or status.announcement.agent in named
         )
     ]
 
@@ -230,7 +234,8 @@ def _constraints_of(
         framework=model.framework.name,
         versions=tuple(versions),
         system=system,
-        agents=request.agents,
+        agents=frozenset(request.agents),
+        unnamed=f"not among the agents that the request names: {_listed(request.agents)}",
         model=model,
         frameworks=frameworks,
         without=frozenset(name for name, switch in request.collectors.items() if switch is False),
@@ -238,6 +243,13 @@ def _constraints_of(
         needs=needs_of(model, {**model.options, **request.options}),
         minds_machine=system != devices_alone,
     )
+
+
+def _listed(agents: Sequence[str]) -> str:
+    """Return the first few names; every other agent's reason repeats them."""
+    shown = ", ".join(agents[:_MOST_REPEATED])
+    further = len(agents) - _MOST_REPEATED
+    return f"{shown} and {further} more" if further > 0 else shown
 
 
 def _version_constraint(need: FrameworkNeed, field_name: str) -> SpecifierSet:
@@ -251,7 +263,7 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
     """Return the agent as a candidate, or the reasons why it is none."""
     agent = status.announcement
     if constraints.agents and agent.agent not in constraints.agents:
-        return f"not among the agents that the request names: {', '.join(constraints.agents)}"
+        return constraints.unnamed
     if status.state != "live":
         return _GONE[status.state]
     if status.is_drained:
