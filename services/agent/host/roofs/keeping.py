@@ -168,13 +168,26 @@ class DeviceRoofs:
         save_kept(self.folder, device, self._stored[device])
 
 
+def _is_others(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid != os.getuid()
+    except OSError:
+        return False
+
+
 @asynccontextmanager
 async def _host_lock(path: Path) -> AsyncIterator[None]:
-    """Hold the host's lock; go on without where it can't be created. Raises TimeoutError."""
+    """Hold the host's lock; go on without where it can't be created. Raises TimeoutError.
+
+    Another user, who could hold it for ever, may have made the file: it counts for nobody then.
+    """
     descriptor: int | None = None
     try:
         async with asyncio.timeout(LOCK_TIMEOUT_S):
-            while (descriptor := try_lock(path, "exclusive", make=True)) is None:  # noqa: ASYNC110
+            while not _is_others(path):
+                descriptor = try_lock(path, "exclusive", make=True)
+                if descriptor is not None:
+                    break
                 await asyncio.sleep(_POLL_S)
     except OSError as error:
         if isinstance(error, TimeoutError):

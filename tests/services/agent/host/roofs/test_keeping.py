@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -418,6 +419,16 @@ async def test_nobody_waits_for_ever(
         == "the host's roof could not be measured: another agent was still measuring after 0.01 s"
     )
     assert counted.commands == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of other users")
+async def test_nobody_waits_for_another_user(tmp_path: Path, counted: Counted) -> None:
+    """Every user may make files in the folder of temporary ones, and hold them for ever."""
+    assert try_lock(tmp_path / "lock", "exclusive", make=True) is not None
+    os.chown(tmp_path / "lock", 4321, 4321)
+    roof = await roofs_in(tmp_path).roof_for_order(LAYERS)
+    assert roof.peaks["float32"] == ONE
+    assert len(counted.commands) == 1
 
 
 async def test_an_announcement_tells_what_is_known(
