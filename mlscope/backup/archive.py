@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic import TypeAdapter
+
 from mlscope.backup.errors import BrokenBackup
 
 FORMAT = 1
@@ -32,6 +34,9 @@ class Contents:
     tables: dict[str, list[str]] = field(default_factory=dict)
     migrations: dict[str, list[str]] = field(default_factory=dict)
     sha256: dict[str, str] = field(default_factory=dict)
+
+
+_CONTENTS = TypeAdapter(Contents)
 
 
 class _Digesting:
@@ -103,7 +108,7 @@ def reading(path: Path) -> Iterator[Reader]:
     """Open a backup, once all its entries were read and are as written. Raises BrokenBackup."""
     try:
         with zipfile.ZipFile(path) as archive:
-            contents = Contents(**json.loads(archive.read(_MANIFEST)))
+            contents = _CONTENTS.validate_python(json.loads(archive.read(_MANIFEST)))
             reader = Reader(archive, contents)
             for name, sha256 in contents.sha256.items():
                 digest = hashlib.sha256()
@@ -112,5 +117,5 @@ def reading(path: Path) -> Iterator[Reader]:
                 if digest.hexdigest() != sha256:
                     raise BrokenBackup(f"{name} does not match its checksum")
             yield reader
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError, RecursionError) as error:
         raise BrokenBackup(str(error)) from error

@@ -230,6 +230,12 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"no zip")
     with pytest.raises(BrokenBackup), reading(file):
         pass
+    odd = ('{"made_by": "1", "made_at": "", "tables": 5}', '{"made_by": "1"}', "[" * 100_000, "5")
+    for manifest in odd:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("manifest.json", manifest)
+        with pytest.raises(BrokenBackup), reading(file):
+            pass
     manifest = '{"made_by": "1", "made_at": "", "sha256": {"database/run.copy": "00"}}'
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("manifest.json", manifest)
