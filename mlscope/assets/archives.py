@@ -1,19 +1,24 @@
 """Unpacks archives safely: zip, and tar, plain or compressed by gzip, bzip2 or xz.
 
-No member may lead out of the folder, by its name or as a link; devices are refused; the amount of
-unpacked data is limited. Links are checked here, because Python's own data filter resolves them on
-disk, which had security holes (CVE-2025-4517 and related ones). That filter is applied as well, by
-Pythons that have it: 3.11.2, which is Debian 12's, has none, and there files keep no mode.
+No member may lead out of the folder, by its name or as a link; devices and sparse files are
+refused. All that is decompressed is counted when it is read, headers too, and what is held in
+memory is limited. The extended headers of a tar are read here, because `tarfile` can be made to
+take hours and gigabytes for one of them (CVE-2024-6232 is one way). Links are checked here, because
+Python's own data filter resolves them on disk, which had security holes (CVE-2025-4517 and related
+ones). That filter is applied as well, by Pythons that have it: 3.11.2, which is Debian 12's, has
+none, and there files keep no mode.
 """
 
 import bz2
 import gzip
+import hashlib
+import io
 import lzma
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -24,12 +29,31 @@ from mlscope.assets.options import UnpackLimits
 
 _BLOCK_BYTES = 1 << 20
 _LONGEST_HEADER_BYTES = 1 << 20
-_HEADERS = frozenset({b"x", b"g", b"X", b"L", b"K"})
-_COMPRESSIONS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
-    (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
-    (b"BZh", bz2.BZ2File),
-    (b"\xfd7zXZ\0", lzma.LZMAFile),
-)
+"""All extended headers of one member."""
+_MOST_HEADERS = 16
+"""Extended headers of one member: tars write up to four."""
+_LONGEST_NAME_BYTES = 2048
+_LONGEST_PART_BYTES = 255
+"""What Linux allows as the name of a file."""
+_DEEPEST = 100
+"""Folders in each other: Python removes them by recursion."""
+_MOST_IN_ZIP = 500_000
+_LONGEST_DIRECTORY_BYTES = 128 << 20
+"""A zip's directory, which `zipfile` holds in memory: about 0.7 kB an entry."""
+_DIRECTORY_ENTRY = b"PK\1\2"
+_ZIP_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""`zipfile` limits what it unpacks at once only of these."""
+_XZ_MEMORY_BYTES = 128 << 20
+"""`xz -9` needs 65 MiB to unpack."""
+_PACKED_BYTES = 8192
+"""Read at once of an xz file: what is left of it is copied at the end of each of its streams."""
+_TAR_BLOCK_BYTES = 512
+_LONG_NAMES = {tarfile.GNUTYPE_LONGNAME: "path", tarfile.GNUTYPE_LONGLINK: "linkpath"}
+_PAX_HEADERS = frozenset({tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE})
+_IS_SPARSE = "is a sparse file: make the archive with GNU tar without --sparse"
+_IS_PACKED_RARELY = "is packed neither by deflate nor stored: make the archive with zip -r"
+_USE_TAR = "make a .tar.gz instead"
+_FEWER_HEADERS = "make the archive without extended attributes and with shorter names"
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -52,7 +76,7 @@ def unpack(archive: Path, into: Path, *, address: str, limits: UnpackLimits) -> 
     folder must not be used. Raises ArchiveUnreadable, ArchiveUnsafe, ArchiveBomb, CacheUnusable.
     """
     meter = _Meter(address, limits, archive.stat().st_size)
-    names = _Names(address)
+    names = _Names(address, meter)
     try:
         with archive.open("rb") as file:
             # By the first bytes: a tar whose last member is a zip ends like a zip.
@@ -65,17 +89,21 @@ def unpack(archive: Path, into: Path, *, address: str, limits: UnpackLimits) -> 
         if isinstance(error, OSError) and error.errno is not None:
             raise CacheUnusable(str(into), error.strerror or str(error)) from error
         raise ArchiveUnreadable(address, str(error) or type(error).__name__) from error
-    return meter.out_bytes
+    return meter.content_bytes
 
 
 @dataclass(slots=True)
 class _Meter:
-    """Counts members and unpacked bytes, and raises ArchiveBomb beyond the limits."""
+    """Counts what an archive has and unpacks to, and raises ArchiveBomb beyond the limits."""
 
     address: str
     limits: UnpackLimits
     in_bytes: int
-    out_bytes: int = 0
+    #: of the files in it
+    content_bytes: int = 0
+    #: all that was decompressed: headers and padding too
+    read_bytes: int = 0
+    #: and folders and links, also folders that only a name has
     files: int = 0
 
     def member(self) -> None:
@@ -84,41 +112,72 @@ class _Meter:
             raise ArchiveBomb(self.address, "files", self.limits.max_files)
 
     def content(self, size_bytes: int) -> None:
-        self.out_bytes += size_bytes
-        if self.out_bytes > self.limits.max_bytes:
+        """Count the content of a file before it is written."""
+        self.content_bytes += size_bytes
+        self._check(self.content_bytes)
+
+    def read(self, size_bytes: int) -> None:
+        """Count what was decompressed."""
+        self.read_bytes += size_bytes
+        self._check(self.read_bytes)
+
+    def _check(self, size_bytes: int) -> None:
+        if size_bytes > self.limits.max_bytes:
             raise ArchiveBomb(self.address, "bytes", self.limits.max_bytes)
-        if self.out_bytes > max(self.limits.free_bytes, self.limits.ratio * self.in_bytes):
+        if size_bytes > max(self.limits.free_bytes, self.limits.ratio * self.in_bytes):
             raise ArchiveBomb(self.address, "times its own size", self.limits.ratio)
 
 
 @dataclass(slots=True)
 class _Names:
-    """The members so far; checks that each path is unique, not below a file or link, and inside."""
+    """The members so far; checks that each path is unique, not below a file or link, and inside.
+
+    Paths are kept as digests, so that two million long ones fit into memory.
+    """
 
     address: str
-    folders: set[PurePosixPath] = field(default_factory=set)
-    files: set[PurePosixPath] = field(default_factory=set)
-    links: set[PurePosixPath] = field(default_factory=set)
+    meter: _Meter
+    folders: set[bytes] = field(default_factory=set)
+    files: set[bytes] = field(default_factory=set)
+    links: set[bytes] = field(default_factory=set)
 
     def path(self, name: str, *, is_folder: bool = False) -> PurePosixPath | None:
         """Return the path of a member, None for the folder itself. Raises ArchiveUnsafe."""
+        self._require_short(name)
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
             raise ArchiveUnsafe(self.address, name, "leads outside its folder")
         if not path.parts:
             return None
-        for parent in path.parents:
+        *parents, own = _digests(path)
+        for parent in parents:
             if parent in self.files or parent in self.links:
                 raise ArchiveUnsafe(self.address, name, "lies below a file or link")
-        if path in self.files or path in self.links or (path in self.folders and not is_folder):
+        if own in self.files or own in self.links or (own in self.folders and not is_folder):
             raise ArchiveUnsafe(self.address, name, "comes twice")
-        self.folders.update(path.parents if not is_folder else (path, *path.parents))
+        for parent in parents:
+            if parent not in self.folders:
+                self.meter.member()
+                self.folders.add(parent)
+        if is_folder:
+            self.folders.add(own)
         return path
+
+    def _require_short(self, name: str) -> None:
+        """Raise ArchiveUnsafe for a name that no file can have, or in too many folders."""
+        encoded = name.encode(errors="surrogateescape")
+        parts = encoded.split(b"/")
+        if len(encoded) > _LONGEST_NAME_BYTES or max(map(len, parts)) > _LONGEST_PART_BYTES:
+            most = f"{_LONGEST_PART_BYTES} bytes, or {_LONGEST_NAME_BYTES} with its folders"
+            raise ArchiveUnsafe(self.address, name, f"has a name of more than {most}: shorten it")
+        if len(parts) > _DEEPEST:
+            reason = f"is in more than {_DEEPEST} folders: move it up"
+            raise ArchiveUnsafe(self.address, name, reason)
 
     def file(self, name: str) -> PurePosixPath:
         """Note a file and return its path. Raises ArchiveUnsafe."""
         path = self._path_inside(name)
-        self.files.add(path)
+        self.files.add(_digests(path)[-1])
         return path
 
     def symbolic(self, name: str, target: str) -> None:
@@ -127,6 +186,7 @@ class _Names:
         No member lies below a link, so a link is in a real folder: each `..` leads to the real
         parent folder, and other links on the way down were checked here as well.
         """
+        self._require_short(target)
         path, aim = self._path_inside(name), PurePosixPath(target)
         climbs = 0
         while climbs < len(aim.parts) and aim.parts[climbs] == "..":
@@ -134,16 +194,17 @@ class _Names:
         is_out = aim.is_absolute() or climbs > len(path.parts) - 1 or ".." in aim.parts[climbs:]
         if is_out or "\\" in target:
             raise ArchiveUnsafe(self.address, name, f"is a link to {target}, outside its folder")
-        self.links.add(path)
+        self.links.add(_digests(path)[-1])
 
     def hard(self, name: str, target: str) -> None:
         """Note a second name of an earlier file. Raises ArchiveUnsafe."""
-        path = self._path_inside(name)
-        if PurePosixPath(target) not in self.files:
+        self._require_short(target)
+        path, aim = self._path_inside(name), PurePosixPath(target)
+        if not aim.parts or aim.is_absolute() or _digests(aim)[-1] not in self.files:
             raise ArchiveUnsafe(
                 self.address, name, f"is a link to {target}, which is not an earlier member"
             )
-        self.files.add(path)
+        self.files.add(_digests(path)[-1])
 
     def _path_inside(self, name: str) -> PurePosixPath:
         path = self.path(name)
@@ -152,8 +213,18 @@ class _Names:
         return path
 
 
+def _digests(path: PurePosixPath) -> list[bytes]:
+    """Return the digest of each folder above a path, from the outermost one, and its own."""
+    digest, digests = hashlib.blake2b(digest_size=16), []
+    for part in path.parts:
+        digest.update(part.encode(errors="surrogateescape") + b"/")
+        digests.append(digest.digest())
+    return digests
+
+
 def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None:
-    with zipfile.ZipFile(archive) as opened:
+    with _ZipFile(archive, meter) as file, zipfile.ZipFile(file) as opened:
+        file.is_directory_read = True
         for member in opened.infolist():
             meter.member()
             kind = stat.S_IFMT(member.external_attr >> 16)
@@ -163,35 +234,150 @@ def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None
                 if (folder := names.path(member.filename, is_folder=True)) is not None:
                     (into / folder).mkdir(parents=True, exist_ok=True)
                 continue
+            if member.compress_type not in _ZIP_METHODS:
+                raise ArchiveUnsafe(names.address, member.filename, _IS_PACKED_RARELY)
             target = into / names.file(member.filename)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with opened.open(member) as source, target.open("xb") as file:
+            with opened.open(member) as source, target.open("xb") as out:
                 while block := source.read(_BLOCK_BYTES):
                     meter.content(len(block))
-                    file.write(block)
+                    out.write(block)
+
+
+class _ZipFile(io.FileIO):
+    """The file of a zip, of which no long directory is read: `zipfile` parses all of it at once."""
+
+    def __init__(self, archive: Path, meter: _Meter) -> None:
+        super().__init__(archive, "rb")
+        self._meter = meter
+        self.is_directory_read = False
+
+    def read(self, size_bytes: int | None = -1, /) -> bytes:
+        """Return up to `size_bytes`. Raises ArchiveBomb."""
+        if not self.is_directory_read and (size_bytes or 0) > _LONGEST_DIRECTORY_BYTES:
+            most = _LONGEST_DIRECTORY_BYTES >> 20
+            raise ArchiveBomb(self._meter.address, "MiB of directory", most, _USE_TAR)
+        data = super().read(-1 if size_bytes is None else size_bytes) or b""
+        if not self.is_directory_read:
+            found, most = data.count(_DIRECTORY_ENTRY), self._meter.limits.max_files
+            if found > min(most, _MOST_IN_ZIP):
+                fix = _USE_TAR if most > _MOST_IN_ZIP else ""
+                raise ArchiveBomb(self._meter.address, "files", min(most, _MOST_IN_ZIP), fix)
+        return data
 
 
 def _unpack_tar(archive: Path, into: Path, names: _Names, meter: _Meter) -> None:
-    class BoundedHeader(tarfile.TarInfo):
-        """Limits headers (long names, pax records), which `tarfile` reads into memory."""
-
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-            member = super().frombuf(buf, encoding, errors)
-            if member.type in _HEADERS and member.size > _LONGEST_HEADER_BYTES:
-                raise ArchiveBomb(meter.address, "bytes of header", _LONGEST_HEADER_BYTES)
-            return member
-
+    headers = _reader_of_headers(meter)
     with (
-        _decompressed(archive) as stream,
-        tarfile.open(fileobj=stream, mode="r|", tarinfo=BoundedHeader) as opened,
+        _decompressed(archive, meter) as stream,
+        tarfile.TarFile(fileobj=stream, tarinfo=headers, encoding="utf-8") as opened,
     ):
-        for member in opened:
+        seen: list[tarfile.TarInfo] = vars(opened)["members"]
+        while (member := opened.next()) is not None:
+            seen.clear()  # Else all of them stay in memory.
             _check_tar_member(member, names, meter)
             if hasattr(tarfile, "data_filter"):
                 opened.extract(member, into, set_attrs=member.isreg(), filter="data")
             else:
                 opened.extract(member, into, set_attrs=False)
+
+
+def _reader_of_headers(meter: _Meter) -> type[tarfile.TarInfo]:
+    """Return the class by which `tarfile` reads headers: within limits, and no sparse files."""
+
+    class Header(tarfile.TarInfo):
+        @classmethod
+        def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+            """Return the next member, with what its extended headers say. Raises FetchError."""
+            stream: Any = archive.fileobj
+            member, fields = cls._next(archive), dict[str, str]()
+            offset, header_bytes, headers = stream.tell() - _TAR_BLOCK_BYTES, 0, 0
+            while member.type in _PAX_HEADERS or member.type in _LONG_NAMES:
+                header_bytes, headers = header_bytes + member.size, headers + 1
+                if header_bytes > _LONGEST_HEADER_BYTES or headers > _MOST_HEADERS:
+                    _refuse_headers(meter, headers)
+                body = stream.read(_in_blocks(member.size))[: member.size]
+                if member.type in _LONG_NAMES:
+                    text = body.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+                    fields[_LONG_NAMES[member.type]] = text
+                else:
+                    found = _pax_fields(body, meter.address)
+                    if found and member.type == tarfile.XGLTYPE:
+                        fault = "one header gives all members a name, a size or a sparse map"
+                        raise ArchiveUnreadable(meter.address, f"{fault}; make it again by tar -c")
+                    fields |= found
+                try:
+                    member = cls._next(archive)
+                except tarfile.HeaderError as error:
+                    raise tarfile.ReadError("it ends after an extended header") from error
+            member.take(fields, meter.address)
+            member.offset, member.offset_data = offset, stream.tell()
+            has_content = member.isreg() or member.type not in tarfile.SUPPORTED_TYPES
+            archive.offset = member.offset_data + (_in_blocks(member.size) if has_content else 0)
+            return member
+
+        @classmethod
+        def _next(cls, archive: tarfile.TarFile) -> Self:
+            stream: Any = archive.fileobj
+            member = cls.frombuf(stream.read(_TAR_BLOCK_BYTES), "utf-8", "surrogateescape")
+            _require_size(member.size, meter.address, member.name)
+            return member
+
+        def take(self, fields: Mapping[str, str], address: str) -> None:
+            """Take the values of extended headers. Raises ArchiveUnsafe."""
+            self.name = fields.get("path", self.name)
+            self.linkname = fields.get("linkpath", self.linkname)
+            if self.isdir():
+                self.name = self.name.rstrip("/")
+            if self.type == tarfile.GNUTYPE_SPARSE or any(
+                key.startswith("GNU.sparse.") for key in fields
+            ):
+                raise ArchiveUnsafe(address, fields.get("GNU.sparse.name", self.name), _IS_SPARSE)
+            if "size" in fields:
+                self.size = int(fields["size"])
+                _require_size(self.size, address, self.name)
+
+    return Header
+
+
+def _pax_fields(body: bytes, address: str) -> dict[str, str]:
+    """Return what a pax header says of its member: its names, its size, and whether it is sparse.
+
+    Raises ArchiveUnreadable.
+    """
+    fields, start = dict[str, str](), 0
+    while start < len(body) and body[start]:
+        space = body.find(b" ", start, start + 8)
+        length = body[start : max(space, start)]
+        end = start + int(length) if length.isdigit() else 0
+        equals = body.find(b"=", space + 1, end)
+        if not space + 1 < equals < end <= len(body) or body[end - 1 : end] != b"\n":
+            raise ArchiveUnreadable(address, "a pax header is damaged; make the archive again")
+        keyword = body[space + 1 : equals].decode("utf-8", "surrogateescape")
+        if keyword in ("path", "linkpath", "size") or keyword.startswith("GNU.sparse."):
+            fields[keyword] = body[equals + 1 : end - 1].decode("utf-8", "surrogateescape")
+        start = end
+    return fields
+
+
+def _refuse_headers(meter: _Meter, headers: int) -> None:
+    """Raise ArchiveBomb for the extended headers of a member."""
+    if headers > _MOST_HEADERS:
+        measure = "extended headers of a member"
+        raise ArchiveBomb(meter.address, measure, _MOST_HEADERS, _FEWER_HEADERS)
+    most = _LONGEST_HEADER_BYTES >> 20
+    raise ArchiveBomb(meter.address, "MiB of headers of a member", most, _FEWER_HEADERS)
+
+
+def _require_size(size_bytes: int, address: str, name: str) -> None:
+    """Raise ArchiveUnsafe for the size of a member below 0, which would lead back in the file."""
+    if size_bytes < 0:
+        raise ArchiveUnsafe(address, name, "has a size below 0: make the archive again")
+
+
+def _in_blocks(size_bytes: int) -> int:
+    """Return the bytes of the whole blocks of tar that `size_bytes` take."""
+    return -(-size_bytes // _TAR_BLOCK_BYTES) * _TAR_BLOCK_BYTES
 
 
 def _check_tar_member(member: tarfile.TarInfo, names: _Names, meter: _Meter) -> None:
@@ -211,12 +397,88 @@ def _check_tar_member(member: tarfile.TarInfo, names: _Names, meter: _Meter) -> 
 
 
 @contextmanager
-def _decompressed(archive: Path) -> Iterator[IO[bytes]]:
-    """Open a tar archive and decompress it as its first bytes require."""
+def _decompressed(archive: Path, meter: _Meter) -> Iterator[Any]:
+    """Open a tar archive and decompress it as its first bytes require, counted by `meter`."""
     with ExitStack() as stack:
         raw = stack.enter_context(archive.open("rb"))
         start = raw.read(6)
         raw.seek(0)
-        readers = (reader for magic, reader in _COMPRESSIONS if start.startswith(magic))
-        reader = next(readers, None)
-        yield raw if reader is None else stack.enter_context(reader(raw))
+        reader: Any = raw
+        if start.startswith(b"\x1f\x8b"):
+            reader = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif start.startswith(b"BZh"):
+            reader = stack.enter_context(bz2.BZ2File(raw))
+        elif start.startswith(b"\xfd7zXZ\0"):
+            reader = io.BufferedReader(_Xz(raw, meter.address), _BLOCK_BYTES)
+        yield _Counted(reader, meter)
+
+
+class _Counted:
+    """A stream that is only read forward, whose bytes are counted when they are read."""
+
+    def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
+        self._stream, self._meter = stream, meter
+        self._at_bytes = 0
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._at_bytes
+
+    def read(self, size_bytes: int) -> bytes:
+        """Return the next `size_bytes`, fewer at the end. Raises ArchiveBomb."""
+        data = self._stream.read(size_bytes)
+        self._at_bytes += len(data)
+        self._meter.read(len(data))
+        return data
+
+    def seek(self, at_bytes: int) -> int:
+        """Read up to a position. Raises ReadError for one that was passed, ArchiveBomb."""
+        if at_bytes < self._at_bytes:
+            raise tarfile.ReadError("a member leads back in the archive")
+        while self._at_bytes < at_bytes:
+            if not self.read(min(_BLOCK_BYTES, at_bytes - self._at_bytes)):
+                break
+        return self._at_bytes
+
+
+class _Xz(io.RawIOBase):
+    """Decompresses xz, which `lzma.LZMAFile` does with whatever memory the file asks for."""
+
+    def __init__(self, file: IO[bytes], address: str) -> None:
+        self._file, self._address = file, address
+        self._decompressor = self._begun()
+
+    def readable(self) -> bool:
+        """Say that this is read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a part of the `buffer`, 0 bytes at the end. Raises ArchiveBomb, EOFError."""
+        unpacked = b""
+        while not unpacked:
+            packed = b""
+            if self._decompressor.eof:
+                # Another stream may follow, and zeros before it.
+                packed = self._decompressor.unused_data.lstrip(b"\0")
+                while not packed:
+                    if not (block := self._file.read(_PACKED_BYTES)):
+                        return 0
+                    packed = block.lstrip(b"\0")
+                self._decompressor = self._begun()
+            elif self._decompressor.needs_input and not (packed := self._file.read(_PACKED_BYTES)):
+                raise EOFError("it is cut short")
+            unpacked = self._decompress(packed, len(buffer))
+        buffer[: len(unpacked)] = unpacked
+        return len(unpacked)
+
+    def _begun(self) -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+
+    def _decompress(self, packed: bytes, most_bytes: int) -> bytes:
+        try:
+            return self._decompressor.decompress(packed, most_bytes)
+        except lzma.LZMAError as error:
+            if "emory" not in str(error):
+                raise
+            measure, fix = "MiB of memory to unpack xz", "pack it by xz -9 or less"
+            raise ArchiveBomb(self._address, measure, _XZ_MEMORY_BYTES >> 20, fix) from error

@@ -2,6 +2,9 @@
 
 from mlscope.redaction import redact
 
+_MOST_SHOWN = 300
+"""Characters of what an archive itself says: a member's name may be one of 64 kB."""
+
 
 class FetchError(Exception):
     """An asset can't be fetched or used."""
@@ -142,8 +145,8 @@ class ArchiveUnreadable(FetchError):
 
     def __init__(self, archive: str, reason: str) -> None:
         """Give the archive's address and the reason."""
-        self.archive, self.reason = redact(archive), reason
-        super().__init__(f"archive {self.archive}: {reason}")
+        self.archive, self.reason = redact(archive), _short(reason)
+        super().__init__(f"archive {self.archive}: {self.reason}")
 
 
 class ArchiveUnsafe(FetchError):
@@ -151,17 +154,25 @@ class ArchiveUnsafe(FetchError):
 
     def __init__(self, archive: str, member: str, reason: str) -> None:
         """Give the address of the `archive`, its `member` and the `reason`."""
-        self.archive, self.member, self.reason = redact(archive), member, reason
-        super().__init__(f"archive {self.archive}: member {member!r} {reason}; nothing is unpacked")
+        self.archive, self.member, self.reason = redact(archive), _short(member), _short(reason)
+        super().__init__(
+            f"archive {self.archive}: member {self.member!r} {self.reason}; nothing is unpacked"
+        )
 
 
 class ArchiveBomb(FetchError):
     """An archive holds more than its limits allow."""
 
-    def __init__(self, archive: str, measure: str, limit: float) -> None:
-        """Give the address of the `archive`, the `measure` that is exceeded and its `limit`."""
-        self.archive, self.measure, self.limit = redact(archive), measure, limit
-        super().__init__(f"archive {self.archive}: more than {limit:g} {measure}; not unpacked")
+    def __init__(self, archive: str, measure: str, limit: float, fix: str = "") -> None:
+        """Give the address of the `archive`, the `measure` that is exceeded and its `limit`.
+
+        `fix` says what to do about it, where fewer or smaller files are not the answer.
+        """
+        self.archive, self.measure, self.limit, self.fix = redact(archive), measure, limit, fix
+        advice = fix or "pack fewer or smaller files"
+        super().__init__(
+            f"archive {self.archive}: more than {limit:g} {measure}; not unpacked; {advice}"
+        )
 
 
 class PackageUnavailable(FetchError):
@@ -210,3 +221,8 @@ class RepositoryFailed(FetchError):
         """Give the artifact's name and the error of the bus."""
         self.name, self.reason = name, redact(reason)
         super().__init__(f"artifact {name}: the repository failed: {self.reason}")
+
+
+def _short(text: str) -> str:
+    """Return the start of a text that an archive's maker chose."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

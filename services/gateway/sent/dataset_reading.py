@@ -149,7 +149,10 @@ def fault_of(error: Exception) -> dict[str, str]:
         case ArchiveUnsafe():
             return {"fault": f"member {error.member!r} {error.reason}", "fix": _PACK_AGAIN}
         case ArchiveBomb():
-            return {"fault": f"more than {error.limit:g} {error.measure}", "fix": _FEWER}
+            return {
+                "fault": f"more than {error.limit:g} {error.measure}",
+                "fix": error.fix or _FEWER,
+            }
         case ScratchFull():
             return {"fault": f"more than {error.most_bytes:g} bytes", "fix": _FEWER}
         case CacheUnusable():

@@ -172,7 +172,7 @@ MNIST = {"t10k-images-idx3-ubyte.gz": gzip.compress(IDX), "t10k-labels-idx1-ubyt
         (
             "a.zip",
             zip_of({f"{'x' * 300}.jpg": b""}),
-            "it cannot be unpacked: File name",
+            "has a name of more than 255 bytes",
             "pack the",
         ),
     ],
