@@ -143,7 +143,8 @@ def _stored_arrays(source: ReaderInput) -> Mapping[str, Array]:
 def _unpack_npz(source: ReaderInput) -> Mapping[str, Array]:
     """Return a .npz file's arrays, each in a scratch file. Raises FileBroken.
 
-    An archive that unpacks to more than 1 GiB and 100 times its own size is refused.
+    An archive that unpacks to more than 1 GiB and 100 times its own size is refused, and so is one
+    packed by bzip2 or LZMA: `zipfile` unpacks gigabytes of these at once.
     """
     columns, name = {}, source.shown(source.path)
     try:
@@ -153,6 +154,8 @@ def _unpack_npz(source: ReaderInput) -> Mapping[str, Array]:
             if sum(member.file_size for member in archive.infolist()) > most_bytes:
                 raise FileBroken(name, f"holds more than {most_bytes} bytes")
             for member in archive.infolist():
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise FileBroken(name, "is packed by a rare method; use np.savez_compressed")
                 with source.scratch_file() as scratch, archive.open(member) as packed:
                     shutil.copyfileobj(packed, scratch, _BLOCK_BYTES)
                     array = map_open_npy(scratch, f"{name}/{member.filename}")

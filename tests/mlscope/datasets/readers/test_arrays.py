@@ -1,5 +1,6 @@
 """NumPy files: mapped, not loaded; pickles refused."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_a_cut_file_is_refused(tmp_path: Path, name: str, cut: float) -> None:
     (tmp_path / name).write_bytes(body[: int(len(body) * cut)])
     with pytest.raises(FileBroken, match=f"{name}: not a .np"):
         open_dataset("npy", tmp_path / name)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_packed_by_a_rare_method_is_refused(tmp_path: Path, method: int) -> None:
+    np.save(tmp_path / "a.npy", tensors(3, 2))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
+        archive.write(tmp_path / "a.npy", "samples.npy")
+    with pytest.raises(FileBroken, match=r"x\.npz.*a rare method; use np\.savez_compressed"):
+        open_dataset("npz", tmp_path / "x.npz")
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
