@@ -11,6 +11,8 @@ from getpass import getpass
 from cli.failures import Misused
 
 _PREFIX = "mlscope1-"
+_MOST_BYTES = 1 << 20
+"""An invitation unpacked: certificates take a few kB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ def invitation_in(text: str) -> Invitation:
     """Return the invitation that the last word of `text` holds. Raises Misused."""
     packed = (text.split() or [""])[-1].removeprefix(_PREFIX)
     try:
-        fields = zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+        body = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+        fields = zlib.decompressobj().decompress(body, _MOST_BYTES)
         return Invitation(**json.loads(fields))
     except (binascii.Error, zlib.error, ValueError, TypeError):
         advice = "copy all of the last line that `mlscope agents invite NAME` printed"

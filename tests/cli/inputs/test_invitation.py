@@ -1,6 +1,9 @@
 """An invitation is one word, which says all that a machine needs."""
 
+import base64
 import io
+import tracemalloc
+import zlib
 
 import pytest
 
@@ -21,6 +24,18 @@ def test_a_word_says_the_invitation() -> None:
 def test_half_a_word_is_refused(word: str) -> None:
     with pytest.raises(Misused, match="the last line that `mlscope agents invite NAME` printed"):
         invitation_in(word)
+
+
+def test_a_word_that_unpacks_to_megabytes_is_refused() -> None:
+    packed = zlib.compress(b'{"agent": "' + bytes(64 << 20), 9)
+    word = f"mlscope1-{base64.urlsafe_b64encode(packed).decode()}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(Misused):
+            invitation_in(word)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_invite_prints_may_be_piped_in(monkeypatch: pytest.MonkeyPatch) -> None:
