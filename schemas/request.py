@@ -173,9 +173,9 @@ class Evaluate(Command):
         if not value.get("levels"):
             # Kernel launches are traced from this level on: above it, waiting shows nothing.
             return {**value, "trace_level": Level.SYSTEM} if value.get("serialised") else value
-        if len(value["levels"]) > len(Level):
-            return value
         try:
+            if len(value["levels"]) > len(Level):
+                return value
             deepest = max(level_of(level) for level in value["levels"])
         except (ValueError, TypeError):
             return value

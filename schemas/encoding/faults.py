@@ -39,7 +39,7 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
     if error.get("ctx", {}).get("pattern") == ALLOWED:
         expected = "1 to 64 of A-Z a-z 0-9 _ -"
     elif error["type"] == "extra_forbidden":
-        name = str(error["loc"][-1])
+        name = truncate(str(error["loc"][-1]), _MOST_CHARACTERS)
         fields = [field for message in messages for field in message.model_fields]
         similar = get_close_matches(name, fields, n=2)
         existing = f"known fields: {', '.join(fields)}"
@@ -48,11 +48,13 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
     elif error["type"] == "string_too_long":
         expected = f"at most {error['ctx']['max_length']} characters"
     elif error["type"] == "too_long":
-        expected = f"at most {error['ctx']['max_length']} entries; leave some out"
+        is_text = isinstance(error.get("input"), str)
+        unit = "characters" if is_text else "entries; leave some out"
+        expected = f"at most {error['ctx']['max_length']} {unit}"
     else:
         expected = "a value is required" if is_missing else error["msg"].removeprefix(_PREFIX)
     return Fault(
-        field=".".join(str(part) for part in path),
+        field=".".join(truncate(str(part), _MOST_CHARACTERS) for part in path),
         found="nothing" if is_missing else abbreviate(error.get("input")),
         expected=expected,
     )

@@ -45,6 +45,13 @@ def wrong(kind: Any, value: dict[str, Any]) -> MalformedMessage:
         ({"model": "m", "labels": {"why": []}}, "labels.why", "string"),
         ({"model": "m", "batch_sizes": [1, "x"]}, "batch_sizes.1", "integer"),
         ({"model": "m", "framework": 5}, "framework", "FrameworkNeed"),
+        ({"model": "m", "levels": 5}, "levels", "tuple"),
+        ({"model": "m", "levels": True}, "levels", "tuple"),
+        (
+            {"model": "m", "framework": {"name": "x" * 600}},
+            "framework.name",
+            "at most 512 characters",
+        ),
     ],
 )
 def test_the_field_is_named_as_it_was_written(
@@ -133,3 +140,9 @@ def test_of_millions_only_the_first_are_made_into_text(held: Any) -> None:
     text = abbreviate(held([value] * 10_000))
     assert (len(text), text[-3:]) == (200, "...")
     assert value.asked <= 200
+
+
+@pytest.mark.parametrize("value", [{"x" * 4000: 1}, {"model": "m", "labels": {"x" * 4000: "y"}}])
+def test_a_name_of_megabytes_is_not_repeated(value: dict[str, Any]) -> None:
+    error = wrong(Evaluate, value)
+    assert len(error.field) + len(error.expected) < 2000
