@@ -18,6 +18,8 @@ _REQUESTS = f"{ROOT}.evaluation.*.requested"
 _PAGE_FACTS = 200
 """Requests that are read at a time: all of a year's would take the memory of the analyzer."""
 _REMEMBERED = 1000
+_NEVER_REQUESTED = "never-requested"
+"""An id of no evaluation: those have 16 hexadecimal digits."""
 
 
 class Visibility:
@@ -66,9 +68,10 @@ class Visibility:
             try:
                 hidden = await self.hidden_from(asker)
                 for evaluation in named:
-                    is_requested = await self._is_requested(evaluation, again=evaluation in hidden)
-                    is_known = is_requested and evaluation not in hidden
-                    if not is_known or self._bus.unread(evaluation):
+                    # For a hidden one as much is read as for one that nobody requested: the time
+                    # that an answer takes must not tell them apart.
+                    asked_for = _NEVER_REQUESTED if evaluation in hidden else evaluation
+                    if not await self._is_requested(asked_for) or self._bus.unread(evaluation):
                         return refusal("unknown", f"no evaluation {evaluation}", command.body)
             except BusError as error:
                 return refusal("unavailable", f"not available: {error}", command.body)
@@ -76,13 +79,9 @@ class Visibility:
 
         return answer
 
-    async def _is_requested(self, evaluation: str, *, again: bool) -> bool:
-        """Tell whether somebody requested an evaluation, reading `again` what is known.
-
-        A hidden one is read each time, as one that nobody requested is: the time that an answer
-        takes must not tell them apart. Raises BusError.
-        """
-        if again or evaluation not in self._requested:
+    async def _is_requested(self, evaluation: str) -> bool:
+        """Tell whether somebody requested an evaluation. Raises BusError."""
+        if evaluation not in self._requested:
             if not await self._bus.read(request_of(evaluation), at_most=1):
                 return False
             self._requested[evaluation] = None
