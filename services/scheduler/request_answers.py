@@ -35,7 +35,7 @@ from schemas.request import (
 from schemas.subjects import asker_of
 from schemas.values.identity import keyed_evaluation_id, new_evaluation_id
 from services.scheduler.decision_log import DecisionLog
-from services.scheduler.errors import RequestRefused, Undecided, unsatisfiable
+from services.scheduler.errors import RequestRefused, Undecided, invalid, unsatisfiable
 from services.scheduler.evaluation.decide import decide_cancel
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState
@@ -52,6 +52,7 @@ _TIMEOUT_S = 4.0
 _log = logging.getLogger(__name__)
 _MINUTE_NS = 60_000_000_000
 _NOTED = ("forbidden", "exhausted")
+MOST_LABEL_CHARACTERS = 16_384
 """Refusals that say something about who asks."""
 T = TypeVar("T")
 
@@ -289,11 +290,20 @@ def check_request(request: Evaluate, fleet: Fleet) -> None:
 
     One that no agent fits is refused only if it does not wait for an agent (`wait_s`).
     """
+    check_labels(request.labels)
     matched = match(request, fleet.catalog, fleet.loads, time.time_ns())
     check_collectors(request, fleet.catalog)
     if not matched.agents and not request.wait_s:
         raise unsatisfiable(matched.reasons)
     check_plan(request, matched, fleet.catalog, fleet.shapes)
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Raise RequestRefused for labels that are too long to stay in memory for lists."""
+    count = sum(len(name) + len(value) for name, value in labels.items())
+    if count > MOST_LABEL_CHARACTERS:
+        allowed = f"{MOST_LABEL_CHARACTERS} characters of all names and values; shorten some"
+        raise invalid("labels", f"{count} characters", allowed)
 
 
 def _encoded(request: Evaluate | None) -> bytes:

@@ -19,7 +19,7 @@ from schemas.status import Catalog, EvaluationList
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.ended import EndedEvaluations
 from services.scheduler.evaluation.list_filters import filters_of, row_of, with_figures
-from services.scheduler.evaluation.list_sizes import fitting
+from services.scheduler.evaluation.list_sizes import fitting, listable
 from services.scheduler.evaluation.listing import Listing
 from services.scheduler.evaluation.past_durations import PastDurations
 from services.scheduler.evaluation.quotas import Quotas
@@ -94,7 +94,7 @@ class EvaluationIndex:
         if after.is_ended:
             self.quotas.end(after.requested_by, name)
             self.open.pop(name, None)
-            self.ended[name] = status_of(after, f"{self.pages}{name}", runs=False)
+            self.ended[name] = listable(status_of(after, f"{self.pages}{name}", runs=False))
             self._ended_digest = combined(self._ended_digest, digest_of_state(after))
             if len(self.ended) > self.max_ended:
                 self._listing.drop(self.ended.forget_first())
@@ -108,7 +108,7 @@ class EvaluationIndex:
         status = self.ended.get(name)
         if status is not None and status.state == "cancelled":
             changes = {"tables": fact.tables, "headlines": fact.headlines}
-            self.ended[name] = status.model_copy(update=changes)
+            self.ended[name] = listable(status.model_copy(update=changes))
             self._listing.change(name, lambda row: with_figures(row, fact.headlines))
 
     def follow(self, recorded: Recorded) -> None:

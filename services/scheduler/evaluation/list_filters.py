@@ -20,6 +20,9 @@ from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.requirements import OF_MANIFEST, machine_mismatches
 from services.scheduler.placement.resolving import described_system
 
+_MOST_SEARCHED = 20_000
+"""Characters of a row that a search looks at: all that requests may have, and little of others."""
+
 RowFilter = Callable[[Row], bool]
 
 
@@ -74,7 +77,7 @@ def _with_text(row: Row, evaluation: str) -> Row:
     further = chain.from_iterable(row.further_frameworks)
     place = (row.device, row.state, row.requested_by, *row.agents)
     searched = (*parts, *further, *place, *labels)
-    return replace(row, text=" ".join(searched).lower())
+    return replace(row, text=" ".join(searched)[:_MOST_SEARCHED].lower())
 
 
 def _best(

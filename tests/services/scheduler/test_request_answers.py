@@ -204,6 +204,8 @@ LOST = a_catalog(an_agent(state="lost"))
         (LOST, {"wait_s": 1}, ""),
         (LOST, {"wait_s": 1, "scenarios": ["bathced"]}, "unknown"),
         (a_catalog(), {"scenarios": ["bathced"]}, "unknown"),
+        (a_catalog(), {"labels": {str(number): "x" * 9000 for number in range(2)}}, "invalid"),
+        (a_catalog(), {"labels": {"commit": "x" * 9000}}, ""),
         (a_catalog(), {"batch_sizes": [1, 65_536], "scenarios": ["batched"]}, ""),
     ],
 )

@@ -18,9 +18,10 @@ from schemas.evaluation import (
 from schemas.message import Envelope, Fact
 from schemas.request import ListEvaluations
 from schemas.run import RunFailed, Tally
+from schemas.status import EvaluationStatus
 from schemas.subjects import subject_of
 from services.scheduler.evaluation.index import EvaluationIndex, digest_of_log
-from services.scheduler.evaluation.list_sizes import MOST_BYTES
+from services.scheduler.evaluation.list_sizes import MOST_BYTES, fitting
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
 from tests.services.scheduler.samples import a_catalog, a_request
@@ -119,8 +120,9 @@ def test_one_that_is_too_large_keeps_no_other_from_being_listed(log: Log) -> Non
     """An answer above 8 MiB is none at all."""
     log.request("e1", at_ns=1)
     log.cancel("e1")
-    tables = tuple(f"table {number} {'x' * 3000}" for number in range(2000))
+    tables = tuple(f"table {number} {'x' * 3000}" for number in range(3000))
     log.say(EvaluationAnalyzed(evaluation="e1", tables=tables))
+    assert log.board.ended.size_bytes < 10_000
     log.request("e2", at_ns=2)
     answer = log.board.listed(ListEvaluations())
     assert len(encode_body(answer)) < MOST_BYTES
@@ -128,6 +130,23 @@ def test_one_that_is_too_large_keeps_no_other_from_being_listed(log: Log) -> Non
     assert (other.evaluation, other.notes, answer.total) == ("e2", (), 2)
     assert (large.evaluation, large.state, large.cause) == ("e1", "cancelled", "enough")
     assert large.notes == ("too large for a list: its page has the rest",)
+
+
+def test_in_a_list_that_is_too_large_the_largest_are_shortened() -> None:
+    statuses = [
+        EvaluationStatus(
+            evaluation=f"e{index}",
+            state="analyzed",
+            model="m",
+            requested_ns=0,
+            labels={"note": "x" * size},
+        )
+        for index, size in enumerate((100, 9000, 2000, 3000))
+    ]
+    listed = fitting(statuses, 7000)
+    assert [bool(status.notes) for status in listed] == [False, True, False, False]
+    assert [bool(status.notes) for status in fitting(statuses, 4500)] == [False, True, False, True]
+    assert fitting(statuses, 20_000) == statuses
 
 
 def test_a_cancelled_one_is_listed_with_the_tables_of_its_complete_runs(log: Log) -> None:
