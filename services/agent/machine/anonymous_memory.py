@@ -14,6 +14,8 @@ from services.agent.machine.quotas import available_memory_bytes
 
 _MOST_SHARE = 0.5
 """Of the memory that is available."""
+_MFD_NOEXEC_SEAL = 8
+"""Linux 6.3; some machines allow no other memory (`vm.memfd_noexec=2`)."""
 
 
 def anonymous_memory(name: str, size_bytes: int, reserved_bytes: int) -> int:
@@ -29,7 +31,7 @@ def anonymous_memory(name: str, size_bytes: int, reserved_bytes: int) -> int:
     if available_bytes and reserved_bytes > _MOST_SHARE * available_bytes:
         raise OSError(errno.ENOMEM, f"{reserved_bytes} bytes are not available")
     with ExitStack() as undo:
-        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fd = _new_memory(name)
         undo.callback(os.close, fd)
         os.ftruncate(fd, size_bytes)
         size_stays = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -37,3 +39,13 @@ def anonymous_memory(name: str, size_bytes: int, reserved_bytes: int) -> int:
         os.posix_fallocate(fd, 0, reserved_bytes)
         undo.pop_all()
     return fd
+
+
+def _new_memory(name: str) -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create(name, flags | _MFD_NOEXEC_SEAL)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # as an older kernel answers
+            raise
+    return os.memfd_create(name, flags)

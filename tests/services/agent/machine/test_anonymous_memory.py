@@ -1,5 +1,6 @@
 """Memory without a name: shared by its descriptor, within what is available."""
 
+import errno
 import mmap
 import os
 from pathlib import Path
@@ -25,6 +26,21 @@ def test_more_than_there_is_is_refused_and_leaves_no_descriptor() -> None:
     with pytest.raises(OSError, match="bytes are not available"):
         anonymous_memory("huge", 1 << 60, 1 << 60)
     assert len(list(DESCRIPTORS.iterdir())) == descriptors
+
+
+def test_an_older_kernel_makes_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = os.memfd_create
+
+    def made_by_linux_6_2(name: str, flags: int) -> int:
+        if flags & 8:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return make(name, flags)
+
+    monkeypatch.setattr(os, "memfd_create", made_by_linux_6_2)
+    fd = anonymous_memory("older", 4096, 4096)
+    with pytest.raises(PermissionError):
+        os.ftruncate(fd, 0)
+    os.close(fd)
 
 
 def test_a_system_without_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
