@@ -52,6 +52,6 @@ def invitation_in(text: str) -> Invitation:
         body = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
         fields = zlib.decompressobj().decompress(body, _MOST_BYTES)
         return Invitation(**json.loads(fields))
-    except (binascii.Error, zlib.error, ValueError, TypeError):
+    except (binascii.Error, zlib.error, ValueError, TypeError, RecursionError):
         advice = "copy all of the last line that `mlscope agents invite NAME` printed"
         raise Misused(f"not an invitation: {advice}") from None

@@ -50,7 +50,10 @@ _PACKED_BYTES = 8192
 _TAR_BLOCK_BYTES = 512
 _LONG_NAMES = {tarfile.GNUTYPE_LONGNAME: "path", tarfile.GNUTYPE_LONGLINK: "linkpath"}
 _PAX_HEADERS = frozenset({tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE})
-_IS_SPARSE = "is a sparse file: make the archive with GNU tar without --sparse"
+_IS_SPARSE = (
+    "is a sparse file: make the archive without them (GNU tar: leave out --sparse, bsdtar: "
+    "--no-read-sparse)"
+)
 _IS_PACKED_RARELY = "is packed neither by deflate nor stored: make the archive with zip -r"
 _USE_TAR = "make a .tar.gz instead"
 _FEWER_HEADERS = "make the archive without extended attributes and with shorter names"

@@ -26,6 +26,12 @@ def test_half_a_word_is_refused(word: str) -> None:
         invitation_in(word)
 
 
+def test_a_word_of_nested_lists_is_refused() -> None:
+    packed = zlib.compress(b"[" * 8000, 9)
+    with pytest.raises(Misused):
+        invitation_in(f"mlscope1-{base64.urlsafe_b64encode(packed).decode()}")
+
+
 def test_a_word_that_unpacks_to_megabytes_is_refused() -> None:
     packed = zlib.compress(b'{"agent": "' + bytes(64 << 20), 9)
     word = f"mlscope1-{base64.urlsafe_b64encode(packed).decode()}"
