@@ -8,19 +8,18 @@ from typing import Literal, get_args
 from schemas.exploration import Explore
 from schemas.message import Fact
 from schemas.price import SetPrice
+from schemas.publishing import PublishManifest, WithdrawManifest
 from schemas.request import (
     Cancel,
     Compare,
     Evaluate,
     ListEvaluations,
     Match,
-    PublishManifest,
     ShowCatalog,
     ShowEvaluation,
     ShowFlow,
     ShowPredictions,
     ShowTables,
-    WithdrawManifest,
 )
 from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow, Watch
 from schemas.values.identity import Token

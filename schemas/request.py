@@ -12,7 +12,6 @@ from schemas.manifest import (
     DatasetManifest,
     FrameworkField,
     HardwareManifest,
-    Manifest,
     ModelManifest,
     SoftwareManifest,
 )
@@ -279,22 +278,6 @@ class ShowCatalog(Command):
     version: ShortText = ""
 
 
-class PublishManifest(Command):
-    """Add a manifest to the catalog. Adding it again changes nothing."""
-
-    verb = "publish"
-    manifest: Manifest
-
-
-class WithdrawManifest(Command):
-    """Remove a manifest from the catalog."""
-
-    verb = "withdraw"
-    kind: Literal["model", "framework", "dataset", "scenario", "hardware", "software"]
-    name: ShortText
-    version: ShortText
-
-
 class ShowTables(Command):
     """Show analysis tables of an evaluation; empty `tables` means all.
 
@@ -360,17 +343,6 @@ class Accepted(Message):
     accepted: Literal[True] = True
     evaluation: Token
     address: str = ""
-    repeated: bool = False
-
-
-class CatalogChanged(Message):
-    """Answer to `publish` and `withdraw`; `repeated`: nothing changed."""
-
-    accepted: Literal[True] = True
-    kind: str
-    name: str
-    version: str
-    digest: str = ""
     repeated: bool = False
 
 

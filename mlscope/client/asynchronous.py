@@ -33,16 +33,15 @@ from schemas.analysis import Compared, Predictions
 from schemas.exploration import Explored
 from schemas.manifest import Manifest
 from schemas.price import SetPrice
+from schemas.publishing import PublishManifest, WithdrawManifest
 from schemas.request import (
     Accepted,
     Cancel,
     Evaluate,
     ListEvaluations,
     Match,
-    PublishManifest,
     ShowCatalog,
     ShowEvaluation,
-    WithdrawManifest,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 

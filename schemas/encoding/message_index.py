@@ -31,19 +31,18 @@ from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.price import AgentPriced, SetPrice
+from schemas.publishing import PublishManifest, WithdrawManifest
 from schemas.request import (
     Cancel,
     Compare,
     Evaluate,
     ListEvaluations,
     Match,
-    PublishManifest,
     ShowCatalog,
     ShowEvaluation,
     ShowFlow,
     ShowPredictions,
     ShowTables,
-    WithdrawManifest,
 )
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.trace import ShowSpan, ShowSpans, ShowTrace, ShowWindow, Watch

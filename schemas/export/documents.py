@@ -18,8 +18,12 @@ from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import VERSION, Envelope, Fact, Message
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
 from schemas.price import PriceKept
+from schemas.publishing import CatalogChanged
 from schemas.reference import ReferenceLog
-from schemas.request import Accepted, CatalogChanged, Refused
+from schemas.request import (
+    Accepted,
+    Refused,
+)
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.subjects import ROOT, agent_command, command_subject, subject_of
 from schemas.trace import SpanDetails, TraceOverview, TraceWindow, Watching

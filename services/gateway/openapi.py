@@ -12,12 +12,11 @@ from schemas.exploration import Explored
 from schemas.export.contract_schema import ContractSchema
 from schemas.message import VERSION, Message
 from schemas.price import PriceKept
+from schemas.publishing import CatalogChanged, PublishManifest
 from schemas.request import (
     Accepted,
-    CatalogChanged,
     Evaluate,
     Match,
-    PublishManifest,
     Refused,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched

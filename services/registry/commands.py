@@ -14,12 +14,10 @@ from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import Manifest
 from schemas.message import Fact, Message, derived_id
 from schemas.price import AgentPriced, PriceKept, SetPrice
+from schemas.publishing import CatalogChanged, PublishManifest, WithdrawManifest
 from schemas.request import (
-    CatalogChanged,
-    PublishManifest,
     Refused,
     ShowCatalog,
-    WithdrawManifest,
 )
 from schemas.subjects import ROOT, asker_of, manifest_key, subject_of
 from services.registry.decide import decide_price, decide_publish, decide_withdraw, names_of

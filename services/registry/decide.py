@@ -16,7 +16,10 @@ from schemas.manifest import (
     ScenarioManifest,
 )
 from schemas.price import AgentPriced, Price, PriceKept, SetPrice
-from schemas.request import CatalogChanged, Refused, WithdrawManifest
+from schemas.publishing import CatalogChanged, WithdrawManifest
+from schemas.request import (
+    Refused,
+)
 from schemas.values.framework_names import FRAMEWORKS
 from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState

@@ -24,7 +24,10 @@ from schemas.live.clock import CLOCK_SUBJECT, ClockRead
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
 from schemas.price import SetPrice
-from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
+from schemas.publishing import PublishManifest, WithdrawManifest
+from schemas.request import (
+    ShowCatalog,
+)
 from schemas.subjects import facts_of
 from services.registry.bucket import CatalogBucket
 from services.registry.commands import RegistryCommands

@@ -7,7 +7,7 @@ import pytest
 from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import DatasetManifest, ModelManifest, Step, StepField, Synthetic, step_of
-from schemas.request import PublishManifest
+from schemas.publishing import PublishManifest
 
 _MODEL = {"name": "m", "version": "1", "framework": {"name": "f"}, "inputs": [], "outputs": []}
 

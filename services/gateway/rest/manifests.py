@@ -19,7 +19,10 @@ from mlscope.manifests.sent import SentFile, with_sent_files
 from schemas.encoding.codec import decode_body, parse, unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import ModelManifest
-from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
+from schemas.publishing import CatalogChanged, PublishManifest, WithdrawManifest
+from schemas.request import (
+    Refused,
+)
 from schemas.status import Catalog
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import agents, models

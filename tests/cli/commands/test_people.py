@@ -21,7 +21,11 @@ from mlscope.people import People, people_folder
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.people import Asker, PersonAdded, PersonRemoved
-from schemas.request import Evaluate, ListEvaluations, WithdrawManifest
+from schemas.publishing import WithdrawManifest
+from schemas.request import (
+    Evaluate,
+    ListEvaluations,
+)
 from schemas.subjects import asked_subject, asker_of, command_subject
 from tests.cli.commands.test_agents import listening
 

@@ -10,7 +10,10 @@ from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.encoding.faults import abbreviate, truncate
 from schemas.encoding.message_index import COMMANDS
-from schemas.request import Evaluate, PublishManifest
+from schemas.publishing import PublishManifest
+from schemas.request import (
+    Evaluate,
+)
 from tests.thoroughness import examples
 
 _PORT = {"type": "tensor"}

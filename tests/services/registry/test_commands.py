@@ -12,7 +12,10 @@ from schemas.encoding.codec import encode_body, unpack
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command
 from schemas.people import THE_USER, Asker
-from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
+from schemas.publishing import PublishManifest, WithdrawManifest
+from schemas.request import (
+    ShowCatalog,
+)
 from schemas.subjects import asked_subject, command_subject
 from services.registry.commands import RegistryCommands
 from tests.services.registry.fold_of_log import FoldOfLog

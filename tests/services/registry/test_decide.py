@@ -12,7 +12,10 @@ from mlscope.load.parameters import Parameters
 from mlscope.load.scenarios import online
 from schemas.agent import Lease
 from schemas.manifest import FrameworkNeed, Manifest, Port, ScenarioManifest, Step
-from schemas.request import Refused, WithdrawManifest
+from schemas.publishing import WithdrawManifest
+from schemas.request import (
+    Refused,
+)
 from schemas.status import AgentStatus
 from services.registry.decide import (
     bad_parameter,

@@ -22,7 +22,10 @@ from mlscope.tracing.clock import epoch_offset_ns
 from schemas.agent import AgentAnnounced, AgentDrained, AgentLeft, Lease
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import decode_body, encode_body, parse, unpack
-from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
+from schemas.publishing import CatalogChanged, PublishManifest, WithdrawManifest
+from schemas.request import (
+    Refused,
+)
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import REQUEST
 from services.agent.host import clock_reading
