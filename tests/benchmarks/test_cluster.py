@@ -1,6 +1,5 @@
 """A benchmark's cluster goes with the benchmark, whoever ends it."""
 
-import os
 import signal
 from pathlib import Path
 
@@ -18,6 +17,6 @@ def test_a_benchmark_that_is_terminated_takes_its_cluster_down(
     )
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit), cluster.running(tmp_path):
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
     assert commands == ["up", "down"]
     assert signal.getsignal(signal.SIGTERM) == before
