@@ -249,8 +249,8 @@ class _ZipFile(io.FileIO):
             raise ArchiveBomb(self._meter.address, "MiB of directory", most, _USE_TAR)
         data = super().read(-1 if size_bytes is None else size_bytes) or b""
         if not self.is_directory_read:
-            found, most = data.count(_DIRECTORY_ENTRY), self._meter.limits.max_files
-            if found > min(most, _MOST_IN_ZIP):
+            entries, most = data.count(_DIRECTORY_ENTRY), self._meter.limits.max_files
+            if entries > min(most, _MOST_IN_ZIP):
                 fix = _USE_TAR if most > _MOST_IN_ZIP else ""
                 raise ArchiveBomb(self._meter.address, "files", min(most, _MOST_IN_ZIP), fix)
         return data

@@ -49,12 +49,12 @@ def unbounded(kind: type[BaseModel], path: str = "") -> Iterator[str]:
         yield from _in_type(field.annotation, (field,), f"{path}{name}")
 
 
-def _in_type(annotation: Any, said: tuple[Any, ...], path: str) -> Iterator[str]:
+def _in_type(annotation: Any, notes: tuple[Any, ...], path: str) -> Iterator[str]:
     while hasattr(annotation, "__metadata__"):
-        annotation, said = annotation.__origin__, (*said, *annotation.__metadata__)
+        annotation, notes = annotation.__origin__, (*notes, *annotation.__metadata__)
     bounds = tuple(
         chain.from_iterable(
-            each.metadata if isinstance(each, FieldInfo) else (each,) for each in said
+            note.metadata if isinstance(note, FieldInfo) else (note,) for note in notes
         )
     )
     origin, inner = get_origin(annotation), get_args(annotation)

@@ -137,10 +137,10 @@ class _Counted:
         return "x"
 
 
-@pytest.mark.parametrize("held", [list, tuple, lambda values: dict(enumerate(values))])
-def test_of_millions_only_the_first_are_made_into_text(held: Any) -> None:
+@pytest.mark.parametrize("collection", [list, tuple, lambda values: dict(enumerate(values))])
+def test_of_millions_only_the_first_are_made_into_text(collection: Any) -> None:
     value = _Counted()
-    text = abbreviate(held([value] * 10_000))
+    text = abbreviate(collection([value] * 10_000))
     assert (len(text), text[-3:]) == (200, "...")
     assert value.asked <= 200
 

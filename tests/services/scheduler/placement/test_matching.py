@@ -252,9 +252,10 @@ def test_agents_are_chosen_by_name_and_unknown_ones_are_told() -> None:
 
 
 def test_a_reason_repeats_only_the_first_of_many_named_agents() -> None:
-    found = match(a_request(agents=[f"b{n}" for n in range(4096)]), a_catalog(an_agent("a1")), {})
-    (why,) = (each.reason for each in found.reasons if each.agent == "a1")
-    assert why == (
+    wanted = a_request(agents=[f"b{n}" for n in range(4096)])
+    reasons = match(wanted, a_catalog(an_agent("a1")), {}).reasons
+    (reason,) = (unfit.reason for unfit in reasons if unfit.agent == "a1")
+    assert reason == (
         "not among the agents that the request names: b0, b1, b2, b3, b4, b5, b6, b7 and 4088 more"
     )
 

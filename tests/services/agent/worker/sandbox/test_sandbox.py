@@ -215,9 +215,9 @@ def test_what_a_worker_starts_ends_with_its_group(tmp_path: Path) -> None:
             command, cwd=MANIFESTS.parent, stdout=pipe_in, start_new_session=True
         )
         os.close(pipe_in)
-        left = [int(word) for word in printed.readline().split()]
+        started = [int(word) for word in printed.readline().split()]
         assert worker.wait(30) == 0
-        assert [os.getpgid(pid) for pid in left] == [worker.pid] * 2
+        assert [os.getpgid(pid) for pid in started] == [worker.pid] * 2
         os.killpg(worker.pid, signal.SIGKILL)
         # The pipe ends once each process that could write into it has ended.
         assert printed.read() == b""
