@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import re
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ CHUNK_BYTES = 256 << 10
 UPLOADED = "uploads/"
 """The prefix of the names of uploads, which have their own store (`uploads`)."""
 _log = logging.getLogger(__name__)
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WINDOW = 8
 _TRIES = 3
 
@@ -67,7 +69,7 @@ class Artifact:
                 digest.hex(),
                 int(fields["size"]),
                 int(fields["chunks"]),
-                str(fields["nuid"]),
+                _token(str(fields["nuid"])),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArtifactBroken("description", f"can't be read: {error!r}") from error
@@ -85,6 +87,13 @@ class Artifact:
             "options": {"max_chunk_size": CHUNK_BYTES},
         }
         return json.dumps(fields).encode()
+
+
+def _token(chunks_id: str) -> str:
+    """Return an id of chunks, which is one token of a subject. Raises ValueError."""
+    if not _ID.fullmatch(chunks_id):
+        raise ValueError(f"nuid {chunks_id[:80]!r} is no id of chunks")
+    return chunks_id
 
 
 @asynccontextmanager

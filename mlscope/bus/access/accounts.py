@@ -15,6 +15,8 @@ for its key alone. What crosses is what the table of permissions grants, and not
 - A fact that a key may receive is exported as the stream republished it (`REPUBLISHED`), after it
   was stored. The server exports no message that came as a request: what no stream republishes
   (live events, spans on their way into the log) crosses from the publisher's account itself.
+- An upload is stored under the name of the key that sends it: the account of the key imports the
+  subjects with that name, as those without, and no others. So nobody else replaces it.
 - A command of a person arrives on a subject that says whose it is: the account of the person's key
   imports that subject under the plain name of the command, and nothing else. Owners hear facts like
   requesters; what others may see differs from evaluation to evaluation, so they hear none.
@@ -26,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlscope.bus.access.permissions import Permission
+from mlscope.bus.access.rights import add_uploads, upload_of
 from mlscope.bus.inboxes import is_inbox
 from mlscope.bus.streams import JETSTREAM, MANAGED, REPUBLISHED, overlap, republished
 from schemas.people import Asker
@@ -122,6 +125,8 @@ def _service_of(user: str, subject: str, person: Asker | None) -> Service:
     if subject.startswith(f"{MANAGED}."):
         request = subject.removeprefix(MANAGED)
         return Service(LOG, user, f"{JETSTREAM}{request}", asked_on=subject)
+    if subject in add_uploads():
+        return Service(LOG, user, upload_of(user, subject), asked_on=subject)
     if person is None or not subject.startswith(f"{REQUEST}."):
         return Service(LOG, user, subject)
     verb = subject.removeprefix(f"{REQUEST}.")

@@ -20,9 +20,10 @@ No key can keep an agent from publishing, under its own name, facts about anothe
 taking the name of a large payload before its owner does (readers notice this by the checksum in the
 fact); or from filling a stream.
 
-Requesters share one key. They and the gateway share one store for files that are too large for a
-request (`uploads`). A requester may fill it for a day, or overwrite another's file, which agents
-notice by its checksum. The store refuses files when it is full, and holds nothing else.
+Requesters who are no people of the cluster share one key. They, people and the gateway share one
+store for files that are too large for a request (`uploads`), in which each key has names of its
+own. Any of them may fill it for a day. The store refuses files when it is full, and holds nothing
+else.
 
 A machine that is invited has a key for one request: to join as one agent with a key of its own. The
 operator's key answers it, once per invitation. The operator also reads and drops dead letters,
@@ -67,6 +68,7 @@ from mlscope.bus.access.rights import (
     read_newest,
     read_progress,
     read_stream,
+    read_uploads,
     requests,
     requests_of_all,
     settle_letters,
@@ -83,7 +85,6 @@ from mlscope.bus.streams import (
     OBJECTS,
     STORES,
     STREAMS,
-    UPLOADS,
 )
 from schemas.agent import (
     AgentAnnounced,
@@ -155,7 +156,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
             look_for_payload(OBJECTS),
             *store_batches(agent),
             *read_artifacts(),
-            *read_artifacts(UPLOADS),
+            *read_uploads(),
             *check_health(_AGENT, inbox if inbox != _AGENT else f"{_AGENT}.{_ANY}"),
             ANSWERS,
         ),

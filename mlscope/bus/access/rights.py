@@ -1,5 +1,6 @@
 """Rights, of which permissions are put together: each as the NATS subjects it needs. Pure."""
 
+import re
 from typing import Any
 
 from mlscope.bus.inboxes import inbox_prefix
@@ -120,14 +121,29 @@ def store_batches(agent: str) -> tuple[str, ...]:
     )
 
 
-def read_artifacts(store: str = ARTIFACTS) -> tuple[str, ...]:
-    """Read and list what a `store` holds: artifacts, or uploads."""
-    return (read_newest(f"OBJ_{store}", f"$O.{store}.M.*"), *read_stream(f"OBJ_{store}"))
+def read_artifacts() -> tuple[str, ...]:
+    """Read and list the artifacts."""
+    lookup = read_newest(f"OBJ_{ARTIFACTS}", descriptions_of(ARTIFACTS))
+    return (lookup, *read_stream(f"OBJ_{ARTIFACTS}"))
+
+
+def read_uploads() -> tuple[str, ...]:
+    """Read the uploads of all keys."""
+    lookup = read_newest(f"OBJ_{UPLOADS}", f"$O.{UPLOADS}.M.>")
+    return (lookup, *read_stream(f"OBJ_{UPLOADS}"))
 
 
 def add_uploads() -> tuple[str, ...]:
-    """Write files that stay for a day, without reading or removing any."""
+    """Write files of its own that stay for a day, and look for them, without removing any.
+
+    These are the subjects within the account of a key; `upload_of` returns those in the stream.
+    """
     return (f"$O.{UPLOADS}.C.*", descriptions_of(UPLOADS), look_for_payload(UPLOADS))
+
+
+def upload_of(key: str, subject: str) -> str:
+    """Return a `subject` of `add_uploads` as the stream has it: it names the `key` that writes."""
+    return re.sub(rf"(\$O\.{UPLOADS}\.[CM])\.", rf"\1.{key}.", subject)
 
 
 def look_for_payload(store: str) -> str:

@@ -24,6 +24,7 @@ from mlscope.bus.streams import (
     STORES,
     STREAMS,
     SUSPECTS,
+    UPLOADS,
     republished,
 )
 from schemas.dead import LetterBuried
@@ -120,6 +121,8 @@ def rows() -> Iterator[Row]:
     for store in STORES:
         yield Row(f"files of `{store.name}`", (f"$O.{store.name}.C.x",))
         yield Row(f"descriptions in `{store.name}`", (f"$O.{store.name}.M.x",))
+    others = (f"$O.{UPLOADS}.C.{person_key('x')}.x", f"$O.{UPLOADS}.M.{person_key('x')}.x")
+    yield Row("uploads by the name of a key", others)
     yield from _server_rows()
     for key in NAMES:
         yield Row(f"inbox of {key}", (f"{inbox_of(key)}.x",))

@@ -174,10 +174,9 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
         {"name": "online", "parameters": {"queries": 3}},
         {"name": "poisson", "parameters": {"queries": 20, "rate_hz": 200}},
     ]
-    request = request_of("identity", {"scenarios": loads, "agents": ["first"], "wait_s": 30})
-    room = MOST_BYTES - len(encode_body(request)) - 64
-    large = request.model_copy(update={"labels": {"note": "x" * room}})
-    asked = await client.evaluate(large)
+    fields = {"scenarios": loads, "agents": ["first"], "wait_s": 30}
+    room = MOST_BYTES - len(encode_body(request_of(a_model("own"), fields))) - 64
+    asked = await client.evaluate(request_of(a_model("own", description="x" * room), fields))
     async for progress in asked.watch():
         status = progress.status
     assert (status.state, len(status.runs)) == ("analyzed", 2), status
@@ -355,17 +354,17 @@ async def upload(story: Story, _: AsyncClient) -> None:
     """Put files with a requester's key and the gateway's, and have an agent read one."""
     path = story.server.folder / "upload"
     path.write_bytes(b"pictures")
-    name, got, key = upload_name(path), list[bytes](), agent_key(AGENT)
+    got, key = list[bytes](), agent_key(AGENT)
     async with (
         connect_uploads(story.settings("requester"), "requester") as requester,
         connect_uploads(story.settings("gateway"), "gateway") as gateway,
         artifacts.connect(story.settings(key), "agent", inbox=agent_inbox(AGENT)) as agent,
     ):
-        await requester.put(name, path)
+        sent = await requester.put(upload_name(path), path)
         path.write_bytes(b"sent over HTTP")
         await gateway.put(upload_name(path), path)
         found = Uploads.beside(agent)
-        await found.read(await found.described(name), got.extend)
+        await found.read(await found.described(sent.name), got.extend)
     assert b"".join(got) == b"pictures"
 
 
