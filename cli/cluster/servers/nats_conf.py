@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlscope.bus.access.accounts import LOG, Crossing, account_of, crossing
+from mlscope.bus.access.limits import MOST_TOKENS, limits_of
 from mlscope.bus.access.people import permission_of_person, person_key
 from mlscope.bus.access.permissions import (
     Permission,
@@ -97,6 +98,7 @@ http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
 {monitor_path}\
 {log_limit}\
 max_payload: {MAX_COMMAND_BYTES}
+max_sub_tokens: {MOST_TOKENS}
 jetstream {{
   store_dir: {json.dumps(layout.store)}
   max_file_store: {layout.max_file_store_bytes}
@@ -156,8 +158,15 @@ def _users(
 
 def _account(account: str, users: str, crossed: Crossing) -> str:
     jetstream = "    jetstream: enabled\n" if account == LOG else ""
+    limits = limits_of(account)
+    limits_text = (
+        f"    limits {{ max_connections: {limits.connections}, "
+        f"max_subscriptions: {limits.subscriptions} }}\n"
+        if limits
+        else ""
+    )
     return (
-        f"  {json.dumps(account)} {{\n{jetstream}"
+        f"  {json.dumps(account)} {{\n{jetstream}{limits_text}"
         f"    users: [\n{users}\n    ]\n"
         f"    exports: [\n{_lines(_exports(account, crossed))}\n    ]\n"
         f"    imports: [\n{_lines(_imports(account, crossed))}\n    ]\n"

@@ -114,7 +114,7 @@ class Connection:
                 await self.client.subscribe(f"{self._replies.inbox}.*", cb=self._replies.received)
         except (TimeoutError, OSError, NatsError) as error:
             await self.close()
-            reason = str(error) or self._last_failure or "no answer"
+            reason = self._rejection.refusal or str(error) or self._last_failure or "no answer"
             raise Unreachable(f"{self._place}: {reason}") from error
         except NotPermitted:
             await self.close()
@@ -373,7 +373,9 @@ class Connection:
 
     async def _ended(self) -> None:
         if not self.availability.closed.is_set():
-            self._lose(Unreachable("the server ended the connection for good"))
+            last_error = self.client.last_error
+            reason = "" if last_error is None else f": {redact(str(last_error))}"
+            self._lose(Unreachable(f"the server ended the connection for good{reason}"))
 
     def _lose(self, cause: BusError) -> None:
         _log.error("%s: %s", self.name, cause)

@@ -23,6 +23,8 @@ class KeyRejection:
         self._is_wrong = asyncio.Event()
         self._since_s = math.inf
         self._limit_s = _WRONG_AFTER_S
+        #: why the server takes no more connections with this key, '' if it does
+        self.refusal = ""
 
     @property
     def is_revoked(self) -> bool:
@@ -32,6 +34,7 @@ class KeyRejection:
     def accepted(self) -> None:
         """Note that a server took the key: what was heard of it before counts no more."""
         self._is_wrong.clear()
+        self.refusal = ""
         self._since_s, self._limit_s = math.inf, _REVOKED_AFTER_S
 
     def note(self, text: str) -> None:
@@ -42,6 +45,8 @@ class KeyRejection:
             self._since_s = min(self._since_s, now_s)
             if now_s >= self._since_s + self._limit_s:
                 self._is_wrong.set()
+        if "maximum account active connections" in text:
+            self.refusal = "this key has as many connections as it may have; close some"
 
     async def connect(self, connecting: Coroutine[Any, Any, None], name: str) -> None:
         """Connect by `connecting`, as `name`. Raises NotPermitted once the key is wrong."""

@@ -1,0 +1,145 @@
+"""Nobody's key exhausts the broker: it holds so many connections and subscriptions, and no more."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, suppress
+
+import pytest
+from nats.aio.client import Client
+from nats.errors import Error
+
+from cli.cluster.servers.nats_server import NatsServer
+from mlscope.bus.access.limits import MOST_TOKENS, limits_of
+from mlscope.bus.access.people import person_key
+from mlscope.bus.access.permissions import PERMISSIONS, agent_inbox, agent_key, invitation_key
+from mlscope.bus.errors import Unreachable
+from mlscope.bus.inboxes import inbox_prefix
+from mlscope.bus.nats.connection import Connection
+from mlscope.settings import Settings
+from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, inbox_of, key_file, served
+
+VIEWER = person_key("vp")
+OF_AGENT = agent_key(AGENT)
+LIMITED = (VIEWER, OF_AGENT, invitation_key(INVITED))
+SHARED = ("agent", "requester", "watcher")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """Run a server that knows every kind of key."""
+    with served(tmp_path_factory.mktemp("guarded")) as server:
+        yield server
+
+
+class Holder:
+    """Connects with a key, and keeps what the server refuses."""
+
+    def __init__(self, server: NatsServer, key: str) -> None:
+        """Take the `key`; `open` connects."""
+        self._server, self._key = server, key
+        self.refusals: list[str] = []
+        self.client = Client()
+
+    async def open(self) -> None:
+        """Connect once. Raises the server's refusal."""
+        await self.client.connect(
+            self._server.url,
+            nkeys_seed=str(key_file(self._server.folder, self._key)),
+            error_cb=self._refused,
+            allow_reconnect=False,
+        )
+
+    async def subscribe(self, subject: str) -> None:
+        """Subscribe to a subject of the key's inbox."""
+        inbox = inbox_prefix(agent_inbox(AGENT)) if self._key == OF_AGENT else inbox_of(self._key)
+        await self.client.subscribe(f"{inbox}.{subject}")
+
+    async def settle(self) -> None:
+        """Wait until the server has read everything sent so far, or has ended the connection."""
+        with suppress(Error):
+            await self.client.flush(5)
+            await self.client.flush(5)
+
+    async def _refused(self, error: Exception) -> None:
+        self.refusals.append(str(error))
+
+
+@pytest.fixture
+async def holders() -> AsyncIterator[AsyncExitStack]:
+    """Close every connection at the end."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+async def held(server: NatsServer, key: str, count: int, stack: AsyncExitStack) -> list[Holder]:
+    """Open `count` connections with a `key`."""
+    opened = [Holder(server, key) for _ in range(count)]
+    for holder in opened:
+        await holder.open()
+        stack.push_async_callback(holder.client.close)
+    return opened
+
+
+@pytest.mark.parametrize("key", LIMITED)
+async def test_a_key_has_so_many_connections(
+    guarded: NatsServer, holders: AsyncExitStack, key: str
+) -> None:
+    limits = limits_of(key)
+    assert limits is not None
+    await held(guarded, key, limits.connections, holders)
+    settings = Settings(nats_url=guarded.url, nats_seed_file=key_file(guarded.folder, key))
+    one_more = Connection(settings, key)
+    with pytest.raises(Unreachable, match="as many connections as it may have; close some"):
+        await one_more.open(3.0)
+    await held(guarded, "requester", 1, holders)
+
+
+@pytest.mark.parametrize("key", [*LIMITED, *SHARED])
+async def test_a_connection_has_so_many_subscriptions(
+    guarded: NatsServer, holders: AsyncExitStack, key: str
+) -> None:
+    limits = limits_of(key)
+    assert limits is not None
+    (holder,) = await held(guarded, key, 1, holders)
+    for number in range(limits.subscriptions):
+        await holder.subscribe(f"{number}")
+    await holder.settle()
+    assert holder.refusals == []
+    await holder.subscribe("one_more")
+    await holder.settle()
+    assert "maximum subscriptions exceeded" in str(holder.client.last_error)
+    assert holder.client.is_closed
+
+
+async def test_a_client_that_subscribes_too_often_says_why_it_ended(guarded: NatsServer) -> None:
+    settings = Settings(nats_url=guarded.url, nats_seed_file=key_file(guarded.folder, VIEWER))
+    connection = Connection(settings, "requester")
+    await connection.open(5.0)
+    try:
+        for number in range(600):
+            await connection.subscribe(f"{inbox_of(VIEWER)}.{number}", lambda _: None)
+        await asyncio.wait_for(connection.availability.closed.wait(), 10.0)
+        assert "maximum subscriptions exceeded" in str(connection.end_cause)
+    finally:
+        await connection.close()
+
+
+async def test_a_subject_has_so_many_tokens(guarded: NatsServer, holders: AsyncExitStack) -> None:
+    (holder,) = await held(guarded, VIEWER, 1, holders)
+    await holder.subscribe(".".join("a" * (MOST_TOKENS - 1)))
+    await holder.settle()
+    assert holder.refusals == []
+    await holder.subscribe(".".join("a" * MOST_TOKENS))
+    await holder.settle()
+    assert [text for text in holder.refusals if "too many tokens" in text]
+
+
+def test_no_right_of_ours_is_near_the_limit_of_tokens() -> None:
+    subjects = [subject for permission in KEYS.values() for subject in permission.subscribe]
+    assert max(len(subject.split(".")) for subject in subjects) < MOST_TOKENS // 2
+
+
+def test_only_services_and_the_owner_s_keys_have_no_limits() -> None:
+    unlimited = {name for name in PERMISSIONS if limits_of(name) is None}
+    services = {"registry", "scheduler", "collector", "analyzer", "gateway"}
+    assert unlimited == services | {"curator", "operator", "provisioner"}
