@@ -1,10 +1,10 @@
-"""nats-py's client, changed in how it takes failed attempts to connect and rejections."""
+"""nats-py's client, changed in how it takes failed attempts, rejections and plain text."""
 
 import logging
 from typing import Any
 
 from nats.aio.client import Client, Srv
-from nats.errors import AuthorizationError
+from nats.errors import AuthorizationError, Error
 from nats.protocol.parser import AUTHORIZATION_VIOLATION
 
 
@@ -18,13 +18,14 @@ def is_of_use(record: logging.LogRecord) -> bool:
 
 
 class TidyClient(Client):
-    """A client that closes the socket of its last attempt, and tries again after a rejection.
+    """A client that ends its last attempt, tries again after a rejection, and keeps to TLS.
 
     nats-py (2.16) loses the open socket of a server that accepts the connection and dies before it
     sends its greeting, as a server that is starting or being killed may. Over TLS it forgets the
     socket of a server that rejects its key and does not end the connection before the next attempt.
     It closes for good when a server ends an open connection because of its key, which another
-    server may still take.
+    server may still take. And it goes on in plain text if a `tls://` server's greeting, which comes
+    before TLS, does not ask for TLS: whoever is between the two could leave that out.
     """
 
     async def _connect_to_server(self, s: Srv) -> None:
@@ -37,6 +38,12 @@ class TidyClient(Client):
         if transport:
             transport.close()
             transport._bare_io_writer.transport.abort()  # noqa: SLF001 (no other way to it)
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        server: Any = self._current_server
+        if initial_connection and server.uri.scheme == "tls" and not info.get("tls_required"):
+            raise Error("the server does not use TLS, as its address demands")
+        await super()._process_info(info, initial_connection)
 
     async def _process_err(self, err_msg: str) -> None:
         if AUTHORIZATION_VIOLATION in err_msg:

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from nats.aio.client import Client
 
 from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.nats.connecting.client import TidyClient
 from mlscope.bus.nats.connection import Connection
 from tests.contracts.worlds import OpenSettings
@@ -23,11 +25,39 @@ GREETING = b'INFO {"version":"2.12.0","max_payload":1024,"headers":true,"tls_req
 PONG, REFUSAL = b"PONG\r\n", b"-ERR 'Authorization Violation'\r\n"
 
 
-def test_what_is_replaced_is_still_what_nats_py_calls() -> None:
-    replaced = "_connect_to_server"
-    assert f"self.{replaced}(" in inspect.getsource(Client._select_next_server)
+@pytest.mark.parametrize(
+    ("replaced", "caller"),
+    [
+        ("_connect_to_server", "_select_next_server"),
+        ("_process_info", "_process_connect_init"),
+    ],
+)
+def test_what_is_replaced_is_still_what_nats_py_calls(replaced: str, caller: str) -> None:
+    assert f"self.{replaced}(" in inspect.getsource(getattr(Client, caller))
     ours, theirs = (inspect.signature(getattr(kind, replaced)) for kind in (TidyClient, Client))
     assert ours.parameters.keys() == theirs.parameters.keys()
+
+
+@pytest.mark.parametrize("offer", [b"", b',"tls_available":true', b',"tls_required":false'])
+async def test_a_connection_over_tls_never_becomes_plain(tmp_path: Path, offer: bytes) -> None:
+    """Whoever is between a client and its broker writes the greeting, which is not encrypted."""
+    received = bytearray()
+
+    async def be_between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"version":"2.15.1","max_payload":1024,"headers":true%s}\r\n' % offer)
+        received.extend(await reader.read(4096))
+        writer.close()
+
+    certificate = ensure_certificate(tmp_path, LOOPBACK)
+    async with await asyncio.start_server(be_between, LOOPBACK, 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        settings = OpenSettings(
+            f"tls://{LOOPBACK}:{port}", tls_authority_file=certificate.authority
+        )
+        connection = Connection(settings, "requester")
+        with pytest.raises(Unreachable, match="does not use TLS"):
+            await connection.open(1.0)
+    assert bytes(received) == b""
 
 
 def greet(listener: socket.socket, context: ssl.SSLContext, answer: bytes) -> ssl.SSLSocket:
