@@ -9,9 +9,14 @@ _PATTERNS = (
     re.compile(r"(?P<before>)\bS[ACNOUPX][A-Z2-7]{56}\b"),
     re.compile(r"(?P<before>(?i:\bbearer)\s+)[^\s'\",]+"),
     re.compile(r"(?P<before>\bpassword\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s'&]+)", re.IGNORECASE),
-    re.compile(r"(?P<before>\bmlscope_session=)[^\s;,'\"]+"),
+    re.compile(r"(?P<before>\bmlscope_session\w{0,32}=)[^\s;,'\"]+"),
+    re.compile(r"(?P<before>\bauthorization\s*[:=]\s*(?:[a-z]+\s+)?)[^\s,;'\"]+", re.IGNORECASE),
+    # As in connection strings.
+    re.compile(r"(?P<before>\b(?:api[_-]?|account|access|shared)key\s*=\s*)[^\s;,&'\"]+", re.I),
+    re.compile(r"(?P<before>[?&]login=)[^\s;,&'\"]+"),
 )
-# Not TOKENS: a model's are counted (MAX_TOKENS).
+# Not TOKENS: a model's are counted (MAX_TOKENS). A DSN is an address with a key, as of Sentry;
+# headers are those that an exporter logs in with, as in OTEL_EXPORTER_OTLP_HEADERS.
 _SECRET_WORDS = frozenset(
     {
         "AUTH",
@@ -20,12 +25,14 @@ _SECRET_WORDS = frozenset(
         "COOKIES",
         "CREDENTIAL",
         "CREDENTIALS",
+        "DSN",
+        "HEADERS",
         "PASS",
         "PASSPHRASE",
     }
     | {"PASSWORDS", "PAT", "PWD", "SECRETS", "SEED", "SEEDS"}
 )
-_SECRET_ENDS = ("APIKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
+_SECRET_ENDS = ("APIKEY", "PASSWD", "PASSWORD", "PRIVATEKEY", "SECRET", "SSHPASS", "TOKEN")
 _WORDS = re.compile(r"[A-Z0-9]+")
 
 

@@ -20,7 +20,15 @@ _SEED = "SU" + "A" * 56
         ("host=h password=s3cret user=me", f"host=h password={HIDDEN} user=me"),
         ("password='a b \\' c' user=me", f"password={HIDDEN} user=me"),
         ("Cookie: mlscope_session=abc; x=1", f"Cookie: mlscope_session={HIDDEN}; x=1"),
+        ("Cookie: mlscope_session_12ab=a.b;x=1", f"Cookie: mlscope_session_12ab={HIDDEN};x=1"),
+        ("Authorization=Basic dTpwdw==,a=b", f"Authorization=Basic {HIDDEN},a=b"),
+        ("/?login=abc.def", f"/?login={HIDDEN}"),
+        ("Authorization: Basic dTpwdw==", f"Authorization: Basic {HIDDEN}"),
+        ("api-key=abc,x=1", f"api-key={HIDDEN},x=1"),
+        ("AccountName=a;AccountKey=b=;Suffix=c", f"AccountName=a;AccountKey={HIDDEN};Suffix=c"),
         ("a token of thanks", "a token of thanks"),
+        ("basic arithmetic, and key=value", "basic arithmetic, and key=value"),
+        ("monkey=1 keyboard=us", "monkey=1 keyboard=us"),
     ],
 )
 def test_secrets_are_hidden_and_the_rest_stays(text: str, clean: str) -> None:
@@ -54,6 +62,10 @@ def test_no_password_of_an_address_gets_through(password: str, scheme: str) -> N
         "token",
         "hub_token_value",
         "AWS_SECRET_ACCESS_KEY",
+        "SSHPASS",
+        "SENTRY_DSN",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "PRIVATEKEY",
     ],
 )
 def test_a_secret_is_known_by_its_name(name: str) -> None:
