@@ -10,6 +10,8 @@ from services.gateway.errors import BodyTooLarge, WrongContentType
 
 MOST_FILES = 8
 """Files in one request to predict."""
+MOST_FORM_FIELDS = 5000
+"""Fields of a form: more than the page `/new` has with a choice of thousands of agents."""
 
 
 async def json_body(request: Request) -> bytes:
@@ -27,10 +29,14 @@ async def json_body(request: Request) -> bytes:
 async def form_fields(request: Request) -> list[tuple[str, str]]:
     """Return the fields of a form that a page sent, empty ones too, in their order.
 
-    Raises WrongContentType, BodyTooLarge, TooManyBodies. Forms of other sites' pages do not get
-    here: the guard refuses them by their origin.
+    Raises WrongContentType, BodyTooLarge, TooManyBodies, MalformedMessage. Forms of other sites'
+    pages do not get here: the guard refuses them by their origin.
     """
     body = await _body(request, "application/x-www-form-urlencoded")
+    # Reading a million empty fields would keep the gateway from others for seconds.
+    if (count := 1 + body.count(b"&")) > MOST_FORM_FIELDS:
+        expected = f"a form of at most {MOST_FORM_FIELDS} fields"
+        raise MalformedMessage(field="", found=f"{count} fields", expected=expected)
     return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
 
 

@@ -172,6 +172,13 @@ async def test_another_sites_form_starts_nothing(web: httpx.AsyncClient) -> None
     assert (await web.post("/new", json={"model": "tiny"})).status_code == 415
 
 
+async def test_a_form_of_millions_of_fields_is_not_read(web: httpx.AsyncClient) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    response = await web.post("/new", content="action=check" + "&a" * 1_900_000, headers=headers)
+    assert response.status_code == 400
+    assert "a form of at most 5000 fields" in response.text
+
+
 async def test_an_evaluation_is_cancelled_on_its_page(
     web: httpx.AsyncClient, standing: StandIns
 ) -> None:
