@@ -12,7 +12,7 @@ _PATTERNS = (
     re.compile(r"(?P<before>\bmlscope_session\w{0,32}=)[^\s;,'\"]+"),
     re.compile(r"(?P<before>\bauthorization\s*[:=]\s*(?:[a-z]+\s+)?)[^\s,;'\"]+", re.IGNORECASE),
     # As in connection strings.
-    re.compile(r"(?P<before>\b(?:api[_-]?|account|access|shared)key\s*=\s*)[^\s;,&'\"]+", re.I),
+    re.compile(r"(?P<before>(?i:\b(?:api[_-]?|account|access|shared)key\s*=\s*))[^\s;,&'\"]+"),
     re.compile(r"(?P<before>[?&]login=)[^\s;,&'\"]+"),
 )
 # Not TOKENS: a model's are counted (MAX_TOKENS). A DSN is an address with a key, as of Sentry;

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import itertools
 import json
 import logging
 import re
@@ -44,6 +45,8 @@ _TRIES = 3
 T = TypeVar("T")
 Take = Callable[[Sequence[bytes]], None]
 """Receives the next chunks, in order, in a thread."""
+Seal = Callable[[int, bytes], bytes]
+"""Returns a chunk, given with its number, as it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ class Artifacts:
     async def read(self, artifact: Artifact, take: Take, progress: Progress | None = None) -> None:
         """Pass the chunks of `artifact` to `take`, in order, and call `progress` with the bytes.
 
-        Raises ArtifactBroken if bytes are missing; the caller compares the digest.
+        Raises ArtifactBroken if bytes are missing or others; the caller compares the digest.
         """
         done_bytes = 0
         taking: asyncio.Future[None] | None = None
@@ -204,25 +207,31 @@ class Artifacts:
             reason = f"{done_bytes} of {artifact.size_bytes} bytes; it was replaced or removed"
             raise ArtifactBroken(artifact.name, reason)
 
-    async def _store_chunks(self, name: str, path: Path, progress: Progress | None) -> Artifact:
+    async def _store_chunks(
+        self, name: str, path: Path, progress: Progress | None, seal: Seal = lambda _, chunk: chunk
+    ) -> Artifact:
         """Store a file's chunks; start again if a server restart stored them out of order."""
         for _ in range(_TRIES):
             chunks_id = secrets.token_hex(11)
             try:
-                places, sha256, size_bytes = await self._send_chunks(path, chunks_id, progress)
+                sent = await self._send_chunks(path, chunks_id, progress, seal)
             except BaseException:
                 with contextlib.suppress(BusError):
                     await self._purge(self._chunks(chunks_id))
                 raise
+            places, sha256, size_bytes = sent
             if places == sorted(places):
                 return Artifact(name, sha256, size_bytes, len(places), chunks_id)
             await self._purge(self._chunks(chunks_id))
         raise RepositoryFailed(name, "its chunks were repeatedly stored out of order")
 
     async def _send_chunks(
-        self, path: Path, chunks_id: str, progress: Progress | None
+        self, path: Path, chunks_id: str, progress: Progress | None, seal: Seal
     ) -> tuple[list[int], str, int]:
-        """Send a file's chunks, several in flight; return their sequences, the digest and size."""
+        """Send a file's chunks, several in flight; return their sequences, the digest and size.
+
+        `seal` returns a chunk as it is stored.
+        """
         digest, size_bytes, sending = hashlib.sha256(), 0, list[asyncio.Task[int]]()
         free, failed = asyncio.Semaphore(_WINDOW), asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -230,9 +239,12 @@ class Artifacts:
 
         def read_chunks() -> Iterator[bytes]:
             with path.open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    digest.update(chunk)
-                    yield chunk
+                for number in itertools.count():
+                    if not (chunk := file.read(CHUNK_BYTES)):
+                        break
+                    stored = seal(number, chunk)
+                    digest.update(stored)
+                    yield stored
 
         chunks = read_chunks()
 
@@ -252,7 +264,7 @@ class Artifacts:
                 sending[-1].add_done_callback(ended)
                 size_bytes += len(chunk)
                 if progress is not None:
-                    progress(size_bytes, total_bytes)
+                    progress(min(size_bytes, total_bytes), total_bytes)
             # Wait for all: a chunk still in flight would be stored after the purge.
             await asyncio.gather(*sending, return_exceptions=True)
         finally:

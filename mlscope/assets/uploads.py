@@ -1,24 +1,36 @@
 """Uploads: files that are too large for a request, stored by requesters, expired after a day.
 
-An object store like that of the artifacts (`artifacts`), bounded, on its own stream. A requester
-may add files, but not read or list them. The server stores them under the name of the requester's
-key, so nobody replaces another's. A file is named by its digest, so that it is sent once for all
-requests within half a day; agents use it only if it has the checksum in the request.
+An object store like that of the artifacts (`artifacts`), bounded, on its own stream. The server
+stores a file under the name of its sender's key, so nobody replaces another's. Agents can read the
+whole store, so a file is sealed: with a secret that its address has, which is in the request, and
+so only the agents that run it open it. The secret derives from the sender's key and the file's
+digest: a file is sent once for all requests within half a day. Agents use it only if it has the
+checksum in the request.
+
+Sealed with ChaCha20-Poly1305 (RFC 8439), each chunk with its number as the nonce.
 """
 
 import asyncio
 import base64
 import hashlib
+import itertools
+import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from mlscope.assets.artifacts import UPLOADED, Artifact, Artifacts, connect
-from mlscope.assets.errors import RepositoryFailed
+from nacl.bindings import (
+    crypto_aead_chacha20poly1305_ietf_decrypt,
+    crypto_aead_chacha20poly1305_ietf_encrypt,
+)
+from nacl.exceptions import CryptoError
+
+from mlscope.assets.artifacts import UPLOADED, Artifact, Artifacts, Take, connect
+from mlscope.assets.errors import ArtifactBroken, RepositoryFailed
 from mlscope.assets.partial import Progress
 from mlscope.bus.access.rights import upload_of
 from mlscope.bus.nats.log import StoredMessage, last_on
@@ -29,7 +41,12 @@ from mlscope.bus.streams import STORES, UPLOADS
 _TIME = "Nats-Time-Stamp"
 _STORED_POLLS = 100
 _POLL_S = 0.1
+_TAG_BYTES = 16
+_NONCE_BYTES = 12
+_NO_CHUNK = (1 << 8 * _NONCE_BYTES) - 1
+"""The number with which the digest is sealed, as no chunk has it."""
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,16}")
+_FILE = re.compile(r"(?P<stem>[0-9a-f]{64})(?P<ending>\.[A-Za-z0-9]{1,16})?")
 (KEPT_S,) = (object_store.ttl_s for object_store in STORES if object_store.name == UPLOADS)
 """Seconds after which an upload expires."""
 
@@ -54,11 +71,39 @@ def upload_name(path: Path) -> str:
     return f"{UPLOADED}{digest}{path.suffix if _ENDING.fullmatch(path.suffix) else ''}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Sealing:
+    """Seals and opens the chunks of one file with its `secret`, of 32 bytes."""
+
+    secret: bytes
+
+    @classmethod
+    def of(cls, sha256: str, seed: str | None) -> Self:
+        """Return the sealing of the file with this digest that the holder of a `seed` sends."""
+        key = hashlib.blake2b((seed or "").encode(), person=b"mlscope uploads").digest()
+        return cls(hashlib.blake2b(bytes.fromhex(sha256), digest_size=32, key=key).digest())
+
+    @property
+    def place(self) -> str:
+        """The file's name in the store, from which nobody learns the secret or the digest."""
+        return hashlib.blake2b(self.secret, digest_size=32, person=b"mlscope place").hexdigest()
+
+    def seal(self, number: int, chunk: bytes) -> bytes:
+        """Return the chunk with this `number`, sealed, 16 bytes longer."""
+        nonce = number.to_bytes(_NONCE_BYTES, "big")
+        return crypto_aead_chacha20poly1305_ietf_encrypt(chunk, b"", nonce, self.secret)
+
+    def open(self, number: int, sealed: bytes) -> bytes:
+        """Return the chunk with this `number`. Raises CryptoError if it is another one."""
+        nonce = number.to_bytes(_NONCE_BYTES, "big")
+        return crypto_aead_chacha20poly1305_ietf_decrypt(sealed, b"", nonce, self.secret)
+
+
 class Uploads(Artifacts):
     """The store of uploads. Raises the errors of the bus, StreamFull when it is full.
 
-    Agents find a file by the name `uploads/KEY/FILE`; who sends it names it `uploads/FILE`, and the
-    server adds the name of the sender's key. A server without accounts adds none.
+    A file is sent as `uploads/SHA256.ENDING`, and found as `uploads/KEY/SECRET.ENDING`: the server
+    adds the name of the sender's key. A server without accounts adds none.
     """
 
     @classmethod
@@ -70,55 +115,115 @@ class Uploads(Artifacts):
         """Store the file at `path` as `name`, unless it is there for at least another half day.
 
         Returns its description, with the name by which agents find it. `progress` is called with
-        the bytes sent. Raises OSError, StreamFull, RepositoryFailed.
+        the bytes sent. Raises ArtifactBroken for a name that is no digest, OSError, StreamFull,
+        RepositoryFailed.
         """
-        stored = await self._newest(name)
+        sha256, ending = _stem_and_ending(name)
+        sealing = _Sealing.of(sha256, self.connection.settings.nats_seed())
+        meta = self._place(sealing, ending)
+        stored = await self._newest(meta)
         if stored is not None and (stamp := stored.headers.get(_TIME)):
             age = datetime.now(UTC) - datetime.fromisoformat(stamp)
-            existing = Artifact.read(stored.body)
+            existing = _opened(_name_in_store(stored, sealing, ending), stored.body)
             if existing is not None and age.total_seconds() < KEPT_S / 2:
-                return _found_as(_name_in_store(stored), existing)
-        artifact = await self._store_chunks(name, path, progress)
-        body = artifact.encoded(UPLOADS)
-        await store(self.connection, self._meta(name), body, headers={MESSAGE_ID: artifact.id})
+                return existing
+        artifact = await self._store_chunks(name, path, progress, sealing.seal)
+        body = _described(artifact, sealing, sha256)
+        await store(self.connection, meta, body, headers={MESSAGE_ID: artifact.id})
         # Only the stored message says whose it is; a broker of several may answer too early.
         for _ in range(_STORED_POLLS):
-            stored = await self._newest(name)
+            stored = await self._newest(meta)
             if stored is not None and stored.body == body:
-                return _found_as(_name_in_store(stored), artifact)
+                sent = _opened(_name_in_store(stored, sealing, ending), body)
+                assert sent is not None, "a description that was just made"
+                return sent
             await asyncio.sleep(_POLL_S)
         raise RepositoryFailed(name, "it was stored, but cannot be found")
 
-    async def described(self, name: str) -> Artifact:
-        """Return the description of an upload. Raises AssetMissing, ArtifactBroken."""
-        return _found_as(name, await super().described(name))
+    async def read(self, artifact: Artifact, take: Take, progress: Progress | None = None) -> None:
+        """Pass the opened chunks of `artifact` to `take`, in order; see `Artifacts.read`."""
+        sealing, _ = _sealing_and_ending(artifact.name)
+        numbers = itertools.count()
 
-    async def _newest(self, name: str) -> StoredMessage | None:
-        return await last_on(self.connection, f"OBJ_{UPLOADS}", self._meta(name))
+        def take_sealed(chunks: Sequence[bytes]) -> None:
+            try:
+                take([sealing.open(next(numbers), chunk) for chunk in chunks])
+            except CryptoError as error:
+                raise ArtifactBroken(artifact.name, "its bytes are not those sent") from error
 
-    def _meta(self, name: str) -> str:
-        key, file = _key_and_file(name)
-        subject = super()._meta(f"{UPLOADED}{file}")
+        size_bytes = artifact.size_bytes + _TAG_BYTES * artifact.chunks
+        await super().read(replace(artifact, size_bytes=size_bytes), take_sealed, progress)
+
+    async def _read_description(self, name: str) -> Artifact | None:
+        sealing, ending = _sealing_and_ending(name)
+        stored = await self._newest(self._place(sealing, ending, _key_in(name)))
+        return None if stored is None else _opened(name, stored.body)
+
+    async def _newest(self, meta: str) -> StoredMessage | None:
+        return await last_on(self.connection, f"OBJ_{UPLOADS}", meta)
+
+    def _place(self, sealing: _Sealing, ending: str, key: str = "") -> str:
+        """Return the subject of a description: as its sender has it, or as that of a `key`."""
+        subject = self._meta(f"{UPLOADED}{sealing.place}{ending}")
         return upload_of(key, subject) if key else subject
 
     async def _purge(self, filter_subject: str, keep: int = 0) -> None:
         """Do nothing: requesters may not remove uploads, which expire by themselves."""
 
 
-def _key_and_file(name: str) -> tuple[str, str]:
-    """Return whose upload `name` is, '' where it does not say, and the file's name."""
-    key, _, file = name.removeprefix(UPLOADED).rpartition("/")
-    return key, file
+def _key_in(name: str) -> str:
+    """Return the key whose upload this `name` means, '' where it does not say."""
+    return name.removeprefix(UPLOADED).rpartition("/")[0]
 
 
-def _name_in_store(stored: StoredMessage) -> str:
-    """Return the name of the upload that a `stored` message describes, with that of its key."""
-    *key, encoded = stored.subject.removeprefix(f"$O.{UPLOADS}.M.").split(".")
-    _, file = _key_and_file(base64.urlsafe_b64decode(encoded).decode())
-    return UPLOADED + "/".join((*key, file))
+def _stem_and_ending(name: str) -> tuple[str, str]:
+    file = _FILE.fullmatch(name.rpartition("/")[2])
+    if file is None:
+        raise ArtifactBroken(name, "is no name of an upload")
+    return file["stem"], file["ending"] or ""
 
 
-def _found_as(name: str, artifact: Artifact) -> Artifact:
-    """Return an `artifact` with its `name` in the store, and its chunks as the store has them."""
-    key, _ = _key_and_file(name)
-    return replace(artifact, name=name, id=f"{key}.{artifact.id}" if key else artifact.id)
+def _sealing_and_ending(name: str) -> tuple[_Sealing, str]:
+    """Return what opens the upload with this `name`, as agents find it. Raises ArtifactBroken."""
+    secret, ending = _stem_and_ending(name)
+    return _Sealing(bytes.fromhex(secret)), ending
+
+
+def _name_in_store(stored: StoredMessage, sealing: _Sealing, ending: str) -> str:
+    """Return the name by which agents find what a `stored` message describes."""
+    *key, _ = stored.subject.removeprefix(f"$O.{UPLOADS}.M.").split(".")
+    return UPLOADED + "/".join((*key, f"{sealing.secret.hex()}{ending}"))
+
+
+def _described(artifact: Artifact, sealing: _Sealing, sha256: str) -> bytes:
+    """Return the description of an `artifact`, as sealed, of a file with this digest.
+
+    Everybody who may read the store reads it, so what it says of the file is sealed.
+    """
+    fields = json.loads(replace(artifact, name=sealing.place).encoded(UPLOADS))
+    fields["sealed"] = base64.b64encode(sealing.seal(_NO_CHUNK, bytes.fromhex(sha256))).decode()
+    return json.dumps(fields).encode()
+
+
+def _opened(name: str, body: bytes) -> Artifact | None:
+    """Return the upload `name` that a description means, as it was before it was sealed.
+
+    None for a removed one. Raises ArtifactBroken.
+    """
+    artifact = Artifact.read(body)
+    if artifact is None:
+        return None
+    sealing, _ = _sealing_and_ending(name)
+    fields: dict[str, Any] = json.loads(body)
+    try:
+        sha256 = sealing.open(_NO_CHUNK, base64.b64decode(str(fields.get("sealed")))).hex()
+    except (ValueError, CryptoError) as error:
+        raise ArtifactBroken(name, "its description is not its sender's") from error
+    key = _key_in(name)
+    return Artifact(
+        name,
+        sha256,
+        artifact.size_bytes - _TAG_BYTES * artifact.chunks,
+        artifact.chunks,
+        f"{key}.{artifact.id}" if key else artifact.id,
+    )

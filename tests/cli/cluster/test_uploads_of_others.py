@@ -1,6 +1,5 @@
 """Nobody replaces, removes or finds what another key uploaded, even with the same bytes."""
 
-import base64
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -9,11 +8,12 @@ import pytest
 
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.assets.artifacts import Artifact
-from mlscope.assets.errors import ArtifactBroken, AssetMissing
+from mlscope.assets.errors import ArtifactBroken
 from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.access.people import person_key
 from mlscope.bus.access.permissions import agent_key
 from mlscope.bus.errors import NotPermitted
+from mlscope.bus.nats.log import StoredMessage, read_on
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.cli.cluster.keyholders import AGENT, key_file, served
@@ -70,32 +70,20 @@ async def test_an_upload_is_found_below_its_sender_s_key(
 ) -> None:
     path = written(tmp_path / "a.tar", b"a")
     first = await sent_by(guarded, key, path)
-    assert first.name == upload_name(path).replace("uploads/", f"uploads/{key}/")
+    assert first.name.startswith(f"uploads/{key}/")
     assert await content(agent, first.name) == path.read_bytes()
     assert await sent_by(guarded, key, path) == first == await agent.described(first.name)
 
 
 @pytest.mark.parametrize("forged", [{"deleted": True}, {"size": 0, "chunks": 0}, {"nuid": "x"}])
-async def test_who_knows_the_digest_changes_nothing(
+async def test_who_knows_the_address_changes_nothing(
     guarded: NatsServer, agent: Uploads, tmp_path: Path, forged: dict[str, object]
 ) -> None:
     path = written(tmp_path / "e.tar", json.dumps(forged).encode())
     mine = await sent_by(guarded, MINE, path)
-    await describe(guarded, OTHER, mine, **forged)
+    await describe(guarded, OTHER, await description(agent, mine), **forged)
     assert await content(agent, mine.name) == path.read_bytes()
     assert await sent_by(guarded, MINE, path) == mine
-
-
-async def test_who_describes_a_file_first_does_not_speak_for_others(
-    guarded: NatsServer, agent: Uploads, tmp_path: Path
-) -> None:
-    path = written(tmp_path / "b.tar", b"b")
-    made_up = Artifact(upload_name(path), "00" * 32, 8, 1, "made-up")
-    await describe(guarded, OTHER, made_up)
-    mine = await sent_by(guarded, MINE, path)
-    assert await content(agent, mine.name) == path.read_bytes()
-    with pytest.raises(ArtifactBroken):
-        await content(agent, mine.name.replace(MINE, OTHER))
 
 
 async def test_a_description_leads_to_no_chunks_of_others(
@@ -104,28 +92,43 @@ async def test_a_description_leads_to_no_chunks_of_others(
     path = written(tmp_path / "c.tar", b"c")
     mine = await sent_by(guarded, MINE, path)
     for chunks_id in (mine.id, mine.id.rpartition(".")[2], "*", ">"):
-        await describe(guarded, OTHER, mine, nuid=chunks_id)
+        await describe(guarded, OTHER, await description(agent, mine), nuid=chunks_id)
         with pytest.raises(ArtifactBroken):
             await content(agent, mine.name.replace(MINE, OTHER))
 
 
+@pytest.mark.parametrize("wildcard", ["*", ">"])
 async def test_a_requester_cannot_look_for_uploads_of_others(
-    guarded: NatsServer, agent: Uploads, tmp_path: Path
+    guarded: NatsServer, agent: Uploads, tmp_path: Path, wildcard: str
 ) -> None:
-    path = written(tmp_path / "d.tar", b"d")
+    """JetStream takes a wildcard that is a published subject for a filter."""
+    path = written(tmp_path / "d.tar", wildcard.encode())
     mine = await sent_by(guarded, MINE, path)
-    async with connect_uploads(settings(guarded, OTHER), "requester") as other:
-        with pytest.raises(AssetMissing):
-            await other.described(upload_name(path))
-        with pytest.raises(NotPermitted):
-            await other.described(mine.name)
+    encoded = (await description(agent, mine)).subject.rpartition(".")[2]
+    other = await sent_by(guarded, OTHER, written(tmp_path / "e.tar", wildcard.encode() * 2))
+    look = "$JS.API.DIRECT.GET.OBJ_uploads.$O.uploads.M."
+    async with connect_uploads(settings(guarded, OTHER), "requester") as uploads:
+        answer = await uploads.connection.request(look + encoded, b"")
+        assert (answer.headers or {})["Status"] == "404"
+        answer = await uploads.connection.request(look + wildcard, b"")
+        subject = (await description(agent, other)).subject
+        assert (answer.headers or {})["Nats-Subject"] == subject
+        for subject in (f"{MINE}.{encoded}", f"*.{encoded}", "*.*"):
+            with pytest.raises(NotPermitted):
+                await uploads.connection.request(look + subject, b"")
 
 
-async def describe(server: NatsServer, key: str, artifact: Artifact, **forged: object) -> None:
-    """Store a description with a `key`, by all subjects that it might be stored on."""
-    file = "uploads/" + artifact.name.rpartition("/")[2]
-    encoded = base64.urlsafe_b64encode(file.encode()).decode()
-    body = json.dumps(json.loads(artifact.encoded("uploads")) | forged).encode()
+async def description(agent: Uploads, artifact: Artifact) -> StoredMessage:
+    """Return the message that describes an upload in the store."""
+    chunks_id = artifact.id.rpartition(".")[2]
+    messages, _ = await read_on(agent.connection, "OBJ_uploads", "$O.uploads.M.>", 0)
+    return next(one for one in messages if json.loads(one.body)["nuid"] == chunks_id)
+
+
+async def describe(server: NatsServer, key: str, message: StoredMessage, **forged: object) -> None:
+    """Store a forged description with a `key`, under the name that another's `message` has."""
+    encoded = message.subject.rpartition(".")[2]
+    body = json.dumps(json.loads(message.body) | forged).encode()
     async with connect_uploads(settings(server, key), "requester") as uploads:
         answer = await uploads.connection.request(f"$O.uploads.M.{encoded}", body)
         assert "seq" in json.loads(answer.data)

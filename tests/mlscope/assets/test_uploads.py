@@ -1,6 +1,7 @@
 """Uploads on a real nats-server: added by whoever asks, bounded, and never taken away."""
 
 import asyncio
+import base64
 import hashlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -12,11 +13,13 @@ from mlscope.assets.addresses import parse
 from mlscope.assets.artifacts import Artifacts, ThreadedRepository, connect
 from mlscope.assets.cache import Cache
 from mlscope.assets.checksums import Checksum
-from mlscope.assets.errors import AssetMissing, ChecksumMismatch
+from mlscope.assets.errors import ArtifactBroken, AssetMissing, ChecksumMismatch
 from mlscope.assets.fetching import Assets
 from mlscope.assets.uploads import KEPT_S, Uploads, upload_name
 from mlscope.bus.errors import StreamFull
 from mlscope.bus.nats.admin import Admin
+from mlscope.bus.nats.log import read_on
+from mlscope.bus.nats.storing import store
 from mlscope.bus.streams import ARTIFACTS, STORES, UPLOADS
 from tests.contracts.worlds import OpenServer, OpenSettings
 
@@ -37,11 +40,11 @@ async def artifacts(server: OpenServer) -> AsyncIterator[Artifacts]:
     admin = Admin(OpenSettings(server.url))
     await admin.open()
     known = await admin.stream_names()
-    for store in STORES:
-        if store.name in (ARTIFACTS, UPLOADS):
-            if f"OBJ_{store.name}" in known:
-                await admin.delete_stream(f"OBJ_{store.name}")
-            await admin.make_store(replace(store, max_bytes=2 << 20))
+    for object_store in STORES:
+        if object_store.name in (ARTIFACTS, UPLOADS):
+            if f"OBJ_{object_store.name}" in known:
+                await admin.delete_stream(f"OBJ_{object_store.name}")
+            await admin.make_store(replace(object_store, max_bytes=2 << 20))
     await admin.close()
     async with connect(OpenSettings(server.url), "tester") as opened:
         yield opened
@@ -70,58 +73,94 @@ async def test_a_file_is_sent_once_and_stays_a_day(artifacts: Artifacts, blob: P
     name = upload_name(blob)
     assert name == f"uploads/{SHA256}.tar"
     first = await uploads.put(name, blob)
-    found = await stored(artifacts)
-    assert found == (first.chunks + 1, KEPT_S)
+    assert (first.sha256, first.size_bytes) == (SHA256, len(BODY))
+    stored_once = await stored(artifacts)
+    assert stored_once == (first.chunks + 1, KEPT_S)
     assert await uploads.put(name, blob) == first
-    assert await stored(artifacts) == found
+    assert await stored(artifacts) == stored_once
 
 
 async def test_what_is_about_to_go_is_sent_again(
     artifacts: Artifacts, blob: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uploads = Uploads.beside(artifacts)
-    first = await uploads.put("uploads/a", blob)
+    first = await uploads.put(upload_name(blob), blob)
     monkeypatch.setattr("mlscope.assets.uploads.KEPT_S", 0.0)
-    again = await uploads.put("uploads/a", blob)
+    again = await uploads.put(upload_name(blob), blob)
     assert again.id != first.id
-    assert (await uploads.described("uploads/a")).id == again.id
+    assert await uploads.described(first.name) == again
 
 
 async def test_a_full_store_refuses_and_nothing_is_removed_for_it(
     artifacts: Artifacts, blob: Path
 ) -> None:
     uploads = Uploads.beside(artifacts)
-    await uploads.put("uploads/first", blob)
+    first = await uploads.put(upload_name(blob), blob)
     written(blob, bytes(4 << 20))
     with pytest.raises(StreamFull):
-        await uploads.put("uploads/second", blob)
-    assert (await uploads.described("uploads/first")).sha256 == SHA256
+        await uploads.put(upload_name(blob), blob)
+    assert await uploads.described(first.name) == first
 
 
 async def test_an_agent_finds_uploads_beside_artifacts(
     artifacts: Artifacts, blob: Path, cache: Cache, root: Path
 ) -> None:
     uploads = Uploads.beside(artifacts)
-    name = upload_name(blob)
-    await uploads.put(name, blob)
+    sent = await uploads.put(upload_name(blob), blob)
     assets = Assets(cache, root, repository=ThreadedRepository(artifacts, uploads))
-    with await asyncio.to_thread(assets.fetch, parse(f"artifact://{name}")) as held:
+    with await asyncio.to_thread(assets.fetch, parse(f"artifact://{sent.name}")) as held:
         assert held.path.read_bytes() == BODY
     alone = Assets(cache, root, repository=ThreadedRepository(artifacts))
     with pytest.raises(AssetMissing):
         await asyncio.to_thread(alone.fetch, parse("artifact://uploads/other"))
 
 
-async def test_who_writes_over_another_s_upload_is_noticed(
+async def test_bytes_that_are_not_the_request_s_are_refused(
     artifacts: Artifacts, blob: Path, cache: Cache, root: Path
 ) -> None:
     uploads = Uploads.beside(artifacts)
+    name = upload_name(blob)
     written(blob, b"evil")
-    await uploads.put(f"uploads/{SHA256}.tar", blob)
+    sent = await uploads.put(name, blob)
     assets = Assets(cache, root, repository=ThreadedRepository(artifacts, uploads))
-    source = parse(f"artifact://uploads/{SHA256}.tar")
+    source = parse(f"artifact://{sent.name}")
     with pytest.raises(ChecksumMismatch):
         await asyncio.to_thread(assets.fetch, source, Checksum("sha256", SHA256))
+
+
+async def test_the_store_has_nothing_that_is_readable(artifacts: Artifacts, blob: Path) -> None:
+    """Every agent can read the whole store."""
+    sent = await Uploads.beside(artifacts).put(upload_name(blob), blob)
+    whole = b"".join(
+        message.subject.encode() + message.body
+        for message in (await read_on(artifacts.connection, f"OBJ_{UPLOADS}", "$O.>", 0))[0]
+    )
+    assert len(whole) > len(BODY)
+    digest = bytes.fromhex(SHA256)
+    for plain in (BODY[:16], SHA256.encode(), digest, base64.urlsafe_b64encode(digest)[:32]):
+        assert plain not in whole
+    secret = sent.name.rpartition("/")[2].partition(".")[0]
+    assert secret.encode() not in whole
+
+
+async def test_chunks_in_another_order_are_refused(artifacts: Artifacts, blob: Path) -> None:
+    uploads = Uploads.beside(artifacts)
+    sent = await uploads.put(upload_name(blob), blob)
+    chunk = f"$O.{UPLOADS}.C.{sent.id}"
+    chunks, _ = await read_on(artifacts.connection, f"OBJ_{UPLOADS}", chunk, 0)
+    await artifacts.connection.call(f"$JS.API.STREAM.PURGE.OBJ_{UPLOADS}", {"filter": chunk})
+    for message in reversed(chunks):
+        await store(artifacts.connection, chunk, message.body, headers={})
+    taken: list[bytes] = []
+    with pytest.raises(ArtifactBroken, match="its bytes are not those sent"):
+        await uploads.read(sent, taken.extend)
+    assert taken == []
+
+
+@pytest.mark.parametrize("name", ["uploads/a", "uploads/../a", f"uploads/k/{SHA256}/a.tar"])
+async def test_another_name_is_no_upload_s(artifacts: Artifacts, name: str) -> None:
+    with pytest.raises(ArtifactBroken, match="is no name of an upload"):
+        await Uploads.beside(artifacts).described(name)
 
 
 @pytest.mark.parametrize(
