@@ -1,5 +1,6 @@
 """Which colour a chart gives to which name, and which names are summed up as other. Pure."""
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from types import MappingProxyType
@@ -86,9 +87,8 @@ def _sum_up(part: Spec, channel: Spec, field: str, names: Sequence[Any]) -> None
     """Colour the largest names and all others together as one."""
     largest = [str(name) for name in names[:MOST_COLOURS]]
     others_name = f"other ({len(names) - MOST_COLOURS})"
-    escapes = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
-    listed = ", ".join(f"'{name.translate(escapes)}'" for name in largest)
-    group = f"indexof([{listed}], datum.{field}) >= 0 ? datum.{field} : '{others_name}'"
+    # A list in JSON is one in Vega's expressions, whatever the names are.
+    group = f"indexof({json.dumps(largest)}, datum.{field}) >= 0 ? datum.{field} : '{others_name}'"
     part.setdefault("transform", []).append({"calculate": group, "as": "colour_group"})
     if field == "name":
         colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]

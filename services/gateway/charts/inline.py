@@ -3,8 +3,11 @@
 import html
 import re
 
+_TAG = re.compile(r'<(?:[^<>"]|"[^"]*")*>')
+"""A tag. Texts between tags are names that others chose: they may look like attributes."""
 _ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\"[^>]*>")
 _LINK = re.compile(r'<a xlink:href="[^"?]*(\?[^"]*)">')
+_DESCRIPTION = re.compile(r' (?:role="graphics-\w+"|aria-(?:roledescription|label)="[^"]*")')
 _ID = re.compile(r"(\bid=\"|url\(#)([\w-]+)")
 
 
@@ -14,7 +17,9 @@ def inlined(svg: str, title: str, name: str) -> str:
     `title` says what it shows; `name`, a class, is unique in the page and keeps its ids apart from
     those of other drawings.
     """
-    svg = _ID.sub(rf"\g<1>{name}-\g<2>", svg)
+
+    def with_own_ids(tag: re.Match[str]) -> str:
+        return _ID.sub(rf"\g<1>{name}-\g<2>", tag[0])
 
     def root(match: re.Match[str]) -> str:
         width, height = match[1], match[2]
@@ -23,12 +28,12 @@ def inlined(svg: str, title: str, name: str) -> str:
             f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         )
 
+    svg = _TAG.sub(with_own_ids, svg)
     # Vega completes addresses by one of its own; links of marks are a pointer's only, as the table
     # beside the chart has them for keys and screen readers.
     svg, links = _LINK.subn(r'<a href="\1" tabindex="-1" aria-hidden="true">', svg)
     role = "group" if links else "img"
 
     # Its marks are described one by one for screen readers; the table says the same, and better.
-    svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)
-    svg = re.sub(r' aria-label="[^"]*"', "", svg)
+    svg = _TAG.sub(lambda tag: _DESCRIPTION.sub("", tag[0]), svg)
     return _ROOT.sub(root, svg, count=1)

@@ -6,11 +6,13 @@ and `spec`; a byte that says whether it was drawn (1) or failed (0), and the pic
 """
 
 import json
+import re
 import sys
 from typing import Any, BinaryIO
 
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that draws; the browser's is the same."""
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _PIXELS = 2.0
 """Pixels of a PNG for each of CSS."""
 
@@ -20,11 +22,25 @@ def main(source: BinaryIO, sink: BinaryIO) -> None:
     while len(head := source.read(4)) == 4:
         request = json.loads(source.read(int.from_bytes(head, "big")))
         try:
-            answer = b"\1" + picture(request["spec"], request["form"])
+            answer = b"\1" + picture(writable(request["spec"]), request["form"])
         except ValueError as error:
             answer = b"\0" + str(error)[:2000].encode()
         sink.write(len(answer).to_bytes(4, "big") + answer)
         sink.flush()
+
+
+def writable(value: Any) -> Any:
+    """Return a part of a specification with U+FFFD for each character that no SVG may have.
+
+    Names of kernels and models are what others chose; the engine would end the process.
+    """
+    if isinstance(value, str):
+        return _NOT_IN_XML.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [writable(part) for part in value]
+    if isinstance(value, dict):
+        return {writable(name): writable(part) for name, part in value.items()}
+    return value
 
 
 def picture(spec: dict[str, Any], form: str) -> bytes:
