@@ -167,7 +167,7 @@ class RequestAnswers:
             return Refused(error="busy", message=message)
         checking = self._checking[asker.name]
         now_ns = time.time_ns() if self._index.now_ns is None else self._index.now_ns()
-        if refused := self._index.quotas.refusal(asker, checking, now_ns):
+        if refused := self._index.quotas.refusal(asker, checking, now_ns, len(body)):
             return refused
         self._checking[asker.name] += 1
         try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from mlscope.bus.records import Recorded
 from mlscope.evaluation.status import status_of
+from schemas.encoding.codec import encode_body
 from schemas.evaluation import EvaluationAnalyzed, EvaluationRequested
 from schemas.people import THE_USER, Asker
 from schemas.request import PURPOSE, ListEvaluations
@@ -90,7 +91,8 @@ class EvaluationIndex:
             self.durations.take(recorded, after)
         if after.requested_by and not before.is_known:
             at_ns = recorded.at_ns if self.now_ns is None else self.now_ns()
-            self.quotas.request(after.requested_by, name, at_ns)
+            size_bytes = len(encode_body(after.request)) if after.request else 0
+            self.quotas.request(after.requested_by, name, at_ns, size_bytes)
         if after.is_ended:
             self.quotas.end(after.requested_by, name)
             self.open.pop(name, None)
