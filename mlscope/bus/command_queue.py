@@ -6,8 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 
-from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus
-from mlscope.bus.envelopes import BURIED_BYTES, dead_letter, refusal, refusal_reason
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer
+from mlscope.bus.command_letters import LETTER_BYTES
+from mlscope.bus.envelopes import refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import CommandCounts, ReceivedCommand
 from mlscope.tasks import end_tasks
@@ -24,25 +25,6 @@ Respond = Callable[[bytes], Awaitable[None]]
 
 Bury = Callable[[ReceivedCommand, str], Awaitable[None]]
 """Records a command that expects no answer as a dead letter, with the reason."""
-
-
-_WITHOUT_LETTERS = frozenset({"gateway", "operator"})
-"""The names of keys that answer commands and may not write to the log, so no dead letters either.
-
-What they refuse would have changed nothing that is kept.
-"""
-
-
-async def bury_command(bus: Bus, command: ReceivedCommand, reason: str) -> None:
-    """Publish over `bus` the dead letter of `command`, which its service refused for `reason`.
-
-    A service whose key may write no dead letters logs it at the level DEBUG: anyone may send many.
-    """
-    if bus.name in _WITHOUT_LETTERS:
-        _log.debug("refused %s, which expects no answer: %s", command.subject, reason)
-        return
-    letter, letter_id = dead_letter(bus.name, reason, subject=command.subject, body=command.body)
-    await bus.publish(letter, id=letter_id)
 
 
 class CommandQueue:
@@ -89,7 +71,7 @@ class CommandQueue:
             reason = f"{amount} requests are waiting; try again later"
             self._note_error(f"busy:{reason}")
             # Many refusals may wait to be sent: a dead letter has no more of a body than this.
-            command = replace(command, body=command.body[:BURIED_BYTES])
+            command = replace(command, body=command.body[:LETTER_BYTES])
             answer = refusal("busy", reason, command.body)
             self._start(self._send_answer(command, respond, answer), self._refusing)
         else:

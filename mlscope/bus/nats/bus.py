@@ -5,10 +5,9 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery
-from mlscope.bus.command_queue import bury_command
+from mlscope.bus.command_letters import CommandLetters
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
     SkippingReader,
@@ -89,7 +88,7 @@ class NatsBus:
         self._in_hand = MessagesInHand(self)
         self._objects = Objects(connection)
         self._reader = SkippingReader(self._objects.get, connection.traffic)
-        self._commands = Commands(connection, partial(bury_command, self))
+        self._commands = Commands(connection, CommandLetters(self).bury)
         self._health: Connection | None = None
 
     @property

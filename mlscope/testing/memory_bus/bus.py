@@ -4,10 +4,10 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from functools import partial
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery
-from mlscope.bus.command_queue import CommandQueue, bury_command
+from mlscope.bus.command_letters import CommandLetters
+from mlscope.bus.command_queue import CommandQueue
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import SkippingReader, encode_envelope, in_envelope, payload_name
 from mlscope.bus.errors import Conflict, NotProvisioned, Unreachable
@@ -62,6 +62,7 @@ class MemoryBus:
         self._is_closed = False
         self._closed = asyncio.Event()
         self._queues: list[tuple[str, CommandQueue]] = []
+        self._letters = CommandLetters(self)
         self._intakes: list[Intake] = []
         self._listeners: list[Listener] = []
         self._live: set[LiveMessages] = set()
@@ -139,7 +140,7 @@ class MemoryBus:
         """
         commands = CommandQueue(
             answerer,
-            partial(bury_command, self),
+            self._letters.bury,
             limit_pending=limit_pending or self._limit_pending,
             limit_running=limit_running,
         )

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mlscope.bus.command_letters import LETTER_BYTES
 from mlscope.bus.command_queue import MOST_BURIED_AT_ONCE, MOST_PENDING_BYTES, CommandQueue
-from mlscope.bus.envelopes import BURIED_BYTES, refusal
+from mlscope.bus.envelopes import refusal
 from mlscope.bus.errors import PayloadTooLarge, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from schemas.encoding.codec import unpack
@@ -103,7 +104,7 @@ async def test_a_refused_command_is_held_as_far_as_its_letter_goes() -> None:
     answering = CommandQueue(Gate().answer, bury, limit_pending=1)
     for _ in range(2):
         answering.accept(replace(ASKED, body=bytes(1 << 20)), None)
-    await settled(lambda: buried == [BURIED_BYTES])
+    await settled(lambda: buried == [LETTER_BYTES])
     await answering.close()
 
 
