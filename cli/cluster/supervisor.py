@@ -119,7 +119,7 @@ class Supervisor:
         self._reason = ""
         self._logs_due_s = 0.0
         self._reloads_due_s: list[float] = []
-        self._storage = StorageWatch(plan.nats.store, plan.log("nats"))
+        self._storage = StorageWatch(plan.nats.store, plan.log("nats"), plan.nats.refuses_to_store)
 
     @property
     def state(self) -> ClusterState:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import time
 import urllib.error
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.compose.conftest import Compose
+from tests.compose.test_health import COMPLAINT
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
 
@@ -112,7 +114,9 @@ def test_nats_is_started_anew_when_it_complains_of_a_disk_with_room(compose: Com
         shown = ["docker", "inspect", "--format", f"{{{{{field}}}}}", container]
         return subprocess.run(shown, text=True, capture_output=True, check=True).stdout.strip()
 
-    in_container(compose, "nats", "sh", "-c", "echo 'no space left on device' >> /tmp/nats.log")
+    # The check leaves `was_full` where it has seen the disk full.
+    saying = f"touch /tmp/was_full; printf %s {shlex.quote(COMPLAINT)} >> /tmp/nats.log"
+    in_container(compose, "nats", "sh", "-c", saying)
     for _ in range(150):
         if inspected(".RestartCount") == "1" and inspected(".State.Health.Status") == "healthy":
             break

@@ -10,7 +10,16 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-COMPLAINT = "[1] [ERR] write: no space left on device\n"
+COMPLAINT = (
+    "[1] 2026/11/29 23:31:36.900242 [ERR] JetStream failed to store a msg on stream"
+    " 'MLSCOPE > A': write /data/A/msgs/1.blk: no space left on device\n"
+)
+NO_COMPLAINTS = [
+    '[ERR] 127.0.0.1:5 - cid:4 - authentication error - User "no space left on device"',
+    f'[ERR] 127.0.0.1:5 - cid:4 - "v1:x:no space left on device" - Publish Violation - {COMPLAINT}',
+    f"[ERR] 127.0.0.1:5 - cid:4 - Client Error '{COMPLAINT.strip()}'",
+    "[WRN] Stream create failed for 'M > C': write /x: no space left on device",
+]
 FULL, ROOMY = 1000, 1_000_000
 
 
@@ -37,10 +46,10 @@ class Looks:
         assert (done.returncode != 0) == was_ended
         return was_ended
 
-    def complain(self) -> None:
+    def complain(self, line: str = COMPLAINT) -> None:
         """Say that there is no room."""
         with self.log.open("a") as log:
-            log.write(COMPLAINT)
+            log.write(line)
 
 
 @pytest.fixture
@@ -49,10 +58,32 @@ def looks(tmp_path: Path) -> Looks:
     return Looks(tmp_path)
 
 
-def test_a_server_that_complains_despite_room_is_ended(looks: Looks) -> None:
+def test_a_complaint_of_a_disk_that_was_not_full_is_no_reason(looks: Looks) -> None:
+    """Whoever has a key can write a whole line of any text, as the slow consumer's name."""
     assert not looks.look()
-    looks.complain()
-    assert looks.look()
+    for _ in range(3):
+        looks.complain()
+        assert not looks.look()
+
+
+@pytest.mark.parametrize("line", NO_COMPLAINTS)
+def test_what_clients_name_is_no_complaint(looks: Looks, line: str) -> None:
+    looks.complain(f"[1] 2026/11/29 23:31:36.900242 {line}\n")
+    looks.look(FULL)
+    assert [looks.look(ROOMY) for _ in range(3)] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Filestore [A] Critical write error: write /data/A/1.blk: no space left on device",
+        "RAFT [S1Nunr6R - S-R3F] Critical write error: write /x: no space left on device",
+    ],
+)
+def test_each_complaint_of_a_full_disk_counts(looks: Looks, line: str) -> None:
+    looks.complain(f"[1] 2026/11/29 23:31:36.900242 [ERR] {line}\n")
+    looks.look(FULL)
+    assert [looks.look(ROOMY) for _ in range(2)] == [False, True]
 
 
 def test_a_server_whose_disk_is_full_is_left_alone(looks: Looks) -> None:
@@ -72,6 +103,7 @@ def test_a_complaint_in_a_log_that_was_put_aside_counts(looks: Looks) -> None:
     looks.complain()
     looks.log.rename(looks.log.with_name("nats.log.2026"))
     looks.log.write_text("")
+    assert not looks.look(FULL)
     assert not looks.look()
     assert looks.look()
 
@@ -79,6 +111,7 @@ def test_a_complaint_in_a_log_that_was_put_aside_counts(looks: Looks) -> None:
 def test_a_complaint_after_the_log_began_anew_counts(looks: Looks) -> None:
     for _ in range(3):
         looks.complain()
+    looks.look(FULL)
     looks.look()
     looks.log.write_text("")
     looks.complain()

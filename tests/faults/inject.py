@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import TypeVar
 
+from cli.cluster.servers.nats_server import complaint
 from cli.cluster.servers.postgres import ADMIN
 from cli.cluster.servers.postgres_home import find_home
 from cli.cluster.state import read_state
@@ -114,12 +115,7 @@ def disk_full(world: World, victim: str, proof: Proof) -> Iterator[None]:
     if victim == "nats":
         # One that refused to store is started anew, and not in the next trial.
         log = world.folder / "logs" / "nats.log"
-        awaited(lambda: not refuses_to_store(log.read_bytes()), "a broker that stores")
-
-
-def refuses_to_store(log: bytes) -> bool:
-    """Tell whether the broker that started last has complained of a full disk."""
-    return b"no space left on device" in log.rpartition(b"Starting nats-server")[2]
+        awaited(lambda: not complaint(log.read_bytes()), "a broker that stores")
 
 
 @contextmanager

@@ -3,14 +3,21 @@
 Also a watch for a server that refuses to store.
 """
 
+import json
 import os
+import re
 import shutil
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from cli.cluster import ports
 from cli.cluster.errors import ProgramMissing
@@ -35,7 +42,22 @@ ROOM_BYTES = 32 * MIB
 """Free space above which a disk counts as having room."""
 
 _PROGRAM = "nats-server"
-_DISK_FULL, _START = b"no space left on device", b"Starting nats-server"
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 3600.0
+"""How long a broker that was restarted for its disk is left alone unless that was full again.
+
+Each pause is twice as long as the one before.
+"""
+
+# Whole lines, as nats-server 2.15.1 writes them on a full disk. What a client names (a user, a
+# subject, itself) stands in lines that begin with its address, quoted. Still no line is proof: the
+# server takes a client's name for a format, so whoever has a key can write lines of any text.
+_NEWS = re.compile(
+    rb"^\[\d+\] [\d/]+ [\d:.]+ \[(?:INF\] Starting nats-server|"
+    rb"(?P<complaint>ERR\] (?:Filestore|JetStream|RAFT) .*: no space left on device))$",
+    re.MULTILINE,
+)
+_WRITE_ERROR = re.compile(r"write error: .*: no space left on device$")
 
 
 def find_program() -> Path:
@@ -208,6 +230,36 @@ class NatsServer(Server):
         """Tell whether the server accepts connections; its streams are recovered by then."""
         return greets(self.host, self.port)
 
+    def refuses_to_store(self) -> bool:
+        """Ask the server whether it refuses to store since its disk was full.
+
+        One before 2.14 does not say so, nor one that does not answer.
+        """
+        try:
+            with urlopen(f"{self.monitor_url}/healthz?details=true", timeout=2.0):  # noqa: S310
+                return False
+        except HTTPError as unwell:
+            answer = unwell
+        except (OSError, HTTPException):
+            return False
+        # Clients have no word in these: they name streams, which the provisioner alone makes.
+        with answer, suppress(OSError, HTTPException, ValueError):
+            errors = json.load(answer).get("errors", [])
+            return any(_WRITE_ERROR.search(each["error"]) for each in errors)
+        return False
+
+
+def complaint(log: bytes) -> bool | None:
+    """Return whether the server that started last in a piece of its log complains of a full disk.
+
+    None: the piece has neither a start nor a complaint.
+    """
+    complains = None
+    # A server that is told to end complains until it has: the next start is what counts.
+    for news in _NEWS.finditer(log):
+        complains = news["complaint"] is not None
+    return complains
+
 
 class StorageWatch:
     """Notices a nats-server that refuses to store after its full disk has room again.
@@ -215,36 +267,72 @@ class StorageWatch:
     A nats-server (2.12 to 2.15) whose write failed refuses every later write to that file until it
     is restarted; publishers get "no space left on device" for ever. `is_stuck` reads the new lines
     of the server's log and the free space of its disk.
+
+    Clients can put lines into that log, so a complaint alone is no reason: either the disk was seen
+    full, or the server itself, asked, says that it refuses. It does since 2.14.
     """
 
-    def __init__(self, folder: Path, log: Path) -> None:
-        """Watch the server that keeps its streams in `folder`; skip what `log` holds now."""
-        self._folder, self._log = folder, log
+    def __init__(
+        self,
+        folder: Path,
+        log: Path,
+        refuses: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Watch the server that keeps its streams in `folder`; skip what `log` holds now.
+
+        `refuses` asks the server whether it refuses to store; `clock` gives the time in seconds.
+        """
+        self._folder, self._log, self._refuses, self._clock = folder, log, refuses, clock
         self._read_bytes = log.stat().st_size if log.exists() else 0
-        self._has_complained = self._had_room = False
+        self._has_complained = self._had_room = self._was_full = False
+        self._pause_s, self._paused_until_s = FIRST_PAUSE_S, clock()
 
     def is_stuck(self) -> bool:
-        """Return whether it has complained since its start, and had room at the last two calls.
+        """Return whether it has complained since its start, with reason, and had room twice.
 
-        True comes once for each start: the caller restarts the server.
+        True comes once for each start: the caller restarts the server. Where the disk was not seen
+        full since the restart before, that did not help: the next one waits, each time longer.
         """
+        complains = complaint(self._new_lines())
+        if complains is not None:
+            self._has_complained = complains
+            # What was before its start is no reason to restart this one.
+            self._was_full &= complains
+        try:
+            has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
+            self._was_full |= not has_room
+        except OSError:  # a disk that is gone, or a folder that is yet to be made
+            has_room = False
+        # The room may be gone again at once.
+        may_store = self._had_room and has_room
+        is_stuck = self._has_complained and may_store and (self._was_full or self._says_so())
+        self._had_room = has_room and not is_stuck
+        if is_stuck:
+            self._pause()
+            self._has_complained = self._was_full = False
+        return is_stuck
+
+    def _new_lines(self) -> bytes:
+        """Return the whole lines that were added since the last call."""
         try:
             with self._log.open("rb") as file:
                 is_shorter = self._log.stat().st_size < self._read_bytes
-                file.seek(0 if is_shorter else self._read_bytes)
-                new_bytes = file.read()
-                self._read_bytes = file.tell()
+                start = file.seek(0 if is_shorter else self._read_bytes)
+                lines = file.read()
         except OSError:
-            new_bytes = b""
-        # A server that is told to end complains until it has.
-        _, start, newest_bytes = new_bytes.rpartition(_START)
-        self._has_complained &= not start
-        self._has_complained |= _DISK_FULL in newest_bytes
-        try:
-            has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
-        except OSError:
-            has_room = False
-        is_stuck = self._has_complained and self._had_room and has_room
-        self._had_room = has_room and not is_stuck
-        self._has_complained &= not is_stuck
-        return is_stuck
+            return b""
+        lines = lines[: lines.rfind(b"\n") + 1]
+        self._read_bytes = start + len(lines)
+        return lines
+
+    def _says_so(self) -> bool:
+        """Ask the server unless it is left alone."""
+        return self._clock() >= self._paused_until_s and self._refuses()
+
+    def _pause(self) -> None:
+        now_s = self._clock()
+        if self._was_full or now_s >= self._paused_until_s + LONGEST_PAUSE_S:
+            self._pause_s = FIRST_PAUSE_S
+        self._paused_until_s = now_s + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
