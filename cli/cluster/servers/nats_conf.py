@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlscope.bus.access.accounts import LOG, Crossing, account_of, crossing
-from mlscope.bus.access.limits import MOST_TOKENS, limits_of
+from mlscope.bus.access.limits import MOST_TOKENS, KeyLimits, limits_of
 from mlscope.bus.access.people import permission_of_person, person_key
 from mlscope.bus.access.permissions import (
     Permission,
@@ -15,6 +15,7 @@ from mlscope.bus.access.permissions import (
 
 if TYPE_CHECKING:
     from mlscope.people import Person
+    from schemas.people import Asker
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -82,7 +83,7 @@ def nats_conf(
     crossed = crossing(permissions, askers)
     accounts = sorted({LOG, *map(account_of, public_keys)})
     account_texts = "\n".join(
-        _account(account, _users(account, permissions, public_keys), crossed)
+        _account(account, _users(account, permissions, public_keys), crossed, askers.get(account))
         for account in accounts
     )
     monitor_path = f"http_base_path: /{layout.monitor_path}\n" if layout.monitor_path else ""
@@ -156,22 +157,24 @@ def _users(
     )
 
 
-def _account(account: str, users: str, crossed: Crossing) -> str:
+def _account(account: str, users: str, crossed: Crossing, asker: "Asker | None") -> str:
     jetstream = "    jetstream: enabled\n" if account == LOG else ""
-    limits = limits_of(account)
-    limits_text = (
-        f"    limits {{ max_connections: {limits.connections}, "
-        f"max_subscriptions: {limits.subscriptions} }}\n"
-        if limits
-        else ""
-    )
     return (
-        f"  {json.dumps(account)} {{\n{jetstream}{limits_text}"
+        f"  {json.dumps(account)} {{\n{jetstream}{_limits(limits_of(account, asker))}"
         f"    users: [\n{users}\n    ]\n"
         f"    exports: [\n{_lines(_exports(account, crossed))}\n    ]\n"
         f"    imports: [\n{_lines(_imports(account, crossed))}\n    ]\n"
         f"  }}"
     )
+
+
+def _limits(limits: KeyLimits | None) -> str:
+    if limits is None:
+        return ""
+    fields = {"max_connections": limits.connections, "max_subscriptions": limits.subscriptions}
+    if limits.payload_bytes is not None:
+        fields["max_payload"] = limits.payload_bytes
+    return f"    limits: {json.dumps(fields)}\n"
 
 
 def _lines(entries: Iterable[Mapping[str, Any]]) -> str:

@@ -5,7 +5,9 @@ descriptors, and a subject of 2,000 tokens takes 0.7 MB, one of `MOST_TOKENS` 17
 own keys have no limits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from schemas.people import Asker
 
 MOST_TOKENS = 24
 """Tokens of a subject that anybody subscribes to; the longest of ours has ten."""
@@ -18,20 +20,33 @@ class KeyLimits:
     connections: int
     subscriptions: int
     """Subscriptions of each connection."""
+    payload_bytes: int | None = None
+    """The largest message; None: as for all.
+
+    The broker holds back whoever sends more than a service reads, after each message: of 8 MB,
+    eight are too many at once, and it ends the service's connection instead.
+    """
 
 
 _OF_PERSON = KeyLimits(connections=32, subscriptions=512)
 _OF_AGENT = KeyLimits(connections=16, subscriptions=256)
-_OF_INVITATION = KeyLimits(connections=4, subscriptions=8)
+_OF_INVITATION = KeyLimits(connections=4, subscriptions=8, payload_bytes=64 << 10)
+_OF_WATCHER = KeyLimits(connections=1024, subscriptions=2048, payload_bytes=64 << 10)
 _SHARED = KeyLimits(connections=1024, subscriptions=2048)
+_VIEWER_BYTES = 256 << 10
 
 
-def limits_of(key: str) -> KeyLimits | None:
+def limits_of(key: str, person: Asker | None = None) -> KeyLimits | None:
     """Return the limits of the `key` of this name; None for those of the services.
 
-    A service that was denied a connection would stop the cluster.
+    `person` is whose key it is. A service that was denied a connection would stop the cluster.
     """
+    if person is not None:
+        has_small_messages = person.role == "viewer"
+        return (
+            replace(_OF_PERSON, payload_bytes=_VIEWER_BYTES) if has_small_messages else _OF_PERSON
+        )
     kind, _, holder = key.partition("-")
     if holder:
-        return {"person": _OF_PERSON, "agent": _OF_AGENT, "invitation": _OF_INVITATION}.get(kind)
-    return _SHARED if key in ("requester", "watcher", "agent") else None
+        return {"agent": _OF_AGENT, "invitation": _OF_INVITATION}.get(kind)
+    return {"requester": _SHARED, "agent": _SHARED, "watcher": _OF_WATCHER}.get(key)

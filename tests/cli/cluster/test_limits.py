@@ -1,9 +1,12 @@
 """Nobody's key exhausts the broker: it holds so many connections and subscriptions, and no more."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
 
+import nkeys
 import pytest
 from nats.aio.client import Client
 from nats.errors import Error
@@ -16,11 +19,13 @@ from mlscope.bus.errors import Unreachable
 from mlscope.bus.inboxes import inbox_prefix
 from mlscope.bus.nats.connection import Connection
 from mlscope.settings import Settings
-from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, inbox_of, key_file, served
+from schemas.subjects import ROOT
+from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, PEOPLE, inbox_of, key_file, served
 
 VIEWER = person_key("vp")
 OF_AGENT = agent_key(AGENT)
 LIMITED = (VIEWER, OF_AGENT, invitation_key(INVITED))
+ASKERS = {person_key(asker.name): asker for asker in PEOPLE}
 SHARED = ("agent", "requester", "watcher")
 
 
@@ -84,7 +89,7 @@ async def held(server: NatsServer, key: str, count: int, stack: AsyncExitStack) 
 async def test_a_key_has_so_many_connections(
     guarded: NatsServer, holders: AsyncExitStack, key: str
 ) -> None:
-    limits = limits_of(key)
+    limits = limits_of(key, ASKERS.get(key))
     assert limits is not None
     await held(guarded, key, limits.connections, holders)
     settings = Settings(nats_url=guarded.url, nats_seed_file=key_file(guarded.folder, key))
@@ -98,7 +103,7 @@ async def test_a_key_has_so_many_connections(
 async def test_a_connection_has_so_many_subscriptions(
     guarded: NatsServer, holders: AsyncExitStack, key: str
 ) -> None:
-    limits = limits_of(key)
+    limits = limits_of(key, ASKERS.get(key))
     assert limits is not None
     (holder,) = await held(guarded, key, 1, holders)
     for number in range(limits.subscriptions):
@@ -132,6 +137,39 @@ async def test_a_subject_has_so_many_tokens(guarded: NatsServer, holders: AsyncE
     await holder.subscribe(".".join("a" * MOST_TOKENS))
     await holder.settle()
     assert [text for text in holder.refusals if "too many tokens" in text]
+
+
+async def test_a_viewer_sends_small_messages(guarded: NatsServer, holders: AsyncExitStack) -> None:
+    """Of 8 MB, eight at once are more than the broker keeps for a service: it would end it."""
+    (viewing,) = await held(guarded, VIEWER, 1, holders)
+    (requesting,) = await held(guarded, person_key("rp"), 1, holders)
+    viewer, requester = viewing.client, requesting.client
+    await viewer.publish(f"{ROOT}.request.match", bytes(256 << 10))
+    await requester.publish(f"{ROOT}.request.match", bytes(8 << 20))
+    await requester.flush()
+    assert (viewer.last_error, requester.last_error) == (None, None)
+
+
+async def test_the_server_itself_refuses_a_viewer_s_large_message(guarded: NatsServer) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(guarded))
+    info = json.loads((await reader.readline())[5:])
+    keys = nkeys.from_seed(key_file(guarded.folder, VIEWER).read_text().strip().encode())
+    signed = base64.urlsafe_b64encode(keys.sign(info["nonce"].encode())).rstrip(b"=").decode()
+    login = {"nkey": keys.public_key.decode(), "sig": signed, "verbose": False, "pedantic": False}
+    body = bytes((256 << 10) + 1)
+    writer.write(b"CONNECT %s\r\nPING\r\n" % json.dumps(login).encode())
+    writer.write(b"PUB %s.request.match %d\r\n%s\r\n" % (ROOT.encode(), len(body), body))
+    answer = b""
+    with suppress(ConnectionError):
+        while received := await reader.read(4096):
+            answer += received
+    writer.close()
+    assert b"Maximum Payload Violation" in answer
+
+
+def port_of(server: NatsServer) -> int:
+    """Return the port of a server."""
+    return int(server.url.rpartition(":")[2])
 
 
 def test_no_right_of_ours_is_near_the_limit_of_tokens() -> None:
