@@ -62,6 +62,14 @@ class FileTooLarge(BodyTooLarge):
     fix = "give it by an address on the web, use `mlscope run`, or raise MLSCOPE_MAX_UPLOAD_BYTES"
 
 
+class TooManyFiles(GatewayError):
+    """A sender has enough files under way."""
+
+    def __init__(self, files: int) -> None:
+        """Name how many there are."""
+        super().__init__(f"{files} files of yours are on their way; send this one when one is done")
+
+
 class FileTooSlow(GatewayError):
     """A file takes too long to arrive, and others wait for its turn."""
 

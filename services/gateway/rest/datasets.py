@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.gateway.pages.starting.request_form import yaml_of
+from services.gateway.parameters.request_values import who_asks
 from services.gateway.responses import as_json
 from services.gateway.rest.files import checked_sending
 from services.gateway.sent.datasets import looked_into, manifest_of, recognised
@@ -19,7 +20,7 @@ async def send(request: Request) -> Response:
     """
     sent_files, name = checked_sending(request)
     ending, chunks = await recognised(aiter(request.stream()), name)
-    async with sent_files.received(chunks) as file:
+    async with sent_files.received(chunks, who_asks(request).name) as file:
         facts = await looked_into(file.path, ending, file.size_bytes, sent_files.most_bytes)
         artifact = await sent_files.keep(file, ending)
     manifest = manifest_of(name, artifact, facts)

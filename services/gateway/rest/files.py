@@ -24,7 +24,7 @@ async def send(request: Request) -> Response:
     one.
     """
     sent_files, name = checked_sending(request)
-    file = await sent_files.receive(name, request.stream())
+    file = await sent_files.receive(name, request.stream(), who_asks(request).name)
     sha256, address = f"sha256:{file.sha256}", f"artifact://{file.name}"
     body = {"name": name, "address": address, "sha256": sha256, "size_bytes": file.size_bytes}
     return as_json(body, 201)
