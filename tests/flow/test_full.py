@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mlscope import Client
 from mlscope.client.errors import CommandRefused
@@ -26,6 +27,7 @@ CLUSTER: dict[str, str] = {}
 
 STREAM_BYTES = 256 * 1024
 EVALUATIONS = 4
+IDENTITY = Path(__file__).resolve().parents[2] / "manifests" / "models" / "identity.yml"
 QUERIES = 1500
 
 
@@ -181,10 +183,11 @@ def asked_in_vain(client: Client) -> tuple[list[str], CommandRefused]:
     """Ask, in large words, for what waits for its agent; return what was accepted, and the no."""
     accepted: list[str] = []
     words = {"agents": ["nobody"], "wait_s": 3600}
+    identity = yaml.safe_load(IDENTITY.read_text("utf-8"))
     for number in range(40):
-        labels = {"note": "x" * 450_000, "number": str(number)}
+        large = {**identity, "name": f"large{number}", "description": "x" * 450_000}
         try:
-            accepted.append(client.run("identity", labels=labels, **words).id)
+            accepted.append(client.run(large, **words).id)
         except CommandRefused as refused:
             return accepted, refused
     raise AssertionError("the log has a block without end")
