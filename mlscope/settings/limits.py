@@ -31,6 +31,13 @@ class Limits:
         4 * MIB,
         "size limit of a request; the NATS server accepts messages up to 8 MiB",
     )
+    max_person_request_bytes: int = setting(
+        "MAX_PERSON_REQUEST_BYTES",
+        bytes_of,
+        256 * MIB,
+        "size limit of the requests of one person within a day, as the log keeps them for ever; "
+        "owners have none",
+    )
     max_upload_bytes: int = setting(
         "MAX_UPLOAD_BYTES",
         bytes_of,

@@ -32,6 +32,7 @@ from services.scheduler.evaluation.attempts import decide_broken
 from services.scheduler.evaluation.decide import decide, is_slow
 from services.scheduler.evaluation.effects import Start, effects
 from services.scheduler.evaluation.index import EvaluationIndex
+from services.scheduler.evaluation.quotas import Quotas
 from services.scheduler.evaluation.starting import replacement_agents
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.fleet_watch import FleetWatch
@@ -94,6 +95,7 @@ class Scheduler:
             pages=f"{settings.gateway_address}/evaluations/",
             max_open=settings.max_open_evaluations,
             max_ended=settings.max_listed_evaluations,
+            quotas=Quotas(settings.max_person_request_bytes),
         )
         self.log = DecisionLog(bus, self.index)
         self.fleet_watch = FleetWatch(bus, self.index, self.instance, limits, settings.heartbeat_s)

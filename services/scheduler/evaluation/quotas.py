@@ -8,8 +8,6 @@ from schemas.people import Asker
 from schemas.request import Refused
 
 DAY_NS = 86_400_000_000_000
-DAILY_BYTES = 256 << 20
-"""Bytes of the requests of one person within a day: the log keeps them for ever."""
 _MOST_REMEMBERED = 100_000
 
 
@@ -17,7 +15,7 @@ _MOST_REMEMBERED = 100_000
 class Quotas:
     """The evaluations that people requested, as the log says; at most `daily_bytes` of requests."""
 
-    daily_bytes: int = DAILY_BYTES
+    daily_bytes: int = 256 << 20
     _open: dict[str, set[str]] = field(default_factory=dict)
     _requested_ns: dict[str, deque[int]] = field(default_factory=dict)
     _sizes: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
@@ -90,7 +88,8 @@ class Quotas:
             f"requests of {asker.name} within a day would be larger than "
             f"{self.daily_bytes / 1e6:.0f} MB; this one is allowed at {_day_after(awaited_ns)}; "
             "files that are sent, or given by an address, do not count",
-            f"at most {self.daily_bytes} bytes of requests within 24 hours",
+            f"at most {self.daily_bytes} bytes of requests within 24 hours "
+            "(MLSCOPE_MAX_PERSON_REQUEST_BYTES)",
         )
 
 
