@@ -29,6 +29,8 @@ from schemas.values.identity import token_of
 _log = logging.getLogger(__name__)
 BURIED_BYTES = 64 * 1024
 """How much of a message's body its dead letter has."""
+_MOST_REASON = 16 * 1024
+"""The characters of a letter's reason. A letter fits a message: few keys may store payloads."""
 _REFERENCE_BYTES = 16 * 1024
 _MOST_SKIPPED = 1024
 _HEAD_BYTES = 64
@@ -170,7 +172,7 @@ def dead_letter(
     """
     letter = LetterBuried(
         service=token_of(service),
-        reason=reason,
+        reason=reason[:_MOST_REASON],
         subject=subject,
         stream=stream,
         body=body[:BURIED_BYTES],

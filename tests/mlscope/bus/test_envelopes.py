@@ -19,7 +19,7 @@ from mlscope.bus.envelopes import (
 from mlscope.bus.errors import NoSuchPayload
 from mlscope.bus.records import Traffic
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
-from schemas.encoding.codec import unpack
+from schemas.encoding.codec import encode, unpack
 from schemas.encoding.errors import SchemaError
 from schemas.subjects import subject_of
 from tests.contracts.facts import a_batch, a_fact
@@ -121,6 +121,13 @@ def test_a_commands_letter_is_new_each_time_and_keeps_its_beginning() -> None:
     )
     assert first != second
     assert len(letter.body) == 64 * 1024
+
+
+def test_a_letter_fits_a_message_whatever_its_reason() -> None:
+    reason, body = "\U0001f600" * 1_000_000, bytes(1 << 20)
+    letter, letter_id = dead_letter("s", reason, subject="s", body=body)
+    assert letter.reason.startswith("\U0001f600")
+    assert len(encode(in_envelope(letter, id=letter_id))) < MAX_PAYLOAD_BYTES
 
 
 @pytest.mark.parametrize("asked", [b"{}", b"\x80"])
