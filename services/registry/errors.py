@@ -11,7 +11,7 @@ class AnnouncementTooLarge(RegistryError):
     """An agent says too much of itself: one such entry would keep the whole catalog from others."""
 
     def __init__(self, agent: str, size_bytes: int, most_bytes: int) -> None:
-        """Give the `agent`, the `size_bytes` of its announcement as JSON, and the `most_bytes`."""
+        """Give the `agent`, the `size_bytes` of its announcement, and the `most_bytes`."""
         self.agent, self.size_bytes, self.most_bytes = agent, size_bytes, most_bytes
         super().__init__(f"{agent} announced {size_bytes} bytes, allowed: up to {most_bytes}")
 

@@ -1,11 +1,13 @@
 """The catalog is a fold, indifferent to repeats and to how its two streams interleave."""
 
+from bisect import bisect_left
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.bus.records import Recorded
+from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.agent import (
     AgentAnnounced,
     AgentDrained,
@@ -15,8 +17,10 @@ from schemas.agent import (
     AgentRevoked,
     Lease,
 )
+from schemas.encoding.codec import encode
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Envelope, Fact
+from schemas.run import Ceiling
 from schemas.subjects import subject_of
 from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import AnnouncementTooLarge
@@ -88,6 +92,27 @@ def test_an_agent_that_says_too_much_is_passed_over() -> None:
     state, error = evolve_or_pass_over(RegistryState(), recorded(fact, 7))
     assert isinstance(error, AnnouncementTooLarge)
     assert (state.fleet_sequence, state.agents) == (7, {})
+
+
+def test_an_announcement_that_is_kept_fits_a_message_of_the_registry() -> None:
+    """Its key can't store a large payload of an agent, whom it announces again (`decide_back`)."""
+
+    def announced(count: int) -> tuple[RegistryState, AgentAnnounced]:
+        # As JSON, each number has four bytes; as msgpack, nine.
+        ceiling = Ceiling(conditions={"shares": [0.0] * count})
+        own = an_announcement("a1")
+        hardware = own.hardware.model_copy(update={"memory_bandwidth": ceiling})
+        fact = AgentAnnounced(
+            agent="a1", announcement=own.model_copy(update={"hardware": hardware})
+        )
+        return evolve_or_pass_over(RegistryState(), recorded(fact, 7))[0], fact
+
+    most = bisect_left(range(100_000), True, key=lambda count: not announced(count)[0].agents) - 1
+    state, fact = announced(most)
+    assert state.agents.keys() == {"a1"}
+    assert not announced(100_000)[0].agents
+    again = Envelope.around(fact, id="f" * 64, cause="", time_ns=1 << 62)
+    assert MAX_PAYLOAD_BYTES - 1024 < len(encode(again)) <= MAX_PAYLOAD_BYTES
 
 
 @given(FLEET)
