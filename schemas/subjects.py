@@ -16,6 +16,7 @@ on the way to the services, so that nobody can claim to be another.
 Tokens are `[A-Za-z0-9_-]`. One evaluation's decisions are `decisions_of(evaluation)`.
 """
 
+from schemas.agent import AgentAnnounced, AgentLeft
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.evaluation import EvaluationRequested, RunStarted
 from schemas.live.resources import ResourcesUsed
@@ -44,6 +45,18 @@ _AGENT_LAST = (
     QueriesAnswered,
     OutputsPredicted,
 )
+AGENT_FACTS: tuple[type[Fact], ...] = (
+    RunReady,
+    RunCompleted,
+    RunFailed,
+    TraceCaptured,
+    QueriesAnswered,
+    OutputsPredicted,
+    AgentAnnounced,
+    AgentLeft,
+)
+"""The facts that agents publish, each on subjects that have the agent's name as a token."""
+_NAMES_OF_AGENT_FACTS = frozenset((fact.entity, fact.happened) for fact in AGENT_FACTS)
 
 
 def subject_of(fact: Fact) -> str:
@@ -60,6 +73,18 @@ def subject_of(fact: Fact) -> str:
     if isinstance(fact, _AGENT_LAST):
         tokens.append(str(fact.agent))
     return ".".join(tokens)
+
+
+def agent_of(subject: str) -> str:
+    """Return the agent in whose name a fact on `subject` is published.
+
+    '' for facts of services alone, also for those about an agent or a run (`agent.NAME.lost`,
+    `run.recorded`, `started`). The scheduler's answers of queries are in the name `scheduler`.
+    """
+    match subject.removeprefix(f"{ROOT}.").split("."):
+        case [entity, _, _, happened, agent] | [entity, agent, happened]:
+            return agent if (entity, happened) in _NAMES_OF_AGENT_FACTS else ""
+    return ""
 
 
 def manifest_key(kind: str, name: str, version: str) -> str:

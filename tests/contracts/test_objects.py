@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.envelopes import in_envelope
+from mlscope.bus.envelopes import encode_envelope, in_envelope
 from mlscope.bus.errors import Conflict, NoSuchPayload, PayloadMismatch, PayloadsFull
 from mlscope.bus.window import PublishWindow
 from schemas.batch import TraceCaptured
@@ -49,6 +49,16 @@ async def test_a_name_stands_for_one_payload(bus: Bus, subject: str) -> None:
     with pytest.raises(Conflict):
         await bus.put_object(subject, "plan.bin", b"two")
     assert await bus.get_object(subject, "plan.bin", first) == b"one"
+
+
+async def test_a_name_stands_for_one_payload_of_each_agent(bus: Bus) -> None:
+    elsewhere = subject_of(a_batch(0).model_copy(update={"agent": "a2"}))
+    bodies = {BATCH: b"one", elsewhere: b"two"}
+    digests = {
+        subject: await bus.put_object(subject, "rows", body) for subject, body in bodies.items()
+    }
+    for subject, body in bodies.items():
+        assert await bus.get_object(subject, "rows", digests[subject]) == body
 
 
 async def test_a_payload_that_is_another_is_refused(bus: Bus) -> None:
@@ -110,6 +120,21 @@ async def test_the_payloads_of_purged_batches_go_with_them(bus: Bus) -> None:
     await bus.purge(BATCHES)
     with pytest.raises(NoSuchPayload):
         await fetched(bus, BATCH, third)
+
+
+async def test_a_batch_that_names_the_payload_of_another_does_not_take_it_along(bus: Bus) -> None:
+    theirs = a_batch(0, LARGE_BYTES).model_copy(update={"agent": "a2"})
+    reference = await encode_envelope("", in_envelope(theirs, id="theirs"), not_stored)
+    await bus.publish_live(BATCH, reference)
+    last = await bus.publish(a_batch(0), id="mine")
+    await bus.publish(theirs, id="theirs")
+    await bus.purge(BATCHES, up_to=last)
+    assert [recorded.fact for recorded in await bus.read(BATCHES)] == [theirs]
+
+
+async def not_stored(_subject: str, _name: str, body: bytes) -> str:
+    """Return the checksum of a payload without storing it."""
+    return hashlib.sha256(body).hexdigest()
 
 
 async def test_how_much_a_store_of_batches_holds_is_told(bus: Bus) -> None:

@@ -238,6 +238,7 @@ FORBIDDEN_TO_SAY = [
     "$KV.catalog.agent_first",
     "$KV.leases.agent-first",
     "$O.payloads.C.x",
+    "$O.payloads.M.first.x",
     "$JS.API.INFO",
     "$JS.API.STREAM.NAMES",
     "$JS.API.STREAM.CREATE.MINE",

@@ -15,8 +15,10 @@ from schemas.message import Fact
 from schemas.people import ROLES, THE_USER, Asker
 from schemas.run import RunCompleted, RunIncomplete, RunRecorded
 from schemas.subjects import (
+    AGENT_FACTS,
     REQUEST,
     agent_command,
+    agent_of,
     asked_by_people,
     asked_subject,
     asker_of,
@@ -71,6 +73,30 @@ def test_one_evaluation_s_story_is_one_filter(name: str) -> None:
 def test_a_run_s_batches_are_one_filter(name: str) -> None:
     fact: Any = sample(FACTS[name])
     assert matches(attempt_batches(fact.entity, fact.evaluation, fact.run), subject_of(fact))
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_whose_a_fact_is_follows_from_its_subject(name: str) -> None:
+    fact: Any = sample(FACTS[name])
+    expected = fact.agent if type(fact) in AGENT_FACTS else ""
+    assert agent_of(subject_of(fact)) == expected
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "",
+        "run",
+        "mlscope.v1.run.e1.r1.recorded",
+        "mlscope.v1.evaluation.e1.r1.started.a1",
+        "mlscope.v1.trace.e1.r1.imagined.a1",
+        "mlscope.v1.trace.e1.captured.a1",
+        "mlscope.v1.agent.a1.lost",
+        "mlscope.v1.dead.agent.buried",
+    ],
+)
+def test_other_subjects_are_no_agent_s(subject: str) -> None:
+    assert agent_of(subject) == ""
 
 
 def test_subjects_read_as_documented() -> None:

@@ -16,9 +16,12 @@ announce another agent. The subjects of its facts about runs end with its name, 
 only on its own subject. Agents that share the key `agent` trust each other: each may receive the
 commands of all, publish as any of them, and end any lease.
 
-No key can keep an agent from publishing, under its own name, facts about another agent's run; from
-taking the name of a large payload before its owner does (readers notice this by the checksum in the
-fact); or from filling a stream.
+A large payload of an agent is stored below the agent's name, and its description counts only for
+chunks of the same name. So an agent with its own key can't replace, delete or look for the payloads
+of services and of other agents.
+
+No key can keep an agent from publishing, under its own name, facts about another agent's run, or
+from filling a stream.
 
 Requesters who are no people of the cluster share one key. They, people and the gateway share one
 store for files that are too large for a request (`uploads`), in which each key has names of its
@@ -61,7 +64,6 @@ from mlscope.bus.access.rights import (
     handle_again,
     inboxes,
     list_subjects,
-    look_for_payload,
     purge,
     read_artifacts,
     read_figures,
@@ -73,6 +75,7 @@ from mlscope.bus.access.rights import (
     requests_of_all,
     settle_letters,
     store_batches,
+    store_decisions,
     store_facts,
     stored_facts,
 )
@@ -89,18 +92,24 @@ from mlscope.bus.streams import (
 from schemas.agent import (
     AgentAnnounced,
     AgentDrained,
-    AgentLeft,
     AgentLost,
     AgentResumed,
     AgentRevoked,
 )
-from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
+from schemas.batch import QueriesAnswered
 from schemas.encoding.message_index import COMMANDS
 from schemas.live.clock import CLOCK_SUBJECT
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.price import AgentPriced
-from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
-from schemas.subjects import RESOURCES, ROOT, agent_command, join_subject, watch_subject
+from schemas.run import RunIncomplete, RunRecorded
+from schemas.subjects import (
+    AGENT_FACTS,
+    RESOURCES,
+    ROOT,
+    agent_command,
+    join_subject,
+    watch_subject,
+)
 from schemas.trace import Watch
 
 _AGENT = "agent"
@@ -131,29 +140,16 @@ class Permission:
         assert self.subscribe, "an empty subscribe list would allow every subject"
 
 
-_AGENT_FACTS = (
-    RunReady,
-    RunCompleted,
-    RunFailed,
-    TraceCaptured,
-    QueriesAnswered,
-    OutputsPredicted,
-    AgentAnnounced,
-    AgentLeft,
-)
-
-
 def _agent(agent: str, inbox: str, lease: str) -> Permission:
     return Permission(
         publish=(
-            *(fact_subject(fact, agent=agent) for fact in _AGENT_FACTS),
+            *(fact_subject(fact, agent=agent) for fact in AGENT_FACTS),
             f"{ROOT}.{RESOURCES}.{_ANY}.{_ANY}.used.{agent}",
             CLOCK_SUBJECT,
             f"$KV.leases.{lease}",
             read_newest("KV_leases", f"$KV.leases.{lease}"),
             bury_letters(_AGENT),
-            *store_facts(),
-            look_for_payload(OBJECTS),
+            *store_facts(agent),
             *store_batches(agent),
             *read_artifacts(),
             *read_uploads(),
@@ -211,7 +207,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *consume("registry"),
                 bury_letters("registry"),
                 *fetch_payloads(OBJECTS),
-                *store_facts(),
+                *store_decisions(),
                 *check_health("registry"),
                 ANSWERS,
             ),
@@ -237,7 +233,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 read_progress("registry"),
                 bury_letters("scheduler"),
                 *fetch_payloads(OBJECTS),
-                *store_facts(),
+                *store_decisions(),
                 *store_batches("scheduler"),
                 *check_health("scheduler"),
                 ANSWERS,

@@ -96,28 +96,40 @@ def list_subjects(stream: str) -> str:
     return managed(f"STREAM.INFO.{stream}")
 
 
-def descriptions_of(store: str) -> str:
-    """Write the descriptions of the large payloads in a `store`."""
-    return f"$O.{store}.M.*"
+def descriptions_of(store: str, agent: str = "") -> str:
+    """Write the descriptions of the large payloads of an `agent` in a `store`; '': of services."""
+    return f"$O.{store}.M.{agent}.*" if agent else f"$O.{store}.M.*"
 
 
 def fetch_payloads(*stores: str) -> tuple[str, ...]:
-    """Read the large payloads in `stores`."""
-    lookups = (look_for_payload(store) for store in stores)
+    """Read the large payloads in `stores`, whosever they are."""
+    lookups = (read_newest(f"OBJ_{store}", f"$O.{store}.M.>") for store in stores)
     return (*lookups, *read_stream(*(f"OBJ_{store}" for store in stores)))
 
 
-def store_facts() -> tuple[str, ...]:
-    """Write large facts; a service that also reads some has `fetch_payloads` as well."""
+def store_decisions() -> tuple[str, ...]:
+    """Write large decisions and manifests; who does so has `fetch_payloads` as well."""
     return (f"$O.{OBJECTS}.C.*", descriptions_of(OBJECTS))
 
 
+def store_facts(agent: str) -> tuple[str, ...]:
+    """Write the large facts of an `agent` that are no batches, and look for them."""
+    return (
+        f"$O.{OBJECTS}.C.{agent}.*",
+        descriptions_of(OBJECTS, agent),
+        look_for_payload(OBJECTS, agent),
+    )
+
+
 def store_batches(agent: str) -> tuple[str, ...]:
-    """Write the large batches of an `agent`, whose subjects hold the subject of the fact."""
+    """Write the large batches of an `agent`, and look for them.
+
+    The subjects of the chunks hold the subject of the fact.
+    """
     return (
         f"$O.{BATCHES}.C.*.*.*.*.{agent}.*",
-        descriptions_of(BATCHES),
-        look_for_payload(BATCHES),
+        descriptions_of(BATCHES, agent),
+        look_for_payload(BATCHES, agent),
     )
 
 
@@ -146,9 +158,9 @@ def upload_of(key: str, subject: str) -> str:
     return re.sub(rf"(\$O\.{UPLOADS}\.[CM])\.", rf"\1.{key}.", subject)
 
 
-def look_for_payload(store: str) -> str:
-    """Check whether a large payload exists in a `store`."""
-    return read_newest(f"OBJ_{store}", descriptions_of(store))
+def look_for_payload(store: str, agent: str = "") -> str:
+    """Check whether a large payload of an `agent` exists in a `store`; '': one of services."""
+    return read_newest(f"OBJ_{store}", descriptions_of(store, agent))
 
 
 def bury_letters(service: str) -> str:

@@ -284,22 +284,24 @@ class NatsBus:
 
         Messages are deleted first: if this is interrupted, a later purge finds the payloads.
         """
-        chunks_by_name = await self._objects.chunks_by_name(filter_subject)
-        names = set(chunks_by_name)
+        chunks_by_payload = await self._objects.chunks_by_payload(filter_subject)
+        payloads = set(chunks_by_payload)
         stream = stream_of(filter_subject)
-        if chunks_by_name and up_to:
-            names.clear()
+        if chunks_by_payload and up_to:
+            payloads.clear()
             after, remaining = 0, 1
             while remaining and after < up_to:
                 messages, remaining = await read_on(self._connection, stream, filter_subject, after)
-                names |= {
-                    payload_name(message.body) for message in messages if message.sequence <= up_to
+                payloads |= {
+                    (message.subject, payload_name(message.body))
+                    for message in messages
+                    if message.sequence <= up_to
                 }
                 after = messages[-1].sequence if messages else up_to
         api = self._connection.managing(f"STREAM.PURGE.{stream}")
         bound = {"seq": up_to + 1} if up_to else {}
         await self._connection.call(api, {"filter": filter_subject, **bound})
-        await self._objects.drop(names, chunks_by_name)
+        await self._objects.drop(payloads, chunks_by_payload)
 
     async def held(self, stream: str, *, on: str = "") -> Held:
         """Return what a stream holds, and how many messages `on` a filter. Raises BusError."""

@@ -309,7 +309,7 @@ class MemoryBus:
         Raises PayloadMismatch, NoSuchPayload.
         """
         await self._reachable()
-        return self._store(subject).get(name, sha256)
+        return self._store(subject).get(subject, name, sha256)
 
     async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
         """Delete the messages on a filter, all or `up_to` a sequence, with their payloads."""
@@ -318,10 +318,10 @@ class MemoryBus:
         leaving = [
             message for message in log.beyond((filter_subject,), 0) if message.sequence <= up_to
         ]
-        names = {payload_name(message.body) for message in leaving}
+        payloads = [(message.subject, payload_name(message.body)) for message in leaving]
         log.purge(filter_subject, up_to)
         if objects.store.name == BATCHES:
-            objects.drop(names if up_to else objects.names_on(filter_subject))
+            objects.drop(payloads if up_to else objects.payloads_on(filter_subject))
 
     def _store(self, subject: str) -> ObjectState:
         name = store_of(subject)

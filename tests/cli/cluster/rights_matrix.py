@@ -17,10 +17,12 @@ from mlscope.bus.access.people import person_key
 from mlscope.bus.access.permissions import PERMISSIONS
 from mlscope.bus.access.rights import fact_subject
 from mlscope.bus.streams import (
+    BATCHES,
     BUCKETS,
     DURABLES,
     JETSTREAM,
     MANAGED,
+    OBJECTS,
     STORES,
     STREAMS,
     SUSPECTS,
@@ -121,6 +123,7 @@ def rows() -> Iterator[Row]:
     for store in STORES:
         yield Row(f"files of `{store.name}`", (f"$O.{store.name}.C.x",))
         yield Row(f"descriptions in `{store.name}`", (f"$O.{store.name}.M.x",))
+    yield from _payload_rows()
     others = (f"$O.{UPLOADS}.C.{person_key('x')}.x", f"$O.{UPLOADS}.M.{person_key('x')}.x")
     yield Row("uploads by the name of a key", others)
     yield from _server_rows()
@@ -128,6 +131,22 @@ def rows() -> Iterator[Row]:
         yield Row(f"inbox of {key}", (f"{inbox_of(key)}.x",))
     yield Row("discovery", ("$SRV.PING", "$SRV.INFO", "$SRV.STATS.scheduler"))
     yield Row("the server itself (`$SYS`)", ("$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.x.CONNZ"))
+
+
+def _payload_rows() -> Iterator[Row]:
+    """Yield the places of agents' large facts and batches, and looks for anybody's."""
+    for agent in (OWN, OTHER):
+        chunks = f"$O.{BATCHES}.C.trace.e1.r1.captured.{agent}.x"
+        yield Row(f"files of `{OBJECTS}` of {agent}", (f"$O.{OBJECTS}.C.{agent}.x",))
+        yield Row(f"files of `{BATCHES}` of {agent}", (chunks,))
+    for store in (OBJECTS, BATCHES):
+        place, lookup = f"$O.{store}.M", f"$JS.API.DIRECT.GET.OBJ_{store}.$O.{store}.M"
+        for agent in (OWN, OTHER):
+            yield Row(f"descriptions in `{store}` of {agent}", (f"{place}.{agent}.x",))
+            looks = (f"{lookup}.{agent}.x", f"{lookup}.{agent}.*")
+            yield Row(f"looking in `{store}` for what is of {agent}", looks)
+        yield Row(f"looking in `{store}` for what is of services", (f"{lookup}.x",))
+        yield Row(f"looking in `{store}` for anything", (f"{lookup}.*", f"{lookup}.*.*"))
 
 
 def _stored_rows() -> Iterator[Row]:

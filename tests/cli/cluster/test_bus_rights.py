@@ -226,8 +226,8 @@ async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer
 @pytest.mark.parametrize(
     ("stream", "subject"),
     [
-        ("OBJ_payloads", "$O.payloads.M.eA=="),
-        ("OBJ_batches", "$O.batches.M.eA=="),
+        ("OBJ_payloads", "$O.payloads.M.a1.eA=="),
+        ("OBJ_batches", "$O.batches.M.a1.eA=="),
         ("EVALUATIONS", "mlscope.v1.run.e1.r1.ready.a1"),
         ("KV_leases", "$KV.leases.agent-a1"),
     ],

@@ -342,9 +342,17 @@ def sayings(agent: str) -> list[str]:
         "output.e1.r1.predicted",
     )
     own = [f"{ROOT}.{fact}.{agent}" for fact in facts]
-    chunk = f"$O.batches.C.trace.e1.r1.captured.{agent}.x"
+    payloads = [
+        f"$O.batches.C.trace.e1.r1.captured.{agent}.x",
+        f"$O.payloads.C.{agent}.x",
+        *(
+            f"{look}$O.{store}.M.{agent}.eA=="
+            for store in ("payloads", "batches")
+            for look in ("", f"$JS.API.DIRECT.GET.OBJ_{store}.")
+        ),
+    ]
     happened = [f"{ROOT}.agent.{agent}.{each}" for each in ("announced", "left")]
-    return [*own, *happened, chunk, f"$KV.leases.agent-{agent}"]
+    return [*own, *happened, *payloads, f"$KV.leases.agent-{agent}"]
 
 
 async def test_an_agent_with_its_own_key_speaks_for_itself_alone(fleet: NatsServer) -> None:

@@ -34,6 +34,8 @@ STORED = (
     "$KV.leases.agent-other",
     "$O.artifacts.M.forged",
     "$O.payloads.C.forged",
+    "$O.payloads.M.other.forged",
+    "$O.batches.M.other.forged",
 )
 """Reply subjects that a stream stores, none of which an agent called `a1` may publish on."""
 DESTRUCTIVE = (
@@ -77,7 +79,7 @@ async def stored_subjects(reader: Client) -> dict[str, int]:
     counts: dict[str, int] = {}
     for stream in ("EVALUATIONS", "FLEET", "CATALOG", "TRACES", "QUERIES", "DEAD"):
         counts |= await _subjects_of(reader, stream)
-    for stream in ("KV_leases", "KV_catalog", "OBJ_artifacts", "OBJ_payloads"):
+    for stream in ("KV_leases", "KV_catalog", "OBJ_artifacts", "OBJ_payloads", "OBJ_batches"):
         counts |= await _subjects_of(reader, stream)
     return counts
 

@@ -16,10 +16,10 @@ def test_room_comes_back_with_what_is_dropped(store: ObjectState) -> None:
     store.put("a.x", "one", bytes(6))
     with pytest.raises(PayloadsFull):
         store.put("a.x", "two", bytes(5))
-    store.drop(["one", "one", "nobody"])
+    store.drop([("a.x", "one"), ("a.x", "one"), ("a.x", "nobody")])
     assert store.put("a.x", "two", bytes(10))
     with pytest.raises(NoSuchPayload):
-        store.get("one", "")
+        store.get("a.x", "one", "")
 
 
 def test_the_same_again_takes_no_room(store: ObjectState) -> None:
@@ -30,5 +30,5 @@ def test_the_same_again_takes_no_room(store: ObjectState) -> None:
 def test_objects_are_found_by_the_subject_of_their_fact(store: ObjectState) -> None:
     for name, subject in (("one", "a.x"), ("two", "a.y"), ("three", "b.x")):
         store.put(subject, name, b"")
-    assert store.names_on("a.>") == ["one", "two"]
-    assert store.names_on("*.x") == ["one", "three"]
+    assert store.payloads_on("a.>") == [("a.x", "one"), ("a.y", "two")]
+    assert store.payloads_on("*.x") == [("a.x", "one"), ("b.x", "three")]
