@@ -29,6 +29,7 @@ from mlscope.bus.errors import (
     PayloadMismatch,
     PayloadsFull,
     StreamFull,
+    SubjectTooLong,
 )
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import last_on, read_on
@@ -249,7 +250,11 @@ class Objects:
 
     async def _described(self, place: Place) -> dict[str, object] | None:
         """Return the description in a place; None without one, or for one that can't be used."""
-        stored = await last_on(self._connection, place.stream, place.description)
+        try:
+            stored = await last_on(self._connection, place.stream, place.description)
+        except SubjectTooLong:
+            # Agents that share a key choose their names, and so what a fact's reader would ask.
+            stored = None
         try:
             described = {} if stored is None else json.loads(stored.body)
         except (ValueError, RecursionError):

@@ -159,9 +159,13 @@ async def test_a_chunk_with_any_name_is_no_hindrance(world: NatsWorld) -> None:
 
 
 async def test_a_subject_that_the_server_would_not_take_is_not_sent(world: NatsWorld) -> None:
+    long_agent = subject_of(a_completion(agent="a" * 3700))
     async with world.connect() as bus:
         with pytest.raises(SubjectTooLong):
-            await bus.get_object(subject_of(a_fact()), "x" * 3100, "0" * 64)
+            await bus.put_object(subject_of(a_fact()), "x" * 3100, b"x")
+        for subject, name in ((subject_of(a_fact()), "x" * 3100), (long_agent, "x")):
+            with pytest.raises(NoSuchPayload):
+                await bus.get_object(subject, name, "0" * 64)
         await bus.put_object(subject_of(a_fact()), "after it", b"the connection is up")
 
 
