@@ -1,5 +1,6 @@
 """`mlscope open`: the address of a page, on stdout."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,20 +60,33 @@ async def test_the_pages_are_opened_and_their_address_is_printed(
     assert len(opened) == 1
 
 
-async def test_a_browser_gets_a_ticket_of_its_own(
+def leads_to(opened: str) -> str:
+    """Return the address in the file that a browser is given, which is this user's alone."""
+    page = Path(opened.removeprefix("file://"))
+    assert page.stat().st_mode & 0o777 == 0o600
+    (address,) = re.findall(r'url=([^"]+)"', page.read_text("utf-8"))
+    return str(address)
+
+
+async def test_a_browser_gets_a_ticket_of_its_own_and_not_by_its_arguments(
     opened: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Everybody on a machine sees the arguments of its programs."""
     (tmp_path / "token").write_text("secret")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
     monkeypatch.setenv("MLSCOPE_GATEWAY_TOKEN_FILE", str(tmp_path / "token"))
     await open_page(arguments("open"))
     printed = capsys.readouterr().out.strip()
     assert "login=" in printed
-    assert "login=" in opened[0]
-    assert opened != [printed]
+    assert "login" not in opened[0]
+    address = leads_to(opened[0])
+    assert address.startswith("http://g.e.org/")
+    assert "login=" in address
+    assert address != printed
 
 
 async def test_a_machine_without_a_browser_says_so(
