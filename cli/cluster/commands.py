@@ -79,7 +79,7 @@ def up(arguments: argparse.Namespace) -> int:
     address = arguments.listen or Settings.read(os.environ).listen
     try:
         if arguments.detach:
-            argv = [sys.executable, "-m", "cli.main", "up", "--data", str(folder)]
+            argv = [sys.executable, "-P", "-m", "cli.main", "up", "--data", str(folder)]
             argv += ["--listen", address] if address else []
             return up_detached(folder, argv)
         from cli.cluster.supervisor import run_cluster  # deferred: --help must not wait for it

@@ -28,7 +28,7 @@ _DATABASE_USERS = frozenset({"collector", "analyzer", PROVISIONER})
 
 
 def _mlscope(*arguments: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "cli.main", *arguments)
+    return (sys.executable, "-P", "-m", "cli.main", *arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class ClusterPlan:
         """
         services = [self._service(name, argv) for name, argv in self.programs.services.items()]
         if self.listening:
-            admission = (sys.executable, "-m", "cli.cluster.keys.admission")
+            admission = (sys.executable, "-P", "-m", "cli.cluster.keys.admission")
             services.append(self._service("admission", admission, OPERATOR))
         return services
 

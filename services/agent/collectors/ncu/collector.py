@@ -168,7 +168,7 @@ def command_of(path: str, metrics: Sequence[str], report: Path, order: Path) -> 
         "--log-file": str(report),
     }
     arguments = [argument for option in options.items() for argument in option]
-    replay = [sys.executable, "-m", "services.agent.worker.replay", str(order)]
+    replay = [sys.executable, "-P", "-m", "services.agent.worker.replay", str(order)]
     return [path, "--nvtx", "--csv", *arguments, *replay]
 
 

@@ -36,6 +36,7 @@ async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> 
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             *command,
             stdin=subprocess.DEVNULL,
