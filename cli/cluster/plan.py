@@ -1,6 +1,7 @@
 """The programs of a local cluster: two servers, one provisioning command, six services."""
 
 import itertools
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -161,6 +162,7 @@ class ClusterPlan:
         own = {
             "MLSCOPE_DATA": str(self.folder),
             "MLSCOPE_NATS_URL": self.nats.url,
+            "MLSCOPE_BROKER_UID": str(os.getuid()),
             "MLSCOPE_NATS_SEED_FILE": str(self.nats.seed_files[name]),
             "MLSCOPE_GATEWAY_PORT": str(self.ports["gateway"]),
             "MLSCOPE_GATEWAY_URL": self.gateway_url,

@@ -5,7 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from cli.cluster.state import running_state
+from cli.cluster.state import owner_of_state, running_state
 from mlscope.bus.access.permissions import CURATOR, OPERATOR
 from mlscope.client import AsyncClient
 from mlscope.client.connection import find_settings
@@ -64,6 +64,7 @@ def _settings_with_key(data: str, name: str) -> Settings:
     return replace(
         settings,
         nats_url=state.nats_url,
+        broker_uid=owner_of_state(folder),
         nats_seed_file=folder / "keys" / f"{name}.nk",
         tls_authority_file=Path(state.authority_file) if state.authority_file else None,
         database_password_file=Path(password) if password else settings.database_password_file,

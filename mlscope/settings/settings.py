@@ -59,6 +59,13 @@ class Settings(Limits):
     nats_seed_file: Path | None = setting(
         "NATS_SEED_FILE", path_of, None, "file with the nkey seed of this service"
     )
+    broker_uid: int | None = setting(
+        "BROKER_UID",
+        integer(0, 2**32 - 1),
+        None,
+        "id of the user as whom a broker on this machine's loopback has to run; `mlscope up` sets "
+        "it for its services; default: any user",
+    )
     tls_authority_file: Path | None = setting(
         "TLS_AUTHORITY_FILE",
         path_of,

@@ -107,6 +107,7 @@ class Scheduler:
                 settings.nats_seed(),
                 inbox_prefix("scheduler"),
                 settings.tls_authority_file,
+                settings.broker_uid,
             ),
             self.instance,
             limits=limits,

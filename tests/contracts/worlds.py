@@ -76,6 +76,7 @@ class OpenSettings:
     nats_url: str
     max_pending_requests: int = 1000
     tls_authority_file: Path | None = None
+    broker_uid: int | None = None
 
     def nats_seed(self) -> str | None:
         """Return no key."""

@@ -43,6 +43,7 @@ def _answers_over(
         f"{name}-health",
         settings.tls_authority_file,
         timeout_s=within_s,
+        broker_uid=settings.broker_uid,
     )
     with closing(connection):
         connection.sendall(subscription(reply) + publication(subject, reply, b""))

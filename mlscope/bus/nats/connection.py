@@ -74,6 +74,7 @@ class Connection:
         self.attempt_s = min(_ATTEMPT_S, patience_s)
         self.settings = settings
         self.client = TidyClient()
+        self.client.broker_uid = settings.broker_uid
         logging.getLogger("asyncio").addFilter(is_of_use)
         self._traffic = Traffic()
         self._rejection = KeyRejection()

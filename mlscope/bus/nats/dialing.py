@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from mlscope.bus.nats.broker_socket import BrokerSocket
+from mlscope.bus.nats.connecting.peer import expect_user
 from mlscope.bus.nats.wire import PING, Parser, connect_line
 
 _TIMEOUT_S = 5.0
@@ -38,11 +39,13 @@ def dial(
     authority_file: Path | None = None,
     *,
     timeout_s: float = _TIMEOUT_S,
+    broker_uid: int | None = None,
 ) -> tuple[BrokerSocket, Parser]:
     """Connect to one of the servers in `urls` (separated by commas), tried in order.
 
     `seed` is the nkey seed, None where users have no keys; `name` is the connection's name;
-    `authority_file` is as in `trust`; `timeout_s` bounds each wait for a server.
+    `authority_file` is as in `trust`; `timeout_s` bounds each wait for a server; `broker_uid` is
+    the user as whom one on loopback runs, None for anybody.
     Returns the blocking socket and the parser of what is received on it. Raises
     ConnectionRefusedError with the reason for each server, a ClientRefused where one answered.
     """
@@ -51,7 +54,7 @@ def dial(
     for url in urls.split(","):
         address = urlsplit(url.strip())
         try:
-            return _dial_one(address, seed, name, authority_file, timeout_s)
+            return _dial_one(address, seed, name, authority_file, timeout_s, broker_uid)
         except OSError as error:
             reasons.append(f"{address.hostname}:{address.port or _PORT}: {error}")
             failure = ClientRefused if isinstance(error, ClientRefused) else failure
@@ -59,7 +62,12 @@ def dial(
 
 
 def _dial_one(
-    address: SplitResult, seed: str | None, name: str, authority_file: Path | None, timeout_s: float
+    address: SplitResult,
+    seed: str | None,
+    name: str,
+    authority_file: Path | None,
+    timeout_s: float,
+    broker_uid: int | None,
 ) -> tuple[BrokerSocket, Parser]:
     endpoint = (address.hostname or "127.0.0.1", address.port or _PORT)
     raw = socket.create_connection(endpoint, timeout=timeout_s)
@@ -69,6 +77,7 @@ def _dial_one(
         connection = BrokerSocket(raw)
         parser = Parser()
         greeting = _await(connection, parser, "INFO")
+        expect_user(raw, broker_uid)
         wants_tls = bool(json.loads(greeting).get("tls_required"))
         if address.scheme == "tls" and not wants_tls:
             raise ConnectionRefusedError(

@@ -18,6 +18,11 @@ class NatsSettings(Protocol):
         ...
 
     @property
+    def broker_uid(self) -> int | None:
+        """The user as whom a broker on this machine's loopback runs; None: anybody may."""
+        ...
+
+    @property
     def max_pending_requests(self) -> int:
         """The number of commands that may wait before further ones are refused as busy."""
         ...

@@ -97,8 +97,9 @@ def send(spec: dict[str, Any]) -> bool:
 
 def _dial(spec: dict[str, Any], name: str) -> tuple[BrokerSocket, Parser]:
     """Connect to the broker of `spec` as `name`."""
-    authority = spec["authority_file"]
-    return dial(spec["url"], spec["seed"], name, Path(authority) if authority else None)
+    authority = Path(spec["authority_file"]) if spec["authority_file"] else None
+    broker_uid: int | None = spec["broker_uid"]
+    return dial(spec["url"], spec["seed"], name, authority, broker_uid=broker_uid)
 
 
 def _publications(spec: dict[str, Any], queries: int) -> list[bytes]:

@@ -44,6 +44,7 @@ class BrokerAddress:
     seed: str | None
     inbox_prefix: str
     authority_file: Path | None = None
+    broker_uid: int | None = None
 
 
 OnFinal = Callable[[LoadRecord, Queries], Awaitable[None]]
@@ -193,6 +194,7 @@ def _spec(broker: BrokerAddress, order: WorkOrder, run: str, load: Load) -> dict
         "url": broker.url,
         "seed": broker.seed,
         "authority_file": str(broker.authority_file or ""),
+        "broker_uid": broker.broker_uid,
         "inbox": f"{broker.inbox_prefix}.{secrets.token_hex(8)}",
         "subject": agent_command(order.agent, "query"),
         "evaluation": order.evaluation,

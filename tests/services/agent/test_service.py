@@ -53,6 +53,7 @@ class Small:
     data_folder: Path
     manifests_folder: Path = MANIFESTS
     tls_authority_file: Path | None = None
+    broker_uid: int | None = None
     agent_id: str = "a1"
     may_number_agent: bool = False
     agent_labels: dict[str, str] = field(default_factory=lambda: {"rack": "7"})

@@ -7,6 +7,8 @@ from nats.aio.client import Client, Srv
 from nats.errors import AuthorizationError, Error
 from nats.protocol.parser import AUTHORIZATION_VIOLATION
 
+from mlscope.bus.nats.connecting.peer import foreign_user, wrong_user
+
 
 def is_of_use(record: logging.LogRecord) -> bool:
     """Tell whether a record of asyncio is not the one about each TLS connection that ends.
@@ -25,7 +27,8 @@ class TidyClient(Client):
     socket of a server that rejects its key and does not end the connection before the next attempt.
     It closes for good when a server ends an open connection because of its key, which another
     server may still take. And it goes on in plain text if a `tls://` server's greeting, which comes
-    before TLS, does not ask for TLS: whoever is between the two could leave that out.
+    before TLS, does not ask for TLS: whoever is between the two could leave that out. Nor does it
+    mind which user of this machine answers on loopback.
     """
 
     async def _connect_to_server(self, s: Srv) -> None:
@@ -39,11 +42,26 @@ class TidyClient(Client):
             transport.close()
             transport._bare_io_writer.transport.abort()  # noqa: SLF001 (no other way to it)
 
+    #: the user id that a broker on loopback has; None: anybody may answer
+    broker_uid: int | None = None
+
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         server: Any = self._current_server
+        if initial_connection:
+            self._expect_own_broker()
         if initial_connection and server.uri.scheme == "tls" and not info.get("tls_required"):
             raise Error("the server does not use TLS, as its address demands")
         await super()._process_info(info, initial_connection)
+
+    def _expect_own_broker(self) -> None:
+        transport: Any = self._transport
+        ends = [
+            transport._bare_io_writer.get_extra_info(name)[:2]  # noqa: SLF001 (no other way to it)
+            for name in ("sockname", "peername")
+        ]
+        user = foreign_user(ends[0], ends[1], self.broker_uid)
+        if user is not None:
+            raise Error(wrong_user(user))
 
     async def _process_err(self, err_msg: str) -> None:
         if AUTHORIZATION_VIOLATION in err_msg:
