@@ -18,6 +18,7 @@ from cli.cluster.servers.postgres import Database
 from cli.cluster.state import (
     ClusterState,
     is_locked,
+    make_own,
     read_state,
     running_state,
 )
@@ -100,6 +101,7 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
     `folder`: the data folder; `argv`: the supervisor's command line. Returns the exit code.
     """
     log = folder / "logs" / "supervisor.log"
+    make_own(folder)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -127,6 +127,25 @@ class NotUp(ClusterError):
         self.folder = folder
 
 
+class ForeignState(NotUp):
+    """Another user wrote what this data folder says of its cluster; it could lead you anywhere."""
+
+    def __init__(self, folder: Path, owner: int) -> None:
+        """Name the folder and the `owner` (uid) of its state."""
+        super().__init__(folder)
+        self.owner = f"uid {owner}; run as that user, or name another folder with --data"
+
+
+class ForeignFolder(ClusterError):
+    """The data folder holds what another user put there, who may know its keys: use another one."""
+
+    def __init__(self, path: Path, owner: int) -> None:
+        """Name a `path` in the folder, and its `owner` (uid)."""
+        super().__init__(path)
+        self.path = path
+        self.owner = f"uid {owner}"
+
+
 class ProvisionFailed(ClusterError):
     """`mlscope provision` failed, so no service was started; its log says why."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.cluster.errors import AlreadyUp, NotUp
+from cli.cluster.errors import AlreadyUp, ForeignFolder, ForeignState, NotUp
 from cli.cluster.processes import Identity, is_alive
 
 _STATE = "cluster.json"
@@ -77,20 +77,51 @@ def write_state(folder: Path, state: ClusterState) -> None:
     partial.replace(folder / _STATE)
 
 
+def make_own(folder: Path) -> None:
+    """Make the data folder, or take one that is this user's alone. Raises ForeignFolder.
+
+    Whoever could put a key there, before the cluster did, would know it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (folder, *(folder / "keys").rglob("*")):
+        if (owner := path.lstat().st_uid) not in _trusted():
+            raise ForeignFolder(path, owner)
+    folder.chmod(folder.stat().st_mode & ~0o022)
+
+
+def _trusted() -> tuple[int, int]:
+    """Return the users whose files lead nobody astray: this one and root."""
+    return os.geteuid(), 0
+
+
 def read_state(folder: Path) -> ClusterState:
-    """Return the state that the last cluster of `folder` wrote. Raises `NotUp` without one."""
+    """Return the state that the last cluster of `folder` wrote.
+
+    Raises NotUp without one, ForeignState for one of another user.
+    """
 
     def process_state(fields: dict[str, Any]) -> ProcessState:
         identity = fields["identity"] and Identity(**fields["identity"])
         return ProcessState(**{**fields, "identity": identity})
 
     try:
-        fields = json.loads((folder / _STATE).read_text("utf-8"))
+        with (folder / _STATE).open(encoding="utf-8") as file:
+            if (owner := os.fstat(file.fileno()).st_uid) not in _trusted():
+                raise ForeignState(folder, owner)
+            fields = json.load(file)
         processes = tuple(map(process_state, fields.pop("processes")))
         supervisor = Identity(**fields.pop("supervisor"))
         return ClusterState(**fields, supervisor=supervisor, processes=processes)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         raise NotUp(folder) from None
+
+
+def owner_of_state(folder: Path) -> int | None:
+    """Return the user as whom the last cluster of `folder` ran, None without one."""
+    try:
+        return (folder / _STATE).stat().st_uid
+    except OSError:
+        return None
 
 
 def running_state(folder: Path) -> ClusterState:

@@ -22,7 +22,7 @@ from cli.cluster.plan import ClusterPlan, Listening, Programs
 from cli.cluster.ports import LOOPBACK, chosen_ports, is_own_address
 from cli.cluster.processes import Child, identify, last_lines
 from cli.cluster.servers.nats_server import StorageWatch
-from cli.cluster.state import ClusterState, folder_lock, write_state
+from cli.cluster.state import ClusterState, folder_lock, make_own, write_state
 from cli.cluster.supervised import Supervised, bound_log
 from mlscope.redaction import redact
 
@@ -289,7 +289,7 @@ def run_cluster(
     where other machines reach it, '' for this machine alone. Raises `AlreadyUp`, `NotReady`,
     `ProvisionFailed` and the other errors of `cli.cluster.errors`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_own(folder)
     listening = _listening(folder, address, environ) if address else None
     with (
         folder_lock(folder),

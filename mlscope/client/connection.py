@@ -10,7 +10,7 @@ from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, NotPermitted
-from mlscope.client.errors import Denied, NoCluster, NotAnswering
+from mlscope.client.errors import Denied, ForeignCluster, NoCluster, NotAnswering
 from mlscope.settings import Settings
 
 REQUESTER = "requester"
@@ -38,7 +38,11 @@ def find_settings(
         )
     folder = Path(data) if data else settings.data_folder
     try:
-        cluster: dict[str, Any] = json.loads((folder / _CLUSTER).read_text("utf-8"))
+        with (folder / _CLUSTER).open(encoding="utf-8") as file:
+            owner = os.fstat(file.fileno()).st_uid
+            if owner not in (os.geteuid(), 0):
+                raise ForeignCluster(str(folder), owner)
+            cluster: dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         raise NoCluster(str(folder)) from None
     if cluster.get("phase") in _NOT_RUNNING or not cluster.get("nats_url"):
@@ -46,6 +50,7 @@ def find_settings(
     return replace(
         settings,
         nats_url=cluster["nats_url"],
+        broker_uid=owner,
         nats_seed_file=Path(seed_file or settings.nats_seed_file or cluster["requester_seed_file"]),
         tls_authority_file=Path(cluster["authority_file"])
         if cluster.get("authority_file")

@@ -19,6 +19,17 @@ class NoCluster(ClientError):
         )
 
 
+class ForeignCluster(NoCluster):
+    """Another user wrote what the data folder says of its cluster."""
+
+    def __init__(self, data: str, owner: int) -> None:
+        """Name the data folder and the `owner` (uid) of its state."""
+        super().__init__(data)
+        whose = f"{data}/cluster.json is another user's (uid {owner}), and may lead you anywhere"
+        advice = "run as that user, or set MLSCOPE_NATS_URL and MLSCOPE_NATS_SEED_FILE"
+        self.args = (f"{whose}; {advice}",)
+
+
 class NotAnswering(ClientError):
     """The cluster is not there, or the service that owns this verb is not."""
 
