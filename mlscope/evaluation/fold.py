@@ -146,7 +146,8 @@ def plan_evaluation(record: E, fact: EvaluationPlanned) -> E:
     sent = record.request.dataset if record.request else None
     if isinstance(sent, DatasetManifest):
         # Uploads are as large as a message may be, and the request holds them already.
-        named = DatasetManifest(name=sent.name, version=sent.version, modality=sent.modality)
+        own = subject.dataset
+        named = DatasetManifest(name=own.name, version=own.version, modality=own.modality)
         subject = subject.model_copy(update={"dataset": named})
     planned = replace(record, state="planned", subject=subject, notes=fact.plan.notes)
     return replace(planned, runs=runs, refusals=fact.plan.refusals)

@@ -67,6 +67,16 @@ def naming_faults(
                 yield from _type_faults(f"{side}.{number}.type", port.type)
 
 
+def name_in_figures(model: str) -> str:
+    """Return what figures of a `model`, as name:version, are called: its name, of any version.
+
+    A version with a local part, as 1.0.0+4f8a, stays with the name: it may have come with a
+    request, and so be of another model than the one published.
+    """
+    name, _, version = model.rpartition(":")
+    return model if "+" in version else name or model
+
+
 def _framework_faults(field: str, name: str, frameworks: Collection[str]) -> Iterator[Fault]:
     """Yield an empty or misspelt `name` of a framework, which stands in `field`."""
     spelt = name.strip().lower()

@@ -359,8 +359,10 @@ LIMIT %(most)s;
 -- newest_headlines --
 -- Each load that constraints allow where it was measured last, the newest first, and how many loads
 -- there are. Grouping by hash takes a sixth of the time of DISTINCT ON, which sorts all rows.
+-- Versions with a local part (1.0.0+4f8a) are models of their own: they may have come with requests.
 WITH newest AS (
     SELECT
+        CASE WHEN model_version LIKE '%%+%%' THEN model_version ELSE '' END AS own_version,
         model, framework, device, agent, scenario, batch_size, parameters, "precision",
         max(requested_at) AS requested_at
     FROM headline
@@ -373,12 +375,13 @@ WITH newest AS (
         AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
         AND evaluation <> ALL(%(hidden)s::text[])
     GROUP BY
-        model, framework, device, agent, scenario, batch_size, parameters, "precision"
+        own_version, model, framework, device, agent, scenario, batch_size, parameters, "precision"
 ),
 total AS (SELECT count(*) AS total FROM newest),
 chosen AS (SELECT * FROM newest ORDER BY requested_at DESC LIMIT %(most)s)
 SELECT DISTINCT ON (
-    requested_at, model, framework, device, agent, scenario, batch_size, parameters, "precision"
+    requested_at, model, framework, device, agent, scenario, batch_size, parameters, "precision",
+    own_version
 )
     headline.*,
     to_char(requested_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS requested,
@@ -390,9 +393,11 @@ INNER JOIN chosen USING (
 )
 CROSS JOIN total
 WHERE headline.evaluation <> ALL(%(hidden)s::text[])
+    AND chosen.own_version
+    = CASE WHEN headline.model_version LIKE '%%+%%' THEN headline.model_version ELSE '' END
 ORDER BY
     requested_at DESC,
-    model, framework, device, agent, scenario, batch_size, parameters, "precision";
+    model, framework, device, agent, scenario, batch_size, parameters, "precision", own_version;
 
 -- choices --
 -- The values of each constraint over all evaluations, of their distinct combinations.

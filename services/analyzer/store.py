@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 import schemas.analysis
 from mlscope.counts import many
 from mlscope.database.migrations import Profile, apply
+from mlscope.manifests.naming import name_in_figures
 from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.exploration import Explore
@@ -227,7 +228,7 @@ class Store:
         """Return the `limit` newest headlines that a request allows, and how many there are.
 
         Those of the evaluations `hidden` are left out. With `is_history` these are all
-        measurements of each load, else the newest alone.
+        measurements of each load, else the newest alone. Their model is its `name_in_figures`.
         """
         model, _, version = request.model.partition(":")
         values = {
@@ -239,6 +240,8 @@ class Store:
         }
         name = "headlines" if is_history else "newest_headlines"
         rows = self._sessions.read(lambda session: session.maps(name, values))
+        for row in rows:
+            row["model"] = name_in_figures(f"{row['model']}:{row['model_version']}")
         return rows, int(rows[0]["total"]) if rows else 0
 
     def choices(self, hidden: Collection[str] = ()) -> dict[str, tuple[str, ...]]:

@@ -44,6 +44,7 @@ from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import check_plan
 from services.scheduler.placement.preview import preview
 from services.scheduler.placement.resolving import check_collectors
+from services.scheduler.placement.sent import as_recorded, with_own_versions
 
 _TIMEOUT_S = 4.0
 """A requester gives up after some seconds, the bus on a server that stores nothing only later."""
@@ -172,9 +173,10 @@ class RequestAnswers:
         self._checking[asker.name] += 1
         try:
             await self._check(request)
+            catalog = self._fleet_source.fleet().catalog
             fact = EvaluationRequested(
                 evaluation=evaluation,
-                request=request,
+                request=await asyncio.to_thread(with_own_versions, request, catalog),
                 requested_ns=time.time_ns(),
                 requested_by=asker.name,
             )
@@ -217,8 +219,12 @@ class RequestAnswers:
         return await loop.run_in_executor(executor, check, request, fleet, *others)
 
     def _accepted(self, state: EvaluationState, request: Evaluate, *, is_repeat: bool) -> Message:
-        """Accept a request as its evaluation, unless its key is that of another request."""
-        if state.request == request or _encoded(state.request) == _encoded(request):
+        """Accept a request as its evaluation, unless its key is that of another request.
+
+        The `request` is as it was sent: manifests may have other versions in the record.
+        """
+        repeated = as_recorded(request, state.request)
+        if state.request == repeated or _encoded(state.request) == _encoded(repeated):
             address = f"{self._index.pages}{state.evaluation}"
             return Accepted(evaluation=state.evaluation, address=address, repeated=is_repeat)
         return Refused(

@@ -268,6 +268,15 @@ def test_another_text_under_a_published_number_is_refused(world: World) -> None:
 def test_another_text_sent_under_a_published_number_is_said_in_the_record(world: World) -> None:
     changed = model("identity") | {"description": "changed"}
     status = run(world.cluster, changed, scenarios=online())
+    assert status.model.startswith("identity:1.0.0+")
+    assert status.request is not None
+    again = run(world.cluster, status.request.model, scenarios=online())
+    assert again.model == status.model
+    with world.cluster.client() as client:
+        table = client.explore("history", model=status.model).table
+        assert table is not None
+        assert {row["model"] for row in table.records()} == {status.model}
     said = "model identity 1.0.0 came with the request and is not the published one"
     assert said in " ".join(status.runs[0].caveats)
-    assert run(world.cluster, model("identity"), scenarios=online()).runs[0].caveats == ()
+    same = run(world.cluster, model("identity"), scenarios=online())
+    assert (same.model, same.runs[0].caveats) == ("identity:1.0.0", ())

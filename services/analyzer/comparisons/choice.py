@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mlscope.manifests.naming import name_in_figures
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, leader
 from services.analyzer.building.charts import Axis, points
@@ -26,7 +27,6 @@ from services.analyzer.comparisons.source import (
     preparation_notes,
     rates_with_accuracy,
     subject_of,
-    unversioned,
 )
 
 
@@ -63,7 +63,7 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
     if terms.least_accuracy is None:
         notes = difference_notes(
             "models",
-            (unversioned(subject_of(row)) for row in rows),
+            (name_in_figures(subject_of(row)) for row in rows),
             ": without a target of accuracy they count as equal",
         )
     if terms.prices and unpriced:

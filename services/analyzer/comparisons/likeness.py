@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from mlscope.manifests.naming import name_in_figures
 from services.analyzer.building.noise import MOST_THROTTLED
 from services.analyzer.comparisons.source import Cells, Source, prepared_as
 from services.analyzer.tables.device_conditions import SM_CLOCK, THROTTLED
@@ -40,7 +41,7 @@ def differing_conditions(first: Source, second: Source, old: Cells, new: Cells) 
     `old` is a row of latency of `first`, `new` one of `second`.
     """
     before, after = _of_pair(first, second, old, new)
-    model, other_model = (str(run.get("model") or "").rpartition(":")[0] for run in (before, after))
+    model, other_model = (name_in_figures(str(run.get("model") or "")) for run in (before, after))
     names = ["model"] if model != other_model else []
     parameters, other_parameters = (
         json.loads(run.get("parameters") or "{}") for run in (before, after)

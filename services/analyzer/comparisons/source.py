@@ -173,11 +173,6 @@ PLACE_DETAILS = ("evaluation", "scenario", "run")
 """The columns that tell rows of one `place_of` apart."""
 
 
-def unversioned(model: str) -> str:
-    """Return a model's name without its version, which follows the last colon."""
-    return model.rpartition(":")[0] or model
-
-
 def preparation_notes(sources: Sequence[Source]) -> list[str]:
     """Return a caveat where some rates are with samples prepared ahead, and others streamed."""
     modes = []

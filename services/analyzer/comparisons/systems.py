@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from mlscope.manifests.naming import name_in_figures
 from schemas.analysis import Table
 from services.analyzer.building.best import capitalised, estimate_text, leader
 from services.analyzer.building.charts import Axis, bars
@@ -24,7 +25,6 @@ from services.analyzer.comparisons.source import (
     preparation_notes,
     rates,
     subject_of,
-    unversioned,
 )
 
 _SCENARIO = "scenario"
@@ -48,7 +48,7 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
         }
         for row in rows
     ]
-    notes = difference_notes("models", (unversioned(row["model"]) for row in rows))
+    notes = difference_notes("models", (name_in_figures(row["model"]) for row in rows))
     notes += difference_notes(
         "scenarios",
         (row[_SCENARIO] for row in rows),

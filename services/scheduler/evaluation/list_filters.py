@@ -99,7 +99,14 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     if model_version:
         # The text may also be a whole name with a colon in it.
         model = command.model.lower()
-        filters.append(lambda row: row.model.lower() == model or _meets(row.version, model_version))
+        names_local = any("+" in part.version for part in model_version)
+        filters.append(
+            lambda row: (
+                row.model.lower() == model
+                # A manifest that came with a request may be called 1.0.0+4f8a: it is not 1.0.0.
+                or ((names_local or "+" not in row.version) and _meets(row.version, model_version))
+            )
+        )
     need = command.framework or FrameworkNeed(name="")
     framework = need.name.strip().lower()
     framework_version = _constraint(need.version, "framework.version")

@@ -55,6 +55,7 @@ from services.scheduler.placement.resolving import (
     verifiable,
     wanted_variants,
 )
+from services.scheduler.placement.sent import with_own_versions
 
 _RECENT_NS = 600 * 1_000_000_000
 _MOST_REPEATED = 8
@@ -145,9 +146,10 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
     request names it. An agent that can trace as deep as asked comes first, then the one with the
     least load; `loads` is the number of unfinished runs by agent. If a model is for several
     frameworks, the first variant that an agent can run is taken; with `spread: all`, the first
-    that each agent can run.
+    that each agent can run. Manifests in the request are matched `with_own_versions`.
     Raises RequestRefused.
     """
+    request = with_own_versions(request, catalog)
     model = model_of(request, catalog)
     pool = _pool(request, catalog, now_ns)
     variants = verifiable(usable(wanted_variants(request, model)), request)

@@ -30,9 +30,9 @@ from services.scheduler.placement.load_shapes import LoadShapes
 from services.scheduler.placement.resolving import (
     described_system,
     samples_of,
-    sent_notes,
     similar_names,
 )
+from services.scheduler.placement.sent import sent_notes
 from services.scheduler.placement.sessions import (
     Group,
     Target,
@@ -181,7 +181,7 @@ def _subject(
         container=build.container,
         hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
         software=need.software if isinstance(need.software, SoftwareManifest) else None,
-        notes=sent_notes(request, catalog),
+        notes=sent_notes(request, match.manifest or match.model, match.dataset),
         manifest=match.manifest if has_variants else None,
     )
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
-from mlscope.manifests.digests import digest_of
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.naming import naming_faults
 from mlscope.manifests.variants import frameworks_of, variants_of
@@ -109,33 +108,6 @@ def verifiable(variants: Sequence[ModelManifest], request: Evaluate) -> Sequence
         )
         raise invalid(f"options.{OPTION}", request.options.get(OPTION, ""), allowed)
     return verified
-
-
-def sent_notes(request: Evaluate, catalog: Catalog) -> tuple[str, ...]:
-    """Return notes on manifests that came with a request, for readers of its results.
-
-    A manifest with the name and version of a published one, but with other contents, is noted: its
-    results are not those of its namesake. A variant of the published one is the same.
-    """
-    notes = []
-    for field, sent, published in (
-        ("model", request.model, catalog.models),
-        ("dataset", request.dataset, catalog.datasets),
-    ):
-        if isinstance(sent, str | None):
-            continue
-        name = (sent.name.lower(), sent.version)
-        namesake = next((own for own in published if (own.name.lower(), own.version) == name), None)
-        if namesake is None or sent == namesake:
-            continue
-        variants = variants_of(namesake) if isinstance(namesake, ModelManifest) else ()
-        if sent not in variants:
-            notes.append(
-                f"{field} {sent.name} {sent.version} came with the request and is not the "
-                f"published one of that name and number: sha256 {digest_of(sent)[:12]}, "
-                f"published {digest_of(namesake)[:12]}; give it a version of its own"
-            )
-    return tuple(notes)
 
 
 def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:

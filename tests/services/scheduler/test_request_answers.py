@@ -12,6 +12,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, Unreachable
 from mlscope.bus.records import ReceivedCommand
+from mlscope.manifests.digests import digest_of
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import CollectorFacts
 from schemas.encoding.codec import encode_body, unpack
@@ -27,7 +28,7 @@ from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet
 from services.scheduler.request_answers import RequestAnswers, check_request
-from tests.services.scheduler.samples import a_catalog, a_request, an_agent
+from tests.services.scheduler.samples import a_catalog, a_model, a_request, an_agent
 
 
 @pytest.fixture
@@ -115,6 +116,39 @@ async def test_what_was_accepted_is_listed_and_shown(bus: Bus) -> None:
     assert (await asked(answers, ListEvaluations(state="failed")))["evaluations"] == []
     shown = await asked(answers, ShowEvaluation(evaluation=evaluation))
     assert (shown["state"], shown["request"]["model"]) == ("requested", "tiny")
+
+
+async def test_a_model_that_is_only_called_as_the_published_one_is_recorded_apart(
+    bus: Bus,
+) -> None:
+    answers = answers_over(bus)
+    forged = a_model(attributes={"top1": "99.99"})
+    evaluation = (await asked(answers, a_request(model=forged)))["evaluation"]
+    shown = await asked(answers, ShowEvaluation(evaluation=evaluation))
+    own_version = f"1.0.0+{digest_of(forged)[:12]}"
+    assert shown["request"]["model"]["version"] == own_version
+    listed = await asked(answers, ListEvaluations(model="tiny"))
+    assert [status["model"] for status in listed["evaluations"]] == [f"tiny:{own_version}"]
+    matched = await asked(answers, Match.model_validate(a_request(model=forged).model_dump()))
+    assert matched["model"] == f"tiny:{own_version}"
+
+
+async def test_a_key_repeats_a_sent_model_whatever_was_published_in_between(bus: Bus) -> None:
+    without = a_catalog(models=())
+    forged = a_model(description="sent")
+    for key, first, later in (
+        ("published later", without, a_catalog()),
+        ("withdrawn later", a_catalog(), without),
+        ("published all the time", a_catalog(), a_catalog()),
+    ):
+        request = a_request(key=key, model=forged)
+        accepted = await asked(answers_over(bus, world=Known(first)), request)
+        again = await asked(answers_over(bus, world=Known(later)), request)
+        assert (accepted["accepted"], again.get("repeated")) == (True, True), key
+        assert again["evaluation"] == accepted["evaluation"]
+        other = a_request(key=key, model=a_model(description="another"))
+        refused = await asked(answers_over(bus, world=Known(later)), other)
+        assert refused["error"] == "conflict"
 
 
 async def test_match_answers_who_would_run_it_and_records_nothing(bus: Bus) -> None:

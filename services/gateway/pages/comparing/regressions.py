@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from urllib.parse import urlencode
 
+from mlscope.manifests.naming import name_in_figures
 from mlscope.quantities import estimate_text, lapse_text, shown
 from mlscope.statistics import (
     REPEATS_READ,
@@ -83,7 +84,7 @@ class Regression:
     def history(self) -> str:
         """The address of all measurements of the model on this system."""
         query = {
-            "model": self.newer.model.partition(":")[0],
+            "model": name_in_figures(self.newer.model),
             "framework": _framework_of(self.newer, self.headline),
             "agent": self.headline.agent,
             "device": self.newer.device,
@@ -104,7 +105,7 @@ def regressions_in(history: Iterable[EvaluationStatus], order: str = "certain") 
     for status in history:
         for headline in status.headlines:
             load = (
-                status.model.partition(":")[0],
+                name_in_figures(status.model),
                 _framework_of(status, headline),
                 status.device,
                 headline.agent,

@@ -73,6 +73,32 @@ async def test_a_history_has_every_measurement(asked: Bus) -> None:
     assert "2026-01-04" in told["table"]["verdict"]
 
 
+async def test_a_model_of_a_request_is_drawn_beside_the_published_one(
+    asked: Bus, database_url: str
+) -> None:
+    own_version = "1.0.0+4f8a12345678"
+    forged = a_load(ms=1, model_version=own_version)
+    with closing(Store(database_url)) as store:
+        store.write("e9", Analyzed((), "d", {}, summaries=(forged,)))
+    for table in ("systems", "history"):
+        rows = await _models(asked, table=table, agent="a1")
+        assert ("tiny", "e3") in rows, "it is the newest of the published one"
+        assert [model for model, evaluation in rows if evaluation == "e9"] == [
+            f"tiny:{own_version}"
+        ]
+    for model, evaluations in ((f"tiny:{own_version}", {"e9"}), ("tiny:1.0.0", {"e1", "e3"})):
+        told = await _explored(asked, table="systems", model=model)
+        assert set(_evaluations(told)) == evaluations
+
+
+async def _models(bus: Bus, **fields: Any) -> list[tuple[str, str]]:
+    """Return model and evaluation of each row of an exploration."""
+    table = (await _explored(bus, **fields))["table"]
+    names = [column["name"] for column in table["columns"]]
+    model, evaluation = names.index("model"), names.index("evaluation")
+    return [(row[model], row[evaluation]) for row in table["rows"]]
+
+
 async def test_constraints_leave_loads_out_and_prices_cost(asked: Bus) -> None:
     told = await _explored(asked, table="cost", agent="a2", prices={"a2": 3.6})
     assert _evaluations(told) == ["e2"]

@@ -132,6 +132,16 @@ def test_what_is_uncertain_small_faster_or_of_another_load_is_no_regression() ->
     assert regressions_in([other.model_copy(update={"headlines": (load,)}), older]) == []
 
 
+def test_a_model_of_a_request_is_no_slower_published_one() -> None:
+    newer, older = measured("e2", 6e6, 6.2e6, 6.4e6), measured("e1", 4.9e6, 5e6, 5.1e6)
+    own_version = f"{older.model.partition(':')[0]}:1.0.0+4f8a12345678"
+    sent = newer.model_copy(update={"model": own_version})
+    assert len(regressions_in([newer, older])) == 1
+    assert regressions_in([sent, older]) == []
+    (slower,) = regressions_in([sent, older.model_copy(update={"model": own_version})])
+    assert "model=" + own_version.replace(":", "%3A").replace("+", "%2B") in slower.history
+
+
 def test_loads_on_several_frameworks_are_compared_with_those_on_their_own() -> None:
     several = measured("e2", 6e6, 6.2e6, 6.4e6)
     load = several.headlines[0].model_copy(update={"framework": "litert"})

@@ -17,6 +17,7 @@ from tests.services.scheduler.samples import (
     a_catalog,
     a_gpu,
     a_machine,
+    a_model,
     a_model_of,
     a_request,
     a_runtime,
@@ -119,6 +120,21 @@ def test_a_model_is_found_as_its_request_named_it() -> None:
     board = EvaluationIndex()
     board.follow(story.log[0])
     assert (found(board, model="tiny:>=9"), found(board, model="tiny:>=1")) == ([E], [])
+
+
+def test_a_model_of_a_request_is_found_by_its_own_version_and_by_no_other() -> None:
+    story = Story(random.Random(1))
+    story.agents["a1"] = AGENTS[0]
+    request = a_request(model=a_model(version="1.0.0+4f8a12345678"))
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=5))
+    story.settle()
+    board = EvaluationIndex()
+    for recorded in story.log:
+        board.follow(recorded)
+    for model in ("tiny", "tiny:1.0.0+4f8a12345678"):
+        assert found(board, model=model) == [E]
+    for model in ("tiny:1.0.0", "tiny:>=1"):
+        assert found(board, model=model) == []
 
 
 @pytest.mark.parametrize(

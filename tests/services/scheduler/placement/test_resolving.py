@@ -33,7 +33,6 @@ from services.scheduler.placement.resolving import (
     planned_frameworks,
     planned_system,
     samples_of,
-    sent_notes,
     similar_names,
     verifiable,
     wanted_variants,
@@ -196,24 +195,6 @@ def test_the_variant_that_can_be_verified_is_taken() -> None:
     one, other = variants_of(on_two(FROM_HUB, FROM_SHELF))
     assert verifiable([one, other], a_request()) == [other]
     assert verifiable([one, other], a_request(options={"weights": "unverified"})) == [one, other]
-
-
-def test_a_sent_manifest_that_is_not_its_published_namesake_is_said() -> None:
-    catalog = a_catalog(models=(a_model(),), datasets=(a_dataset(),))
-    model = a_model(description="changed")
-    (note,) = sent_notes(a_request(model=model), catalog)
-    assert note.startswith("model tiny 1.0.0 came with the request and is not the published one")
-    dataset = a_dataset(shape=(5,))
-    (note,) = sent_notes(a_request(dataset=dataset), catalog)
-    assert note.startswith("dataset vectors 1.0.0 came with the request")
-
-
-def test_of_a_sent_manifest_that_is_as_published_nothing_is_said() -> None:
-    published = on_two(FROM_SHELF, FROM_SHELF)
-    catalog = a_catalog(models=(published,), datasets=(a_dataset(),))
-    own = a_model(version="1.0.1", description="of its own number")
-    for sent in ("tiny", published, *variants_of(published), own):
-        assert sent_notes(a_request(model=sent, dataset=a_dataset()), catalog) == ()
 
 
 BOX = HardwareManifest(name="box", memory_bytes=1)
