@@ -1,6 +1,7 @@
 """Version constraints: PEP 440, and the papers' form with spaces. Pure."""
 
 import re
+from functools import lru_cache
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
@@ -63,6 +64,16 @@ def version_order(version: str) -> tuple[int, Version | str]:
 
 def _parse_version(text: str) -> Version | None:
     """Return a version of PEP 440, or None for another text or one with too many digits."""
+    # A few versions are met again with each model and agent; long ones would stay in memory.
+    return _read_version(text) if len(text) > _LONGEST else _remembered_version(text)
+
+
+@lru_cache(maxsize=4096)
+def _remembered_version(text: str) -> Version | None:
+    return _read_version(text)
+
+
+def _read_version(text: str) -> Version | None:
     try:
         return Version(text)
     except ValueError:

@@ -32,19 +32,26 @@ _STATUS_CODES: Mapping[str, int] = MappingProxyType(
 
 def finite(value: Any) -> Any:
     """Return a value for JSON, with null for numbers that JSON lacks (NaN, infinity)."""
+    # Whether something is a Mapping comes last: to ask takes longer than all else.
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): finite(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
         return [finite(element) for element in value]
+    if isinstance(value, Mapping):
+        return {str(key): finite(element) for key, element in value.items()}
     return value
+
+
+def json_text(value: Any) -> str:
+    """Return a `value` as JSON, with null for numbers that JSON lacks (NaN, infinity)."""
+    return json.dumps(finite(value), separators=(",", ":"), ensure_ascii=False)
 
 
 def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a `value` as a JSON response; `status` is its code, `headers` are further headers."""
-    text = json.dumps(finite(value), separators=(",", ":"), ensure_ascii=False)
-    return Response(text, status, headers, media_type="application/json")
+    return Response(json_text(value), status, headers, media_type="application/json")
 
 
 def as_file(table: Table, suffix: str) -> Response:

@@ -41,6 +41,7 @@ from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import refusal, refused_by
 from services.gateway.rest import catalog, metrics, reports
 from services.gateway.rest.routes import rest_routes
+from services.gateway.running_models import RunningModels
 from services.gateway.sample_pictures import SamplePictures
 from services.gateway.sent.files import LEAST_BYTES_PER_S
 from services.gateway.site import (
@@ -125,6 +126,7 @@ def build_app(
     app.state.standing = ClusterStanding(bus)
     app.state.feeds = feeds
     app.state.catalog = RecentCatalog()
+    app.state.running_models = RunningModels(app.state.catalog)
     app.state.most_bytes = most_bytes
     app.state.sent_files = None
     app.state.token = token

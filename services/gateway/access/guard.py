@@ -30,6 +30,9 @@ _COOKIE = "mlscope_session"
 SESSION_S = 7 * 24 * 3600
 """How long a login lasts."""
 
+MOST_QUERY_FIELDS = 5000
+"""Parameters of an address: more than a page has with prices of thousands of agents."""
+
 WRONG_TOKEN_S = 1.0
 """How long a wrong bearer token waits for its answer, from the eleventh within a minute on."""
 
@@ -99,7 +102,7 @@ class Guard:
             await send(message)
 
         request = Request(scope)
-        response = self._refusal(request)
+        response = _too_many_fields(scope) or self._refusal(request)
         if (
             response is not None
             and response.status_code == 401
@@ -252,6 +255,15 @@ def _signature(token: str, expires: int) -> str:
 
 def _same(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(), secret.encode())
+
+
+def _too_many_fields(scope: Scope) -> Response | None:
+    """Refuse a query that takes long to read, before it is read."""
+    if (count := 1 + scope["query_string"].count(b"&")) <= MOST_QUERY_FIELDS:
+        return None
+    found, allowed = f"{count} parameters", f"a query of at most {MOST_QUERY_FIELDS} parameters"
+    message = f"{found}; allowed: {allowed}"
+    return refusal(Refused(error="malformed", message=message, found=found, allowed=allowed))
 
 
 def _forbidden(message: str, code: int = 403) -> Response:

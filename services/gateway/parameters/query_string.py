@@ -17,19 +17,24 @@ _MAPS = {"label": "labels", "system_label": "system.labels"}
 _ORDER = ("limit", "offset", "sort", "search", "predictions", "requested_by")
 QUERY = (*_ORDER, "model", "state", "framework", *SYSTEM, *_LISTS, *_MAPS)
 """Parameters of a list; `agent`, `label` and `system_label` (both k=v) may be repeated."""
+MOST_PARAMETERS = 80
+"""Parameters in the query of a list: with `agent` as often as a list may name agents."""
 
 
 def list_of(query: Iterable[tuple[str, str]]) -> ListEvaluations:
     """Return the command for the list that a query describes; empty values are ignored.
 
-    Raises MalformedMessage, which names the wrong parameter.
+    Raises MalformedMessage, which names the wrong parameter, or says that there are too many.
     """
+    query = [(name, value) for name, value in query if value]
+    # The page has a link without each of them: a thousand parameters make a million.
+    if len(query) > MOST_PARAMETERS:
+        expected = f"at most {MOST_PARAMETERS} parameters"
+        raise MalformedMessage(field="", found=f"{len(query)} parameters", expected=expected)
     fields: dict[str, Any] = {}
     system: dict[str, Any] = {}
     labels: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in query:
-        if not value:
-            continue
         if name in _LISTS:
             fields.setdefault(_LISTS[name], []).append(value)
             continue

@@ -1,7 +1,7 @@
 """REST for manifests: shows models, publishes and withdraws manifests of any kind."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
@@ -9,26 +9,24 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
 from mlscope.manifests.errors import ManifestFaulty
-from mlscope.manifests.fitting import Alike, alike, running_of
+from mlscope.manifests.fitting import alike, running_of
 from mlscope.manifests.reading import kinds, read_manifest_text
 from mlscope.manifests.sent import SentFile, with_sent_files
 from schemas.encoding.codec import decode_body, parse, unpack
 from schemas.encoding.errors import MalformedMessage
-from schemas.manifest import ModelManifest
 from schemas.publishing import CatalogChanged, PublishManifest, WithdrawManifest
 from schemas.request import (
     Refused,
 )
-from schemas.status import Catalog
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import agents, models
 from services.gateway.manifest_texts import placed_in
 from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_json
+from services.gateway.running_models import RunningModels, models_answer
 
 
 async def show_models(request: Request) -> Response:
@@ -37,17 +35,17 @@ async def show_models(request: Request) -> Response:
     `running` says for each where it runs or what is missing; with `runnable=true` the models are
     those that an agent can open as it is.
     """
-    listed, groups = await _models_and_agents(bus_of(request))
-    shown = [model for model in listed if not model.hidden]
-    if request.query_params.get("runnable", "") == "true":
-        shown = [model for model in shown if running_of(model, groups).agents]
-    return _as_models(shown, groups)
+    running_models: RunningModels = request.app.state.running_models
+    now = await running_models.get(bus_of(request))
+    is_narrowed = request.query_params.get("runnable", "") == "true"
+    return Response(now.runnable if is_narrowed else now.shown, media_type="application/json")
 
 
 async def show_model(request: Request) -> Response:
     """GET /api/models/{name}: every version of a model, also a hidden one; 404 if unknown."""
     name = str(request.path_params["name"])
-    versions, groups = await _models_and_agents(bus_of(request), name)
+    bus = bus_of(request)
+    versions, fleet = await asyncio.gather(models(bus, name), agents(bus))
     if not versions:
         raise CommandRefused(
             Refused(
@@ -57,7 +55,8 @@ async def show_model(request: Request) -> Response:
                 found=name,
             )
         )
-    return _as_models(versions, groups)
+    groups = alike(fleet)
+    return as_json(models_answer([(model, running_of(model, groups)) for model in versions]))
 
 
 async def publish(request: Request) -> Response:
@@ -118,23 +117,3 @@ async def withdraw(request: Request) -> Response:
     command = parse(WithdrawManifest, dict(request.path_params))
     changed = await ask_for(bus_of(request), command, CatalogChanged)
     return as_json(changed.model_dump(mode="json"))
-
-
-async def _models_and_agents(
-    bus: Bus, name: str = ""
-) -> tuple[tuple[ModelManifest, ...], tuple[Alike, ...]]:
-    """Return all models, or those of a `name`, and the agents that may run them."""
-    listed, fleet = await asyncio.gather(models(bus, name), agents(bus))
-    return listed, alike(fleet)
-
-
-def _as_models(versions: Sequence[ModelManifest], groups: Sequence[Alike]) -> Response:
-    """Return models, each with where it runs among `groups` of agents, or what is missing."""
-    running = []
-    for model in versions:
-        own = running_of(model, groups)
-        missing = [{"part": lack.part, "reason": lack.text} for lack in own.missing]
-        facts = {"agents": own.agents, "missing": missing, "option": own.option}
-        running.append({"model": model.name, "version": model.version, **facts})
-    listed = Catalog(models=tuple(versions)).model_dump(mode="json", include={"models"})
-    return as_json({**listed, "running": running})

@@ -1,6 +1,5 @@
 """The pages of the catalog's models."""
 
-import asyncio
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
@@ -13,15 +12,15 @@ from mlscope.client.errors import ClientError, CommandRefused
 from schemas.manifest import ModelManifest
 from schemas.request import ListEvaluations, Match, Refused
 from schemas.status import EvaluationStatus, Matched
-from services.gateway.bus_requests import agents, evaluations, some_tables_of
+from services.gateway.bus_requests import evaluations, some_tables_of
 from services.gateway.bus_requests import models as ask_models
 from services.gateway.pages.catalog.layer_tree import LayerTree, layer_tree
 from services.gateway.pages.catalog.models import SORTS, ModelView, Search, model_view, models_view
 from services.gateway.pages.comparing.exploring import Part, Terms
 from services.gateway.parameters.request_values import bus_of
-from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import html_of, rendered
 from services.gateway.responses import refused_by
+from services.gateway.running_models import RunningModels
 from services.gateway.site.exploring import with_parts
 
 _LATEST = 5
@@ -40,10 +39,9 @@ async def models(request: Request) -> Response:
         page=max(1, int(number)) if is_number else 1,
         runs=query.get("runs", ""),
     )
-    recent: RecentCatalog = request.app.state.catalog
-    bus = bus_of(request)
-    listed, fleet = await asyncio.gather(recent.models(bus), agents(bus))
-    return rendered(request, models_view(listed, search, fleet))
+    running_models: RunningModels = request.app.state.running_models
+    now = await running_models.get(bus_of(request))
+    return rendered(request, models_view(now.models, search, now.running))
 
 
 async def model(request: Request) -> Response:

@@ -10,12 +10,12 @@ from urllib.parse import quote, urlencode
 import yaml
 
 from mlscope.manifests.figures import accuracy_text, figures_of
-from mlscope.manifests.fitting import Running, alike, running_of
+from mlscope.manifests.fitting import Running
 from mlscope.manifests.variants import frameworks_of
 from mlscope.quantities import counted, shown
 from schemas.manifest import ModelManifest
 from schemas.request import Refused
-from schemas.status import AgentStatus, EvaluationStatus, Matched
+from schemas.status import EvaluationStatus, Matched
 from services.gateway.pages.analysis import CHART
 from services.gateway.pages.catalog.layer_tree import LayerTree
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
@@ -145,15 +145,16 @@ class ModelsView:
 
 
 def models_view(
-    models: Sequence[ModelManifest], search: Search, agents: Sequence[AgentStatus] = ()
+    models: Sequence[ModelManifest], search: Search, running: Sequence[Running]
 ) -> ModelsView:
     """Return a page of the models that match `search`, at most `PAGE_SIZE`.
 
-    The `agents` are those on which a model may run.
+    `running` says where each of the models runs, in their order.
     """
-    matching, groups = matching_models(models, search), alike(agents)
+    matching = matching_models(models, search)
+    where = {id(model): own for model, own in zip(models, running, strict=True)}
     if search.runs == RUNNABLE:
-        matching = [model for model in matching if running_of(model, groups).agents]
+        matching = [model for model in matching if where[id(model)].agents]
     first = (search.page - 1) * PAGE_SIZE
     shown_models = matching[first : first + PAGE_SIZE]
     visible = [model for model in models if not model.hidden]
@@ -172,7 +173,7 @@ def models_view(
         form=SearchForm("/models", [Field("q", "Search for", search.terms)], choices),
         note=f"{count}. Figures are quoted from their sources, not measured by mlscope.",
         heads=[_head(name, text, search) for name, text in _HEADS.items()],
-        rows=[_row(model, running_of(model, groups)) for model in shown_models],
+        rows=[_row(model, where[id(model)]) for model in shown_models],
         position=f"Page {search.page} of {last_page}" if last_page > 1 else "",
         links=[
             (text, search.address(page=number))

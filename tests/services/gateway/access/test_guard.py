@@ -20,7 +20,7 @@ from schemas.people import THE_USER, Asker
 from schemas.request import ListEvaluations, Refused, ShowEvaluation
 from schemas.subjects import asker_of
 from services.gateway.access.failures import MAX_FAILURES, WITHIN_S, Failures
-from services.gateway.access.guard import SESSION_S, cookie_of, session_of
+from services.gateway.access.guard import MOST_QUERY_FIELDS, SESSION_S, cookie_of, session_of
 from tests.services.gateway.conftest import web_over
 from tests.stand_ins import StandIns
 
@@ -59,6 +59,19 @@ async def test_many_wrong_tokens_are_answered_late_and_right_ones_at_once(
     assert right[0] == 200
     assert right[1] < late[1]
     assert caplog.messages.count("many wrong tokens") == 1
+
+
+async def test_a_query_of_thousands_of_parameters_is_not_read(
+    bus: Bus, standing: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "&" * (MOST_QUERY_FIELDS - 1)
+    async with web_over(bus) as web:
+        assert (await web.get(f"/api/evaluations?{query}")).status_code == 200
+        monkeypatch.setattr("starlette.requests.Request.query_params", None)
+        for path in ("/api/evaluations", "/new", "/login"):
+            refused = await web.get(f"{path}?{query}&")
+            assert (refused.status_code, refused.json()["error"]) == (400, "malformed")
+            assert f"at most {MOST_QUERY_FIELDS} parameters" in refused.json()["message"]
 
 
 async def test_the_login_gives_a_cookie_that_is_not_the_token(bus: Bus, standing: StandIns) -> None:

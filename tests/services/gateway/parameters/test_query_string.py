@@ -5,7 +5,13 @@ import pytest
 
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import ListEvaluations
-from services.gateway.parameters.query_string import FIGURES, QUERY, figures_of, list_of
+from services.gateway.parameters.query_string import (
+    FIGURES,
+    MOST_PARAMETERS,
+    QUERY,
+    figures_of,
+    list_of,
+)
 from tests.stand_ins import StandIns
 
 ASKED = (
@@ -70,6 +76,18 @@ async def test_pages_and_rest_ask_the_same(
     response = await web.get(path, params=[*ASKED, *page])
     assert response.status_code == 200
     assert standing.listed == [WANTED]
+
+
+@pytest.mark.parametrize("path", ["/evaluations", "/api/evaluations"])
+async def test_a_query_of_too_many_parameters_is_refused(
+    web: httpx.AsyncClient, standing: StandIns, path: str
+) -> None:
+    # The page adds three of its own: the order, and the window that it shows.
+    labels = [("label", f"k{number}=v") for number in range(MOST_PARAMETERS - 3)]
+    assert (await web.get(path, params=(*labels,))).status_code == 200
+    refused = await web.get(path, params=(*labels, *labels))
+    assert refused.status_code == 400
+    assert f"at most {MOST_PARAMETERS} parameters" in refused.text
 
 
 async def test_the_description_names_every_part_of_a_query(web: httpx.AsyncClient) -> None:

@@ -1,17 +1,23 @@
 """The catalog's pages: sought, sorted, paged; figures as their sources have them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import pytest
 import yaml
 
+from mlscope.manifests.fitting import Running, alike, running_of
 from schemas.manifest import ModelManifest
 from services.gateway.pages.catalog.models import Search, matching_models, model_view, models_view
 from services.gateway.rendering import html_of
 from tests.services.scheduler.samples import an_agent
 from tests.stand_ins import StandIns
 from tests.stories import a_model
+
+
+def on_none(models: Sequence[ModelManifest]) -> list[Running]:
+    return [Running() for _ in models]
 
 
 def a_named(name: str, **changes: Any) -> ModelManifest:
@@ -61,7 +67,7 @@ def test_models_are_sought_and_sorted(search: dict[str, Any], found: list[str]) 
 
 
 def test_figures_stand_beside_their_source() -> None:
-    shown = html_of(models_view(MODELS, Search()))
+    shown = html_of(models_view(MODELS, Search(), on_none(MODELS)))
     assert "76.1%<small>top-1 on ImageNet-1K</small>" in shown
     assert "74.83%<small>top-1 on ImageNet</small>" in shown
     assert "≈ 100 MB" in shown
@@ -73,13 +79,13 @@ def test_figures_stand_beside_their_source() -> None:
 
 def test_a_page_holds_a_hundred_and_leads_to_the_next() -> None:
     many = [a_named(f"m{number:03}") for number in range(250)]
-    shown = html_of(models_view(many, Search(terms="onnxruntime", page=2)))
+    shown = html_of(models_view(many, Search(terms="onnxruntime", page=2), on_none(many)))
     assert "101 to 200 of 250" in shown
     assert ">m100</a>" in shown
     assert ">m099</a>" not in shown
     assert 'href="/models?q=onnxruntime"' in shown
     assert 'href="/models?q=onnxruntime&amp;page=3"' in shown
-    assert "No model matches" in html_of(models_view(many, Search(page=9)))
+    assert "No model matches" in html_of(models_view(many, Search(page=9), on_none(many)))
 
 
 def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
@@ -95,11 +101,12 @@ def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
 
 
 def test_a_model_says_where_it_runs_or_what_is_missing() -> None:
-    agent = an_agent("here")
-    shown = html_of(models_view(MODELS, Search(), (agent,)))
+    groups = alike((an_agent("here"),))
+    running = [running_of(model, groups) for model in MODELS]
+    shown = html_of(models_view(MODELS, Search(), running))
     assert '<td class="runs" data-label="Runs on">here</td>' in shown
     assert "<summary>needs pytorch</summary>pytorch is not installed" in shown
-    runnable = html_of(models_view(MODELS, Search(runs="now"), (agent,)))
+    runnable = html_of(models_view(MODELS, Search(runs="now"), running))
     assert "lite0" in runnable
     assert "resnet" not in runnable
     assert Search(runs="now").address(page=2) == "/models?runs=now&page=2"
