@@ -167,6 +167,13 @@ def _add_predict(commands: Parsers) -> None:
     add("--agent", action="append", default=[], metavar="ID", help="only this agent; repeatable")
     add("--device", default="", metavar="NAME", help=DEVICE_HELP)
     add("--wait", type=float, metavar="S", help=WAIT_HELP)
+    add(
+        "--visibility",
+        choices=("cluster", "private"),
+        default="private",
+        help="cluster: everybody sees the files and the answers (default: private, only you and "
+        "owners)",
+    )
     add_output(predict)
     add_connection(predict)
 

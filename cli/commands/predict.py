@@ -33,6 +33,7 @@ async def _predict(arguments: argparse.Namespace, model: str | dict[str, Any]) -
         "options": pairs_of("--option", arguments.option),
         "system": {"device": arguments.device} if arguments.device else {},
         "wait_s": arguments.wait,
+        "visibility": arguments.visibility,
     }
     request = {name: value for name, value in fields.items() if value not in (None, [], {})}
     async with AsyncExitStack() as stack:

@@ -219,7 +219,8 @@ class AsyncClient:
     ) -> list[Predicted]:
         """Return what a model answers to files: paths, or bytes by name. In their order.
 
-        A file that is no good has an `error`. `request` are further fields of `Evaluate`. Raises
+        A file that is no good has an `error`. `request` are further fields of `Evaluate`; only you
+        and owners see the files and the answers, unless its `visibility` is "cluster". Raises
         EvaluationRefused, OSError for a path that can't be read.
         """
         uploads = files_as_uploads(files)

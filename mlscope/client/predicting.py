@@ -157,8 +157,9 @@ def requests_of(
 ) -> Iterator[tuple[Sequence[Upload], dict[str, Any]]]:
     """Yield the requests that predict files, each with the files it carries.
 
-    `fields` are further ones of `Evaluate`; a file without bytes is in none. Raises
-    EvaluationRefused for a label `purpose`, which distinguishes predictions from measurements.
+    `fields` are further ones of `Evaluate`; a file without bytes is in none. The requests hold the
+    files, so they are private unless `fields` has another `visibility`. Raises EvaluationRefused
+    for a label `purpose`, which distinguishes predictions from measurements.
     """
     labels = dict(fields.get("labels", {}))
     if labels.setdefault(PURPOSE, PREDICT) != PREDICT:
@@ -189,6 +190,7 @@ def requests_of(
                 "trace_level": "none",
                 "warmup": 0,
                 "pacing": "local",
+                "visibility": "private",
                 **fields,
                 "batch_sizes": [1],
                 "scenarios": [queries],

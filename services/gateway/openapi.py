@@ -22,7 +22,7 @@ from schemas.request import (
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, Matched
 from schemas.trace import SpanDetails, TraceOverview
 from schemas.values.identity import ALLOWED
-from services.gateway.openapi_texts import DATASET, DESCRIPTIONS, RUNNING
+from services.gateway.openapi_texts import DATASET, DESCRIPTIONS, PREDICTED_VISIBILITY, RUNNING
 from services.gateway.pages.comparing.exploring import CONSTRAINTS
 from services.gateway.parameters.query_string import FIGURES, QUERY
 from services.gateway.parameters.trace_window import WINDOW
@@ -134,6 +134,7 @@ def _evaluation_paths() -> dict[str, Any]:
                         "system": {"type": "object"},
                         "agents": {"type": "array", "items": {"type": "string"}},
                         "options": {"type": "object"},
+                        "visibility": PREDICTED_VISIBILITY,
                     },
                 },
             )

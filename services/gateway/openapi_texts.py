@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
+
+from schemas.request import Visibility
 
 DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -83,6 +85,12 @@ RUNNING: Mapping[str, Any] = {
     },
 }
 """The part `running` of an answer with models: where each of them runs."""
+PREDICTED_VISIBILITY: Mapping[str, Any] = {
+    "enum": get_args(Visibility),
+    "default": "private",
+    "description": "who sees the files and the answers: everybody, or only who asks and owners",
+}
+"""The field `visibility` of a request for answers to files."""
 DATASET: Mapping[str, Any] = {
     "type": "object",
     "required": [

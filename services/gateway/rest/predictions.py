@@ -23,7 +23,7 @@ from services.gateway.responses import as_json
 from services.gateway.rest.sample_uploads import sample_upload
 
 _LIMIT_S = 120.0
-_FIELDS = ("framework", "system", "agents", "options")
+_FIELDS = ("framework", "system", "agents", "options", "visibility")
 
 
 async def predict(request: Request) -> Response:
@@ -31,7 +31,8 @@ async def predict(request: Request) -> Response:
 
     Both are by name. A sample has an `address`, which the agent fetches as it does a dataset's, and
     its `sha256` if that is known; or a `dataset` of the catalog and the number of a `sample`.
-    `framework`, `system`, `agents` and `options` are as in `Evaluate`. A file that is no good has
+    `framework`, `system`, `agents`, `options` and `visibility` are as in `Evaluate`; without a
+    `visibility` only who asks and owners see the files and the answers. A file that is no good has
     an `error`; the answers of each file are best first.
     """
     body = unpack(await json_body(request))

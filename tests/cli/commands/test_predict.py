@@ -12,8 +12,12 @@ from cli.commands.predict import prediction_rows, write_predictions
 from cli.printing import predictions
 from mlscope.client.predicting import Predicted
 from schemas.analysis import FailedQuery, Prediction, Predictions
+from schemas.evaluation import EvaluationRequested
+from schemas.subjects import story_of
 from tests.cli.conftest import CommandLine
 from tests.cli.printing.terminal import Terminal
+from tests.stand_ins import StandIns
+from tests.stories import ending
 
 CATS = tuple({"label": f"cat{n}", "probability": 0.5} for n in range(9))
 
@@ -61,6 +65,20 @@ def test_predictions_tell_what_is_right_once_and_failed_queries_last() -> None:
     assert len(rows) == 5 + 1 + 1
     assert rows[5][1:7] == (5, "", None, "nothing was found", None, "hello")
     assert rows[6][2:5] == ("query 7", None, "no answer: torn")
+
+
+async def test_own_files_are_private_unless_asked_otherwise(
+    mlscope: CommandLine, standing: StandIns, tmp_path: Path
+) -> None:
+    (tmp_path / "cat.jpg").write_bytes(b"a cat")
+    standing.then = lambda evaluation: ending(evaluation)
+    visibilities = []
+    for options in ((), ("--visibility", "private"), ("--visibility", "cluster")):
+        await mlscope("predict", "tiny", str(tmp_path / "cat.jpg"), *options)
+        (requested, *_) = await standing.bus.read(story_of(standing.requested[-1]))
+        assert isinstance(requested.fact, EvaluationRequested)
+        visibilities.append(requested.fact.request.visibility)
+    assert visibilities == ["private", "private", "cluster"]
 
 
 @pytest.mark.parametrize("name", ["objects.npz", "text.npz", "objects.npy"])

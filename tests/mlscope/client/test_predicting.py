@@ -47,6 +47,13 @@ def test_a_request_carries_a_query_a_file_and_asks_for_no_time() -> None:
     assert (second.path, second.sha256, second.content) == ("artifact://x", "sha256:0", "")
 
 
+def test_files_are_private_unless_asked_otherwise() -> None:
+    ((_, silent),) = requests_of(_uploads(1), {})
+    ((_, shown),) = requests_of(_uploads(1), {"visibility": "cluster"})
+    assert request_of("lite0", silent).visibility == "private"
+    assert request_of("lite0", shown).visibility == "cluster"
+
+
 def test_a_label_that_predictions_have_themselves_is_refused() -> None:
     with pytest.raises(EvaluationRefused, match="give yours another key") as refused:
         list(requests_of(_uploads(1), {"labels": {PURPOSE: "release"}}))

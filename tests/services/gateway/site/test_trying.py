@@ -44,8 +44,30 @@ async def test_models_of_the_same_task_and_input_are_offered_beside_it(
     for name in ("first", "sound", "jaxed"):
         assert f'<option value="{name}">' not in page
     assert "mlscope predict first FILE" in page
+    assert "Only you and owners see your files and the answers." in page
     assert (await web.get("/try?model=none")).status_code == 404
     assert (await web.get("/try")).headers["location"] == "/models"
+
+
+async def test_own_files_are_private_unless_asked_otherwise(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    async def reply(asked: ReceivedCommand) -> bytes:
+        evaluation = decode_body(ShowPredictions, asked.body).evaluation
+        return encode_body(Predictions(evaluation=evaluation))
+
+    await standing.bus.answer(f"{REQUEST}.predictions", reply, queue="predictions")
+    standing.models = (model("first"),)
+    standing.then = lambda evaluation: ending(evaluation)
+    body = {"model": "first", "files": {"one": TEXT}}
+    visibilities = []
+    for chosen in ({}, {"visibility": ""}, {"visibility": "cluster"}):
+        await web.post("/api/predict", json={**body, **chosen})
+        status = (await web.get(f"/api/evaluations/{standing.requested[-1]}")).json()
+        visibilities.append(status["visibility"])
+    assert visibilities == ["private", "private", "cluster"]
+    refused = await web.post("/api/predict", json={**body, "visibility": "secret"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "visibility")
 
 
 async def test_an_answer_names_its_file_and_its_evaluation(
