@@ -46,8 +46,10 @@ async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
     await page.check("#level-framework")
     await page.check("#scenario-poisson")
     await page.fill("#field-poisson\\.rate_hz", "5")
+    await page.get_by_label("Who sees it").select_option("only you and owners")
     wanted = (
-        "mlscope run tiny --scenario online --scenario poisson:rate_hz=5 --trace-level framework"
+        "mlscope run tiny --scenario online --scenario poisson:rate_hz=5 --trace-level framework "
+        "--visibility private"
     )
     await until(page, f"{COMMAND} === '{wanted}'")
     preview = await page.inner_text("[data-region=preview]")
@@ -59,6 +61,7 @@ async def test_each_change_shows_who_would_run_it_and_the_same_as_text(
     await until(page, "!document.querySelector('#field-batch_sizes').matches('[aria-invalid]')")
     await page.reload()
     assert await page.is_checked("#level-framework"), "the address holds the request"
+    assert await page.input_value("#field-visibility") == "private"
     await page.click("button.primary")
     await page.wait_for_url("**/evaluations/*")
 

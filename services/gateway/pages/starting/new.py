@@ -10,7 +10,7 @@ from mlscope.counts import many, verb
 from mlscope.evaluation.expectation import expected_text, rounded_time
 from schemas.agent import Announcement
 from schemas.level import Level
-from schemas.request import Evaluate, Refused
+from schemas.request import Evaluate, Refused, Visibility
 from schemas.status import AgentStatus, Catalog, Matched
 from services.gateway.pages.starting.narrowing import Chosen, ModelOption, Offer
 from services.gateway.pages.starting.request_form import ManifestReader, Values, filled
@@ -25,6 +25,11 @@ LEVELS = {
     Level.HARDWARE: "hardware counters",
     Level.FULL: "everything there is",
 }
+VISIBILITIES: Mapping[Visibility, str] = {
+    "cluster": "everybody here",
+    "private": "only you and owners",
+}
+"""Who sees an evaluation, by its `visibility`."""
 _RESULT = "Final performance result is: "
 
 
@@ -118,6 +123,7 @@ class NewView:
     levels: ClassVar[Sequence[tuple[str, str]]] = tuple(
         (level.name.lower(), text) for level, text in LEVELS.items()
     )
+    visibilities: ClassVar[Sequence[tuple[str, str]]] = tuple(VISIBILITIES.items())
 
     def text(self, name: str, default: str = "") -> str:
         """Return what a field holds."""

@@ -26,7 +26,7 @@ SYSTEM_TEXTS = ("device", "architecture", "accelerator", "interconnect")
 BYTES = ("memory_bytes", "accelerator_memory_bytes")
 BLOCKS = ("least", "most", "interval", "budget_s")
 NUMBERS = ("warmup", "outputs", "run_timeout_s", "wait_s")
-_TEXTS = ("framework", "spread", "trace_level", "pacing")
+_TEXTS = ("framework", "spread", "trace_level", "pacing", "visibility")
 _LISTS = ("model", "agents", "scenarios")
 _OWN_FIELDS = (
     *_TEXTS,
@@ -155,6 +155,9 @@ def _common_fields(reader: _Reader, defaults: Defaults) -> dict[str, Any]:
         allowed = ", ".join(sorted(set(Evaluate.model_fields) - {"model", "key"}))
         reader.faults["further"] = f"found {', '.join(unknown)}, allowed: {allowed}"
     named = {name: value for name, value in further.items() if name not in unknown}
+    chosen = fields["visibility"]
+    if chosen and named.get("visibility", chosen) != chosen:
+        reader.faults["visibility"] = f"found {chosen}, allowed: the same as in the further fields"
     return _merged(_without_empty(fields), named)
 
 

@@ -105,6 +105,26 @@ async def test_what_the_form_suggests_starts_with_one_click(
     assert "start:" not in (await web.get("/new?model=tiny")).text
 
 
+async def test_who_sees_an_evaluation_is_chosen_and_kept(
+    web: httpx.AsyncClient, catalog: StandIns
+) -> None:
+    only_owners = '<option value="private" selected>only you and owners</option>'
+    page = (await web.get("/new?model=tiny")).text
+    assert '<label for="field-visibility">Who sees it</label>' in page
+    assert '<option value="cluster">everybody here</option>' in page
+    assert only_owners not in page
+    assert only_owners in (await web.get("/new?model=tiny&visibility=private")).text
+    again = await start(web, model="tiny", visibility="private", batch_sizes="one")
+    assert (again.status_code, only_owners in again.text) == (422, True)
+    started = await start(web, model="tiny", visibility="private")
+    evaluation = started.headers["location"].removeprefix("/evaluations/")
+    status = (await web.get(f"/api/evaluations/{evaluation}")).json()
+    assert status["visibility"] == "private"
+    copy = (await web.get(f"/new?from={evaluation}")).text
+    assert only_owners in copy
+    assert re.search('name="further"[^>]*></textarea>', copy), "its own field has it"
+
+
 @pytest.mark.usefixtures("catalog")
 async def test_constraints_are_folded_until_one_is_typed(web: httpx.AsyncClient) -> None:
     assert '<details data-keep="constraints">' in (await web.get("/new")).text

@@ -132,6 +132,7 @@ def test_several_models_and_a_manifest_are_several_requests() -> None:
         ("further", '{"modle": 1}', "modle"),
         ("trace_level", "deep", "unknown trace level"),
         ("spread", "some", "one"),
+        ("visibility", "secret", "private"),
         ("manifest", "name: x\n  y", "line:"),
         ("dataset_manifest", "kind: model", "line"),
     ],
@@ -140,6 +141,12 @@ def test_what_is_wrong_stands_beside_its_field(field: str, value: str, expected:
     found = faults(**{field: value})
     assert list(found) == [field]
     assert expected in found[field]
+
+
+def test_a_further_field_shows_to_nobody_what_its_own_field_keeps_private() -> None:
+    typed = {"further": '{"visibility": "cluster"}', "visibility": "private"}
+    assert list(faults(**typed)) == ["visibility"]
+    assert one(model="m", further='{"visibility": "private"}').visibility == "private"
 
 
 def test_a_form_without_a_model_says_so() -> None:
