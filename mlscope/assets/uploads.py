@@ -141,7 +141,10 @@ class Uploads(Artifacts):
         raise RepositoryFailed(name, "it was stored, but cannot be found")
 
     async def read(self, artifact: Artifact, take: Take, progress: Progress | None = None) -> None:
-        """Pass the opened chunks of `artifact` to `take`, in order; see `Artifacts.read`."""
+        """Pass the opened chunks of `artifact` to `take`, in order, and call `progress`.
+
+        Raises ArtifactBroken for bytes that are missing, or not those sent.
+        """
         sealing, _ = _sealing_and_ending(artifact.name)
         numbers = itertools.count()
 

