@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from mlscope.bus.nats.broker_socket import BrokerSocket
-from mlscope.bus.nats.connecting.peer import expect_user
 from mlscope.bus.nats.wire import PING, Parser, connect_line
+from mlscope.peers import expect_user
 
 _TIMEOUT_S = 5.0
 _PORT = 4222

@@ -7,7 +7,7 @@ from nats.aio.client import Client, Srv
 from nats.errors import AuthorizationError, Error
 from nats.protocol.parser import AUTHORIZATION_VIOLATION
 
-from mlscope.bus.nats.connecting.peer import foreign_user, wrong_user
+from mlscope.peers import foreign_user, wrong_user
 
 
 def is_of_use(record: logging.LogRecord) -> bool:

@@ -2,19 +2,22 @@
 
 https://opentelemetry.io/docs/specs/otlp/#otlphttp. The sizes of bodies and the numbers of waiting
 spans and connections are bounded. A malformed request is answered with the reason; the receiver
-goes on.
+goes on. Only programs of this process's user, and of root, are heard.
 """
 
 import http.server
 import json
 import logging
+import os
 import socketserver
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
+from typing import Any
 
+from mlscope.peers import owner_of
 from mlscope.protobuf import bytes_field, varint_field
 from services.agent.collectors.errors import UploadRefused
 from services.agent.collectors.otlp.decoding import response, spans_in_json, spans_in_protobuf
@@ -100,6 +103,11 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.receiver = receiver
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
         super().__init__(address, handler)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Tell whether this process's own user sends, or root; others may not add spans."""
+        sender = owner_of(client_address[:2], request.getsockname()[:2])
+        return sender in (None, 0, os.geteuid())
 
     def process_request(self, request: object, client_address: object) -> None:
         """Answer a connection in a thread of its own, unless the limit is reached."""

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import os
 import platform
+import socket
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ class _Machine:
     signals: Sequence[int]
     fcntl: int
     ioctl: int
+    socket: int
     prlimit64: int
     #: clone, fork, vfork
     starting: Sequence[int]
@@ -125,6 +127,7 @@ _MACHINES = {
         (62, 200, 234),
         72,
         16,
+        41,
         302,
         (56, 57, 58),
         (4, 6, 21, 89, 262, 267, 269, 332, 439),
@@ -144,6 +147,7 @@ _MACHINES = {
         (129, 130, 131),
         25,
         29,
+        198,
         261,
         (220,),
         (79, 78, 48, 291, 439),
@@ -160,7 +164,7 @@ _MACHINES = {
 # fmt: on
 
 
-def refuse_rights() -> None:
+def refuse_rights(*, has_unix_sockets: bool = True) -> None:
     """Keep this thread, and all that it starts, from changing files that it may not write.
 
     Landlock knows nothing of modes, owners and attributes: a user's process may change those of all
@@ -168,16 +172,18 @@ def refuse_rights() -> None:
     `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory. A
     call that changes a mode succeeds and changes nothing, as programs change those of their copies
     (`shutil.copy`). So does one that leaves the group of processes, by which their host ends them:
-    `subprocess` asks for it with `start_new_session`. Raises FilterMissing, also where the numbers
-    of calls are not known here.
+    `subprocess` asks for it with `start_new_session`. Without `has_unix_sockets` none is made but
+    pairs (`socketpair`): Landlock (before version 9) lets a process connect to each that its user
+    may ask, such as docker's, which starts programs as root. Raises FilterMissing, also where the
+    numbers of calls are not known here.
     """
     machine = _machine()
     _give_up_new_rights()
     flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW
-    _install(machine, b"".join(_refusals(machine)), flags)
+    _install(machine, b"".join(_refusals(machine, has_unix_sockets)), flags)
 
 
-def _refusals(machine: _Machine) -> Iterator[bytes]:
+def _refusals(machine: _Machine, has_unix_sockets: bool) -> Iterator[bytes]:
     yield _step(_LOAD, 4)
     yield _step(_IS, machine.architecture, 1, 0)
     yield _step(_RETURN, _FAIL | errno.EPERM)
@@ -189,6 +195,11 @@ def _refusals(machine: _Machine) -> Iterator[bytes]:
         yield from _answer(number, _FAIL)  # with error 0: the call is left out and succeeds
     for number in machine.rights:
         yield from _answer(number, _FAIL | errno.EPERM)
+    if not has_unix_sockets:
+        yield _step(_IS, machine.socket, 0, 4)
+        yield _step(_LOAD, 16)
+        yield from _answer(socket.AF_UNIX, _FAIL | errno.EACCES)
+        yield _step(_RETURN, _ALLOW)
     yield _step(_IS, machine.ioctl, 1, 0)
     yield _step(_RETURN, _ALLOW)
     yield _step(_LOAD, 16 + 8)

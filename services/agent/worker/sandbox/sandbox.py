@@ -106,6 +106,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         *(() if is_on_cpu else _ON_GPU),
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
+    user_before = os.geteuid()
     is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and is_on_cpu)
     if is_wanted and can_change_user():
         if confining(message, scratch, capabilities | CHANGING_USER):
@@ -114,7 +115,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
             notes += become_own_user(needs, capabilities, may_read_all=may_read_all)
     else:
         confining(message, scratch, capabilities)
-    return (*notes, *_filtered(is_required=allowances.sandbox == "required"))
+    shares_user = os.geteuid() == user_before
+    return (*notes, *_filtered(shares_user, is_required=allowances.sandbox == "required"))
 
 
 def _confining(
@@ -171,10 +173,13 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
     )
 
 
-def _filtered(*, is_required: bool) -> tuple[str, ...]:
-    """Refuse calls that Landlock allows; return a note where they can't be and needn't be."""
+def _filtered(shares_user: bool, *, is_required: bool) -> tuple[str, ...]:
+    """Refuse calls that Landlock allows; return a note where they can't be and needn't be.
+
+    A worker that `shares_user` with its agent would reach what that user may ask of services.
+    """
     try:
-        refuse_rights()
+        refuse_rights(has_unix_sockets=not shares_user)
     except FilterMissing as error:
         if is_required:
             raise

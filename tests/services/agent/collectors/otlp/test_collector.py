@@ -4,11 +4,13 @@ import contextlib
 import gzip
 import http.client
 import json
+import os
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +31,7 @@ from services.agent.collectors.otlp.receiver import Receiver
 from services.agent.collectors.otlp.spans import ExportedSpan
 from services.agent.collectors.preparing import prepare_collectors
 from services.agent.predictors import Opened
+from services.agent.worker.sandbox.sandbox import reach_of
 from tests.services.agent.collectors.exports import an_export
 
 OPENED = Opened("onnxruntime", "1", (), (), "cpu", "", "float32", 1, {})
@@ -356,3 +359,28 @@ def test_without_its_package_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) 
     assert "pip install 'mlscope[otlp]'" in otlp.availability().reason
     with pytest.raises(CollectorUnavailable, match="opentelemetry-proto is not installed"):
         opened()
+
+
+POSTING = """
+import os, socket, sys
+os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as sender:
+    sender.sendall(b"POST /v1/traces HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
+    print(sender.recv(100))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run another user's program")
+def test_another_user_of_the_machine_adds_no_spans(receiver: Receiver) -> None:
+    port = str(urlsplit(receiver.url).port)
+    command = [sys.executable, "-I", "-c", POSTING, port, "65534"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "200" not in ended.stdout
+    assert receiver.take() == ([], 0, 0)
+    assert post(receiver.url, b"{}")[0] == 200
+
+
+def test_a_sandbox_lets_the_receiver_see_who_sends(tmp_path: Path) -> None:
+    reach = reach_of((), tmp_path, ())
+    table = Path("/proc/self/net/tcp").resolve().parent
+    assert any(table.is_relative_to(folder) for folder in map(Path, reach.readable)), reach.readable

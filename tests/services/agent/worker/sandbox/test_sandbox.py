@@ -123,6 +123,29 @@ refuse_rights()
 print(error_of(SET_FLAGS, bytes(flags)), error_of(SET_ATTRIBUTES, bytes(28)))
 print(error_of(GET_FLAGS, flags) == has_flags, error_of(READABLE_BYTES, bytes(4)))
 """
+ENTERING = """
+from services.agent.link.fetched_file import FetchedFile
+from services.agent.link.messages import PerformOrder
+from services.agent.worker.sandbox.sandbox import enter_sandbox
+from tests.services.agent.builders import MANIFESTS, an_order
+
+enter_sandbox(PerformOrder(an_order(), MANIFESTS, {"mine": FetchedFile(mine, "")}), scratch)
+(scratch / "x").write_bytes(b"x")
+"""
+UNIX_SOCKETS = """
+import socket
+from services.agent.worker.inline.system_calls import refuse_rights
+
+def made(family):
+    return outcome(lambda: socket.socket(family).close())
+
+refuse_rights(has_unix_sockets=%s)
+print(made(socket.AF_UNIX), made(socket.AF_INET), made(socket.AF_INET6))
+first, second = socket.socketpair()
+first.sendall(b"pair")
+print(second.recv(4))
+(scratch / "x").write_bytes(b"x")
+"""
 BLOCKED = """
 import signal, threading
 from services.agent.worker.sandbox.sandbox import end_openblas_threads
@@ -228,6 +251,24 @@ def test_a_worker_changes_no_attribute_by_ioctl(tmp_path: Path) -> None:
     assert probe(tmp_path, CHANGED_BY_IOCTL) == ["EPERM EPERM", "True ok"]
 
 
+@pytest.mark.parametrize(("has_them", "answer"), [(False, "PermissionError"), (True, "ok")])
+def test_a_worker_of_its_agent_s_user_asks_no_service_of_that_user(
+    tmp_path: Path, has_them: bool, answer: str
+) -> None:
+    """Landlock does not keep it from docker's socket, by which it would be root."""
+    lines = probe(tmp_path, UNIX_SOCKETS % has_them)
+    assert lines == [f"{answer} ok ok", "b'pair'"]
+
+
+@needs_landlock
+@pytest.mark.skipif(os.getuid() != 0, reason="only root starts another user's program")
+def test_a_sandbox_of_a_user_without_root_has_no_unix_sockets(tmp_path: Path) -> None:
+    """A worker of root has become a user whom the services of others refuse."""
+    tmp_path.chmod(0o777)
+    script = ENTERING + 'print(outcome(lambda: __import__("socket").socket(1).close()))'
+    assert probe(tmp_path, script)[-1] == "ok"
+
+
 def test_a_library_that_blocks_a_fork_does_not_keep_a_worker_waiting(tmp_path: Path) -> None:
     (line,) = probe(tmp_path, BLOCKED)
     assert line == "sandbox: a library blocked a fork, which was killed after 0.1 s"
@@ -296,7 +337,7 @@ def test_on_a_gpu_a_worker_may_name_its_threads_and_replays_are_free(
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr(sandbox, "confine", lambda reach, _: reaches.append(reach))
     # The real filter would stay with this process, and refuse `chmod` to all tests after this one.
-    monkeypatch.setattr(sandbox, "refuse_rights", lambda: filtered.append(True))
+    monkeypatch.setattr(sandbox, "refuse_rights", lambda **_: filtered.append(True))
     monkeypatch.setattr(sandbox, "landlock_version", lambda: 7)
     order = an_order(a_subject().model_copy(update={"device": device}))
     session = order.session.model_copy(update={"variant": variant})

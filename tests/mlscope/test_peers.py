@@ -12,9 +12,9 @@ import pytest
 
 from cli.cluster.ports import LOOPBACK
 from mlscope.bus.errors import Unreachable
-from mlscope.bus.nats.connecting.peer import expect_user, foreign_user
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.dialing import dial
+from mlscope.peers import expect_user, foreign_user
 from tests.contracts.worlds import OpenSettings
 
 NOBODY = 65534

@@ -1,7 +1,8 @@
-"""Who answers on this machine's loopback: a port that is free for a moment is anybody's.
+"""Who is at the other end of a connection within this machine: its socket belongs to a user.
 
-A key proves to a broker who connects, and nothing proves to a client who the broker is, unless it
-uses TLS. On loopback the kernel knows: the socket at the other end belongs to a user.
+A port that is free for a moment is anybody's, and one that listens on loopback is asked by anybody.
+A key proves to a broker who connects, but nothing proves to a client who the broker is, unless it
+uses TLS. The kernel knows (proc(5), /proc/net/tcp).
 """
 
 import socket
@@ -26,7 +27,7 @@ def foreign_user(client: Address, server: Address, expected: int | None) -> int 
     """
     if expected is None or not ip_address(server[0].partition("%")[0]).is_loopback:
         return None
-    user = _owner(server, client)
+    user = owner_of(server, client)
     return None if user in (None, 0, expected) else user
 
 
@@ -42,8 +43,8 @@ def wrong_user(user: int) -> str:
     return f"another user of this machine (uid {user}) answers there; it gets no login"
 
 
-def _owner(local: Address, remote: Address) -> int | None:
-    """Return the user of the socket with these two ends, as the kernel lists it."""
+def owner_of(local: Address, remote: Address) -> int | None:
+    """Return the user of the socket with these two ends; None where the kernel lists none."""
     ends = {f"{own}|{other}" for own in _spelt(local) for other in _spelt(remote)}
     for table in _TABLES:
         try:
