@@ -18,7 +18,7 @@ from enum import IntEnum
 from pathlib import Path
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_VERSION, _PATH_BENEATH = 1, 1
+_VERSION, _PATH_BENEATH, _NET_PORT = 1, 1, 2
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_DUMPABLE = 38, 24, 4
 _PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 28, 47, 2
 _NO_SETUID_FIXUP = 0b1100  # and this is locked
@@ -30,6 +30,8 @@ _RIGHTS_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 <<
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | _IOCTL_DEV
 _SCOPES = 0b11  # abstract sockets and signals of others, from version 6 on
 _SCOPES_FROM = 6
+_BIND_TCP = 1
+_PORTS_FROM = 4
 
 
 class Capability(IntEnum):
@@ -52,10 +54,14 @@ _LAST_CAPABILITY = 63
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The files and folders that a process may read, and those that it may write."""
+    """The files and folders that a process may read, and those that it may write.
+
+    It may listen on the TCP `ports`, from version 4 on (Linux 6.7); 0 is one that the kernel picks.
+    """
 
     readable: tuple[Path, ...]
     writable: tuple[Path, ...]
+    ports: tuple[int, ...] = (0,)
 
 
 def landlock_version() -> int:
@@ -73,8 +79,10 @@ def confine(reach: Reach, allowed: Collection[Capability]) -> None:
     if not version:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock")
     rights = _RIGHTS_BY_ABI[max(least for least in _RIGHTS_BY_ABI if least <= version)]
-    attributes = (ctypes.c_uint64 * 3)(rights, 0, _SCOPES if version >= _SCOPES_FROM else 0)
-    size_bytes = 24 if version >= _SCOPES_FROM else 8
+    on_ports = _BIND_TCP if version >= _PORTS_FROM else 0
+    scopes = _SCOPES if version >= _SCOPES_FROM else 0
+    attributes = (ctypes.c_uint64 * 3)(rights, on_ports, scopes)
+    size_bytes = 24 if scopes else 16 if on_ports else 8
     libc = _libc()
     ruleset = _checked(
         libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size_bytes), ctypes.c_uint32(0))
@@ -85,6 +93,9 @@ def confine(reach: Reach, allowed: Collection[Capability]) -> None:
             _allow(ruleset, path, rights & (_EXECUTE | _READ_FILE | _READ_DIR))
         for path in reach.writable:
             _allow(ruleset, path, rights)
+        for port in reach.ports if on_ports else ():
+            rule = ctypes.byref((ctypes.c_uint64 * 2)(on_ports, port))
+            _checked(libc.syscall(_ADD_RULE, ruleset, _NET_PORT, rule, ctypes.c_uint32(0)))
         _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _checked(libc.syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)))
     finally:

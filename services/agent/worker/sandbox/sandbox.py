@@ -69,6 +69,10 @@ _THREADS = Path("/proc/self/task")
 this process alone, not for those that it starts.
 """
 
+_PORTS = (0, 4318)
+"""Where a worker may listen: any port that the kernel picks, and that of OTLP. A port of the
+cluster that is free for a moment must not be a model's: nobody could tell it from the broker."""
+
 _FORK_S, _POLL_S = 5.0, 0.001
 """How long a process may live that ends at once, and how often it is asked."""
 
@@ -234,6 +238,7 @@ def reach_of(
     return Reach(
         readable=(*sorted(readable), *sorted(configuration), *session_files),
         writable=(scratch, *sorted({*_device_files((*_DEVICES, *devices))})),
+        ports=_PORTS,
     )
 
 

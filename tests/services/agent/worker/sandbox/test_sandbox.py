@@ -132,6 +132,14 @@ from tests.services.agent.builders import MANIFESTS, an_order
 enter_sandbox(PerformOrder(an_order(), MANIFESTS, {"mine": FetchedFile(mine, "")}), scratch)
 (scratch / "x").write_bytes(b"x")
 """
+LISTENING = (
+    ENTERING
+    + """
+import socket
+for port in (0, 4318, 4222, 14222, 80):
+    print(outcome(lambda: socket.create_server(("127.0.0.1", port)).close()))
+"""
+)
 UNIX_SOCKETS = """
 import socket
 from services.agent.worker.inline.system_calls import refuse_rights
@@ -258,6 +266,14 @@ def test_a_worker_of_its_agent_s_user_asks_no_service_of_that_user(
     """Landlock does not keep it from docker's socket, by which it would be root."""
     lines = probe(tmp_path, UNIX_SOCKETS % has_them)
     assert lines == [f"{answer} ok ok", "b'pair'"]
+
+
+@pytest.mark.skipif(landlock_version() < 4, reason="needs Landlock with ports")
+def test_a_worker_listens_on_no_port_of_the_cluster(tmp_path: Path) -> None:
+    """A port that is free for a moment, as the broker starts again, would be the model's."""
+    paths = os.pathsep.join((str(MANIFESTS.parent), *filter(None, sys.path)))
+    lines = probe(tmp_path, LISTENING, "env", f"PYTHONPATH={paths}")
+    assert lines == ["ok", "ok", *["PermissionError"] * 3]
 
 
 @needs_landlock
