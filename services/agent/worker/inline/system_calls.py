@@ -28,6 +28,7 @@ _LOAD, _AND, _IS, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _ALLOW, _END, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 _ALL_BITS = 0xFFFFFFFF
 _WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
+_TYPE_OF_SOCKET = 0xF  # the rest are flags
 _FLAGS_OF_FCNTL = (1, 2, 3)  # F_GETFD, F_SETFD, F_GETFL: no F_SETOWN, which would send signals
 _IOCTL_REQUESTS = (0x5401, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONBIO, FIONCLEX, FIOCLEX
 
@@ -164,7 +165,7 @@ _MACHINES = {
 # fmt: on
 
 
-def refuse_rights(*, has_unix_sockets: bool = True) -> None:
+def refuse_rights(*, has_unix_streams: bool = True) -> None:
     """Keep this thread, and all that it starts, from changing files that it may not write.
 
     Landlock knows nothing of modes, owners and attributes: a user's process may change those of all
@@ -172,18 +173,18 @@ def refuse_rights(*, has_unix_sockets: bool = True) -> None:
     `SYS_ADMIN` allows beyond counters of GPUs, such as programs that read the kernel's memory. A
     call that changes a mode succeeds and changes nothing, as programs change those of their copies
     (`shutil.copy`). So does one that leaves the group of processes, by which their host ends them:
-    `subprocess` asks for it with `start_new_session`. Without `has_unix_sockets` none is made but
-    pairs (`socketpair`): Landlock (before version 9) lets a process connect to each that its user
-    may ask, such as docker's, which starts programs as root. Raises FilterMissing, also where the
-    numbers of calls are not known here.
+    `subprocess` asks for it with `start_new_session`. Without `has_unix_streams` no UNIX socket for
+    streams is made but pairs (`socketpair`): Landlock (before version 9) lets a process connect to
+    each that its user may ask, such as docker's, which starts programs as root. CUDA starts with
+    one for datagrams. Raises FilterMissing, also where the numbers of calls are not known here.
     """
     machine = _machine()
     _give_up_new_rights()
     flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW
-    _install(machine, b"".join(_refusals(machine, has_unix_sockets)), flags)
+    _install(machine, b"".join(_refusals(machine, has_unix_streams)), flags)
 
 
-def _refusals(machine: _Machine, has_unix_sockets: bool) -> Iterator[bytes]:
+def _refusals(machine: _Machine, has_unix_streams: bool) -> Iterator[bytes]:
     yield _step(_LOAD, 4)
     yield _step(_IS, machine.architecture, 1, 0)
     yield _step(_RETURN, _FAIL | errno.EPERM)
@@ -195,10 +196,14 @@ def _refusals(machine: _Machine, has_unix_sockets: bool) -> Iterator[bytes]:
         yield from _answer(number, _FAIL)  # with error 0: the call is left out and succeeds
     for number in machine.rights:
         yield from _answer(number, _FAIL | errno.EPERM)
-    if not has_unix_sockets:
-        yield _step(_IS, machine.socket, 0, 4)
+    if not has_unix_streams:
+        refused = b"".join(_answer(socket.SOCK_STREAM, _FAIL | errno.EACCES))
+        yield _step(_IS, machine.socket, 0, 4 + len(refused) // 8 + 1)
         yield _step(_LOAD, 16)
-        yield from _answer(socket.AF_UNIX, _FAIL | errno.EACCES)
+        yield _step(_IS, socket.AF_UNIX, 0, 2 + len(refused) // 8)
+        yield _step(_LOAD, 16 + 8)
+        yield _step(_AND, _TYPE_OF_SOCKET)
+        yield refused
         yield _step(_RETURN, _ALLOW)
     yield _step(_IS, machine.ioctl, 1, 0)
     yield _step(_RETURN, _ALLOW)

@@ -183,7 +183,7 @@ def _filtered(shares_user: bool, *, is_required: bool) -> tuple[str, ...]:
     A worker that `shares_user` with its agent would reach what that user may ask of services.
     """
     try:
-        refuse_rights(has_unix_sockets=not shares_user)
+        refuse_rights(has_unix_streams=not shares_user)
     except FilterMissing as error:
         if is_required:
             raise

@@ -144,11 +144,13 @@ UNIX_SOCKETS = """
 import socket
 from services.agent.worker.inline.system_calls import refuse_rights
 
-def made(family):
-    return outcome(lambda: socket.socket(family).close())
+def made(family, kind):
+    return outcome(lambda: socket.socket(family, kind).close())
 
-refuse_rights(has_unix_sockets=%s)
-print(made(socket.AF_UNIX), made(socket.AF_INET), made(socket.AF_INET6))
+refuse_rights(has_unix_streams=%s)
+stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
+print(made(socket.AF_UNIX, stream), made(socket.AF_UNIX, stream | socket.SOCK_NONBLOCK))
+print(made(socket.AF_UNIX, datagram), made(socket.AF_INET, stream), made(socket.AF_INET6, stream))
 first, second = socket.socketpair()
 first.sendall(b"pair")
 print(second.recv(4))
@@ -265,7 +267,7 @@ def test_a_worker_of_its_agent_s_user_asks_no_service_of_that_user(
 ) -> None:
     """Landlock does not keep it from docker's socket, by which it would be root."""
     lines = probe(tmp_path, UNIX_SOCKETS % has_them)
-    assert lines == [f"{answer} ok ok", "b'pair'"]
+    assert lines == [f"{answer} {answer}", "ok ok ok", "b'pair'"]
 
 
 @pytest.mark.skipif(landlock_version() < 4, reason="needs Landlock with ports")
