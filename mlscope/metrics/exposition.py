@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mlscope.metrics.declared import labels_of
+from mlscope.metrics.port_server import serve_registry
 from mlscope.metrics.standing import Standing
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -46,11 +47,4 @@ def open_port(host: str, port: int, ask: Callable[[], Standing]) -> Callable[[],
     """
     registry = CollectorRegistry()
     registry.register(_StandingCollector(ask))
-    server, thread = start_http_server(port, addr=host, registry=registry)
-
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return close
+    return serve_registry(host, port, registry)
