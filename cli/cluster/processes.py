@@ -61,7 +61,8 @@ class Command:
     """A program to run, its complete environment, its log file and how it is stopped.
 
     `stop_signal` asks it to end; the kernel sends `orphan_signal` when our process dies first
-    (Linux only). `user` is the uid and gid to become, for a parent that is root.
+    (Linux only). `user` is the uid and gid to become, for a parent that is root. `umask` has the
+    rights that nobody gets to the files it makes; -1: as for ours.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Command:
     orphan_signal: signal.Signals = signal.SIGKILL
     user: tuple[int, int] | None = None
     cwd: Path | None = field(default=None)
+    umask: int = -1
 
 
 def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
@@ -109,6 +111,7 @@ class Child:
                 user=uid,
                 group=gid,
                 extra_groups=None if uid is None else [],
+                umask=command.umask,
                 process_group=0,
                 preexec_fn=_die_with_parent(command.orphan_signal),
             )

@@ -4,6 +4,7 @@ Also when to restart it, and the bound of its log file.
 """
 
 import logging
+import os
 import shutil
 import signal
 import time
@@ -51,7 +52,8 @@ def bound_log(log: Path, max_bytes: int = MAX_LOG_BYTES) -> bool:
     """Move a log's text to `NAME.log.1` when it is longer than `max_bytes`; tell whether it was.
 
     The file itself stays because its writer has it open for appending. A line that is written at
-    the same moment may be lost; on a full disk the older text is lost.
+    the same moment may be lost; on a full disk the older text is lost. Of a text that is far longer
+    the last `max_bytes` stay.
     """
     try:
         if log.stat().st_size <= max_bytes:
@@ -62,7 +64,10 @@ def bound_log(log: Path, max_bytes: int = MAX_LOG_BYTES) -> bool:
     with suppress(OSError):
         older.touch()
         older.chmod(log.stat().st_mode & 0o777)
-        shutil.copyfile(log, older)
+        with log.open("rb") as text, older.open("wb") as kept:
+            text.seek(-max_bytes, os.SEEK_END)
+            text.readline()
+            shutil.copyfileobj(text, kept)
     with log.open("r+b") as file:
         file.truncate(0)
     return True

@@ -54,6 +54,8 @@ from mlscope.bus.access.permissions import OPERATOR, PERMISSIONS, agent_key, per
 from mlscope.people import People
 
 _NATS_PORT, _MONITOR_PORT, _ROUTE_PORT = 4222, 8222, 6222
+_LOG_FILES = 8
+"""How many log files of a MiB a broker keeps: its health check looks for complaints in them."""
 _FEWEST_BROKERS = 3
 """Two brokers stop as soon as one of them does: neither is a majority."""
 _MOUNTED = "/etc/nats-keys"
@@ -103,6 +105,7 @@ def _layouts(
         monitor_host="127.0.0.1",
         monitor_port=_MONITOR_PORT,
         max_log_bytes=MIB,
+        max_log_files=_LOG_FILES,
     )
     names = _broker_names(brokers) if brokers else ()
     hosts = (*brokers, *_addresses(out, addresses))

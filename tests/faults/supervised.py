@@ -61,6 +61,11 @@ class Broker(NatsServer):
         self.all: list[Broker] = [self]
 
     @property
+    def log(self) -> Path:
+        """The file of its own log."""
+        return self.folder / "logs" / f"{self.name}.log"
+
+    @property
     def url(self) -> str:
         """The addresses of all brokers."""
         return ",".join(f"nats://{broker.host}:{broker.port}" for broker in self.all)
@@ -77,8 +82,7 @@ class Broker(NatsServer):
     def command(self) -> Command:
         """Return the command of the server on its host."""
         command = super().command()
-        log = self.folder / "logs" / f"{self.name}.log"
-        return replace(command, name=self.name, argv=self._place.argv(*command.argv), log=log)
+        return replace(command, name=self.name, argv=self._place.argv(*command.argv))
 
 
 class FaultPlan(ClusterPlan):

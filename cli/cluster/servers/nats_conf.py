@@ -58,8 +58,12 @@ class NatsLayout:
     key_file: str = ""
     max_file_store_bytes: int = 32 * GIB
     max_memory_store_bytes: int = 256 * MIB
+    log_file: str = ""
+    """The file that the server writes its log into; default: what its command says, else stderr."""
     max_log_bytes: int = 0
     """When a log file begins anew, 0 for never; as an option of the command it prevents reloads."""
+    max_log_files: int = 0
+    """How many log files there are, with that one; the oldest is removed. 0: all are kept."""
     routes: Routes | None = None
     """The routes of a server of several; None: it is the only one."""
 
@@ -87,7 +91,6 @@ def nats_conf(
         for account in accounts
     )
     monitor_path = f"http_base_path: /{layout.monitor_path}\n" if layout.monitor_path else ""
-    log_limit = f"logfile_size_limit: {layout.max_log_bytes}\n" if layout.max_log_bytes else ""
     # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
     # travels in one message.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
@@ -97,7 +100,7 @@ server_name: {json.dumps(layout.routes.server) if layout.routes else "mlscope"}
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
 {monitor_path}\
-{log_limit}\
+{_log(layout)}\
 max_payload: {MAX_COMMAND_BYTES}
 max_sub_tokens: {MOST_TOKENS}
 jetstream {{
@@ -111,6 +114,15 @@ accounts {{
 {account_texts}
 }}
 """
+
+
+def _log(layout: NatsLayout) -> str:
+    options = {
+        "log_file": layout.log_file,
+        "logfile_size_limit": layout.max_log_bytes,
+        "logfile_max_num": layout.max_log_files,
+    }
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items() if value)
 
 
 def _tls(layout: NatsLayout) -> str:

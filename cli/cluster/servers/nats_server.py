@@ -38,6 +38,17 @@ Without one they grow with the log: the server caches the blocks it read last, a
 again.
 """
 
+MAX_LOG_BYTES, MAX_LOG_FILES = 8 * MIB, 2
+"""When the log begins anew, and how many files it has then.
+
+The server itself writes the file, since it notes each refusal in full: whoever reaches it makes it
+write 10 MB/s, and a look at the size every few seconds bounds nothing. A crash's last words go to
+stderr, so into the file that was the log when the server started.
+"""
+
+MOST_READ_BYTES = 4 * MIB
+"""How much of a log is looked at: a server that refuses to store complains again and again."""
+
 ROOM_BYTES = 32 * MIB
 """Free space above which a disk counts as having room."""
 
@@ -164,6 +175,11 @@ class NatsServer(Server):
         return (self.folder / "nats").resolve()
 
     @property
+    def log(self) -> Path:
+        """The file of its log."""
+        return self.folder / "logs" / "nats.log"
+
+    @property
     def url(self) -> str:
         """The address that clients connect to."""
         scheme = "nats" if self._certificate is None else "tls"
@@ -205,6 +221,9 @@ class NatsServer(Server):
             monitor_path=self._monitor_path,
             certificate_file=str(self._certificate.certificate) if self._certificate else "",
             key_file=str(self._certificate.key) if self._certificate else "",
+            log_file=str(self.log.absolute()),
+            max_log_bytes=MAX_LOG_BYTES,
+            max_log_files=MAX_LOG_FILES,
         )
 
     def refresh(self) -> bool:
@@ -221,9 +240,11 @@ class NatsServer(Server):
         return Command(
             name="nats",
             argv=(str(find_program()), "-c", str(self._conf)),
-            log=self.folder / "logs" / "nats.log",
+            log=self.log,
             environ={"GOMEMLIMIT": str(MEMORY_BYTES), **os.environ},
             orphan_signal=signal.SIGTERM,
+            # It makes new log files, which name people and what they ask for.
+            umask=0o077,
         )
 
     def is_ready(self) -> bool:
@@ -284,7 +305,8 @@ class StorageWatch:
         `refuses` asks the server whether it refuses to store; `clock` gives the time in seconds.
         """
         self._folder, self._log, self._refuses, self._clock = folder, log, refuses, clock
-        self._read_bytes = log.stat().st_size if log.exists() else 0
+        state = log.stat() if log.exists() else None
+        self._inode, self._read_bytes = (state.st_ino, state.st_size) if state else (0, 0)
         self._has_complained = self._had_room = self._was_full = False
         self._pause_s, self._paused_until_s = FIRST_PAUSE_S, clock()
 
@@ -314,17 +336,25 @@ class StorageWatch:
         return is_stuck
 
     def _new_lines(self) -> bytes:
-        """Return the whole lines that were added since the last call."""
+        """Return the whole lines that were added since the last call: of many, the last.
+
+        Those in a file that was the log until then are passed over.
+        """
         try:
             with self._log.open("rb") as file:
-                is_shorter = self._log.stat().st_size < self._read_bytes
-                start = file.seek(0 if is_shorter else self._read_bytes)
-                lines = file.read()
+                state = os.fstat(file.fileno())
+                is_anew = state.st_ino != self._inode or state.st_size < self._read_bytes
+                read_bytes = 0 if is_anew else self._read_bytes
+                # From the end of the line before, where nothing is left out.
+                start = file.seek(max(read_bytes - 1, state.st_size - MOST_READ_BYTES, 0))
+                lines = file.read(MOST_READ_BYTES)
         except OSError:
             return b""
-        lines = lines[: lines.rfind(b"\n") + 1]
-        self._read_bytes = start + len(lines)
-        return lines
+        # What a client wrote may begin in the middle of a line, and is none.
+        begin = lines.find(b"\n") + 1 if start else 0
+        end = lines.rfind(b"\n") + 1
+        self._inode, self._read_bytes = state.st_ino, start + end if end else read_bytes
+        return lines[begin:end]
 
     def _says_so(self) -> bool:
         """Ask the server unless it is left alone."""

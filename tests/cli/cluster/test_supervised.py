@@ -49,6 +49,16 @@ def test_a_log_is_bounded_while_its_writer_goes_on(tmp_path: Path) -> None:
         assert bound_log(log, max_bytes=40)
         writer.write(b"new\n")
     assert log.read_bytes() == b"new\n"
-    assert older.read_bytes() == b"old\n" * 10 + b"!"
+    assert older.read_bytes() == b"old\n" * 9 + b"!", "whole lines, no more than the bound"
     assert older.stat().st_mode & 0o777 == 0o600
     assert not bound_log(tmp_path / "none.log")
+
+
+def test_a_log_that_grew_far_beyond_its_bound_leaves_its_newest_lines(tmp_path: Path) -> None:
+    """A flood writes more than the bound before the next look."""
+    log, older = tmp_path / "a.log", tmp_path / "a.log.1"
+    log.write_bytes(b"before\n" + b"flood\n" * 1000 + b"newest\n")
+    assert bound_log(log, max_bytes=100)
+    assert older.stat().st_size <= 100
+    assert older.read_bytes().startswith(b"flood\n")
+    assert older.read_bytes().endswith(b"flood\nnewest\n")

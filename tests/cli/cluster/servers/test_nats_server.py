@@ -44,12 +44,6 @@ def test_what_is_acknowledged_is_on_disk() -> None:
     assert 'listen: "127.0.0.1:4222"' in text
 
 
-def test_a_log_file_has_a_limit_where_one_is_asked_for() -> None:
-    text = nats_conf(replace(LAYOUT, max_log_bytes=1 << 20), {"requester": "UREQ"})
-    assert "logfile_size_limit: 1048576\n" in text
-    assert "logfile_size_limit" not in nats_conf(LAYOUT, {"requester": "UREQ"})
-
-
 def test_every_user_has_permissions() -> None:
     text = nats_conf(LAYOUT, {"requester": "UREQ", "agent": "UAGENT"})
     assert text.count("nkey:") == text.count("permissions:") == 2

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.processes import Command
+from cli.cluster.servers.nats_conf import NatsLayout
 from cli.cluster.servers.nats_server import NatsServer
 
 _USE = re.compile(r"/nkey:(U\w+)\" - <<- \[(SUB|PUB|HPUB) (\S+)")
@@ -28,6 +29,10 @@ class Traced:
 
 class TracedServer(NatsServer):
     """A nats-server that writes every message's subject into its log."""
+
+    def layout(self) -> NatsLayout:
+        """Have it keep its whole log."""
+        return replace(super().layout(), max_log_bytes=0)
 
     def command(self) -> Command:
         """Ask for the trace; of payloads it holds a few bytes."""
