@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.cluster.plan import ClusterPlan, Programs
-from cli.cluster.ports import chosen_ports, free_port
+from cli.cluster.ports import LOOPBACK, chosen_ports, free_port
 from cli.cluster.processes import Command
 from cli.cluster.servers.nats_conf import NatsLayout, Routes
 from cli.cluster.servers.nats_server import NatsServer
@@ -69,6 +69,11 @@ class Broker(NatsServer):
     def url(self) -> str:
         """The addresses of all brokers."""
         return ",".join(f"nats://{broker.host}:{broker.port}" for broker in self.all)
+
+    @property
+    def monitor_url(self) -> str:
+        """The address of its monitor, which is on its own host."""
+        return super().monitor_url.replace(LOOPBACK, self.host)
 
     def layout(self) -> NatsLayout:
         """Return where it listens and keeps its streams, and its routes."""
