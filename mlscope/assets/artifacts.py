@@ -39,6 +39,10 @@ UPLOADED = "uploads/"
 """The prefix of the names of uploads, which have their own store (`uploads`)."""
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_UNREADABLE = (
+    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+"""What reading a description raises that somebody made up."""
 _WINDOW = 8
 _TRIES = 3
 
@@ -74,7 +78,7 @@ class Artifact:
                 int(fields["chunks"]),
                 _token(str(fields["nuid"])),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise ArtifactBroken("description", f"can't be read: {error!r}") from error
 
     def encoded(self, bucket: str) -> bytes:

@@ -2,8 +2,10 @@
 
 import asyncio
 import hashlib
+import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import nats
@@ -262,3 +264,26 @@ async def test_without_a_repository_it_is_said(
 async def test_the_loop_itself_may_not_wait_for_it(artifacts: Artifacts) -> None:
     with pytest.raises(AssertionError, match="for ever"):
         ThreadedRepository(artifacts).sha256_of("m")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"[" * 400_000,
+        b'{"size": 1e999}',
+        b'{"nuid": ">"}',
+        b'{"nuid": "*"}',
+        b'{"nuid": "a.b"}',
+        b'{"size": "%s"}' % (b"9" * 5000),
+    ],
+)
+def test_whatever_a_description_says_it_is_read_or_refused(body: bytes) -> None:
+    """A requester writes those of uploads: a wildcard would lead to the chunks of all."""
+    well = json.loads(Artifact("a", "00" * 32, 1, 1, "id").encoded(BUCKET))
+    with suppress(ValueError, RecursionError):
+        if isinstance(fields := json.loads(body), dict):
+            body = json.dumps(well | fields).encode()
+    with pytest.raises(ArtifactBroken, match="can't be read"):
+        Artifact.read(body)
