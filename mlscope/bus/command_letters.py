@@ -42,7 +42,7 @@ class CommandLetters:
         A letter too many, and one of a service whose key may write none, is logged at the level
         DEBUG: anyone may send many.
         """
-        if self._bus.name in _WITHOUT_LETTERS or not self._has_room(_sender_of(command)):
+        if self._bus.name in _WITHOUT_LETTERS or not self._has_room(sender_of(command)):
             _log.debug("refused %s, which expects no answer: %s", command.subject, reason)
             return
         command = replace(command, body=command.body[:LETTER_BYTES])
@@ -61,7 +61,7 @@ class CommandLetters:
         return True
 
 
-def _sender_of(command: ReceivedCommand) -> str:
+def sender_of(command: ReceivedCommand) -> str:
     """Return the person who sent a command; '' for the cluster's user, services, and nobody."""
     try:
         return asker_of(command.subject).name

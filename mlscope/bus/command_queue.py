@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer
-from mlscope.bus.command_letters import LETTER_BYTES
+from mlscope.bus.command_letters import LETTER_BYTES, sender_of
 from mlscope.bus.envelopes import refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import CommandCounts, ReceivedCommand
@@ -40,6 +41,7 @@ class CommandQueue:
     ) -> None:
         """Hold at most `limit_pending` commands, and run at most `limit_running` of them at once.
 
+        One person has at most half of them, so that others are answered beside who sends many.
         Their bodies have `MOST_PENDING_BYTES` at most, unless a single one is larger.
         `answerer` answers each command; `bury` records a refused command that expects no answer.
         """
@@ -51,6 +53,7 @@ class CommandQueue:
         self._refusing: set[asyncio.Task[None]] = set()
         self._burying = 0
         self._pending_bytes = 0
+        self._of_person: Counter[str] = Counter()
         self._has_room = asyncio.Event()
         self.counts = CommandCounts()
 
@@ -64,11 +67,15 @@ class CommandQueue:
         self.counts.requests += 1
         size_bytes = len(command.body)
         has_memory = self._pending_bytes + size_bytes <= MOST_PENDING_BYTES or not self._tasks
-        if len(self._tasks) < self._limit_pending and has_memory:
-            self._start(self._run_answerer(command, respond), self._tasks, size_bytes)
+        person = sender_of(command)
+        has_share = not person or 2 * self._of_person[person] < self._limit_pending
+        if len(self._tasks) < self._limit_pending and has_memory and has_share:
+            work = self._run_answerer(command, respond)
+            self._start(work, self._tasks, size_bytes, person)
         elif respond is not None or len(self._refusing) < self._limit_pending:
             amount = self._limit_pending if has_memory else f"{MOST_PENDING_BYTES >> 20} MiB of"
-            reason = f"{amount} requests are waiting; try again later"
+            whose = f"{amount} requests" if has_share else f"{self._limit_pending // 2} of yours"
+            reason = f"{whose} are waiting; try again later"
             self._note_error(f"busy:{reason}")
             # Many refusals may wait to be sent: a dead letter has no more of a body than this.
             command = replace(command, body=command.body[:LETTER_BYTES])
@@ -85,16 +92,24 @@ class CommandQueue:
             await self._has_room.wait()
 
     def _start(
-        self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]], size_bytes: int = 0
+        self,
+        work: Coroutine[None, None, None],
+        tasks: set[asyncio.Task[None]],
+        size_bytes: int = 0,
+        person: str = "",
     ) -> None:
         task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
         self._pending_bytes += size_bytes
+        self._of_person[person] += 1
         self.counts.open = len(self._tasks)
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.discard(task)
             self._pending_bytes -= size_bytes
+            self._of_person[person] -= 1
+            if not self._of_person[person]:
+                del self._of_person[person]
             self.counts.open = len(self._tasks)
             self._has_room.set()
 

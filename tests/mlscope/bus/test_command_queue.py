@@ -12,6 +12,8 @@ from mlscope.bus.envelopes import refusal
 from mlscope.bus.errors import PayloadTooLarge, Unreachable
 from mlscope.bus.records import ReceivedCommand
 from schemas.encoding.codec import unpack
+from schemas.people import Asker
+from schemas.subjects import asked_subject
 
 ASKED = ReceivedCommand("mlscope.v1.request.catalog", b"{}", True)
 
@@ -250,3 +252,22 @@ async def test_closing_ends_what_is_at_work(told: Told) -> None:
     await answering.close()
     assert told.answers == []
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_one_person_leaves_half_of_the_queue_to_others(told: Told) -> None:
+    gate = Gate()
+    answering = CommandQueue(gate.answer, told.bury, limit_pending=4, limit_running=1)
+    vera, olga = (
+        replace(ASKED, subject=asked_subject(Asker(name, "viewer"), "catalog"))
+        for name in ("vera", "olga")
+    )
+    for command in (vera, vera, vera, olga, ASKED):
+        answering.accept(command, told.respond)
+    await settled(lambda: len(told.answers) == 1)
+    (refused,) = map(unpack, told.answers)
+    assert refused["message"] == "2 of yours are waiting; try again later"
+    gate.open.set()
+    await settled(lambda: len(told.answers) == 5)
+    answering.accept(vera, told.respond)
+    await settled(lambda: len(told.answers) == 6)
+    assert "error" not in unpack(told.answers[-1])
