@@ -29,6 +29,13 @@ _ALLOW, _END, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 _ALL_BITS = 0xFFFFFFFF
 _WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
 _TYPE_OF_SOCKET = 0xF  # the rest are flags
+# UNIX, INET, INET6, and NETLINK, by which the C library asks for addresses and interfaces
+_FAMILIES = (1, 2, 10, 16)
+# CLONE_NEWTIME, -NEWNS, -NEWCGROUP, -NEWUTS, -NEWIPC, -NEWUSER, -NEWPID, -NEWNET. The first is also
+# a bit of the signal with which a child of `clone` ends, where no signal has it.
+_NAMESPACES = (
+    0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
+)
 _FLAGS_OF_FCNTL = (1, 2, 3)  # F_GETFD, F_SETFD, F_GETFL: no F_SETOWN, which would send signals
 _IOCTL_REQUESTS = (0x5401, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONBIO, FIONCLEX, FIOCLEX
 
@@ -95,7 +102,9 @@ class _Machine:
     signals: Sequence[int]
     fcntl: int
     ioctl: int
+    #: socket, socketpair: their first argument is a family
     socket: int
+    socketpair: int
     prlimit64: int
     #: clone, fork, vfork
     starting: Sequence[int]
@@ -106,17 +115,19 @@ class _Machine:
     #: leaving the group of processes that ends together: setpgid setsid
     groups: Sequence[int]
     #: changes of owners and attributes of files, which Landlock allows too; keys of the kernel;
-    #: what `SYS_ADMIN` allows and no counter of a GPU needs (see `refuse_rights`)
+    #: tracing; what `SYS_ADMIN` allows and no counter of a GPU needs (see `refuse_rights`)
     rights: Sequence[int]
+    #: clone unshare: the first argument holds the namespaces that they make
+    with_namespaces: Sequence[int]
     #: the first number of another table of calls, if there is one
     foreign: int = 0
 
 
-_CLONE3 = 435
+_CLONE3 = 435  # everywhere; its flags lie in memory, where no filter sees them
 # chown fchown lchown fchownat, setxattr lsetxattr fsetxattr, removexattr lremovexattr
 # fremovexattr; add_key request_key keyctl; bpf fanotify_init open_by_handle_at setns quotactl
-# swapon swapoff sethostname setdomainname. With equal numbers everywhere: setxattrat removexattrat
-# file_setattr; io_uring_setup, whose calls no filter sees.
+# swapon swapoff sethostname setdomainname; ptrace. With equal numbers everywhere: setxattrat
+# removexattrat file_setattr; io_uring_setup, whose calls no filter sees.
 _RIGHTS = (463, 466, 469, 425)
 # fmt: off
 _MACHINES = {
@@ -129,6 +140,7 @@ _MACHINES = {
         72,
         16,
         41,
+        53,
         302,
         (56, 57, 58),
         (4, 6, 21, 89, 262, 267, 269, 332, 439),
@@ -137,7 +149,9 @@ _MACHINES = {
         (
             92, 93, 94, 260, 188, 189, 190, 197, 198, 199,
             *_RIGHTS, 248, 249, 250, 321, 300, 304, 308, 179, 167, 168, 170, 171,
+            101,
         ),
+        (56, 272),
         foreign=0x40000000,
     ),
     "aarch64": _Machine(
@@ -149,6 +163,7 @@ _MACHINES = {
         25,
         29,
         198,
+        199,
         261,
         (220,),
         (79, 78, 48, 291, 439),
@@ -157,7 +172,9 @@ _MACHINES = {
         (
             54, 55, 5, 6, 7, 14, 15, 16,
             *_RIGHTS, 217, 218, 219, 280, 262, 265, 268, 60, 224, 225, 161, 162,
+            117,
         ),
+        (220, 97),
     ),
 }
 
@@ -176,7 +193,12 @@ def refuse_rights(*, has_unix_streams: bool = True) -> None:
     `subprocess` asks for it with `start_new_session`. Without `has_unix_streams` no UNIX socket for
     streams is made but pairs (`socketpair`): Landlock (before version 9) lets a process connect to
     each that its user may ask, such as docker's, which starts programs as root. CUDA starts with
-    one for datagrams. Raises FilterMissing, also where the numbers of calls are not known here.
+    one for datagrams.
+
+    No namespace is made: in one of users, a process has all capabilities, and so reaches parts of
+    the kernel that are root's otherwise. `clone3` is missing; the C library calls `clone` instead.
+    Sockets are of common families, and no process is traced. Raises FilterMissing, also where the
+    numbers of calls are not known here.
     """
     machine = _machine()
     _give_up_new_rights()
@@ -196,21 +218,35 @@ def _refusals(machine: _Machine, has_unix_streams: bool) -> Iterator[bytes]:
         yield from _answer(number, _FAIL)  # with error 0: the call is left out and succeeds
     for number in machine.rights:
         yield from _answer(number, _FAIL | errno.EPERM)
+    yield from _answer(_CLONE3, _FAIL | errno.ENOSYS)
+    for number in machine.with_namespaces:
+        yield from _checked(_Rule(number, 0, (0,), _NAMESPACES))
     if not has_unix_streams:
-        refused = b"".join(_answer(socket.SOCK_STREAM, _FAIL | errno.EACCES))
-        yield _step(_IS, machine.socket, 0, 4 + len(refused) // 8 + 1)
-        yield _step(_LOAD, 16)
-        yield _step(_IS, socket.AF_UNIX, 0, 2 + len(refused) // 8)
-        yield _step(_LOAD, 16 + 8)
-        yield _step(_AND, _TYPE_OF_SOCKET)
-        yield refused
-        yield _step(_RETURN, _ALLOW)
+        yield from _no_unix_streams(machine)
+    for number in (machine.socket, machine.socketpair):
+        yield from _checked(_Rule(number, 0, _FAMILIES), errno.EAFNOSUPPORT)
     yield _step(_IS, machine.ioctl, 1, 0)
     yield _step(_RETURN, _ALLOW)
     yield _step(_LOAD, 16 + 8)
     for request in _CHANGES_BY_IOCTL:
         yield from _answer(request, _FAIL | errno.EPERM)
     yield _step(_RETURN, _ALLOW)
+
+
+def _no_unix_streams(machine: _Machine) -> Iterator[bytes]:
+    """Refuse them; at the end the number of the call is loaded again."""
+    refused = b"".join(_answer(socket.SOCK_STREAM, _FAIL | errno.EACCES))
+    of_unix = b"".join((_step(_LOAD, 16 + 8), _step(_AND, _TYPE_OF_SOCKET), refused))
+    body = b"".join(
+        (
+            _step(_LOAD, 16),
+            _step(_IS, socket.AF_UNIX, 0, len(of_unix) // 8),
+            of_unix,
+            _step(_LOAD, 0),
+        )
+    )
+    yield _step(_IS, machine.socket, 0, len(body) // 8)
+    yield body
 
 
 def filter_fault() -> str:
@@ -272,7 +308,7 @@ def _program(machine: _Machine, pid: int) -> Iterator[bytes]:
         yield from _answer(number, _ALLOW)
     for number in machine.starting:
         yield from _answer(number, _FAIL | errno.EAGAIN)
-    yield from _answer(_CLONE3, _FAIL | errno.ENOSYS)  # the C library falls back to clone
+    yield from _answer(_CLONE3, _FAIL | errno.ENOSYS)
     rules = (
         *(_Rule(number, argument, (0,), _WRITES) for number, argument in machine.opening),
         *(_Rule(number, 0, (pid,)) for number in machine.signals),
@@ -282,18 +318,23 @@ def _program(machine: _Machine, pid: int) -> Iterator[bytes]:
         _Rule(machine.seccomp, 1, (_SECCOMP_FILTER_FLAG_TSYNC,)),
     )
     for rule in rules:
-        checks = b"".join(b"".join(_answer(value, _ALLOW)) for value in rule.allowed)
-        body = b"".join(
-            (
-                _step(_LOAD, 16 + 8 * rule.argument),
-                _step(_AND, rule.mask),
-                checks,
-                _step(_RETURN, _FAIL | errno.EPERM),
-            )
-        )
-        yield _step(_IS, rule.number, 0, len(body) // 8)
-        yield body
+        yield from _checked(rule)
     yield _step(_RETURN, _FAIL | errno.EPERM)
+
+
+def _checked(rule: _Rule, error: int = errno.EPERM) -> Iterator[bytes]:
+    """Decide about a call by its argument: allow it, or fail with the `error`."""
+    checks = b"".join(b"".join(_answer(value, _ALLOW)) for value in rule.allowed)
+    body = b"".join(
+        (
+            _step(_LOAD, 16 + 8 * rule.argument),
+            _step(_AND, rule.mask),
+            checks,
+            _step(_RETURN, _FAIL | error),
+        )
+    )
+    yield _step(_IS, rule.number, 0, len(body) // 8)
+    yield body
 
 
 def _answer(value: int, verdict: int) -> Iterator[bytes]:

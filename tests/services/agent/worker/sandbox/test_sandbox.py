@@ -156,6 +156,92 @@ first.sendall(b"pair")
 print(second.recv(4))
 (scratch / "x").write_bytes(b"x")
 """
+NAMESPACES = """
+import ctypes, errno, platform
+from services.agent.worker.inline.system_calls import refuse_rights
+
+libc = ctypes.CDLL(None, use_errno=True)
+clone, unshare = {"x86_64": (56, 272), "aarch64": (220, 97)}[platform.machine()]
+CLONE3, CLONE_FS, SIGCHLD = 435, 0x200, 17
+MOUNT, CGROUP, UTS, IPC, USER, PID, NET, TIME = (
+    0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x80
+)
+
+def error_of(number, flags):
+    # In a process of its own, which must not be in another namespace if the call passes.
+    child = os.fork()
+    if child == 0:
+        before = os.getpid()
+        result = libc.syscall(number, ctypes.c_ulong(flags), 0, 0, 0, 0)
+        error = ctypes.get_errno() if result < 0 else 0
+        os._exit(error if os.getpid() == before else 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+refuse_rights()
+(scratch / "x").write_bytes(b"x")
+named = (MOUNT, CGROUP, UTS, IPC, USER, PID, NET, USER | NET, CLONE_FS | USER)
+refused = [error_of(unshare, flags) for flags in (*named, TIME)]
+refused += [error_of(clone, SIGCHLD | flags) for flags in named]
+print({errno.errorcode.get(error, "passed") for error in refused})
+print(errno.errorcode[error_of(CLONE3, 0)], error_of(unshare, CLONE_FS), error_of(clone, SIGCHLD))
+"""
+STARTING = """
+import multiprocessing, subprocess, threading
+from services.agent.worker.inline.system_calls import refuse_rights
+
+refuse_rights()
+(scratch / "x").write_bytes(b"x")
+import numpy, torch
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    print(sum(pool.map(len, ("a", "bc", "def"))))
+print(subprocess.run(["echo", "subprocess"], capture_output=True).stdout)
+spawned = os.posix_spawn(sys.executable, [sys.executable, "-c", "exit(3)"], os.environ)
+print(os.waitstatus_to_exitcode(os.waitpid(spawned, 0)[1]), os.system("exit 4") >> 8)
+forked = multiprocessing.get_context("fork").Process(target=sys.exit, args=(5,))
+forked.start()
+forked.join()
+print(forked.exitcode)
+print(numpy.ones((300, 300)).dot(numpy.ones((300, 300))).sum())
+torch.set_num_threads(4)
+product = torch.ones(600, 600) @ torch.ones(600, 600)
+print(product.sum().item(), torch.relu(torch.ones(1 << 20)).sum().item())
+loader = torch.utils.data.DataLoader(list(range(8)), batch_size=4, num_workers=2)
+print([batch.sum().item() for batch in loader])
+"""
+FAMILIES = """
+import errno, socket
+from services.agent.worker.inline.system_calls import refuse_rights
+
+def made(family, kind, protocol=0, of=socket.socket):
+    try:
+        of(family, kind, protocol)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "ok"
+
+refuse_rights(has_unix_streams=%s)
+(scratch / "x").write_bytes(b"x")
+stream, datagram, raw = socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW
+PACKET, ALG, VSOCK, TIPC, XDP = 17, 38, 40, 30, 44
+print(made(socket.AF_UNIX, datagram), made(socket.AF_INET, stream), made(socket.AF_INET6, datagram))
+print(made(socket.AF_NETLINK, raw), bool(socket.if_nameindex()))
+pair = made(socket.AF_UNIX, stream, 0, socket.socketpair)
+print(socket.getaddrinfo("localhost", 80)[0][4][1], pair)
+refused = [made(PACKET, raw), made(PACKET, datagram), made(ALG, socket.SOCK_SEQPACKET)]
+refused += [made(VSOCK, stream), made(XDP, raw), made(TIPC, stream, 0, socket.socketpair)]
+print(set(refused))
+"""
+TRACING = """
+import ctypes, errno
+from services.agent.worker.inline.system_calls import refuse_rights
+
+refuse_rights()
+(scratch / "x").write_bytes(b"x")
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_TRACEME = 0
+print(libc.ptrace(PTRACE_TRACEME, 0, 0, 0), errno.errorcode.get(ctypes.get_errno()))
+"""
 BLOCKED = """
 import signal, threading
 from services.agent.worker.sandbox.sandbox import end_openblas_threads
@@ -268,6 +354,36 @@ def test_a_worker_of_its_agent_s_user_asks_no_service_of_that_user(
     """Landlock does not keep it from docker's socket, by which it would be root."""
     lines = probe(tmp_path, UNIX_SOCKETS % has_them)
     assert lines == [f"{answer} {answer}", "ok ok ok", "b'pair'"]
+
+
+@needs_filter
+def test_a_worker_has_no_namespace_of_its_own(tmp_path: Path) -> None:
+    """In one it would have all capabilities, and so reach parts of the kernel that root may."""
+    assert probe(tmp_path, NAMESPACES) == ["{'EPERM'}", "ENOSYS 0 0"]
+
+
+@needs_filter
+def test_a_worker_starts_threads_and_processes(tmp_path: Path) -> None:
+    """Without `clone3`, in whose place the C library calls `clone`."""
+    paths = os.pathsep.join((str(MANIFESTS.parent), *filter(None, sys.path)))
+    lines = probe(tmp_path, STARTING, "env", f"PYTHONPATH={paths}")
+    assert lines[:4] == ["6", "b'subprocess\\n'", "3 4", "5"]
+    assert lines[4:] == ["27000000.0", "216000000.0 1048576.0", "[6, 22]"]
+
+
+@needs_filter
+@pytest.mark.parametrize("has_unix_streams", [False, True])
+def test_a_worker_makes_sockets_of_common_families_alone(
+    tmp_path: Path, has_unix_streams: bool
+) -> None:
+    """Others are parts of the kernel that no model needs; their modules would be loaded."""
+    lines = probe(tmp_path, FAMILIES % has_unix_streams)
+    assert lines == ["ok ok ok", "ok True", "80 ok", "{'EAFNOSUPPORT'}"]
+
+
+@needs_filter
+def test_a_worker_traces_no_process(tmp_path: Path) -> None:
+    assert probe(tmp_path, TRACING) == ["-1 EPERM"]
 
 
 @pytest.mark.skipif(landlock_version() < 4, reason="needs Landlock with ports")
