@@ -11,6 +11,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from mlscope.telemetry.session import BoundedSession
+
 _SENT_WITHIN_S = 5.0
 _TRACEPARENT = "traceparent"
 _W3C = TraceContextTextMapPropagator()
@@ -35,9 +37,10 @@ class Tracer:
         endpoint = f"{address.rstrip('/')}/v1/traces"
         # A requester's span that is not recorded must not turn off those of its evaluation.
         self._provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(
-            BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, timeout=_SENT_WITHIN_S))
+        exporter = OTLPSpanExporter(
+            endpoint=endpoint, timeout=_SENT_WITHIN_S, session=BoundedSession()
         )
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("mlscope")
 
     def begin(
