@@ -339,7 +339,8 @@ SELECT
 
 -- headlines --
 -- The newest measurements that constraints allow, and how many those are; an empty constraint
--- allows any.
+-- allows any. Those of evaluations that are not visible are left out; without a list all are.
+-- A long list is hashed only where the plan is made for it: the statement must not be prepared.
 SELECT
     *,
     to_char(requested_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS requested,
@@ -352,7 +353,7 @@ WHERE (%(task)s::text = '' OR task = %(task)s)
     AND (%(agent)s::text = '' OR agent = %(agent)s)
     AND (%(device)s::text = '' OR device = %(device)s)
     AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
-    AND evaluation <> ALL(%(hidden)s::text[])
+    AND (%(visible)s::text[] IS NULL OR evaluation = ANY(%(visible)s::text[]))
 ORDER BY requested_at DESC, evaluation, batch_size
 LIMIT %(most)s;
 
@@ -373,7 +374,7 @@ WITH newest AS (
         AND (%(agent)s::text = '' OR agent = %(agent)s)
         AND (%(device)s::text = '' OR device = %(device)s)
         AND (%(scenario)s::text = '' OR scenario = %(scenario)s)
-        AND evaluation <> ALL(%(hidden)s::text[])
+        AND (%(visible)s::text[] IS NULL OR evaluation = ANY(%(visible)s::text[]))
     GROUP BY
         own_version, model, framework, device, agent, scenario, batch_size, parameters, "precision"
 ),
@@ -392,7 +393,7 @@ INNER JOIN chosen USING (
     requested_at
 )
 CROSS JOIN total
-WHERE headline.evaluation <> ALL(%(hidden)s::text[])
+WHERE (%(visible)s::text[] IS NULL OR headline.evaluation = ANY(%(visible)s::text[]))
     AND chosen.own_version
     = CASE WHEN headline.model_version LIKE '%%+%%' THEN headline.model_version ELSE '' END
 ORDER BY
@@ -400,10 +401,10 @@ ORDER BY
     model, framework, device, agent, scenario, batch_size, parameters, "precision", own_version;
 
 -- choices --
--- The values of each constraint over all evaluations, of their distinct combinations.
+-- The values of each constraint over visible evaluations, of their distinct combinations.
 WITH combination AS MATERIALIZED (
     SELECT DISTINCT task, model, framework, agent, device, scenario FROM headline
-    WHERE evaluation <> ALL(%(hidden)s::text[])
+    WHERE %(visible)s::text[] IS NULL OR evaluation = ANY(%(visible)s::text[])
 )
 SELECT
     array_agg(DISTINCT task ORDER BY task) AS task,
@@ -430,14 +431,14 @@ WHERE evaluation = ANY(%(evaluations)s::text[]) AND epoch_start_ns > 0
 GROUP BY evaluation;
 
 -- repeats --
--- The newest evaluations, other than those named or hidden, of a load that one of the named has.
+-- The newest visible evaluations, other than those named, of a load that one of the named has.
 SELECT other.evaluation FROM headline AS own
 INNER JOIN headline AS other USING (
     model, framework, device, agent, scenario, batch_size, parameters
 )
 WHERE own.evaluation = ANY(%(evaluations)s::text[])
     AND other.evaluation <> ALL(%(evaluations)s::text[])
-    AND other.evaluation <> ALL(%(hidden)s::text[])
+    AND (%(visible)s::text[] IS NULL OR other.evaluation = ANY(%(visible)s::text[]))
 GROUP BY other.evaluation
 ORDER BY max(other.requested_at) DESC, other.evaluation
 LIMIT %(most)s;

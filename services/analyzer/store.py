@@ -57,6 +57,11 @@ def _check_stored(run: MeasuredRun, row: RunRow, counts: Mapping[str, int]) -> N
         raise CountMissing(run.run)
 
 
+def _visible_values(visible: Collection[str] | None) -> dict[str, list[str] | None]:
+    """Return the parameter of statements that leave out evaluations which are not `visible`."""
+    return {"visible": None if visible is None else list(visible)}
+
+
 class Store:
     """Reads and writes over one connection. Raises DatabaseAway."""
 
@@ -137,14 +142,14 @@ class Store:
         return {row["evaluation"]: row["began_s"] for row in rows}
 
     def repeats(
-        self, evaluations: Sequence[str], most: int, hidden: Collection[str] = ()
+        self, evaluations: Sequence[str], most: int, visible: Collection[str] | None
     ) -> list[str]:
         """Return the newest other evaluations of a load of `evaluations`, at most so many.
 
-        Those of the evaluations `hidden` are left out.
+        Only those `visible` count; None: all.
         """
-        values = {"evaluations": list(evaluations), "hidden": list(hidden), "most": most}
-        rows = self._sessions.read(lambda session: session.maps("repeats", values))
+        values = {"evaluations": list(evaluations), "most": most, **_visible_values(visible)}
+        rows = self._sessions.read(lambda session: session.maps_for("repeats", values))
         return [row["evaluation"] for row in rows]
 
     def write(self, evaluation: str, analyzed: Analyzed) -> None:
@@ -223,11 +228,11 @@ class Store:
         return self._sessions.read(read)
 
     def loads(
-        self, request: Explore, *, is_history: bool, limit: int, hidden: Collection[str] = ()
+        self, request: Explore, *, is_history: bool, limit: int, visible: Collection[str] | None
     ) -> tuple[list[Cells], int]:
         """Return the `limit` newest headlines that a request allows, and how many there are.
 
-        Those of the evaluations `hidden` are left out. With `is_history` these are all
+        Only those of the evaluations `visible` count; None: of all. With `is_history` these are all
         measurements of each load, else the newest alone. Their model is its `name_in_figures`.
         """
         model, _, version = request.model.partition(":")
@@ -236,21 +241,21 @@ class Store:
             "model": model,
             "version": version,
             "most": limit,
-            "hidden": list(hidden),
+            **_visible_values(visible),
         }
         name = "headlines" if is_history else "newest_headlines"
-        rows = self._sessions.read(lambda session: session.maps(name, values))
+        rows = self._sessions.read(lambda session: session.maps_for(name, values))
         for row in rows:
             row["model"] = name_in_figures(f"{row['model']}:{row['model_version']}")
         return rows, int(rows[0]["total"]) if rows else 0
 
-    def choices(self, hidden: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
-        """Return the values that each constraint of `explore` has in any evaluation.
+    def choices(self, visible: Collection[str] | None) -> dict[str, tuple[str, ...]]:
+        """Return the values that each constraint of `explore` has in the evaluations `visible`.
 
-        Those `hidden` are left out.
+        None: in all.
         """
-        values = {"hidden": list(hidden)}
-        (row,) = self._sessions.read(lambda session: session.maps("choices", values))
+        values = _visible_values(visible)
+        (row,) = self._sessions.read(lambda session: session.maps_for("choices", values))
         return {name: tuple(filter(None, row[name] or ())) for name in _CONSTRAINTS}
 
     def predictions(self, request: ShowPredictions, max_answers: int) -> Predictions:

@@ -43,9 +43,9 @@ class Explorations:
                     found=request.table,
                     allowed=", ".join(_BY_NAME),
                 )
-            hidden = await self._visibility.hidden_from(asker_of(command.subject))
-            async with self._turn:
-                return await asyncio.to_thread(self._explored, request, hidden)
+            async with self._turn:  # One list of all evaluations at a time is enough.
+                visible = await self._visibility.visible_to(asker_of(command.subject))
+                return await asyncio.to_thread(self._explored, request, visible)
 
         json_text = is_json(command.body)
         answer = await answer_or_refusal(read())
@@ -53,15 +53,15 @@ class Explorations:
             return await asyncio.to_thread(fitting, answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
 
-    def _explored(self, request: Explore, hidden: Collection[str]) -> Explored:
+    def _explored(self, request: Explore, visible: Collection[str] | None) -> Explored:
         names = tuple((exploration.name, exploration.title) for exploration in EXPLORATIONS)
         if not request.table:
-            _, total = self._store.loads(request, is_history=False, limit=1, hidden=hidden)
-            choices = self._store.choices(hidden)
+            _, total = self._store.loads(request, is_history=False, limit=1, visible=visible)
+            choices = self._store.choices(visible)
             return Explored(tables=names, choices=choices, total_loads=total)
         exploration = _BY_NAME[request.table]
         loads, total = self._store.loads(
-            request, is_history=exploration.is_history, limit=MOST_LOADS, hidden=hidden
+            request, is_history=exploration.is_history, limit=MOST_LOADS, visible=visible
         )
         table = exploration.compute(loads, request.prices)
         if total > len(loads):

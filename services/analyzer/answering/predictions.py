@@ -1,7 +1,6 @@
 """Answers to `predictions` and `compare`: models' answers, and how two evaluations differ."""
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import replace
 
 from mlscope.bus.bus import Bus
@@ -13,6 +12,7 @@ from mlscope.statistics import REPEATS_READ
 from schemas.analysis import Compared, Predictions
 from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.evaluation import EvaluationPlanned, EvaluationRequested
+from schemas.people import Asker
 from schemas.plan import Subject
 from schemas.request import Compare, ShowPredictions, ShowTables
 from schemas.subjects import asker_of, decisions_of
@@ -68,8 +68,7 @@ class PredictionAnswers:
     async def _compare(self, command: ReceivedCommand) -> Compared:
         request = decode_body(Compare, command.body)
         if request.figures:
-            hidden = await self._visibility.hidden_from(asker_of(command.subject))
-            return await self._figures(request, hidden)
+            return await self._figures(request, asker_of(command.subject))
         subjects = []
         for evaluation in (request.first, request.second):
             recorded = await self._bus.read(decisions_of(evaluation))
@@ -96,15 +95,16 @@ class PredictionAnswers:
             tables=tables,
         )
 
-    async def _figures(self, request: Compare, hidden: Collection[str]) -> Compared:
+    async def _figures(self, request: Compare, asker: Asker) -> Compared:
         """Compare the tables of evaluations. Raises NoSuchRun.
 
-        Further evaluations of their loads, but for those `hidden`, say how much drift there is.
+        Further evaluations of their loads that the `asker` sees say how much drift there is.
         """
         names = tuple(dict.fromkeys((request.first, request.second, *request.others)))
         async with self._turn:
             beginnings = await asyncio.to_thread(self._store.beginnings, names)
-            repeats = await asyncio.to_thread(self._store.repeats, names, REPEATS_READ, hidden)
+            visible = await self._visibility.visible_to(asker)
+            repeats = await asyncio.to_thread(self._store.repeats, names, REPEATS_READ, visible)
         sources = []
         for name in names:
             source = await self._source(name, TABLES_READ)

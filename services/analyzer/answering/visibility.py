@@ -1,7 +1,6 @@
-"""Which evaluations are hidden from whom: private ones, as the log says."""
+"""Which evaluations are visible to whom: those that the log has a readable request of."""
 
 import asyncio
-from collections import OrderedDict
 
 from mlscope.bus.bus import Answerer, Bus
 from mlscope.bus.envelopes import refusal
@@ -12,48 +11,35 @@ from schemas.encoding.errors import SchemaError
 from schemas.evaluation import EvaluationRequested
 from schemas.message import Command
 from schemas.people import Asker
-from schemas.subjects import ROOT, asker_of, request_of
+from schemas.subjects import ROOT, asker_of
 
 _REQUESTS = f"{ROOT}.evaluation.*.requested"
 _PAGE_FACTS = 200
 """Requests that are read at a time: all of a year's would take the memory of the analyzer."""
-_REMEMBERED = 1000
-_NEVER_REQUESTED = "never-requested"
-"""An id of no evaluation: those have 16 hexadecimal digits."""
 
 
 class Visibility:
-    """The private evaluations, by who requested them; the log is read on whenever that counts."""
+    """The evaluations that the log has; it is read on whenever that counts.
+
+    Rows do not say whose they are. The database may have evaluations that the log lacks (it is
+    newer or older than the database), or whose request cannot be read. Each of them may be private:
+    only owners see it.
+    """
 
     def __init__(self, bus: Bus) -> None:
         """Read requests over `bus`, from the first one when a person first asks."""
         self._bus = bus
-        self._private: dict[str, str] = {}
-        #: the evaluations that were asked about last, of those that somebody requested
-        self._requested: OrderedDict[str, None] = OrderedDict()
+        #: each evaluation with a readable request, and who requested it where it is private
+        self._requesters: dict[str, str | None] = {}
         self._sequence = 0
         self._turn = asyncio.Lock()
 
-    async def hidden_from(self, asker: Asker) -> frozenset[str]:
-        """Return the evaluations that an `asker` may not see. Raises BusError."""
+    async def visible_to(self, asker: Asker) -> list[str] | None:
+        """Return the evaluations that an `asker` may see; None: all there are. Raises BusError."""
         if asker.is_owner:
-            return frozenset()
-        async with self._turn:
-            while page := await self._bus.read(
-                _REQUESTS, after=self._sequence, at_most=_PAGE_FACTS
-            ):
-                self._sequence = page[-1].sequence
-                self._private |= {
-                    fact.evaluation: fact.requested_by
-                    for recorded in page
-                    if isinstance(fact := recorded.fact, EvaluationRequested)
-                    and fact.request.visibility == "private"
-                }
-        return frozenset(
-            evaluation
-            for evaluation, requested_by in self._private.items()
-            if not asker.may_see(requested_by, is_private=True)
-        )
+            return None
+        await self._read_on()
+        return [evaluation for evaluation in self._requesters if self._sees(asker, evaluation)]
 
     def guarded(self, kind: type[Command], answerer: Answerer) -> Answerer:
         """Return an answerer of a `kind` of commands that knows nothing hidden from who asks.
@@ -64,31 +50,44 @@ class Visibility:
 
         async def answer(command: ReceivedCommand) -> bytes | None:
             asker = asker_of(command.subject)
-            named = () if asker.is_owner else evaluations_in(kind, command.body)
+            if asker.is_owner:
+                return await answerer(command)
             try:
-                hidden = await self.hidden_from(asker)
-                for evaluation in named:
-                    # For a hidden one as much is read as for one that nobody requested: the time
-                    # that an answer takes must not tell them apart.
-                    asked_for = _NEVER_REQUESTED if evaluation in hidden else evaluation
-                    if not await self._is_requested(asked_for) or self._bus.unread(evaluation):
-                        return refusal("unknown", f"no evaluation {evaluation}", command.body)
+                await self._read_on()
             except BusError as error:
                 return refusal("unavailable", f"not available: {error}", command.body)
+            for evaluation in evaluations_in(kind, command.body):
+                if not self._sees(asker, evaluation) or self._bus.unread(evaluation):
+                    return refusal("unknown", f"no evaluation {evaluation}", command.body)
             return await answerer(command)
 
         return answer
 
-    async def _is_requested(self, evaluation: str) -> bool:
-        """Tell whether somebody requested an evaluation. Raises BusError."""
-        if evaluation not in self._requested:
-            if not await self._bus.read(request_of(evaluation), at_most=1):
-                return False
-            self._requested[evaluation] = None
-        self._requested.move_to_end(evaluation)
-        if len(self._requested) > _REMEMBERED:
-            self._requested.popitem(last=False)
-        return True
+    def _sees(self, asker: Asker, evaluation: str) -> bool:
+        """Tell whether an `asker` who is no owner may see an evaluation, by what was read so far.
+
+        Nothing is read for a hidden one nor for one that nobody requested: the time that an answer
+        takes does not tell them apart.
+        """
+        if evaluation not in self._requesters:
+            return False
+        requested_by = self._requesters[evaluation]
+        return requested_by is None or asker.may_see(requested_by, is_private=True)
+
+    async def _read_on(self) -> None:
+        """Read the requests that were not read yet. Raises BusError."""
+        async with self._turn:
+            while page := await self._bus.read(
+                _REQUESTS, after=self._sequence, at_most=_PAGE_FACTS
+            ):
+                self._sequence = page[-1].sequence
+                for recorded in page:
+                    if not isinstance(fact := recorded.fact, EvaluationRequested):
+                        continue
+                    if fact.request.visibility == "private":
+                        self._requesters[fact.evaluation] = fact.requested_by
+                    else:
+                        self._requesters.setdefault(fact.evaluation, None)
 
 
 def evaluations_in(kind: type[Command], body: bytes) -> frozenset[str]:

@@ -29,6 +29,16 @@ class Session:
         cursor = self._connection.cursor(row_factory=dict_row, binary=True)
         return cursor.execute(self._statements[name].encode(), values).fetchall()
 
+    def maps_for(self, name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a statement as maps, by a plan that is made for these `values`.
+
+        A prepared statement may get a plan for any values, which compares each row with each entry
+        of a long list, where a plan for the list has it hashed.
+        """
+        cursor = self._connection.cursor(row_factory=dict_row, binary=True)
+        statement = self._statements[name].encode()
+        return cursor.execute(statement, values, prepare=False).fetchall()
+
     def rows(self, name: str, values: Mapping[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
         """Return a cursor of a statement's rows as tuples; `values` are its parameters."""
         cursor = self._connection.cursor(row_factory=tuple_row, binary=True)

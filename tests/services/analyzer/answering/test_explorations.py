@@ -12,9 +12,9 @@ from mlscope.bus.bus import Bus
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationRequested
 from schemas.exploration import Explored
-from schemas.people import Asker
+from schemas.people import THE_USER, Asker
 from schemas.request import Evaluate
-from schemas.subjects import asked_subject
+from schemas.subjects import asked_subject, request_of
 from services.analyzer.analysis import Analyzed
 from services.analyzer.answering.explorations import fitting
 from services.analyzer.exploring import EXPLORATIONS
@@ -27,8 +27,13 @@ EXPLORE = "mlscope.v1.request.explore"
 
 
 @pytest.fixture
-async def asked(database_url: str) -> AsyncIterator[Bus]:
-    """Lend a bus with an analyzer that knows three evaluations, the last of which is newest."""
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def asked(server: MemoryServer, database_url: str) -> AsyncIterator[Bus]:
+    """Lend a bus with an analyzer whose database has three evaluations, the last one the newest."""
     collector.migrate(database_url)
     migrate(database_url)
     told = {
@@ -45,9 +50,17 @@ async def asked(database_url: str) -> AsyncIterator[Bus]:
             "UPDATE headline SET requested_at = '2026-01-01'::timestamptz"
             " + substr(evaluation, 2)::int * interval '1 day'"
         )
-    server = MemoryServer()
     async with connect(server, "gateway") as bus, analyzing(server, database_url):
         yield bus
+
+
+async def _request(bus: Bus, evaluation: str, visibility: str, requested_by: str = "") -> None:
+    """Record a request."""
+    request = Evaluate.model_validate({"model": "tiny", "visibility": visibility})
+    fact = EvaluationRequested(
+        evaluation=evaluation, request=request, requested_ns=1, requested_by=requested_by
+    )
+    await bus.publish(fact, id=evaluation)
 
 
 async def _explored(bus: Bus, **fields: Any) -> dict[str, Any]:
@@ -106,12 +119,9 @@ async def test_constraints_leave_loads_out_and_prices_cost(asked: Bus) -> None:
 
 
 async def test_private_evaluations_count_for_who_may_see_them(asked: Bus) -> None:
-    for evaluation, requested_by in (("e3", "ada"), ("e2", "")):
-        request = Evaluate.model_validate({"model": "tiny", "visibility": "private"})
-        fact = EvaluationRequested(
-            evaluation=evaluation, request=request, requested_ns=1, requested_by=requested_by
-        )
-        await asked.publish(fact, id=evaluation)
+    await _request(asked, "e1", "cluster", "ada")
+    await _request(asked, "e3", "private", "ada")
+    await _request(asked, "e2", "private")
     for asker, systems, history, agents in (
         (Asker("ada", "requester"), ["e1", "e3"], ["e1", "e1", "e3"], 1),
         (Asker("bob", "viewer"), ["e1", "e1"], ["e1", "e1"], 1),
@@ -125,6 +135,29 @@ async def test_private_evaluations_count_for_who_may_see_them(asked: Bus) -> Non
             assert answered["total_loads"] == len(expected)
         choices = json.loads(await asked.ask(subject, b"{}"))["choices"]
         assert len(choices["agent"]) == agents
+
+
+async def test_only_owners_explore_what_the_log_lacks_or_cannot_be_read(
+    asked: Bus, server: MemoryServer
+) -> None:
+    """It may be private. The log lacks e2, and the request of e3 is damaged."""
+    await _request(asked, "e1", "cluster", "ada")
+    server.send(request_of("e3"), b"damaged")
+    visible, everything = {"e1"}, {"e1", "e2", "e3"}
+    for asker, expected, newest, measurements in (
+        (Asker("ada", "requester"), visible, 2, 2),
+        (Asker("bob", "viewer"), visible, 2, 2),
+        (Asker("olga", "owner"), everything, 3, 4),
+        (THE_USER, everything, 3, 4),
+    ):
+        subject = asked_subject(asker, "explore") if asker.name else EXPLORE
+        choices = json.loads(await asked.ask(subject, b"{}"))["choices"]
+        assert choices["model"] == (["tiny"] if expected == visible else ["other", "tiny"])
+        for table in ("", *(exploration.name for exploration in EXPLORATIONS)):
+            answer = json.loads(await asked.ask(subject, json.dumps({"table": table}).encode()))
+            assert answer["total_loads"] == (measurements if table == "history" else newest), table
+            if table in ("systems", "history"):
+                assert set(_evaluations(answer)) == expected, table
 
 
 async def test_without_a_table_there_is_what_to_choose_from(asked: Bus) -> None:

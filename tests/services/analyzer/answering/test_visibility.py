@@ -13,7 +13,7 @@ from schemas.evaluation import EvaluationRequested
 from schemas.message import Command
 from schemas.people import THE_USER, Asker
 from schemas.request import Compare, Evaluate, ShowFlow, ShowTables
-from schemas.subjects import asked_subject, command_subject
+from schemas.subjects import asked_subject, command_subject, request_of
 from services.analyzer.answering.visibility import Visibility, evaluations_in
 
 ADA, BOB = Asker("ada", "requester"), Asker("bob", "viewer")
@@ -21,8 +21,13 @@ OLGA = Asker("olga", "owner")
 
 
 @pytest.fixture
-async def bus() -> AsyncIterator[Bus]:
-    async with connect(MemoryServer(), "scheduler") as lent:
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
+    async with connect(server, "scheduler") as lent:
         yield lent
 
 
@@ -54,11 +59,13 @@ async def is_answered(visibility: Visibility, asker: Asker, command: Command) ->
 async def test_what_is_hidden_is_unknown_whichever_way_it_is_named(bus: Bus) -> None:
     visibility = Visibility(bus)
     await request(bus, "e1", "cluster", "ada")
-    assert await visibility.hidden_from(BOB) == frozenset()
+    assert await visibility.visible_to(BOB) == ["e1"]
     await request(bus, "e2", "private", "ada")
     await request(bus, "e3", "private", "")
-    assert await visibility.hidden_from(ADA) == {"e3"}
-    assert await visibility.hidden_from(BOB) == {"e2", "e3"}
+    assert await visibility.visible_to(ADA) == ["e1", "e2"]
+    assert await visibility.visible_to(BOB) == ["e1"]
+    assert await visibility.visible_to(OLGA) is None
+    assert await visibility.visible_to(THE_USER) is None
     commands: tuple[Command, ...] = (
         ShowTables(evaluation="e2"),
         ShowFlow(evaluation="e2"),
@@ -84,7 +91,7 @@ async def test_the_log_is_read_page_by_page(bus: Bus, monkeypatch: pytest.Monkey
     monkeypatch.setattr(bus, "read", noted)
     for number in range(5):
         await request(bus, f"e{number}", "private", "ada")
-    assert len(await Visibility(bus).hidden_from(BOB)) == 5
+    assert len(await Visibility(bus).visible_to(ADA) or ()) == 5
     assert sizes == [2, 2, 1, 0]
 
 
@@ -93,7 +100,7 @@ async def test_a_refusal_takes_as_many_reads_for_a_hidden_evaluation_as_for_none
 ) -> None:
     visibility = Visibility(bus)
     await request(bus, "e1", "private", "ada")
-    assert await visibility.hidden_from(BOB) == {"e1"}
+    assert await visibility.visible_to(BOB) == []
     assert await is_answered(visibility, ADA, ShowTables(evaluation="e1"))
     read, reads = bus.read, list[str]()
 
@@ -107,7 +114,7 @@ async def test_a_refusal_takes_as_many_reads_for_a_hidden_evaluation_as_for_none
         reads.clear()
         assert not await is_answered(visibility, BOB, ShowTables(evaluation=evaluation))
         counts.append(len(reads))
-    assert counts == [2, 2]
+    assert counts == [1, 1]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"others": 3, "first": [1]}', b"\xff"])
@@ -130,3 +137,29 @@ async def test_a_request_that_cannot_be_read_may_be_private(
     monkeypatch.setattr(bus, "unread", lambda evaluation: int(evaluation == "e1"))
     for asker, expected in ((BOB, False), (OLGA, True), (THE_USER, True)):
         assert await is_answered(visibility, asker, ShowTables(evaluation="e1")) is expected
+
+
+async def test_what_the_log_lacks_or_cannot_be_read_is_visible_to_owners_alone(
+    server: MemoryServer, bus: Bus
+) -> None:
+    await request(bus, "e1", "cluster", "ada")
+    server.send(request_of("e2"), b"damaged")
+    await request(bus, "e3", "private", "ada")
+    visibility = Visibility(bus)
+    for asker, expected in ((ADA, ["e1", "e3"]), (BOB, ["e1"]), (OLGA, None), (THE_USER, None)):
+        assert await visibility.visible_to(asker) == expected
+        for evaluation in ("e2", "lacking"):
+            command = ShowTables(evaluation=evaluation)
+            assert await is_answered(visibility, asker, command) is (expected is None)
+
+
+async def test_what_was_ever_requested_as_private_stays_private(bus: Bus) -> None:
+    visibility = Visibility(bus)
+    for number, name in enumerate(("cluster", "private", "cluster")):
+        wanted = Evaluate.model_validate({"model": "tiny", "visibility": name})
+        fact = EvaluationRequested(
+            evaluation="e1", request=wanted, requested_ns=1, requested_by="ada"
+        )
+        await bus.publish(fact, id=str(number))
+    assert await visibility.visible_to(BOB) == []
+    assert await visibility.visible_to(ADA) == ["e1"]
