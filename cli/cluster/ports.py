@@ -5,7 +5,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -112,22 +112,6 @@ def chosen_ports(
             if name not in unwanted and reservations.enter_context(_reserved(port))
         }
         yield choose(NAMES, {**preferred, **usual}, {"nats": host, "gateway": host})
-
-
-@contextmanager
-def held(port: int, host: str) -> Iterator[None]:
-    """Keep other users from a `port` of `host` that a service of ours leaves as it starts anew.
-
-    A socket that is bound, and does not listen, shares the port with those of this user that ask
-    for that (`SO_REUSEPORT`, socket(7)), and with no others.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # Another process may have taken it just now: the service itself says so.
-        with suppress(OSError):
-            holder.bind((host, port))
-        yield
 
 
 def _check_known_ports(folder: Path, host: str, preferred: Mapping[str, int]) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 from collections.abc import Iterator
@@ -73,7 +72,9 @@ async def serve(
             timeout_graceful_shutdown=_STOP_WITHIN_S,
         )
     )
-    with _listening(settings.gateway_host, settings.gateway_port) as listener:
+    address = (settings.gateway_host, settings.gateway_port)
+    family = socket.AF_INET6 if ":" in settings.gateway_host else socket.AF_INET
+    with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
         connections.limit_sending(listener)
         facts = ServiceInfo("gateway", version("mlscope"), "pages, REST and live events", {})
         await answer_all(bus, Watch, watches.answer, queue="gateway")
@@ -83,20 +84,6 @@ async def serve(
         await run_until_stopped(stop, server.serve_gently(listener), before_cancel=feeds.close)
         await watches.close()
         await app.state.pictures.close()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises OSError when the port is in use.
-
-    The supervisor of a local cluster holds the port while no gateway runs, and shares it.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=True)
 
 
 class _Server(uvicorn.Server):
