@@ -15,7 +15,8 @@ Address = tuple[str, int]
 """A numeric host and a port."""
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_LOCAL, _REMOTE, _USER = 1, 2, 7
+_LOCAL, _REMOTE, _USER, _INODE = 1, 2, 7, 9
+_ORPHANED = "0"
 
 
 def foreign_user(client: Address, server: Address, expected: int | None) -> int | None:
@@ -31,6 +32,11 @@ def foreign_user(client: Address, server: Address, expected: int | None) -> int 
     return None if user in (None, 0, expected) else user
 
 
+def are_known() -> bool:
+    """Tell whether this kernel lists whose the sockets are."""
+    return _TABLES[0].exists()
+
+
 def expect_user(connection: socket.socket, expected: int | None) -> None:
     """Raise ConnectionRefusedError if another user than `expected` answers a `connection`."""
     user = foreign_user(connection.getsockname()[:2], connection.getpeername()[:2], expected)
@@ -44,7 +50,10 @@ def wrong_user(user: int) -> str:
 
 
 def owner_of(local: Address, remote: Address) -> int | None:
-    """Return the user of the socket with these two ends; None where the kernel lists none."""
+    """Return the user of the open socket with these two ends; None where the kernel lists none.
+
+    One that is closed already is no user's any more, and listed as root's.
+    """
     ends = {f"{own}|{other}" for own in _spelt(local) for other in _spelt(remote)}
     for table in _TABLES:
         try:
@@ -53,7 +62,8 @@ def owner_of(local: Address, remote: Address) -> int | None:
             continue
         for line in lines:
             words = line.split()
-            if f"{words[_LOCAL]}|{words[_REMOTE]}" in ends:
+            is_open = words[_INODE] != _ORPHANED
+            if is_open and f"{words[_LOCAL]}|{words[_REMOTE]}" in ends:
                 return int(words[_USER])
     return None
 

@@ -83,10 +83,12 @@ def make_own(folder: Path) -> None:
     Whoever could put a key there, before the cluster did, would know it.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    state = folder.stat()
+    if state.st_uid == os.geteuid() and state.st_mode & 0o022:
+        folder.chmod(state.st_mode & ~0o022)
     for path in (folder, *(folder / "keys").rglob("*")):
         if (owner := path.lstat().st_uid) not in _trusted():
             raise ForeignFolder(path, owner)
-    folder.chmod(folder.stat().st_mode & ~0o022)
 
 
 def _trusted() -> tuple[int, int]:

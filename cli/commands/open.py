@@ -40,6 +40,8 @@ async def open_page(arguments: argparse.Namespace) -> int:
     print(browser_address(page, arguments))
     if not arguments.print_only and not await asyncio.to_thread(_open, page, arguments):
         print("no browser on this machine: open the address in another one", file=sys.stderr)
+    elif not arguments.print_only:
+        print("if the browser shows no page, open the address in it", file=sys.stderr)
     return exits.OK
 
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from cli.cluster.display import with_login
-from cli.cluster.errors import NotUp
+from cli.cluster.errors import ForeignState, NotUp
 from cli.cluster.state import read_state
 from mlscope.logins import TICKET_S
 from mlscope.settings import Settings
@@ -19,6 +19,8 @@ def gateway_of(arguments: argparse.Namespace) -> tuple[str, Path | None]:
     settings = Settings.read(os.environ)
     try:
         state = read_state(Path(arguments.data) if arguments.data else settings.data_folder)
+    except ForeignState:
+        raise
     except NotUp:
         return settings.gateway_url, settings.gateway_token_file
     token_file = settings.gateway_token_file or state.gateway_token_file

@@ -14,7 +14,7 @@ from cli.cluster.ports import LOOPBACK
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.dialing import dial
-from mlscope.peers import expect_user, foreign_user
+from mlscope.peers import expect_user, foreign_user, owner_of
 from tests.contracts.worlds import OpenSettings
 
 NOBODY = 65534
@@ -93,3 +93,14 @@ def test_a_plain_socket_is_checked_too() -> None:
     with answering() as (port, _), socket.create_connection((LOOPBACK, port)) as ours:
         ours.recv(4)
         expect_user(ours, os.getuid())
+
+
+def test_a_socket_that_is_closed_is_nobody_s() -> None:
+    """The kernel would list it as root's, and whoever sends and hangs up would pass for root."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        with socket.create_connection(server.getsockname()) as client:
+            accepted, _ = server.accept()
+            ends = client.getsockname()[:2], client.getpeername()[:2]
+            assert owner_of(*ends) == os.getuid()
+        with accepted:
+            assert owner_of(*ends) is None

@@ -93,7 +93,13 @@ class SentFiles:
 
     @asynccontextmanager
     async def _turn_of(self, sender: str) -> AsyncIterator[None]:
-        """Wait until a `sender` has no other turn. Raises TooManyFiles."""
+        """Wait until a `sender` has no other turn; the cluster's own user needs not.
+
+        Raises TooManyFiles.
+        """
+        if not sender:
+            yield
+            return
         own = self._senders.setdefault(sender, _Sender())
         if own.files >= MOST_OF_SENDER:
             raise TooManyFiles(own.files)

@@ -84,10 +84,11 @@ class Quotas:
             if excess <= 0:
                 break
             awaited_ns, excess = time_ns, excess - size
+        again = f"this one is allowed at {_day_after(awaited_ns)}; " if excess <= 0 else ""
         return _exhausted(
             f"requests of {asker.name} within a day would be larger than "
-            f"{self.daily_bytes / 1e6:.0f} MB; this one is allowed at {_day_after(awaited_ns)}; "
-            "files that are sent, or given by an address, do not count",
+            f"{self.daily_bytes / 1e6:.0f} MB; {again}files that are uploaded before, or given by "
+            "an address, do not count, those of predictions do",
             f"at most {self.daily_bytes} bytes of requests within 24 hours "
             "(MLSCOPE_MAX_PERSON_REQUEST_BYTES)",
         )

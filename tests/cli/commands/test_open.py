@@ -54,7 +54,8 @@ async def test_the_pages_are_opened_and_their_address_is_printed(
 ) -> None:
     monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
     assert await open_page(arguments("open")) == exits.OK
-    assert capsys.readouterr() == ("http://g.e.org\n", "")
+    advice = "if the browser shows no page, open the address in it\n"
+    assert capsys.readouterr() == ("http://g.e.org\n", advice)
     assert opened == ["http://g.e.org"]
     assert await open_page(arguments("open", "--print")) == exits.OK
     assert len(opened) == 1

@@ -63,3 +63,10 @@ async def test_a_sender_who_leaves_gives_its_turn_back(sent_files: SentFiles) ->
     async with asyncio.timeout(10):
         await sent_files.receive("b", quick(), "rita")
     assert sent_files._senders == {}
+
+
+async def test_the_cluster_s_own_user_sends_as_many_as_may_wait(sent_files: SentFiles) -> None:
+    names = [f"{number}" for number in range(2 * MOST_OF_SENDER)]
+    async with asyncio.timeout(20):
+        kept = await asyncio.gather(*(sent_files.receive(name, quick(), "") for name in names))
+    assert len(kept) == len(names)
