@@ -45,7 +45,7 @@ def status_table(state: ClusterState, now: float, database: str, pages: str) -> 
         f"phase     {state.phase}",
         f"pages     {pages}{token}",
         f"nats      {state.nats_url}  (key: {state.requester_seed_file})",
-        f"database  {state.database_url.partition('?')[0]}  ({details})",
+        f"database  {state.database_url}  ({details})",
         "",
     ]
     lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -23,7 +23,6 @@ from cli.cluster.servers.postgres_home import (
 )
 from mlscope.settings import Settings
 
-_ITS_LOGIN = "require_auth=scram-sha-256"
 DATABASE_SETTINGS = ("MLSCOPE_DATABASE_URL", "MLSCOPE_DATABASE_PASSWORD_FILE")
 ADMIN = "postgres"
 NAME = "mlscope"
@@ -102,19 +101,13 @@ class Postgres(Server):
 
     @property
     def url(self) -> str:
-        """Where services connect: role and database, no password.
-
-        A server that asks for the password itself, or for nothing, is not ours: with SCRAM it has
-        to prove that it knows the password (RFC 5802). Somebody else may have taken the port.
-        """
-        return f"postgresql://{NAME}@{ports.LOOPBACK}:{self.port}/{NAME}?{_ITS_LOGIN}"
+        """Where services connect: role and database, no password."""
+        return f"postgresql://{NAME}@{ports.LOOPBACK}:{self.port}/{NAME}"
 
     def admin_url(self, database: str = ADMIN) -> str:
         """Return the superuser's connection to `database`, password included: a secret."""
         password = secret_files.ensure_password(self.folder / "keys" / "postgres.pw").value
-        return (
-            f"postgresql://{ADMIN}:{password}@{ports.LOOPBACK}:{self.port}/{database}?{_ITS_LOGIN}"
-        )
+        return f"postgresql://{ADMIN}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
 
     def command(self) -> Command:
         """Create the data folder when there is none, and return the command of the server."""

@@ -152,8 +152,8 @@ def test_the_password_joins_the_url_only_when_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("", "?require_auth=%21password"),
-        ("?connect_timeout=3", "?connect_timeout=3&require_auth=%21password"),
+        ("", "?require_auth=scram-sha-256"),
+        ("?connect_timeout=3", "?connect_timeout=3&require_auth=scram-sha-256"),
         ("?require_auth=password", "?require_auth=password"),
     ],
 )
