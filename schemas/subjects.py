@@ -36,8 +36,7 @@ WATCHED = "watch"
 
 
 _FIELDS_OUTSIDE_RUNS = ("agent", "service", "person")
-_AGENT_LAST = (
-    RunStarted,
+_RUN_FACTS_OF_AGENTS = (
     RunReady,
     RunCompleted,
     RunFailed,
@@ -45,16 +44,8 @@ _AGENT_LAST = (
     QueriesAnswered,
     OutputsPredicted,
 )
-AGENT_FACTS: tuple[type[Fact], ...] = (
-    RunReady,
-    RunCompleted,
-    RunFailed,
-    TraceCaptured,
-    QueriesAnswered,
-    OutputsPredicted,
-    AgentAnnounced,
-    AgentLeft,
-)
+_AGENT_LAST = (RunStarted, *_RUN_FACTS_OF_AGENTS)
+AGENT_FACTS: tuple[type[Fact], ...] = (*_RUN_FACTS_OF_AGENTS, AgentAnnounced, AgentLeft)
 """The facts that agents publish, each on subjects that have the agent's name as a token."""
 _NAMES_OF_AGENT_FACTS = frozenset((fact.entity, fact.happened) for fact in AGENT_FACTS)
 

@@ -76,7 +76,9 @@ async def holders() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-async def held(server: NatsServer, key: str, count: int, stack: AsyncExitStack) -> list[Holder]:
+async def connected(
+    server: NatsServer, key: str, count: int, stack: AsyncExitStack
+) -> list[Holder]:
     """Open `count` connections with a `key`."""
     opened = [Holder(server, key) for _ in range(count)]
     for holder in opened:
@@ -91,12 +93,12 @@ async def test_a_key_has_so_many_connections(
 ) -> None:
     limits = limits_of(key, ASKERS.get(key))
     assert limits is not None
-    await held(guarded, key, limits.connections, holders)
+    await connected(guarded, key, limits.connections, holders)
     settings = Settings(nats_url=guarded.url, nats_seed_file=key_file(guarded.folder, key))
     one_more = Connection(settings, key)
     with pytest.raises(Unreachable, match="as many connections as it may have; close some"):
         await one_more.open(3.0)
-    await held(guarded, "requester", 1, holders)
+    await connected(guarded, "requester", 1, holders)
 
 
 @pytest.mark.parametrize("key", [*LIMITED, *SHARED])
@@ -105,7 +107,7 @@ async def test_a_connection_has_so_many_subscriptions(
 ) -> None:
     limits = limits_of(key, ASKERS.get(key))
     assert limits is not None
-    (holder,) = await held(guarded, key, 1, holders)
+    (holder,) = await connected(guarded, key, 1, holders)
     for number in range(limits.subscriptions):
         await holder.subscribe(f"{number}")
     await holder.settle()
@@ -130,7 +132,7 @@ async def test_a_client_that_subscribes_too_often_says_why_it_ended(guarded: Nat
 
 
 async def test_a_subject_has_so_many_tokens(guarded: NatsServer, holders: AsyncExitStack) -> None:
-    (holder,) = await held(guarded, VIEWER, 1, holders)
+    (holder,) = await connected(guarded, VIEWER, 1, holders)
     await holder.subscribe(".".join("a" * (MOST_TOKENS - 1)))
     await holder.settle()
     assert holder.refusals == []
@@ -141,8 +143,8 @@ async def test_a_subject_has_so_many_tokens(guarded: NatsServer, holders: AsyncE
 
 async def test_a_viewer_sends_small_messages(guarded: NatsServer, holders: AsyncExitStack) -> None:
     """Of 8 MB, eight at once are more than the broker keeps for a service: it would end it."""
-    (viewing,) = await held(guarded, VIEWER, 1, holders)
-    (requesting,) = await held(guarded, person_key("rp"), 1, holders)
+    (viewing,) = await connected(guarded, VIEWER, 1, holders)
+    (requesting,) = await connected(guarded, person_key("rp"), 1, holders)
     viewer, requester = viewing.client, requesting.client
     await viewer.publish(f"{ROOT}.request.match", bytes(256 << 10))
     await requester.publish(f"{ROOT}.request.match", bytes(8 << 20))
