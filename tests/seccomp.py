@@ -7,8 +7,8 @@ import sys
 import pytest
 
 _TRY = (
-    "import os; from services.agent.worker.inline import system_calls; "
-    "system_calls.filter_calls(); os._exit(0)"
+    "import os; from services.agent.worker.seccomp import inline_code; "
+    "inline_code.filter_calls(); os._exit(0)"
 )
 
 

@@ -62,7 +62,7 @@ def test_a_busy_machine_is_no_place_to_measure(monkeypatch: pytest.MonkeyPatch) 
 def test_what_a_sandbox_lacks_is_said(
     monkeypatch: pytest.MonkeyPatch, setting: str, state: str
 ) -> None:
-    monkeypatch.setattr("services.agent.worker.inline.system_calls._MACHINES", {})
+    monkeypatch.setattr("services.agent.worker.seccomp.installing.MACHINES", {})
     monkeypatch.setenv("MLSCOPE_SANDBOX", setting)
     finding = agent_checks.sandbox()
     assert finding.state == state

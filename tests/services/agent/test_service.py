@@ -210,7 +210,7 @@ async def test_an_agent_says_what_it_is_and_holds_a_lease(scheduler: Scheduler) 
 async def test_an_agent_that_can_t_have_its_required_sandbox_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.worker.inline.system_calls._MACHINES", {})
+    monkeypatch.setattr("services.agent.worker.seccomp.installing.MACHINES", {})
     async with connect(MemoryServer(), "agent") as bus:
         with pytest.raises(InvalidSetting, match="MLSCOPE_SANDBOX=required"):
             await serve(bus, Small(tmp_path, sandbox="required"), asyncio.Event())

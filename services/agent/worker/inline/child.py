@@ -3,7 +3,7 @@
     python -I -c BOOT ROOT CHANNEL_FD TRACE_FD
 
 The first frame it receives is the order: codes by name, `env`, and limits. The modules that the
-code imports are imported under a filter of system calls (`system_calls`; without it there is no
+code imports are imported under a filter of system calls (`seccomp`; without it there is no
 inline Python) and a limit on memory: files may be opened for reading only. A process started by
 root becomes a user of its own, whose only capability is to read modules wherever they are. Before
 the code runs, that capability and the rights to open files and to ask about them end. The code can
@@ -31,7 +31,6 @@ from itertools import chain
 from typing import Any
 
 from mlscope.tracing.application import USER_SPANS
-from services.agent.worker.inline.system_calls import filter_calls, filter_paths
 from services.agent.worker.inline.wire import (
     SAMPLES,
     Buffer,
@@ -41,6 +40,7 @@ from services.agent.worker.inline.wire import (
     receive,
     send,
 )
+from services.agent.worker.seccomp.inline_code import filter_calls, filter_paths
 
 OK, STORED, RAISED, FATAL = "ok", "kept", "raised", "fatal"
 """The first item of an answer; after `raised` and `fatal` follow a line (0: none) and a reason."""

@@ -18,13 +18,14 @@ from pathlib import Path
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, Reach, confine, landlock_version
 from services.agent.machine.mounts import hide
-from services.agent.worker.inline.system_calls import FilterMissing, filter_fault, refuse_rights
 from services.agent.worker.sandbox.own_user import (
     CHANGING_USER,
     Needs,
     become_own_user,
     can_change_user,
 )
+from services.agent.worker.seccomp.installing import FilterMissing, filter_fault
+from services.agent.worker.seccomp.model import refuse_rights
 
 # Not CAP_PERFMON: from Linux 6.14 on, it lets a process read the environment of all others.
 _PROFILING = (Capability.IPC_LOCK,)

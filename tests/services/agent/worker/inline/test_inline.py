@@ -28,7 +28,8 @@ from services.agent.predictors import Opened
 from services.agent.worker.answers.isolate_samples import finish_code_by_sample
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.inline.process import spans_within_call
-from services.agent.worker.inline.system_calls import FilterMissing, filter_calls, filter_fault
+from services.agent.worker.seccomp.inline_code import filter_calls
+from services.agent.worker.seccomp.installing import FilterMissing, filter_fault
 from tests.seccomp import needs_filter
 from tests.services.agent.builders import a_subject
 

@@ -23,9 +23,9 @@ from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
 from services.agent.link.messages import PerformOrder  # noqa: E402
 from services.agent.machine.landlock import Reach, landlock_version  # noqa: E402
 from services.agent.machine.roofline.ceilings import NO_ROOF  # noqa: E402
-from services.agent.worker.inline.system_calls import filter_fault  # noqa: E402
 from services.agent.worker.sandbox import sandbox  # noqa: E402
 from services.agent.worker.sandbox.sandbox import reach_of, visible_in  # noqa: E402
+from services.agent.worker.seccomp.installing import filter_fault  # noqa: E402
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order, carried_out  # noqa: E402
 from tests.services.agent.mounting import needs_mounts  # noqa: E402
 
@@ -89,7 +89,7 @@ print(mitigations() == before)
 """
 LEAVING = """
 import signal, subprocess, time
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 refuse_rights()
 (scratch / "x").write_bytes(b"x")
@@ -105,7 +105,7 @@ os.wait()
 """
 CHANGED_BY_IOCTL = """
 import errno, fcntl
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 def error_of(request, argument):
     try:
@@ -142,7 +142,7 @@ for port in (0, 4318, 4222, 14222, 80):
 )
 UNIX_SOCKETS = """
 import socket
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 def made(family, kind):
     return outcome(lambda: socket.socket(family, kind).close())
@@ -158,7 +158,7 @@ print(second.recv(4))
 """
 NAMESPACES = """
 import ctypes, errno, platform
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 libc = ctypes.CDLL(None, use_errno=True)
 clone, unshare = {"x86_64": (56, 272), "aarch64": (220, 97)}[platform.machine()]
@@ -187,7 +187,7 @@ print(errno.errorcode[error_of(CLONE3, 0)], error_of(unshare, CLONE_FS), error_o
 """
 STARTING = """
 import multiprocessing, subprocess, threading
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 refuse_rights()
 (scratch / "x").write_bytes(b"x")
@@ -211,7 +211,7 @@ print([batch.sum().item() for batch in loader])
 """
 FAMILIES = """
 import errno, socket
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 def made(family, kind, protocol=0, of=socket.socket):
     try:
@@ -234,7 +234,7 @@ print(set(refused))
 """
 TRACING = """
 import ctypes, errno
-from services.agent.worker.inline.system_calls import refuse_rights
+from services.agent.worker.seccomp.model import refuse_rights
 
 refuse_rights()
 (scratch / "x").write_bytes(b"x")
@@ -488,8 +488,8 @@ def test_on_a_gpu_a_worker_may_name_its_threads_and_replays_are_free(
 NO_LANDLOCK = """from services.agent.machine import landlock
 landlock.landlock_version = lambda: 0
 """
-UNFILTERED = """from services.agent.worker.inline import system_calls
-system_calls._MACHINES.clear()
+UNFILTERED = """from services.agent.worker.seccomp.machines import MACHINES
+MACHINES.clear()
 """
 
 

@@ -1,0 +1,1 @@
+"""Filters of system calls (seccomp) for the processes of models and of inline Python."""

@@ -1,0 +1,148 @@
+"""What the filter of a worker's system calls refuses, each tried in a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.seccomp import needs_filter
+
+ERRORS = """
+import errno, os, resource, socket, sys
+from services.agent.worker.seccomp.model import refuse_rights
+
+def error_of(action, *arguments):
+    try:
+        action(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "ok"
+"""
+PROTOCOLS = """
+refuse_rights(has_unix_streams=%s)
+INET, INET6 = socket.AF_INET, socket.AF_INET6
+STREAM, DATAGRAM, PACKETS, DCCP_TYPE = 1, 2, 5, 6
+ICMP, TCP, UDP, DCCP, ICMPV6, SCTP, UDPLITE, SMC, MPTCP = 1, 6, 17, 33, 58, 132, 136, 256, 262
+plain = [(STREAM, 0), (STREAM, TCP), (DATAGRAM, 0), (DATAGRAM, UDP)]
+made = [error_of(socket.socket, family, *kind) for family in (INET, INET6) for kind in plain]
+made += [error_of(socket.socket, INET, STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)]
+print({*made})
+# The kernel decides whether this group may ping, not the filter.
+print(error_of(socket.socket, INET, DATAGRAM, ICMP) in ("ok", "EACCES"))
+rare = [(STREAM, MPTCP), (STREAM | socket.SOCK_CLOEXEC, MPTCP), (STREAM, SCTP), (STREAM, SMC)]
+rare += [(PACKETS, 0), (PACKETS, SCTP), (DCCP_TYPE, DCCP), (DATAGRAM, UDPLITE)]
+print({error_of(socket.socket, family, *kind) for family in (INET, INET6) for kind in rare})
+tcp = socket.socket()
+TCP_ULP = 31
+print(error_of(tcp.setsockopt, TCP, TCP_ULP, b"smc"), error_of(tcp.setsockopt, TCP, 1, 1))
+print(error_of(tcp.setsockopt, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1))
+tcp.bind(("127.0.0.1", 0))
+tcp.listen()
+"""
+OTHERS = """
+import ctypes, platform, signal, time
+
+number = {
+    "x86_64": {"ioprio_set": 251, "sched_setattr": 314},
+    "aarch64": {"ioprio_set": 30, "sched_setattr": 274},
+}[platform.machine()]
+libc = ctypes.CDLL(None, use_errno=True)
+
+def call(name, *arguments):
+    if libc.syscall(number[name], *arguments):
+        raise OSError(ctypes.get_errno(), name)
+
+other = os.fork()
+if other == 0:
+    time.sleep(60)
+    os._exit(0)
+refuse_rights()
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+idle, normal = os.sched_param(0), os.SCHED_OTHER
+PROCESS, GROUP, USER = os.PRIO_PROCESS, os.PRIO_PGRP, os.PRIO_USER
+IO_PROCESS, IO_GROUP, IO_USER, IDLE_CLASS = 1, 2, 3, 3 << 13
+attributes = (ctypes.c_uint32 * 12)(48, 5)
+
+def on(process):
+    yield error_of(resource.prlimit, process, resource.RLIMIT_NOFILE, limit)
+    yield error_of(os.sched_setscheduler, process, normal, idle)
+    yield error_of(os.sched_setparam, process, idle)
+    yield error_of(os.setpriority, PROCESS, process, 0)
+    yield error_of(call, "ioprio_set", IO_PROCESS, process, IDLE_CLASS)
+    yield error_of(call, "sched_setattr", process, attributes, 0)
+
+print({*on(other)}, {*on(0)})
+print(error_of(os.setpriority, GROUP, 0, 19), error_of(os.setpriority, USER, 0, 19))
+groups = (IO_GROUP, IO_USER)
+print({error_of(call, "ioprio_set", group, 0, IDLE_CLASS) for group in groups})
+print(error_of(os.nice, 1), error_of(resource.setrlimit, resource.RLIMIT_NOFILE, limit))
+os.kill(other, signal.SIGKILL)
+"""
+SYSTEM_V = """
+import ctypes
+
+libc = ctypes.CDLL(None, use_errno=True)
+CREATED, REMOVED = 0o1600, 0
+memory = libc.shmget(0, 4096, CREATED)
+assert memory >= 0
+if os.fork() == 0:
+    refuse_rights()
+    libc.shmat.restype = ctypes.c_void_p
+    answers = []
+    for ask, wanted in (
+        (lambda: libc.shmget(0, 4096, CREATED), -1),
+        (lambda: libc.shmat(memory, None, 0), 2**64 - 1),
+        (lambda: libc.shmctl(memory, REMOVED, None), -1),
+        (lambda: libc.semget(0, 1, CREATED), -1),
+        (lambda: libc.semctl(0, 0, REMOVED), -1),
+        (lambda: libc.msgget(0, CREATED), -1),
+        (lambda: libc.msgctl(0, REMOVED, None), -1),
+    ):
+        ctypes.set_errno(0)
+        answers.append((ask() == wanted, errno.errorcode.get(ctypes.get_errno())))
+    print({*answers}, flush=True)
+    os._exit(0)
+os.wait()
+print(libc.shmctl(memory, REMOVED, None))
+"""
+
+
+def printed(script: str) -> list[str]:
+    """Return the lines that a `script` prints in a process of its own."""
+    command = [sys.executable, "-c", ERRORS + script]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+@needs_filter
+@pytest.mark.parametrize("has_unix_streams", [False, True])
+def test_a_worker_makes_internet_sockets_of_common_protocols_alone(has_unix_streams: bool) -> None:
+    """Landlock's rule for ports is about TCP: a port of MPTCP would serve the broker's clients."""
+    assert printed(PROTOCOLS % has_unix_streams) == [
+        "{'ok'}",
+        "True",
+        "{'EPROTONOSUPPORT'}",
+        "ENOPROTOOPT ok",
+        "ok",
+    ]
+
+
+@needs_filter
+def test_a_worker_of_its_agent_s_user_makes_no_unix_socket_with_connections() -> None:
+    made = "[error_of(socket.socket, socket.AF_UNIX, kind) for kind in (1, 2, 5)]"
+    assert printed(f"refuse_rights(has_unix_streams=False)\nprint({made})") == [
+        "['EACCES', 'ok', 'EACCES']"
+    ]
+
+
+@needs_filter
+def test_a_worker_changes_no_limit_or_priority_of_another_process() -> None:
+    """By a limit of CPU time it would end every process of its user, the broker included."""
+    assert printed(OTHERS) == ["{'EPERM'} {'ok'}", "EPERM EPERM", "{'EPERM'}", "ok ok"]
+
+
+@needs_filter
+def test_a_worker_reaches_no_memory_queue_or_semaphore_of_its_user() -> None:
+    """Landlock knows nothing of those of System V."""
+    assert printed(SYSTEM_V) == ["{(True, 'EPERM')}", "0"]
