@@ -31,6 +31,7 @@ from services.agent.link.host_channel import HostChannel
 from services.agent.link.messages import CloseSession
 from services.agent.link.preparation_clock import SampleUnderWay, preparing_text
 from services.agent.link.ring import RUNNING, Handover
+from services.agent.machine.cores import regain_cores
 from services.agent.machine.process_memory import process_memory_bytes
 from services.agent.predictors.shapes import reasons_in
 
@@ -129,6 +130,7 @@ class WorkerProcess:
             stderr = opened_stderr(limits.folder)
             undo.callback(stderr.close)
             shared = (handover.ring_fd, handover.spool_fd)
+            regain_cores()
             variables = {**environment, **_caches_in(scratch)}
             if container is None:
                 process, host_end = await _started_here(scratch, stderr, limits, shared, variables)

@@ -13,6 +13,10 @@ LEAST_CORES = 8
 """Of fewer cores none is set aside: preparation would lose more than prediction gains."""
 ANYWHERE: frozenset[int] = frozenset()
 """No cores of its own: a thread runs where the kernel puts it."""
+CORES_AT_START = (
+    frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ANYWHERE
+)
+"""Those that this process could run on when it began; `ANYWHERE` where systems don't tell."""
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 _OWN_STATE = Path("/proc/thread-self/stat")
 _LAST_RAN_ON = 36
@@ -57,6 +61,18 @@ def kept_on(cores: frozenset[int]) -> Iterator[bool]:
     finally:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, before)
+
+
+def regain_cores() -> None:
+    """Let this thread, and what it starts, run on the cores that the process had at its start.
+
+    A model whose process has the agent's user may bind any process of that user to a core, and the
+    workers of others would inherit it.
+    """
+    if CORES_AT_START:
+        # None of them may be left to a container.
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, CORES_AT_START)
 
 
 def _twins_of(core: int, topology: Path) -> frozenset[int]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from mlscope.tasks import end_process
 from services.agent.host.process import worker_environment
 from services.agent.host.roofs.devices import MeasuredDevice
+from services.agent.machine.cores import regain_cores
 from services.agent.machine.noise import noise_between, others_share, read_machine
 from services.agent.machine.roofline.ceilings import MOST_OTHERS, Roof
 from services.agent.machine.roofline.gpu_watch import gpu_is_quiet
@@ -33,6 +34,7 @@ async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> 
     """Return the roof that a module measures in a process of its own; with a note if it fails."""
     # Without this, JAX reserves three quarters of a GPU's memory, free or not.
     environment = worker_environment({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"})
+    regain_cores()
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -71,6 +71,20 @@ async def test_closing_ends_the_process_and_leaves_no_file(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
+async def test_a_worker_runs_on_the_cores_that_the_agent_began_with(tmp_path: Path) -> None:
+    """A model of the agent's user can bind the agent to a core, and so slow later ones down."""
+    cores = os.sched_getaffinity(0)
+    if len(cores) == 1:
+        pytest.skip("one core")
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        worker = await WorkerProcess.start("w", limits(tmp_path))
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert os.sched_getaffinity(worker.pid) == cores
+    await worker.close()
+
+
 def place_of(pid: int) -> tuple[int, int, Path]:
     """Return a process's parent, its session, and its folder."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
