@@ -1,11 +1,12 @@
 """How much of the broker a key may hold at once, so that no holder exhausts it for others. Pure.
 
 A broker keeps every connection and subscription in memory: 20,000 connections take all its file
-descriptors, and a subject of 2,000 tokens takes 0.7 MB, one of `MOST_TOKENS` 17 kB. The services'
-own keys have no limits.
+descriptors, and a subject of 2,000 tokens takes 0.7 MB, one of `MOST_TOKENS` 17 kB. For a
+connection that reads nothing it keeps up to 64 MiB, and many subscriptions of one subject fill that
+with copies of one answer. The services' own keys have no limits.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schemas.people import Asker
 
@@ -28,12 +29,13 @@ class KeyLimits:
     """
 
 
-_OF_PERSON = KeyLimits(connections=32, subscriptions=512)
+_OF_PERSON = KeyLimits(connections=16, subscriptions=256)
+# Whoever only looks has less to do at once.
+_OF_VIEWER = KeyLimits(connections=8, subscriptions=256, payload_bytes=256 << 10)
 _OF_AGENT = KeyLimits(connections=16, subscriptions=256)
 _OF_INVITATION = KeyLimits(connections=4, subscriptions=8, payload_bytes=64 << 10)
 _OF_WATCHER = KeyLimits(connections=1024, subscriptions=2048, payload_bytes=64 << 10)
 _SHARED = KeyLimits(connections=1024, subscriptions=2048)
-_VIEWER_BYTES = 256 << 10
 
 
 def limits_of(key: str, person: Asker | None = None) -> KeyLimits | None:
@@ -42,10 +44,7 @@ def limits_of(key: str, person: Asker | None = None) -> KeyLimits | None:
     `person` is whose key it is. A service that was denied a connection would stop the cluster.
     """
     if person is not None:
-        has_small_messages = person.role == "viewer"
-        return (
-            replace(_OF_PERSON, payload_bytes=_VIEWER_BYTES) if has_small_messages else _OF_PERSON
-        )
+        return _OF_VIEWER if person.role == "viewer" else _OF_PERSON
     kind, _, holder = key.partition("-")
     if holder:
         return {"agent": _OF_AGENT, "invitation": _OF_INVITATION}.get(kind)
