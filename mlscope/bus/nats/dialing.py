@@ -85,6 +85,8 @@ def _dial_one(
             )
         if wants_tls:
             connection.start_tls(trust(authority_file), endpoint[0])
+            # What came in plain text after the greeting may be anybody's.
+            parser = Parser()
         connection.sendall(connect_line(greeting, seed, name) + PING)
         _await(connection, parser, "PONG")
         connection.settimeout(None)

@@ -64,17 +64,20 @@ class Parser:
         self._buffer = b""
 
     def feed(self, received: bytes) -> Iterator[Frame]:
-        """Yield every complete frame. Raises ValueError for bytes that are not NATS protocol."""
-        data, at = self._buffer + received, 0
-        while (end := data.find(END, at)) >= 0:
-            fields = data[at:end].split()
+        """Yield every complete frame; those that a caller leaves are yielded the next time.
+
+        Raises ValueError for bytes that are not NATS protocol.
+        """
+        self._buffer += received
+        while (end := self._buffer.find(END)) >= 0:
+            data = self._buffer
+            fields = data[:end].split()
             size = int(fields[-1]) if fields and fields[0] == b"MSG" else -1
             if size >= 0 and len(data) < end + 2 + size + 2:
                 break
             body_at = end + 2
-            yield _frame(fields, data[at:end], data[body_at : body_at + max(size, 0)])
-            at = body_at + size + 2 if size >= 0 else body_at
-        self._buffer = data[at:]
+            self._buffer = data[body_at + size + 2 if size >= 0 else body_at :]
+            yield _frame(fields, data[:end], data[body_at : body_at + max(size, 0)])
 
 
 def _frame(fields: list[bytes], line: bytes, body: bytes) -> Frame:

@@ -1,11 +1,15 @@
 """An issuer's connection: to the first server that takes it, and over TLS."""
 
 import asyncio
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -66,6 +70,74 @@ def test_a_key_nobody_knows_is_refused_by_the_server(nats_server: NatsServer) ->
 def test_no_secret_goes_to_a_server_without_tls(nats_server: NatsServer) -> None:
     with pytest.raises(ConnectionRefusedError, match="does not use TLS"):
         dial(nats_server.url.replace("nats:", "tls:"), nats_server.seeds["scheduler"], "issuer")
+
+
+@contextmanager
+def speaking_first(words: Sequence[bytes]) -> Iterator[str]:
+    """Run a server that says `words`, a little apart, before it reads; yield its URL."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for word in words:
+                connection.sendall(word)
+                time.sleep(0.1)
+            connection.recv(4096)
+            connection.sendall(b"PONG\r\n")
+            connection.recv(1)
+
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"nats://{LOOPBACK}:{listener.getsockname()[1]}"
+    thread.join()
+
+
+def test_a_greeting_in_two_parts_is_read() -> None:
+    with speaking_first((b'INFO {"version":"2.1', b'5.1"}\r\n')) as url:
+        connection, _ = dial(url, None, "health", timeout_s=5.0)
+        connection.close()
+
+
+@contextmanager
+def adding_in_plain_text(server: NatsServer, words: bytes) -> Iterator[str]:
+    """Relay one connection to a `server` over TLS, and put `words` behind its greeting."""
+
+    def pass_on(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while received := source.recv(65536):
+                target.sendall(received)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        address = urlsplit(server.url)
+        behind = socket.create_connection((address.hostname, address.port))
+        with client, behind:
+            client.sendall(behind.recv(4096) + words)
+            onward = threading.Thread(target=pass_on, args=(client, behind))
+            onward.start()
+            pass_on(behind, client)
+            onward.join()
+
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"tls://{LOOPBACK}:{listener.getsockname()[1]}"
+    thread.join()
+
+
+def test_what_came_before_tls_is_not_the_server_s(tls_server: NatsServer) -> None:
+    """Whoever is between the two could answer in its place."""
+    seed = tls_server.seeds["scheduler"]
+    forged = b"PONG\r\nMSG _INBOX_scheduler.1 1 2\r\nok\r\n"
+    with adding_in_plain_text(tls_server, forged) as url:
+        connection, parser = dial(url, seed, "issuer", authority(tls_server), timeout_s=10.0)
+        with closing(connection):
+            connection.sendall(PING)
+            kinds = {frame.kind for frame in parser.feed(connection.recv())}
+    assert kinds <= {"INFO", "PONG"}
 
 
 def test_a_certificate_nobody_trusts_is_refused(tls_server: NatsServer) -> None:

@@ -33,6 +33,15 @@ def test_frames_do_not_depend_on_how_bytes_arrive(cuts: list[int]) -> None:
     assert [frame for part in parts for frame in parser.feed(part)] == FRAMES
 
 
+@given(st.lists(st.integers(0, len(STREAM)), max_size=8))
+def test_frames_that_a_caller_leaves_come_the_next_time(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(STREAM)]
+    parser = Parser()
+    firsts = [next(parser.feed(STREAM[a:b]), None) for a, b in itertools.pairwise(edges)]
+    rest = list(parser.feed(b""))
+    assert [*filter(None, firsts), *rest] == FRAMES
+
+
 def test_foreign_bytes_are_refused() -> None:
     with pytest.raises(ValueError, match="not the NATS protocol"):
         list(Parser().feed(b"HTTP/1.1 200 OK\r\n"))
