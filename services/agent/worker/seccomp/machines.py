@@ -72,9 +72,10 @@ CLONE3 = 435  # everywhere; its flags lie in memory, where no filter sees them
 # chown fchown lchown fchownat, setxattr lsetxattr fsetxattr, removexattr lremovexattr
 # fremovexattr; add_key request_key keyctl; bpf fanotify_init open_by_handle_at setns quotactl
 # swapon swapoff sethostname setdomainname; ptrace; shmget shmat shmctl shmdt semget semop semctl
-# semtimedop msgget msgsnd msgrcv msgctl. With equal numbers everywhere: setxattrat
-# removexattrat file_setattr; io_uring_setup, whose calls no filter sees.
-_RIGHTS = (463, 466, 469, 425)
+# semtimedop msgget msgsnd msgrcv msgctl; mount umount2 pivot_root acct syslog. With equal numbers
+# everywhere: setxattrat removexattrat file_setattr; io_uring_setup, whose calls no filter sees;
+# open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr open_tree_attr quotactl_fd.
+_RIGHTS = (463, 466, 469, 425, 428, 429, 430, 431, 432, 433, 442, 467, 443)
 # fmt: off
 MACHINES = {
     "x86_64": Machine(
@@ -101,6 +102,7 @@ MACHINES = {
             *_RIGHTS, 248, 249, 250, 321, 300, 304, 308, 179, 167, 168, 170, 171,
             101,
             29, 30, 31, 67, 64, 65, 66, 220, 68, 69, 70, 71,
+            165, 166, 155, 163, 103,
         ),
         (56, 272),
         foreign=0x40000000,
@@ -129,6 +131,7 @@ MACHINES = {
             *_RIGHTS, 217, 218, 219, 280, 262, 265, 268, 60, 224, 225, 161, 162,
             117,
             194, 196, 195, 197, 190, 193, 191, 192, 186, 189, 188, 187,
+            40, 39, 41, 89, 116,
         ),
         (220, 97),
     ),

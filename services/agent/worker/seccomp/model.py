@@ -47,12 +47,17 @@ _NAMESPACES = (
     0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 
-# Attributes of files that are not open for writing: FS_IOC_SETFLAGS (of 64 and of 32 bits),
-# FS_IOC_FSSETXATTR, FS_IOC_SETVERSION (likewise), FS_IOC_ENABLE_VERITY,
-# FS_IOC_SET_ENCRYPTION_POLICY
-_CHANGES_BY_IOCTL = (
-    0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685, 0x800C6613,
+# Of file systems, by the letters of their requests: all, 'f' ext and others, 'v', btrfs, f2fs,
+# bcachefs, ceph. A file that is not open for writing suffices to change its attributes, and with
+# `SYS_ADMIN` to freeze or shut down the whole disk (FIFREEZE, FS_IOC_SHUTDOWN). No device has one.
+_FILE_SYSTEMS = (0x5800, 0x6600, 0x7600, 0x9400, 0xF500, 0xBC00, 0x9700)
+_LETTER = 0xFF00
+# FS_IOC_GETFLAGS (of 64 and of 32 bits), FS_IOC_FSGETXATTR, FS_IOC_GETVERSION, FS_IOC_FIEMAP; and
+# FICLONE, FICLONERANGE, which programs copy with
+_HARMLESS_OF_THEM = (
+    0x80086601, 0x80046601, 0x801C581F, 0x80087601, 0xC020660B, 0x40049409, 0x4020940D,
 )  # fmt: skip
+_FAT_IOCTL_SET_ATTRIBUTES = 0x40047211
 
 
 def refuse_rights(*, has_unix_streams: bool = True) -> None:
@@ -109,8 +114,12 @@ def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
     yield step(IS, machine.ioctl, 1, 0)
     yield step(RETURN, ALLOW)
     yield step(LOAD, argument_at(1))
-    for request in _CHANGES_BY_IOCTL:
-        yield from answer(request, FAIL | errno.EPERM)
+    yield from answer(_FAT_IOCTL_SET_ATTRIBUTES, FAIL | errno.EPERM)
+    for request in _HARMLESS_OF_THEM:
+        yield from answer(request, ALLOW)
+    yield step(AND, _LETTER)
+    for letter in _FILE_SYSTEMS:
+        yield from answer(letter, FAIL | errno.EPERM)
     yield step(RETURN, ALLOW)
 
 

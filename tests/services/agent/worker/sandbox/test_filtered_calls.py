@@ -146,3 +146,43 @@ def test_a_worker_changes_no_limit_or_priority_of_another_process() -> None:
 def test_a_worker_reaches_no_memory_queue_or_semaphore_of_its_user() -> None:
     """Landlock knows nothing of those of System V."""
     assert printed(SYSTEM_V) == ["{(True, 'EPERM')}", "0"]
+
+
+OF_DISKS = """
+import ctypes, fcntl, platform, tempfile
+
+FREEZE, THAW, TRIM, SHUTDOWN = 0xC0045877, 0xC0045878, 0xC0185879, 0x8004587D
+SEARCH_OF_BTRFS, RESIZE_OF_EXT4, GOING_DOWN_OF_F2FS = 0xD0009411, 0x40086610, 0xF50D
+GET_FLAGS, GET_ATTRIBUTES, CLONE, READABLE_BYTES = 0x80086601, 0x801C581F, 0x40049409, 0x541B
+numbers = {
+    "x86_64": {"mount": 165, "umount2": 166, "pivot_root": 155, "acct": 163, "syslog": 103},
+    "aarch64": {"mount": 40, "umount2": 39, "pivot_root": 41, "acct": 89, "syslog": 116},
+}[platform.machine()]
+numbers |= {"open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432}
+numbers |= {"fspick": 433, "mount_setattr": 442, "quotactl_fd": 443, "open_tree_attr": 467}
+libc = ctypes.CDLL(None, use_errno=True)
+
+def asked(descriptor, request):
+    return error_of(fcntl.ioctl, descriptor, request, bytes(64))
+
+def called(number):
+    # A program that is not there, so that nothing happens where the filter lets it pass.
+    return libc.syscall(number, -1, -1, -1, -1, -1), errno.errorcode[ctypes.get_errno()]
+
+folder = os.open("/proc", os.O_RDONLY)
+file = tempfile.TemporaryFile()
+harmless = (GET_FLAGS, GET_ATTRIBUTES, CLONE, READABLE_BYTES)
+before = [asked(file, request) for request in harmless]
+refuse_rights()
+print({asked(folder, request) for request in (FREEZE, THAW, TRIM, SHUTDOWN)})
+print({asked(folder, request) for request in (SEARCH_OF_BTRFS, RESIZE_OF_EXT4, GOING_DOWN_OF_F2FS)})
+print([asked(file, request) for request in harmless] == before, before[-1])
+print({called(number) for number in numbers.values()})
+"""
+
+
+@needs_filter
+def test_a_worker_stops_no_disk_and_mounts_none() -> None:
+    """One of root keeps `SYS_ADMIN` on a GPU, with which any folder's disk can be frozen."""
+    refused = "{'EPERM'}"
+    assert printed(OF_DISKS) == [refused, refused, "True ok", "{(-1, 'EPERM')}"]
