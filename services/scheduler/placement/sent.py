@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from mlscope.manifests.constraints import version_order
 from mlscope.manifests.digests import digest_of
+from mlscope.manifests.naming import LONGEST_NAME
 from mlscope.manifests.variants import variants_of
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.request import Evaluate
@@ -81,19 +82,25 @@ def _notes(field: str, planned: M, *, is_sent: bool) -> Iterator[str]:
 
 def _apart(sent: M, published: Iterable[M]) -> M:
     """Return a manifest that was sent, with another version where its own is that of another."""
-    others = [manifest for manifest in published if _is_called_as(sent, manifest)]
+    if max(len(sent.name), len(sent.version)) > LONGEST_NAME:
+        return sent  # Such a request is refused, and a character may become eighteen here.
+    name = _seen(sent.name)
+    others = [manifest for manifest in published if _is_called(name, sent.version, manifest)]
     if not others or any(_is_published_as(sent, manifest) for manifest in others):
         return sent
     return _with_own_version(sent, others[0].version)
 
 
-def _is_called_as(sent: M, published: M) -> bool:
-    """Tell whether a manifest that was sent looks as one of the catalog, by name and version."""
-    name, published_name = _seen(sent.name), _seen(published.name)
+def _is_called(name: str, version: str, published: M) -> bool:
+    """Tell whether a manifest that was sent looks as one of the catalog, by name and version.
+
+    Its `name` is that which a reader sees.
+    """
+    published_name = _seen(published.name)
     if not name.startswith(published_name):
         return False
     if name == published_name:
-        return _is_same_version(sent.version, published.version)
+        return _is_same_version(version, published.version)
     # Explorations show names without versions: a name may have a version in it.
     written_version = name.removeprefix(published_name)
     return written_version[0] == ":" and _is_same_version(written_version[1:], published.version)

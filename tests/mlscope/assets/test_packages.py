@@ -13,6 +13,7 @@ from mlscope.assets.addresses import PackageSource, parse
 from mlscope.assets.cache import Cache
 from mlscope.assets.checksums import Checksum
 from mlscope.assets.errors import (
+    ArchiveBomb,
     AssetMissing,
     ChecksumMismatch,
     HostNotAllowed,
@@ -50,6 +51,27 @@ def test_a_file_of_a_wheel_is_fetched(shelf: Path, assets: Assets) -> None:
     checksum = Checksum("sha256", hashlib.sha256(BODY).hexdigest())
     with assets.fetch(parse(SOURCE), checksum) as held:
         assert held.path.read_bytes() == BODY
+
+
+def test_a_wheel_of_endless_members_is_refused(
+    shelf: Path, assets: Assets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python reads the whole directory at once: two million names took 900 MB of the agent."""
+    monkeypatch.setattr("mlscope.assets.packages._MOST_IN_WHEEL", 4)
+    with pytest.raises(ArchiveBomb, match="4 files"):
+        assets.fetch(parse(SOURCE))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_is_packed_rarely_is_refused(
+    shelf: Path, assets: Assets, method: int
+) -> None:
+    """A block of a few bytes may be gigabytes, which Python unpacks at once."""
+    (wheel,) = shelf.iterdir()
+    with zipfile.ZipFile(wheel, "a", method) as archive:
+        archive.writestr("data/rare", b"x")
+    with pytest.raises(PackageUnavailable, match="neither by deflate nor stored"):
+        assets.fetch(parse("pypi://mlscope-test-data==1.2/data/rare"))
 
 
 def test_a_wheel_comes_once_for_all_its_files(shelf: Path, assets: Assets) -> None:

@@ -157,6 +157,13 @@ def test_aliases_in_a_key_are_bounded() -> None:
     assert (fault.allowed, fault.line) == ("a word", 12)
 
 
+@pytest.mark.parametrize("key", ["<<", "*m "])
+def test_merges_of_a_map_are_bounded(key: str) -> None:
+    text = "a: &a {x: 1}\nb:\n  &m <<: *a\n" + f"  {key}: *a\n" * 100
+    fault = only_fault(text)
+    assert (fault.found, fault.line) == ("more than 100 merges (<<) in a map", 3)
+
+
 @pytest.mark.parametrize("text", ["[" * 500_000, "- " * 500_000, "{a: " * 250_000, "? " * 500_000])
 def test_lists_in_lists_are_bounded(text: str) -> None:
     fault = only_fault(text)

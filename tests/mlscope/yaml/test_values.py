@@ -28,6 +28,7 @@ def test_a_value_is_read_as_yaml_says() -> None:
         "!!bool x",
         "!!int ''",
         "!!timestamp x",
+        "{" + "<<: {a: 1}, " * 101 + "}",
         "%TAG !a! b\n" * 101 + "--- 1",
         "x" * (MOST_CHARACTERS + 1),
     ],

@@ -45,8 +45,9 @@ _CONFIGURATION = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version",
     "fonts", "gai.conf", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
     "localtime", "machine-id", "mime.types", "nsswitch.conf", "nvidia", "OpenCL", "openmpi",
-    "os-release", "passwd", "pki/ca-trust", "pki/tls", "protocols", "resolv.conf", "services",
-    "ssl/certs", "ssl/openssl.cnf", "timezone", "vulkan",
+    "os-release", "passwd", "pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs",
+    "pki/tls/openssl.cnf", "protocols", "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf",
+    "timezone", "vulkan",
 )  # fmt: skip
 _DEVICES = (
     "null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "kfd", "accel*",

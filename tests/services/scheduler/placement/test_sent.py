@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from mlscope.manifests.digests import digest_of
+from mlscope.manifests.naming import LONGEST_NAME
 from mlscope.manifests.variants import variants_of
 from schemas.manifest import Assets, DatasetManifest, ModelManifest, Synthetic, Variant
 from schemas.request import Evaluate
 from schemas.status import Catalog
+from services.scheduler.errors import RequestRefused
 from services.scheduler.placement.fleet import Fleet
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
@@ -72,6 +74,35 @@ def test_a_name_or_version_that_looks_alike_is_not_taken_for_the_published_one(
     own_version = version_of(a_model(name, version, description="forged"))
     assert own_version.startswith("1.0.0+")
     assert len(own_version) == len(OWN_VERSION)
+
+
+def test_a_name_is_normalized_once_however_many_are_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A letter may become eighteen: for each published model that would keep the scheduler busy."""
+    normalized: list[str] = []
+
+    def seen(text: str) -> str:
+        normalized.append(text)
+        return text
+
+    monkeypatch.setattr("services.scheduler.placement.sent._seen", seen)
+    catalog = a_catalog(models=[a_model(f"other-{number}") for number in range(50)])
+    name = "\ufdfa" * LONGEST_NAME
+    with_own_versions(a_request(model=a_model(name)), catalog)
+    assert normalized.count(name) == 1
+
+
+@pytest.mark.parametrize("field", ["name", "version"])
+def test_what_is_too_long_for_a_name_is_refused_and_not_compared(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = a_request(model=a_model(**{field: "\ufdfa" * (LONGEST_NAME + 1)}))
+    with pytest.raises(RequestRefused) as refused:
+        match(request, a_catalog(), {})
+    assert refused.value.refused.field == f"model.{field}"
+    monkeypatch.setattr("services.scheduler.placement.sent._seen", None)
+    assert with_own_versions(request, a_catalog()) is request
 
 
 def test_a_version_with_a_local_part_gets_a_further_one() -> None:
