@@ -100,7 +100,7 @@ class NotAnAddress(ClusterError):
 
 
 class PortTaken(ClusterError):
-    """Another process has a port by which other machines know this cluster: end that process."""
+    """Another process has a port by which this cluster is known: end that process."""
 
     def __init__(self, name: str, address: str) -> None:
         """Give the `name` of the server and its `address`, with the port."""

@@ -60,18 +60,20 @@ class ClusterPlan:
         environ: Mapping[str, str],
         programs: Programs,
         listening: Listening | None = None,
+        pages_fd: int | None = None,
     ) -> None:
         """Plan a cluster.
 
         `chosen`: a port for each of `ports.NAMES`; `environ`: our own environment variables;
         `programs`: the commands to run besides the servers; `listening`: where other machines
-        reach it, if they do.
+        reach it, if they do; `pages_fd`: the descriptor of the socket that listens for the gateway.
         """
         self.folder = folder.resolve()
         self.ports = chosen
         self.programs = programs
         self._environ = environ
         self.listening = listening
+        self._pages_fd = pages_fd
         self.nats = NatsServer(
             self.folder,
             port=chosen["nats"],
@@ -125,6 +127,7 @@ class ClusterPlan:
         key = key or name
         ready_file = self.folder / "run" / f"{name}.ready"
         restarts = itertools.count()
+        pages_fd = self._pages_fd if name == "gateway" else None
 
         def command() -> Command:
             ready_file.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +138,7 @@ class ClusterPlan:
                 log=self.log(name),
                 environ=self.environ(key)
                 | {"MLSCOPE_READY_FILE": str(ready_file), "MLSCOPE_RESTARTS": f"{next(restarts)}"},
+                descriptors=() if pages_fd is None else (pages_fd,),
             )
 
         settings = Settings.read(self.environ(key) | {"MLSCOPE_READY_FILE": str(ready_file)})
@@ -170,6 +174,8 @@ class ClusterPlan:
         }
         if name == "gateway":
             own["MLSCOPE_GATEWAY_TOKEN_FILE"] = str(self.gateway_token_file)
+        if name == "gateway" and self._pages_fd is not None:
+            own["MLSCOPE_GATEWAY_FD"] = str(self._pages_fd)
         if name in _DATABASE_USERS:
             own |= self.database.environ()
         if self.listening:

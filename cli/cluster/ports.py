@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from cli.cluster.errors import NotUp, PortTaken
 from cli.cluster.state import previous_ports, read_state
+from mlscope.listening import listen
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("nats", "monitor", "postgres", "gateway")
@@ -112,6 +113,21 @@ def chosen_ports(
             if name not in unwanted and reservations.enter_context(_reserved(port))
         }
         yield choose(NAMES, {**preferred, **usual}, {"nats": host, "gateway": host})
+
+
+@contextmanager
+def held(port: int, host: str = LOOPBACK) -> Iterator[int]:
+    """Listen on the pages' `port` of `host`, and lend the descriptor of the socket.
+
+    Each gateway gets it, so that the port is never free while one starts anew. Raises PortTaken
+    where another process has it.
+    """
+    try:
+        listener = listen(host, port)
+    except OSError as error:
+        raise PortTaken("gateway", f"{host}:{port}") from error
+    with listener:
+        yield listener.fileno()
 
 
 def _check_known_ports(folder: Path, host: str, preferred: Mapping[str, int]) -> None:

@@ -62,7 +62,8 @@ class Command:
 
     `stop_signal` asks it to end; the kernel sends `orphan_signal` when our process dies first
     (Linux only). `user` is the uid and gid to become, for a parent that is root. `umask` has the
-    rights that nobody gets to the files it makes; -1: as for ours.
+    rights that nobody gets to the files it makes; -1: as for ours. `descriptors` are those of our
+    open files that it gets; no other child does.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Command:
     user: tuple[int, int] | None = None
     cwd: Path | None = field(default=None)
     umask: int = -1
+    descriptors: Sequence[int] = ()
 
 
 def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
@@ -113,6 +115,7 @@ class Child:
                 extra_groups=None if uid is None else [],
                 umask=command.umask,
                 process_group=0,
+                pass_fds=command.descriptors,
                 preexec_fn=_die_with_parent(command.orphan_signal),
             )
 

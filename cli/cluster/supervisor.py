@@ -19,7 +19,7 @@ from cli.cluster.errors import (
     StopRequested,
 )
 from cli.cluster.plan import ClusterPlan, Listening, Programs
-from cli.cluster.ports import LOOPBACK, chosen_ports, is_own_address
+from cli.cluster.ports import LOOPBACK, chosen_ports, held, is_own_address
 from cli.cluster.processes import Child, identify, last_lines
 from cli.cluster.servers.nats_server import StorageWatch
 from cli.cluster.state import ClusterState, folder_lock, make_own, write_state
@@ -294,9 +294,10 @@ def run_cluster(
     with (
         folder_lock(folder),
         chosen_ports(folder, environ, address or LOOPBACK) as ports,
+        held(ports["gateway"], address or LOOPBACK) as pages_fd,
         Waker() as waker,
     ):
-        plan = ClusterPlan(folder, ports, environ, programs or Programs(), listening)
+        plan = ClusterPlan(folder, ports, environ, programs or Programs(), listening, pages_fd)
         Supervisor(plan, waker, show_state, own_pid).run()
 
 

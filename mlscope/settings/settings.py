@@ -175,6 +175,9 @@ class Settings(Limits):
     gateway_port: int = setting(
         "GATEWAY_PORT", integer(0, 65535), 8080, "port on which the gateway listens"
     )
+    gateway_fd: int | None = setting(
+        "GATEWAY_FD", integer(3, 1 << 20), None, "descriptor of its socket; `mlscope up` sets it"
+    )
     gateway_token_file: Path | None = setting(
         "GATEWAY_TOKEN_FILE",
         path_of,

@@ -15,6 +15,7 @@ from mlscope.assets.uploads import connect_uploads
 from mlscope.bus.asked import answer_all
 from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
+from mlscope.listening import BACKLOG, adopt, listen
 from mlscope.people import People, people_folder
 from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
@@ -28,7 +29,6 @@ from services.gateway.sent.files import SentFiles
 
 _log = logging.getLogger(__name__)
 _STOP_WITHIN_S = 3
-_BACKLOG = 512
 
 
 async def serve(
@@ -37,7 +37,8 @@ async def serve(
     """Serve HTTP as the `settings` say, with data from `bus`, until `stop` is set.
 
     `sent_files` keeps files for requests; by default in the object store for uploads. Raises
-    OSError when the port is in use.
+    OSError when the port is in use, and InvalidSetting where the socket that a supervisor hands on
+    is none that listens.
     """
     connections.raise_file_limit()
     feeds = Feeds(bus, limit=settings.max_live_clients)
@@ -72,10 +73,7 @@ async def serve(
             timeout_graceful_shutdown=_STOP_WITHIN_S,
         )
     )
-    address = (settings.gateway_host, settings.gateway_port)
-    family = socket.AF_INET6 if ":" in settings.gateway_host else socket.AF_INET
-    with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
-        connections.limit_sending(listener)
+    with _listener(settings) as listener:
         facts = ServiceInfo("gateway", version("mlscope"), "pages, REST and live events", {})
         await answer_all(bus, Watch, watches.answer, queue="gateway")
         announced = await bus.announce(facts, lambda: {"viewers": feeds.viewers})
@@ -84,6 +82,12 @@ async def serve(
         await run_until_stopped(stop, server.serve_gently(listener), before_cancel=feeds.close)
         await watches.close()
         await app.state.pictures.close()
+
+
+def _listener(settings: Settings) -> socket.socket:
+    if settings.gateway_fd is not None:
+        return adopt(settings.gateway_fd)
+    return listen(settings.gateway_host, settings.gateway_port)
 
 
 class _Server(uvicorn.Server):
@@ -105,7 +109,7 @@ class _Server(uvicorn.Server):
                 protocol,
                 sock=listener,
                 ssl=self.config.ssl,
-                backlog=_BACKLOG,
+                backlog=BACKLOG,
                 ssl_handshake_timeout=handshake_s,
             )
             self.servers.append(server)

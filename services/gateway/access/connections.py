@@ -7,7 +7,6 @@ of them take every file descriptor, so that nobody else is served.
 import asyncio
 import logging
 import resource
-import socket
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,9 +19,6 @@ BODY_IDLE_S = 30.0
 
 REST_S = 10.0
 """The longest that the rest of a body may take once its request is answered."""
-
-UNREAD_S = 60.0
-"""The longest that a client may take in nothing of what is sent to it."""
 
 HANDSHAKE_S = 10.0
 """The longest a handshake of TLS may take; its connection counts only afterwards."""
@@ -49,16 +45,6 @@ def raise_file_limit() -> None:
     target = 2 * _MAX_CONNECTIONS if hard < 0 else min(2 * _MAX_CONNECTIONS, hard)
     if 0 <= soft < target:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-
-
-def limit_sending(listener: socket.socket) -> None:
-    """Have the kernel end connections of a `listener` whose clients read nothing for `UNREAD_S`.
-
-    Only Linux does so; it hands the option on to the connections.
-    """
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    if option is not None:
-        listener.setsockopt(socket.IPPROTO_TCP, option, int(UNREAD_S * 1000))
 
 
 class BoundedProtocol(H11Protocol):

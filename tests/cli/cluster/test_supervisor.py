@@ -18,7 +18,7 @@ import pytest
 from cli.cluster import commands
 from cli.cluster.errors import NotAnAddress, NotUp
 from cli.cluster.plan import Programs
-from cli.cluster.ports import chosen_ports
+from cli.cluster.ports import chosen_ports, is_free
 from cli.cluster.processes import Identity, is_alive
 from cli.cluster.servers.nats_server import greets
 from cli.cluster.state import ClusterState, read_state, requester_environ, running_state
@@ -117,11 +117,12 @@ def test_all_that_was_started_is_stopped(cluster: StartCluster, data_folder: Pat
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(cluster: StartCluster) -> None:
-    one = cluster("registry")
-    one.until("mlscope running")
+    one = cluster("registry", "gateway")
+    port = one.until("mlscope running").ports["gateway"]
     identities = one.identities().values()
     one.end(signal.SIGKILL)
     wait_until_gone(identities)
+    assert is_free(port)
     again = cluster("registry")
     again.until("mlscope running")
 

@@ -1,17 +1,22 @@
 """The gateway's process: it listens before it announces itself, and stops within a bound."""
 
 import asyncio
+import contextlib
+import os
 import socket
+from collections.abc import Callable
 
 import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, NoAnswer
-from mlscope.settings import Settings
+from mlscope.listening import listen
+from mlscope.settings import InvalidSetting, Settings
 from services.gateway import readiness
 from services.gateway.service import serve
 from tests.services.gateway.conftest import Running
+from tests.stand_ins import StandIns
 
 
 async def test_it_answers_discovery_and_says_how_many_look(running: Running, bus: Bus) -> None:
@@ -35,6 +40,42 @@ async def test_stopped_it_lets_go_of_its_port(running: Running) -> None:
         with pytest.raises(httpx.ConnectError):
             await web.get("/healthz")
     socket.create_server(("127.0.0.1", running.port)).close()
+
+
+async def test_who_asks_while_no_gateway_runs_is_served_by_the_next(
+    bus: Bus, standing: StandIns
+) -> None:
+    """The socket is its supervisor's, which keeps it while one gateway follows another."""
+    with listen("127.0.0.1", 0) as kept:
+        port = kept.getsockname()[1]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as web:
+            for _gateway in range(2):
+                asking = asyncio.create_task(web.get("/healthz"))
+                await asyncio.sleep(0.1)
+                assert not asking.done()
+                stop, descriptor = asyncio.Event(), os.dup(kept.fileno())
+                serving = asyncio.create_task(serve(bus, Settings(gateway_fd=descriptor), stop))
+                assert (await asking).status_code == 200
+                assert not os.get_inheritable(descriptor)
+                stop.set()
+                await serving
+
+
+@pytest.mark.parametrize(
+    "made", [socket.socket, lambda: socket.socket(type=socket.SOCK_DGRAM), socket.socketpair, None]
+)
+async def test_only_a_socket_that_listens_is_taken(
+    bus: Bus, made: Callable[[], socket.socket | tuple[socket.socket, ...]] | None
+) -> None:
+    with contextlib.ExitStack() as opened:
+        # The highest that a setting may name is open in no test.
+        descriptor = 1 << 20
+        if made is not None:
+            sockets = made()
+            for each in sockets if isinstance(sockets, tuple) else (sockets,):
+                descriptor = opened.enter_context(each).fileno()
+        with pytest.raises(InvalidSetting, match=f"MLSCOPE_GATEWAY_FD={descriptor}: .* listens"):
+            await serve(bus, Settings(gateway_fd=descriptor), asyncio.Event())
 
 
 async def test_a_body_beyond_the_one_limit_is_refused_by_limit_and_fix(running: Running) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import LOOPBACK, answers, free_port
+from mlscope import listening
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from services.gateway.access import connections
@@ -113,7 +114,7 @@ async def test_a_client_that_reads_nothing_is_dropped(
     bus: Bus, standing: StandIns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is sent to it would wait for ever, and its connection with that."""
-    monkeypatch.setattr(connections, "UNREAD_S", 0.5)
+    monkeypatch.setattr(listening, "UNREAD_S", 0.5)
     lost, lose = asyncio.Event(), connections.BoundedProtocol.connection_lost
 
     def losing(protocol: connections.BoundedProtocol, exc: Exception | None) -> None:
