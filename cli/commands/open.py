@@ -2,27 +2,21 @@
 
 import argparse
 import asyncio
-import html
-import os
 import sys
-import tempfile
 import webbrowser
-from pathlib import Path
 from urllib.parse import urlencode
 
 from cli import exits
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.pages import browser_address, gateway_of
+from cli.one_visit import OneVisit
+from mlscope.peers import are_known
 
 _OPENED_S = 60.0
-_LEADING_ON = """<!doctype html>
-<meta charset="utf-8">
-<meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={address}">
-<title>mlscope</title>
-<p><a href="{address}">Open mlscope</a></p>
-"""
+_NO_BROWSER = "no browser on this machine: open the address in another one"
+_NOT_ASKED = "no browser asked for the page within {} s: open the address in one"
+_NOT_KNOWN = "this system does not say whose browser asks: open the address in it to be logged in"
 
 
 async def open_page(arguments: argparse.Namespace) -> int:
@@ -38,27 +32,26 @@ async def open_page(arguments: argparse.Namespace) -> int:
         advice = "start the cluster (`mlscope up`), or set MLSCOPE_GATEWAY_URL"
         raise Misused(f"no gateway is known that serves {pages}: {advice}")
     print(browser_address(page, arguments))
-    if not arguments.print_only and not await asyncio.to_thread(_open, page, arguments):
-        print("no browser on this machine: open the address in another one", file=sys.stderr)
-    elif not arguments.print_only:
-        print("if the browser shows no page, open the address in it", file=sys.stderr)
+    if not arguments.print_only and (problem := await _open(page, arguments)):
+        print(problem, file=sys.stderr)
     return exits.OK
 
 
-def _open(page: str, arguments: argparse.Namespace) -> bool:
-    """Open a `page` in a browser, logged in; return False where there is no browser.
+async def _open(page: str, arguments: argparse.Namespace) -> str:
+    """Open a `page` in a browser, logged in; return what prevented that, '' if nothing did.
 
-    Others of this machine see the browser's arguments, and could use a ticket that stands there
-    first. So the browser gets a file that this user alone can read, and that leads to the page.
+    The browser's arguments have no ticket: others of this machine see them, and could use it first.
     """
     address = browser_address(page, arguments, _OPENED_S)
-    if address == page:
-        return webbrowser.open(page)
-    # The browser reads it later: it stays, as the ticket in it ends by itself.
-    descriptor, name = tempfile.mkstemp(prefix="mlscope-open-", suffix=".html")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(_LEADING_ON.format(address=html.escape(address)))
-    return webbrowser.open(Path(name).as_uri())
+    if address == page or not are_known():
+        # Some browsers keep `open` waiting until they end.
+        if not await asyncio.to_thread(webbrowser.open, page):
+            return _NO_BROWSER
+        return "" if address == page else _NOT_KNOWN
+    async with OneVisit(address) as visit:
+        if not await asyncio.to_thread(webbrowser.open, visit.url):
+            return _NO_BROWSER
+        return "" if await visit.comes(_OPENED_S) else _NOT_ASKED.format(f"{_OPENED_S:g}")
 
 
 def page_address(address: str, *, is_trace: bool = False, run: str = "") -> str:

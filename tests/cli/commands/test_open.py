@@ -1,11 +1,17 @@
 """`mlscope open`: the address of a page, on stdout."""
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from cli import exits
+from cli.cluster.ports import answers as answers_at
 from cli.commands.open import open_page, page_address
 from cli.failures import Misused
 from tests.cli.conftest import CommandLine
@@ -54,40 +60,124 @@ async def test_the_pages_are_opened_and_their_address_is_printed(
 ) -> None:
     monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
     assert await open_page(arguments("open")) == exits.OK
-    advice = "if the browser shows no page, open the address in it\n"
-    assert capsys.readouterr() == ("http://g.e.org\n", advice)
+    assert capsys.readouterr() == ("http://g.e.org\n", "")
     assert opened == ["http://g.e.org"]
     assert await open_page(arguments("open", "--print")) == exits.OK
     assert len(opened) == 1
 
 
-def leads_to(opened: str) -> str:
-    """Return the address in the file that a browser is given, which is this user's alone."""
-    page = Path(opened.removeprefix("file://"))
-    assert page.stat().st_mode & 0o777 == 0o600
-    (address,) = re.findall(r'url=([^"]+)"', page.read_text("utf-8"))
-    return str(address)
+@pytest.fixture
+def visits(
+    opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[Callable[[str], object]]:
+    """Return what a browser does with its address; the gateway's token is known."""
+    steps: list[Callable[[str], object]] = []
+
+    def visit(address: str) -> bool:
+        opened.append(address)
+        for step in steps:
+            step(address)
+        return True
+
+    (tmp_path / "token").write_text("secret")
+    monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
+    monkeypatch.setenv("MLSCOPE_GATEWAY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setattr("webbrowser.open", visit)
+    return steps
 
 
 async def test_a_browser_gets_a_ticket_of_its_own_and_not_by_its_arguments(
-    opened: list[str],
-    tmp_path: Path,
+    visits: list[Callable[[str], object]], opened: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everybody on a machine sees the arguments of its programs."""
+    answers: list[httpx.Response] = []
+    visits.append(lambda address: answers.append(httpx.get(address)))
+    await open_page(arguments("open"))
+    printed, said = capsys.readouterr()
+    assert "login=" in printed
+    assert said == ""
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{22}", opened[0])
+    (answer,) = answers
+    address = answer.headers["Location"]
+    assert answer.status_code == 303
+    assert address.startswith("http://g.e.org/")
+    assert "login=" in address
+    assert address != printed.strip()
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert not answers_at(int(opened[0].split(":")[2].partition("/")[0]))
+
+
+ASKING = """
+import os, socket, sys
+os.setgid(65534), os.setuid(65534)
+host, _, path = sys.argv[1].removeprefix("http://").partition("/")
+place, _, port = host.partition(":")
+with socket.create_connection((place, int(port))) as asking:
+    asking.sendall(f"GET /{path} HTTP/1.1\\r\\n\\r\\n".encode())
+    print(asking.recv(4096).decode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run another user's program")
+async def test_another_user_s_browser_is_not_let_in_and_uses_nothing_up(
+    visits: list[Callable[[str], object]],
+) -> None:
+    answers: list[str] = []
+
+    def ask_as_another(address: str) -> None:
+        command = [sys.executable, "-I", "-c", ASKING, address]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        answers.append(done.stdout)
+
+    def ask(address: str) -> None:
+        answers.append(httpx.get(address).headers["Location"])
+
+    visits += [ask_as_another, ask]
+    await open_page(arguments("open"))
+    assert answers[0].startswith("HTTP/1.1 403 ")
+    assert "login" not in answers[0]
+    assert "login=" in answers[1]
+
+
+async def test_who_guesses_the_path_uses_nothing_up(
+    visits: list[Callable[[str], object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page of another site in the same browser may ask, and sees no path."""
+    codes: list[int] = []
+
+    def guess(address: str) -> None:
+        place = address.rpartition("/")[0]
+        urls = (f"{place}/favicon.ico", f"{place}/", address)
+        codes.extend(httpx.get(url).status_code for url in urls)
+
+    visits.append(guess)
+    await open_page(arguments("open"))
+    assert codes == [404, 404, 303]
+    assert capsys.readouterr().err == ""
+
+
+async def test_a_browser_that_never_asks_is_not_waited_for(
+    visits: list[Callable[[str], object]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Everybody on a machine sees the arguments of its programs."""
-    (tmp_path / "token").write_text("secret")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("MLSCOPE_GATEWAY_URL", "http://g.e.org")
-    monkeypatch.setenv("MLSCOPE_GATEWAY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setattr("cli.commands.open._OPENED_S", 0.2)
+    assert await open_page(arguments("open")) == exits.OK
+    said = capsys.readouterr().err
+    assert said == "no browser asked for the page within 0.2 s: open the address in one\n"
+
+
+async def test_where_the_kernel_does_not_say_who_asks_no_ticket_is_given(
+    visits: list[Callable[[str], object]],
+    opened: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("cli.commands.open.are_known", lambda: False)
     await open_page(arguments("open"))
-    printed = capsys.readouterr().out.strip()
-    assert "login=" in printed
-    assert "login" not in opened[0]
-    address = leads_to(opened[0])
-    assert address.startswith("http://g.e.org/")
-    assert "login=" in address
-    assert address != printed
+    assert opened == ["http://g.e.org"]
+    assert "does not say whose browser asks" in capsys.readouterr().err
 
 
 async def test_a_machine_without_a_browser_says_so(
