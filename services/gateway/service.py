@@ -62,6 +62,8 @@ async def serve(
         uvicorn.Config(
             app,
             http=connections.BoundedProtocol,
+            # Where a package for them is installed, web sockets would leave that protocol.
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -100,8 +102,12 @@ class _Server(uvicorn.Server):
         """Listen on `sockets`; uvicorn itself leaves a handshake a minute."""
         await super().startup([])
 
+        crowd = connections.Crowd()
+
         def protocol() -> connections.BoundedProtocol:
-            return connections.BoundedProtocol(self.config, self.server_state, self.lifespan.state)
+            return connections.BoundedProtocol(
+                self.config, self.server_state, self.lifespan.state, crowd
+            )
 
         handshake_s = connections.HANDSHAKE_S if self.config.ssl else None
         for listener in sockets or ():

@@ -7,9 +7,15 @@ of them take every file descriptor, so that nobody else is served.
 import asyncio
 import logging
 import resource
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
 
 import h11
+from starlette.types import Scope
+from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 HEAD_S = 10.0
 """The longest a request's head may take, from its connection or its first byte."""
@@ -24,6 +30,7 @@ HANDSHAKE_S = 10.0
 """The longest a handshake of TLS may take; its connection counts only afterwards."""
 
 _REST = "rest"
+_KEEP = "keep_connection"
 _MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)
 _BUSY = b"too many connections; try again later\n"
@@ -31,6 +38,13 @@ _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 1\r\n"
     b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_BUSY), _BUSY)
 )
+
+
+def keep(scope: Scope) -> None:
+    """Keep the connection of a request, whose client has shown a token, whoever else connects."""
+    kept = scope.get("state", {}).get(_KEEP)
+    if kept is not None:
+        kept()
 
 
 def max_connections() -> int:
@@ -47,34 +61,64 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Who is connected to a server.
+
+    `strangers`: the connections on which nobody has shown a token, the oldest first; `known`: how
+    many of each address are the others.
+    """
+
+    strangers: "OrderedDict[BoundedProtocol, None]" = field(default_factory=OrderedDict)
+    known: Counter[str] = field(default_factory=Counter)
+
+
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol of one connection, which ends when it is one too many or too slow.
 
-    One address may hold three quarters of all connections, so that others are served beside it.
+    Where there are too many, the oldest without a token makes room: who has none keeps nobody out,
+    since a request comes right after its connection, and the users of a machine share an address.
+    With tokens, one address may hold three quarters of all, so that others are served beside it.
     """
 
     _deadline: asyncio.TimerHandle | None = None
     _awaited: object = None
+    _address = ""
+    _is_known = False
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], crowd: Crowd
+    ) -> None:
+        """Prepare a connection beside those of the `crowd`.
+
+        `config`, `server_state` and `app_state` are uvicorn's.
+        """
+        super().__init__(config, server_state, {**app_state, _KEEP: self._keep})
+        self._crowd = crowd
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or refuse it as one too many."""
         super().connection_made(transport)
-        limit = max_connections()
-        address = self.client[0] if self.client else ""
-        beside = [
-            getattr(connection, "client", None)
-            for connection in self.connections
-            if connection is not self
-        ]
-        of_address = sum(1 for client in beside if client and client[0] == address)
-        if len(beside) >= limit or of_address >= limit * 3 // 4:
-            _log.warning(
-                "connection refused: %d open, %d from %s", len(beside), of_address, address
-            )
+        self._address = self.client[0] if self.client else ""
+        strangers, known = self._crowd.strangers, self._crowd.known[self._address]
+        limit, beside = max_connections(), len(self.connections) - 1
+        if known >= limit * 3 // 4 or (beside >= limit and not strangers):
+            _log.warning("connection refused: %d open, %d of %s", beside, known, self._address)
             transport.write(_REFUSAL)
             transport.close()
             return
+        if beside >= limit:
+            oldest, _ = strangers.popitem(last=False)
+            oldest.transport.abort()
+        strangers[self] = None
         self._wait()
+
+    def _keep(self) -> None:
+        """Count this connection, unless it has made room, as one whose client has a token."""
+        if self in self._crowd.strangers:
+            del self._crowd.strangers[self]
+            self._crowd.known[self._address] += 1
+            self._is_known = True
 
     def data_received(self, data: bytes) -> None:
         """Read what arrived; what is still awaited has a deadline."""
@@ -82,8 +126,13 @@ class BoundedProtocol(H11Protocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline with the connection."""
+        """Forget the connection, and its deadline."""
         self._cancel()
+        self._crowd.strangers.pop(self, None)
+        if self._is_known:
+            self._crowd.known[self._address] -= 1
+            if not self._crowd.known[self._address]:
+                del self._crowd.known[self._address]
         super().connection_lost(exc)
 
     def _wait(self) -> None:

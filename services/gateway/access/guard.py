@@ -19,6 +19,7 @@ from mlscope.people import People
 from mlscope.settings import is_loopback
 from schemas.people import THE_USER, Asker
 from schemas.request import Refused
+from services.gateway.access import connections
 from services.gateway.access.body_memory import BodyMemory
 from services.gateway.access.failures import Failures
 from services.gateway.access.tickets import Tickets
@@ -153,6 +154,7 @@ class Guard:
             return self._login(request, tokens, asker)
         if asker is not None:
             request.state.asker = asker
+            connections.keep(request.scope)
             return None
         if not path.startswith("/api/") and path != "/metrics":
             return RedirectResponse("/login", 303)

@@ -5,6 +5,8 @@ import resource
 import socket
 import ssl
 import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -43,11 +45,13 @@ async def drip(writer: asyncio.StreamWriter) -> None:
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
     """Return what comes until the connection ends, within a bound."""
-    try:
+    came = b""
+    # A reset drops what was not read before it.
+    with suppress(ConnectionResetError):
         async with asyncio.timeout(10):
-            return await reader.read()
-    except ConnectionResetError:
-        return b""
+            while part := await reader.read(4096):
+                came += part
+    return came
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "])
@@ -158,17 +162,58 @@ async def test_a_connection_that_is_kept_serves_again(
             await asyncio.sleep(0.4)
 
 
-async def test_one_address_leaves_room_for_others(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture
+async def guarded(bus: Bus, tmp_path: Path) -> AsyncIterator[Running]:
+    """Lend a gateway that asks for a token."""
+    token_file = tmp_path / "token"
+    token_file.write_text("correct horse")
+    async with serving_gateway(bus, gateway_token_file=token_file) as running:
+        yield running
+
+
+async def known(running: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect, and show the token."""
+    token = b"Authorization: Bearer correct horse\r\n"
+    reader, writer = await opened(
+        running, b"HEAD /api/none HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % token
+    )
+    async with asyncio.timeout(10):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 404 ")
+    return reader, writer
+
+
+async def test_who_shows_no_token_keeps_nobody_out(
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All users of a machine have the address of its loopback."""
+    monkeypatch.setattr(connections, "max_connections", lambda: 4)
+    mine, mine_sends = await known(guarded)
+    held = [await opened(guarded, b"GET ") for _ in range(5)]
+    reader, writer = await opened(guarded, ASKED)
+    assert (await ended(reader)).startswith(b"HTTP/1.1 200 ")
+    oldest = [await ended(each) for each, _ in held[:3]]
+    assert oldest == [b"", b"", b""]
+    assert not held[4][0].at_eof()
+    mine_sends.write(ASKED)
+    assert (await ended(mine)).startswith(b"HTTP/1.1 200 ")
+    for each in (writer, mine_sends, *(writer for _, writer in held)):
+        each.close()
+
+
+async def test_with_a_token_one_address_leaves_room_for_others(
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "max_connections", lambda: 8)
-    held = [await opened(running, b"GET ") for _ in range(6)]
-    reader, writer = await opened(running, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    held = [await known(guarded) for _ in range(6)]
+    reader, writer = await opened(guarded, b"")
     assert (await ended(reader)).startswith(b"HTTP/1.1 503 ")
     writer.close()
     held[0][1].close()
     await asyncio.sleep(0.1)
-    async with httpx.AsyncClient(base_url=running.url) as web:
+    async with httpx.AsyncClient(base_url=guarded.url) as web:
         assert (await web.get("/healthz")).status_code == 200
     for _, other in held:
         other.close()
