@@ -2,7 +2,6 @@
 
 from base64 import b64decode
 from collections.abc import Collection, Iterator, Sequence
-from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
 
@@ -12,6 +11,7 @@ from mlscope.manifests.errors import BadConstraint, Fault
 from mlscope.manifests.files import file_faults
 from mlscope.manifests.naming import naming_faults
 from mlscope.manifests.ports import ELEMENT_TYPES, code_faults, port_faults
+from mlscope.manifests.spelling import close_names
 from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, FrameworkManifest, Manifest, ModelManifest, Sample
 from schemas.manifest.operators import step_faults
@@ -97,7 +97,7 @@ def dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:
         # The reader may be of a package that only the agents have, so only near misses are faults.
         reader, readers = dataset.source.reader, reader_names()
         spelling = reader.lower().replace("-", "_")
-        if reader not in readers and get_close_matches(spelling, readers, n=1, cutoff=0.92):
+        if reader not in readers and close_names(spelling, readers, most=1, cutoff=0.92):
             yield Fault("source.reader", repr(reader), ", ".join(readers))
     if dataset.synthetic is not None:
         inputs = dataset.synthetic.inputs.items()
@@ -135,5 +135,5 @@ def sample_faults(field: str, sample: Sample) -> Iterator[Fault]:
 
 def _misspelt(field: str, name: str, usual: Sequence[str]) -> Iterator[Fault]:
     """Yield a name that is nearly a usual one. Others are allowed, as fpga and armv7l."""
-    if name.lower() not in usual and get_close_matches(name.lower(), usual, n=1, cutoff=0.7):
+    if name.lower() not in usual and close_names(name.lower(), usual, most=1, cutoff=0.7):
         yield Fault(field, repr(name), ", ".join(usual))

@@ -1,9 +1,9 @@
 """Names in manifests that no request, agent or dataset can ever match. Pure."""
 
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 
 from mlscope.manifests.errors import Fault
+from mlscope.manifests.spelling import close_names
 from mlscope.manifests.variants import frameworks_of
 from schemas.manifest import FrameworkManifest, Manifest, ModelManifest
 from schemas.values.framework_names import FRAMEWORKS
@@ -33,6 +33,8 @@ PORT_TYPES = (
 """Usual types of inputs and outputs; others are allowed, except near misses of these."""
 
 LONGEST_NAME = 128
+_MOST_ENTRIES = 1000
+"""Of a model's frameworks, inputs or outputs: the spelling of each is checked."""
 _SPOKEN_NAMES = "a name without spaces and colons, because requests write NAME:VERSION"
 _FRAMEWORK_SIMILARITY = 0.85
 """Similarity (difflib) from which a name is a misspelt framework: onnxruntime-gpu is not."""
@@ -62,6 +64,12 @@ def naming_faults(
     if isinstance(manifest, FrameworkManifest) and name.strip():
         yield from _framework_faults("name", name, frameworks)
     if isinstance(manifest, ModelManifest):
+        counts = {"frameworks": manifest.frameworks, "inputs": manifest.inputs}
+        counts["outputs"] = manifest.outputs
+        for field, entries in counts.items():
+            if len(entries) > _MOST_ENTRIES:
+                yield Fault(field, f"{len(entries)} entries", f"up to {_MOST_ENTRIES}")
+                return
         for number, need in enumerate(frameworks_of(manifest)):
             field = "framework.name" if number == 0 else f"frameworks.{number - 1}.name"
             yield from _framework_faults(field, need.name, frameworks)
@@ -86,7 +94,7 @@ def _framework_faults(field: str, name: str, frameworks: Collection[str]) -> Ite
     if not spelt:
         yield Fault(field, repr(name), f"the name of a framework: {', '.join(sorted(frameworks))}")
     elif spelt not in frameworks and (
-        similar := get_close_matches(spelt, frameworks, n=1, cutoff=_FRAMEWORK_SIMILARITY)
+        similar := close_names(spelt, frameworks, most=1, cutoff=_FRAMEWORK_SIMILARITY)
     ):
         yield Fault(field, repr(name), f"{similar[0]}? Known are {', '.join(sorted(frameworks))}")
 
@@ -97,6 +105,6 @@ def _type_faults(field: str, name: str) -> Iterator[Fault]:
     if not spelt:
         yield Fault(field, repr(name), f"a type, as {', '.join(PORT_TYPES[:5])}")
     elif spelt not in PORT_TYPES and (
-        similar := get_close_matches(spelt, PORT_TYPES, n=1, cutoff=_TYPE_SIMILARITY)
+        similar := close_names(spelt, PORT_TYPES, most=1, cutoff=_TYPE_SIMILARITY)
     ):
         yield Fault(field, repr(name), f"{similar[0]}?")

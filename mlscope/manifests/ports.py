@@ -2,10 +2,10 @@
 
 import ast
 from collections.abc import Iterator
-from difflib import get_close_matches
-from itertools import product
+from itertools import islice, product
 
 from mlscope.manifests.errors import Fault
+from mlscope.manifests.spelling import close_names
 from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port
 from schemas.manifest.operators import OTHER_OUTPUTS, steps_of
 
@@ -27,6 +27,9 @@ ELEMENT_TYPES = (
 )
 _MISSPELT_SIMILARITY = 0.8
 """Similarity (difflib) to an output's name from which another name counts as misspelt."""
+_MOST_SPELT = 20
+"""Names in steps that are no output's; of further ones the spelling is not checked."""
+_MOST_OUTPUTS_COMPARED = 100
 _FIRST_STEPS = ("decode", "audio_decode", "tokenize", "bytes", "constant")
 """Steps that read a file's bytes, or nothing: no step comes before them."""
 
@@ -90,14 +93,18 @@ def _misspelt_output_faults(model: ModelManifest) -> Iterator[Fault]:
 
     Other names are allowed: a model may have more outputs than its manifest describes.
     """
-    outputs = [output.layer_name for output in model.outputs if output.layer_name]
-    for (path, step), parameter in product(steps_of(model), OTHER_OUTPUTS):
-        name = step.parameters.get(parameter)
-        if path.startswith("inputs") or not isinstance(name, str) or name in outputs:
-            continue
-        if get_close_matches(name, outputs, n=1, cutoff=_MISSPELT_SIMILARITY):
-            allowed = f"an output's layer_name: {', '.join(outputs)}"
-            yield Fault(f"{path}.{step.operator}.{parameter}", repr(name), allowed)
+    outputs = {output.layer_name: None for output in model.outputs if output.layer_name}
+    compared = [*islice(outputs, _MOST_OUTPUTS_COMPARED)]
+    others = (
+        (f"{path}.{step.operator}.{parameter}", name)
+        for (path, step), parameter in product(steps_of(model), OTHER_OUTPUTS)
+        if not path.startswith("inputs")
+        and isinstance(name := step.parameters.get(parameter), str)
+        and name not in outputs
+    )
+    for field, name in islice(others, _MOST_SPELT):
+        if close_names(name, compared, most=1, cutoff=_MISSPELT_SIMILARITY):
+            yield Fault(field, repr(name), f"an output's layer_name: {', '.join(outputs)}")
 
 
 def is_constant(port: Port) -> bool:

@@ -4,9 +4,9 @@ A manifest in a message may have unknown fields, as every message. In a file tha
 unknown field is probably a typing error, so it is a fault here.
 """
 
-import difflib
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
 from mlscope.manifests.partial import Path, errors_in, is_touched, without_faults
+from mlscope.manifests.spelling import close_names
 from mlscope.yaml.bounds import READING_ERRORS, check_bounds, loader
 from schemas.manifest import Manifest, Step
 
@@ -24,6 +25,8 @@ _MOST_NODES = 100_000
 _MOST_CHARACTERS = 4 << 20
 """Most characters of all words with aliases resolved."""
 _MOST_DEPTH = 32
+_MOST_FAULTS = 100
+"""Unknown fields that are reported at once, each with the known one that it resembles."""
 _MOST_VALUE_LENGTH = 80
 _UNKNOWN_FIELD = "an unknown field"
 
@@ -52,7 +55,7 @@ def read_manifest_text(
     value = {"kind": kind, **value} if kind else value
     model = _KINDS.get(str(value.get("kind", "")))
     unknown_fields = _unknown_fields(model, value, ()) if model is not None else ()
-    path_faults = [*unknown_fields, *_validation_faults(value)]
+    path_faults = [*islice(unknown_fields, _MOST_FAULTS), *_validation_faults(value)]
     manifest, changed = _checkable(value, path_faults)
     for fault in (fault for check in checks if manifest for fault in check(manifest)):
         parts = fault.field.split(".")
@@ -165,7 +168,7 @@ def _unknown_fields(
             fields[str(alias)] = fields[name]
     for name, inner in value.items():
         if name not in fields:
-            similar = difflib.get_close_matches(str(name), fields, 1)
+            similar = close_names(str(name), fields, most=1)
             hint = f"{similar[0]}?" if similar else ", ".join(sorted(fields))
             yield (*path, str(name)), _UNKNOWN_FIELD, hint
             continue

@@ -48,7 +48,8 @@ class Limits:
         "MAX_OPEN_EVALUATIONS",
         integer(1, 1_000_000),
         10_000,
-        "evaluations that may be open at a time; further ones are refused as `busy`",
+        "evaluations that may be open at a time, half of them of one person; further ones are "
+        "refused as `busy`",
     )
     max_listed_evaluations: int = setting(
         "MAX_LISTED_EVALUATIONS",

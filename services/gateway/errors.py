@@ -49,11 +49,12 @@ class TooManyBodies(GatewayError):
         )
 
 
-class TooManyLargeAnswers(GatewayError):
-    """Too many answers that take much memory wait for their turn."""
+class TooManyWaiting(GatewayError):
+    """Too many answers that take much memory or time wait for their turn."""
 
-    def __init__(self) -> None:
-        super().__init__("many exports and traces as JSON wait for their turn; try again later")
+    def __init__(self, kind: str) -> None:
+        """Name the `kind` of answers."""
+        super().__init__(f"many {kind} wait for their turn; try again later")
 
 
 class FileTooLarge(BodyTooLarge):

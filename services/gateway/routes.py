@@ -20,7 +20,7 @@ from schemas.request import Refused
 from services.gateway.access.body_memory import LARGEST_BODIES
 from services.gateway.access.failures import Failures
 from services.gateway.access.guard import Guard
-from services.gateway.access.large_answers import LargeAnswers
+from services.gateway.access.turns import Turns
 from services.gateway.charts.drawing import Pictures
 from services.gateway.errors import (
     BodyTooLarge,
@@ -29,8 +29,8 @@ from services.gateway.errors import (
     NoRoom,
     TooManyBodies,
     TooManyFiles,
-    TooManyLargeAnswers,
     TooManyViewers,
+    TooManyWaiting,
     WrongContentType,
 )
 from services.gateway.live.feeds import Feeds
@@ -113,7 +113,7 @@ def build_app(
             TooManyViewers: _explain_gateway_error,
             BodyTooLarge: _explain_gateway_error,
             TooManyBodies: _explain_gateway_error,
-            TooManyLargeAnswers: _explain_gateway_error,
+            TooManyWaiting: _explain_gateway_error,
             FileTooSlow: _explain_gateway_error,
             TooManyFiles: _explain_gateway_error,
             WrongContentType: _explain_gateway_error,
@@ -132,7 +132,8 @@ def build_app(
     app.state.token = token
     app.state.people = people
     app.state.failed_logins = Failures()
-    app.state.large_answers = LargeAnswers()
+    app.state.large_answers = Turns("exports and traces as JSON")
+    app.state.manifest_checks = Turns("checks of manifests")
     app.state.pictures = Pictures()
     app.state.sample_pictures = SamplePictures(None)
     app.state.home_page = None

@@ -95,7 +95,7 @@ class Scheduler:
             pages=f"{settings.gateway_address}/evaluations/",
             max_open=settings.max_open_evaluations,
             max_ended=settings.max_listed_evaluations,
-            quotas=Quotas(settings.max_person_request_bytes),
+            quotas=Quotas(settings.max_person_request_bytes, settings.max_open_evaluations // 2),
         )
         self.log = DecisionLog(bus, self.index)
         self.fleet_watch = FleetWatch(bus, self.index, self.instance, limits, settings.heartbeat_s)

@@ -9,8 +9,8 @@ from mlscope.bus.bus import Bus
 from schemas.encoding.errors import MalformedMessage
 from schemas.people import THE_USER, Asker
 from schemas.values.identity import Token
-from services.gateway.access.large_answers import LargeAnswers
 from services.gateway.access.personal_bus import as_asked_by
+from services.gateway.access.turns import Turns
 
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 
@@ -30,8 +30,14 @@ def who_asks(request: Request) -> Asker:
 
 def turn_of(request: Request) -> AbstractAsyncContextManager[None]:
     """Return the turn of a large answer to a `request`, to be made within its context."""
-    large_answers: LargeAnswers = request.app.state.large_answers
+    large_answers: Turns = request.app.state.large_answers
     return large_answers.turn(who_asks(request).name)
+
+
+def checking_turn_of(request: Request) -> AbstractAsyncContextManager[None]:
+    """Return the turn of a `request` for reading a manifest's text, of a megabyte and seconds."""
+    manifest_checks: Turns = request.app.state.manifest_checks
+    return manifest_checks.turn(who_asks(request).name)
 
 
 def evaluation_of(request: Request) -> str:

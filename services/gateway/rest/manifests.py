@@ -24,7 +24,7 @@ from schemas.request import (
 from services.gateway.bodies import json_body
 from services.gateway.bus_requests import agents, models
 from services.gateway.manifest_texts import placed_in
-from services.gateway.parameters.request_values import bus_of
+from services.gateway.parameters.request_values import bus_of, checking_turn_of
 from services.gateway.responses import as_json
 from services.gateway.running_models import RunningModels, models_answer
 
@@ -83,7 +83,8 @@ async def check(request: Request) -> Response:
         field, allowed = ("kind", ", ".join(kinds())) if isinstance(text, str) else ("text", "YAML")
         raise MalformedMessage(field=field, found=repr(body.get(field))[:80], expected=allowed)
     try:
-        manifest = await asyncio.to_thread(read_manifest_text, text, "manifest", kind)
+        async with checking_turn_of(request):
+            manifest = await asyncio.to_thread(read_manifest_text, text, "manifest", kind)
     except ManifestFaulty as error:
         return as_json({"faults": [asdict(fault) for fault in error.faults]})
     answer: dict[str, Any] = {
@@ -93,7 +94,8 @@ async def check(request: Request) -> Response:
     }
     if manifest.kind == "model":
         placed = with_sent_files(manifest.model_dump(mode="json", exclude_unset=True), files)
-        placed_text = await asyncio.to_thread(placed_in, text, kind, placed.manifest)
+        async with checking_turn_of(request):
+            placed_text = await asyncio.to_thread(placed_in, text, kind, placed.manifest)
         answer |= {"manifest": placed.manifest, "text": placed_text}
         answer |= {"unused": placed.unused, "lacking": placed.lacking}
     return as_json({"faults": [], **answer})

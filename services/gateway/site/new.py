@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -18,12 +19,18 @@ from services.gateway.bus_requests import status_of
 from services.gateway.manifest_texts import manifest_fields
 from services.gateway.pages.starting.new import Form, Preview, form_of
 from services.gateway.pages.starting.request_form import field_of, values_from, values_of
-from services.gateway.parameters.request_values import bus_of, checked_evaluation
+from services.gateway.parameters.request_values import (
+    bus_of,
+    checked_evaluation,
+    checking_turn_of,
+)
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.rendering import rendered
 
 _FIRST = {"scenarios": ["online"], "batch_sizes": ["1"], "trace_level": ["model"]}
 """What an empty form holds: the defaults of a request."""
+_MANIFESTS = ("manifest", "dataset_manifest")
+"""Fields into which somebody may type a megabyte of YAML."""
 
 
 async def form(request: Request) -> Response:
@@ -72,7 +79,10 @@ async def submit(request: Request) -> Response:
 async def _form(request: Request, values: Mapping[str, Sequence[str]]) -> Form:
     """Return the form as it was typed; one that nobody touched lacks nothing yet."""
     recent: RecentCatalog = request.app.state.catalog
-    typed = form_of(values, await recent.get(bus_of(request)), manifest_fields)
+    catalog = await recent.get(bus_of(request))
+    has_manifest = any(any(values.get(name, ())) for name in _MANIFESTS)
+    async with checking_turn_of(request) if has_manifest else nullcontext():
+        typed = await asyncio.to_thread(form_of, values, catalog, manifest_fields)
     is_untouched = not any(values.get("model", ())) and not values.get("action")
     faults = {n: text for n, text in typed.faults.items() if not (is_untouched and n == "model")}
     return Form(typed.values, typed.offer, typed.requests, faults)

@@ -13,9 +13,14 @@ _MOST_REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class Quotas:
-    """The evaluations that people requested, as the log says; at most `daily_bytes` of requests."""
+    """The evaluations that people requested, as the log says.
+
+    A person may request `daily_bytes` within a day, and have `most_open` evaluations at once, which
+    leaves room for others.
+    """
 
     daily_bytes: int = 256 << 20
+    most_open: int = 5000
     _open: dict[str, set[str]] = field(default_factory=dict)
     _requested_ns: dict[str, deque[int]] = field(default_factory=dict)
     _sizes: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
@@ -50,6 +55,12 @@ class Quotas:
                 "once one of them has ended, or is cancelled",
                 f"at most {asker.at_most} at once",
             )
+        if asker.name and count >= max(1, self.most_open):
+            message = (
+                f"{asker.name} has {count} evaluations waiting or running, half of those that the "
+                "cluster takes; cancel some, or try again later"
+            )
+            return Refused(error="busy", message=message)
         if refused := self._bytes_refusal(asker, now_ns, (1 + checking) * size_bytes):
             return refused
         times_ns = self._requested_ns.get(asker.name, deque[int]())

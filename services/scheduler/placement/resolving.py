@@ -1,12 +1,12 @@
 """The manifests that a request's names mean: its model, its dataset, its system. Pure."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from mlscope.manifests.constraints import constraint_of, satisfies, version_order
 from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.naming import naming_faults
+from mlscope.manifests.spelling import close_names
 from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
 from schemas.manifest import (
@@ -218,7 +218,7 @@ def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
         for lower in by_lower
         if letters and "".join(filter(str.isalnum, lower.partition("-")[2])) == letters
     ]
-    similar = difflib.get_close_matches(lower_name, by_lower, n=5, cutoff=0.6)
+    similar = close_names(lower_name, by_lower, most=5)
     longer = [lower for lower in by_lower if len(lower_name) > 2 and lower_name in lower]
     return [by_lower[lower] for lower in dict.fromkeys([*sourced, *similar, *longer])][:5]
 

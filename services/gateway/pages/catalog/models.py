@@ -20,6 +20,7 @@ from services.gateway.pages.analysis import CHART
 from services.gateway.pages.catalog.layer_tree import LayerTree
 from services.gateway.pages.evaluations import PLAIN_HEADS, EvaluationRow, Head, evaluation_rows
 from services.gateway.pages.forms import Choice, Field, SearchForm
+from services.gateway.pages.searching import has_terms, terms_of
 
 PAGE_SIZE = 100
 RUNNABLE = "now"
@@ -76,15 +77,14 @@ class Search:
 
 def matching_models(models: Iterable[ModelManifest], search: Search) -> list[ModelManifest]:
     """Return the models that contain every term, in the order of `search`; never hidden ones."""
-    terms = search.terms.casefold().split()
+    terms = terms_of(search.terms)
 
     def matches(model: ModelManifest) -> bool:
         frameworks = _framework_names(model)
         if search.task not in ("", model.task) or search.framework not in ("", *frameworks):
             return False
         texts = (model.name, model.task, model.description, model.license, *frameworks)
-        text = " ".join((*texts, *map(str, model.attributes.values()))).casefold()
-        return all(term in text for term in terms)
+        return has_terms((*texts, *map(str, model.attributes.values())), terms)
 
     def rank(model: ModelManifest) -> tuple[bool, float | str]:
         """Return the sort key; models without a number come last."""

@@ -19,6 +19,7 @@ from schemas.agent import Announcement, Runtime
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, ScenarioManifest
 from schemas.status import Catalog
 from schemas.values.framework_names import predictors_name
+from services.gateway.pages.searching import has_terms, terms_of
 
 M = TypeVar("M", ModelManifest, DatasetManifest, ScenarioManifest)
 
@@ -87,7 +88,7 @@ class Offer:
     def matching(self, *, without: str = "") -> list[ModelManifest]:
         """Return the models that the choices leave; the choice of the field `without` aside."""
         chosen = self.chosen
-        terms = chosen.search.casefold().split()
+        terms = terms_of(chosen.search)
         task = "" if without == "task" else chosen.task
         framework = "" if without == "framework" else framework_name(chosen.framework)
         return [
@@ -95,7 +96,7 @@ class Offer:
             for model in self.models
             if task in ("", model.task)
             and framework in ("", *(need.name.lower() for need in frameworks_of(model)))
-            and all(term in f"{model.name} {model.description}".casefold() for term in terms)
+            and has_terms((model.name, model.description), terms)
         ]
 
     def tasks(self) -> list[Option]:

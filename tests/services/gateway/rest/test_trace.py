@@ -156,7 +156,7 @@ async def test_every_export_of_spans_is_a_download(traces: httpx.AsyncClient, fo
 async def test_what_takes_much_memory_waits_for_its_turn(
     traces: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr("services.gateway.access.large_answers.MOST_WAITING", 0)
+    monkeypatch.setattr("services.gateway.access.turns.MOST_WAITING", 0)
     refused = await traces.get(f"{_RUN}/{path}")
     assert (refused.status_code, refused.json()["error"]) == (503, "busy")
 

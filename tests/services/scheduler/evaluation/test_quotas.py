@@ -22,6 +22,22 @@ def test_at_most_so_many_are_open_at_once() -> None:
     assert quotas.refusal(ada, 1, NOW_NS) is not None, "one more is being checked"
 
 
+def test_one_person_leaves_room_for_evaluations_of_others() -> None:
+    """Evaluations may wait for a day: one requester's would keep everybody else out."""
+    quotas, ada = Quotas(most_open=2), Asker("ada", "requester")
+    for evaluation in ("e1", "e2"):
+        assert quotas.refusal(ada, 0, NOW_NS) is None
+        quotas.request("ada", evaluation, NOW_NS, SIZE)
+    refused = quotas.refusal(ada, 0, NOW_NS)
+    assert refused is not None
+    assert refused.error == "busy"
+    assert "ada has 2 evaluations" in refused.message
+    assert quotas.refusal(Asker("bob", "requester"), 1, NOW_NS) is None
+    assert quotas.refusal(Asker("", "owner"), 9, NOW_NS) is None, "the cluster's own user"
+    quotas.end("ada", "e1")
+    assert quotas.refusal(ada, 0, NOW_NS) is None
+
+
 def test_a_refusal_names_the_time_when_the_day_has_room_again() -> None:
     quotas, ada = Quotas(), Asker("ada", "requester", per_day=2)
     for index in range(3):  # three: the limit was higher once

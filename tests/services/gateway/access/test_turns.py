@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from services.gateway.access.large_answers import MOST_WAITING, LargeAnswers
-from services.gateway.errors import TooManyLargeAnswers
+from services.gateway.access.turns import MOST_WAITING, Turns
+from services.gateway.errors import TooManyWaiting
 
 
 async def test_one_is_made_at_a_time() -> None:
-    answers, events = LargeAnswers(), list[str]()
+    answers, events = Turns("exports"), list[str]()
 
     async def make(name: str) -> None:
         async with answers.turn(""):
@@ -22,7 +22,7 @@ async def test_one_is_made_at_a_time() -> None:
 
 
 async def test_too_many_are_refused_and_one_persons_before_others() -> None:
-    answers, done = LargeAnswers(), asyncio.Event()
+    answers, done = Turns("exports"), asyncio.Event()
 
     async def make(person: str) -> None:
         async with answers.turn(person):
@@ -30,11 +30,11 @@ async def test_too_many_are_refused_and_one_persons_before_others() -> None:
 
     making = [asyncio.create_task(make("ann")) for _ in range(MOST_WAITING // 2)]
     await asyncio.sleep(0)
-    with pytest.raises(TooManyLargeAnswers):
+    with pytest.raises(TooManyWaiting):
         await make("ann")
     making += [asyncio.create_task(make("")) for _ in range(MOST_WAITING // 2)]
     await asyncio.sleep(0)
-    with pytest.raises(TooManyLargeAnswers, match="try again later"):
+    with pytest.raises(TooManyWaiting, match="try again later"):
         await make("")
     done.set()
     await asyncio.gather(*making, return_exceptions=True)
