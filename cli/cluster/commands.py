@@ -102,8 +102,10 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
     """
     log = folder / "logs" / "supervisor.log"
     make_own(folder)
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(exist_ok=True)
     with log.open("wb") as output:
+        # Nobody else may read it: it names people and evaluations.
+        log.chmod(0o600)
         process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,

@@ -312,6 +312,9 @@ def test_detached_it_returns_once_all_is_ready(
         assert commands.up_detached(data_folder, argv) == 0
         assert "PostgreSQL 18" in capsys.readouterr().out
         assert {one.state for one in running_state(data_folder).processes} == {"ready"}
+        modes = {log.name: log.stat().st_mode & 0o77 for log in (data_folder / "logs").iterdir()}
+        assert modes == dict.fromkeys(modes, 0), "nobody else reads what they say of people"
+        assert "supervisor.log" in modes
     finally:
         assert commands.down(arguments(data_folder)) == 0
 

@@ -15,8 +15,8 @@ async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Pat
     file = str(tmp_path / "cluster.backup")
     first = CommandLine(MLSCOPE_DATA=str(data_folder / "a"), MLSCOPE_GATEWAY_PORT="0")
     second = CommandLine(MLSCOPE_DATA=str(data_folder / "b"), MLSCOPE_GATEWAY_PORT="0")
-    assert (await first("up", "--detach")).code == exits.OK
     try:
+        assert (await first("up", "--detach")).code == exits.OK
         ran = await first("run", "tiny-cnn", "--scenario", "online", "-o", "json")
         assert ran.code == exits.OK, ran.err
         (listed,) = (await first("ls", "evaluations", "-o", "json")).json()
@@ -29,8 +29,8 @@ async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Pat
     restored = await second("restore", file)
     assert restored.code == exits.OK, restored.err
     assert (await second("restore", file)).code == exits.FAILED
-    assert (await second("up", "--detach")).code == exits.OK
     try:
+        assert (await second("up", "--detach")).code == exits.OK
         after = await second("analyze", evaluation, "latency", "-o", "json")
         assert json.loads(after.out) == json.loads(before.out) != []
         assert (await second("restore", file, "--replace")).code != exits.OK, "it runs"
@@ -43,8 +43,8 @@ async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Pat
     assert len(aside) == 2
     assert all(place.is_dir() for place in aside)
     assert (data_folder / "b" / "keys" / "requester.nk").read_text() == key
-    assert (await second("up", "--detach")).code == exits.OK
     try:
+        assert (await second("up", "--detach")).code == exits.OK
         again = await second("analyze", evaluation, "latency", "-o", "json")
         assert json.loads(again.out) == json.loads(before.out)
     finally:
@@ -57,8 +57,8 @@ async def test_a_run_in_progress_is_saved_and_repeated(data_folder: Path, tmp_pa
     file = str(tmp_path / "cluster.backup")
     first = CommandLine(MLSCOPE_DATA=str(data_folder / "a"), MLSCOPE_GATEWAY_PORT="0")
     second = CommandLine(MLSCOPE_DATA=str(data_folder / "b"), MLSCOPE_GATEWAY_PORT="0")
-    assert (await first("up", "--detach")).code == exits.OK
     try:
+        assert (await first("up", "--detach")).code == exits.OK
         load = ("--scenario", "fixed_rate:queries=900,rate_hz=60", "--detach")
         evaluation = (await first("run", "identity", *load)).out.split()[-1]
         state = ""
@@ -73,8 +73,8 @@ async def test_a_run_in_progress_is_saved_and_repeated(data_folder: Path, tmp_pa
         await first("down")
     restored = await second("restore", file)
     assert restored.code == exits.OK, restored.err
-    assert (await second("up", "--detach")).code == exits.OK
     try:
+        assert (await second("up", "--detach")).code == exits.OK
         assert (await second("watch", evaluation)).code == exits.OK
         shown = (await second("show", evaluation, "-o", "json")).json()
         assert shown["state"] == "analyzed"

@@ -59,9 +59,9 @@ async def test_a_folder_of_a_release_before_opens_with_every_evaluation(
     folder = opened(release, data_folder / "cluster")
     line = CommandLine(MLSCOPE_DATA=str(folder), MLSCOPE_GATEWAY_PORT="0")
     for _ in range(2):  # the first migrates, the second finds that done
-        up = await line("up", "--detach")
-        assert up.code == exits.OK, up.err
         try:
+            up = await line("up", "--detach")
+            assert up.code == exits.OK, up.err
             listed = (await line("ls", "evaluations", "-o", "json")).json()
             assert {row["evaluation"]: row["state"] for row in listed} == dict.fromkeys(
                 before, "analyzed"

@@ -83,6 +83,25 @@ def test_late_issue_is_noted(session: Session, late_ns: int, notes: int) -> None
     assert outcome.caveats == ("queries were issued late: p99 3.00 ms",) * notes
 
 
+@pytest.mark.parametrize(
+    ("ahead_ns", "caveats"),
+    [
+        (3_600_000 * MS, ("the wall clock moved by 3600000.0 ms",)),
+        (-300_000 * MS, ("the wall clock moved by -300000.0 ms",)),
+        (MS // 10, ()),
+    ],
+)
+def test_a_step_of_the_wall_clock_is_named(
+    session: Session, monkeypatch: pytest.MonkeyPatch, ahead_ns: int, caveats: tuple[str, ...]
+) -> None:
+    run = a_measurement(session)
+    measured(run, a_query())
+    origin = run.origin
+    stamps = (origin.monotonic_ns + MS, origin.epoch_start_ns + MS + ahead_ns)
+    monkeypatch.setattr("mlscope.tracing.clock.paired_stamps", lambda: stamps)
+    assert completed(run).caveats == caveats
+
+
 def test_what_a_closed_loop_issues_is_never_late(session: Session) -> None:
     run = a_measurement(session)
     measured(run, a_query())
