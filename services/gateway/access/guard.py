@@ -6,7 +6,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -44,6 +44,7 @@ _OPEN_FOLDER = "/static/"
 _HOST = re.compile(
     r"(?:(?P<name>[A-Za-z0-9._-]{1,253})|\[(?P<address>[0-9A-Fa-f:.]{2,45})\])(?::\d{1,5})?"
 )
+_TICKET = re.compile(rb"(?:^|&)%b=([^&]*)" % PARAMETER.encode())
 _SAFE = ("GET", "HEAD", "OPTIONS")
 # Drawings of charts have style attributes; style elements and inline scripts are not allowed.
 _CONTENT_RULES = (
@@ -143,15 +144,12 @@ class Guard:
             return None
         tokens = tokens_of(self._token, self._people)
         asker = next(
-            (
-                asker
-                for token, asker in tokens.items()
-                if is_authorised(request.headers, request.cookies, token)
-            ),
+            (asker for token, asker in tokens.items() if is_authorised(request, token)),
             None,
         )
-        if PARAMETER in request.query_params and request.method == "GET":
-            return self._login(request, tokens, asker)
+        tickets = _tickets_of(request.scope)
+        if tickets and request.method == "GET":
+            return self._login(request, tickets, tokens, asker)
         if asker is not None:
             request.state.asker = asker
             connections.keep(request.scope)
@@ -164,14 +162,17 @@ class Guard:
         return response
 
     def _login(
-        self, request: Request, tokens: Mapping[str, Asker], asker: Asker | None
+        self,
+        request: Request,
+        tickets: Sequence[str],
+        tokens: Mapping[str, Asker],
+        asker: Asker | None,
     ) -> Response:
         """Exchange the ticket of an address for a cookie, and lead to the address without it.
 
         `asker` is who is logged in by now, if anybody, and stays so where a page of another site
         leads here: with a ticket of its author, a person would go on as somebody else unawares.
         """
-        tickets = request.query_params.getlist(PARAMETER)
         good = [
             token
             for token in tokens
@@ -225,12 +226,16 @@ def cookie_of(token: str) -> str:
     return f"{_COOKIE}_{hashlib.sha256(b'mlscope cookie ' + token.encode()).hexdigest()[:8]}"
 
 
-def is_authorised(headers: Mapping[str, str], cookies: Mapping[str, str], token: str) -> bool:
-    """Tell whether `headers` have the `token`, or `cookies` the one that the login page sets."""
-    scheme, _, credentials = headers.get(_AUTHORIZATION, "").partition(" ")
+def is_authorised(request: Request, token: str) -> bool:
+    """Tell whether a `request` has the `token`, or the cookie of it that the login page sets."""
+    scheme, _, credentials = request.headers.get(_AUTHORIZATION, "").partition(" ")
     if scheme.lower() == "bearer" and _same(credentials.strip(), token):
         return True
-    expires, _, signature = cookies.get(cookie_of(token), "").partition(".")
+    cookie = cookie_of(token)
+    # Thousands of cookies take long to read: of whoever has not logged in, none is.
+    if not any(cookie in header for header in request.headers.getlist("cookie")):
+        return False
+    expires, _, signature = request.cookies.get(cookie, "").partition(".")
     if not (expires.isascii() and expires.isdecimal() and len(expires) < _DIGITS):
         return False
     return _same(signature, _signature(token, int(expires))) and time.time() < int(expires)
@@ -257,6 +262,11 @@ def _signature(token: str, expires: int) -> str:
 
 def _same(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(), secret.encode())
+
+
+def _tickets_of(scope: Scope) -> list[str]:
+    """Return the tickets in a query, without reading the rest of it, which may take long."""
+    return [ticket.decode("latin-1") for ticket in _TICKET.findall(scope["query_string"])]
 
 
 def _too_many_fields(scope: Scope) -> Response | None:

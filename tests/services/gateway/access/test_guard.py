@@ -74,6 +74,20 @@ async def test_a_query_of_thousands_of_parameters_is_not_read(
             assert f"at most {MOST_QUERY_FIELDS} parameters" in refused.json()["message"]
 
 
+@pytest.mark.parametrize("path", ["/api/evaluations", "/", "/login"])
+async def test_of_who_has_no_token_neither_query_nor_cookies_are_read(
+    bus: Bus, standing: StandIns, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Both may take a tenth of a second."""
+    monkeypatch.setattr("starlette.requests.Request.query_params", None)
+    monkeypatch.setattr("starlette.requests.Request.cookies", None)
+    headers = {"Cookie": f"mlscope_session_0=1; {'a=b; ' * 2000}"}
+    async with web_over(bus, TOKEN) as web:
+        for query in ("%61=%61&" * 4000, "login=1.2.3&a=%61"):
+            answer = await web.get(f"{path}?{query}", headers=headers)
+            assert answer.status_code in (303, 401) or path == "/login"
+
+
 async def test_the_login_gives_a_cookie_that_is_not_the_token(bus: Bus, standing: StandIns) -> None:
     async with web_over(bus, TOKEN) as web:
         assert (await web.post("/login", data={"token": "wrong"})).status_code == 401
