@@ -62,9 +62,9 @@ async def serve(
         uvicorn.Config(
             app,
             http=connections.BoundedProtocol,
-            # Where a package for them is installed, web sockets would leave that protocol.
-            ws="none",
             lifespan="off",
+            # The gateway has none: no library that happens to be here is to read requests.
+            ws="none",
             log_config=None,
             access_log=False,
             # Any user of this machine may write them, and then be another address at each guess.

@@ -14,8 +14,9 @@ from typing import Any
 import h11
 from starlette.types import Scope
 from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
+
+from services.gateway.access.pulled_bodies import PullingProtocol
 
 HEAD_S = 10.0
 """The longest a request's head may take, from its connection or its first byte."""
@@ -23,13 +24,9 @@ HEAD_S = 10.0
 BODY_IDLE_S = 30.0
 """The longest pause within a request's body."""
 
-REST_S = 10.0
-"""The longest that the rest of a body may take once its request is answered."""
-
 HANDSHAKE_S = 10.0
 """The longest a handshake of TLS may take; its connection counts only afterwards."""
 
-_REST = "rest"
 _KEEP = "keep_connection"
 _MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)
@@ -73,8 +70,8 @@ class Crowd:
     known: Counter[str] = field(default_factory=Counter)
 
 
-class BoundedProtocol(H11Protocol):
-    """uvicorn's protocol of one connection, which ends when it is one too many or too slow.
+class BoundedProtocol(PullingProtocol):
+    """The protocol of one connection, which ends when it is one too many or too slow.
 
     Where there are too many, the oldest without a token makes room: who has none keeps nobody out,
     since a request comes right after its connection, and the users of a machine share an address.
@@ -125,6 +122,11 @@ class BoundedProtocol(H11Protocol):
         super().data_received(data)
         self._wait()
 
+    def read_on(self) -> None:
+        """Read the next part of the body; what is awaited then has a deadline of its own."""
+        super().read_on()
+        self._wait()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection, and its deadline."""
         self._cancel()
@@ -138,16 +140,13 @@ class BoundedProtocol(H11Protocol):
     def _wait(self) -> None:
         """Set the deadline of what the client has yet to send.
 
-        A head has one for the whole of it, a body one for each pause, and what is left of a body
-        once its request is answered one for the whole of it.
+        A head has one for the whole of it, a body one for each pause.
         """
-        awaited: object = self.conn.their_state
-        if awaited is h11.SEND_BODY and self.cycle is not None and self.cycle.response_complete:
-            awaited = _REST
-        if awaited in (h11.IDLE, _REST) and self._awaited is awaited:
+        awaited = self.conn.their_state
+        if awaited is h11.IDLE and self._awaited is awaited:
             return
         self._cancel()
-        limit_s = {h11.IDLE: HEAD_S, h11.SEND_BODY: BODY_IDLE_S, _REST: REST_S}.get(awaited)
+        limit_s = {h11.IDLE: HEAD_S, h11.SEND_BODY: BODY_IDLE_S}.get(awaited)
         if limit_s is not None and not self.transport.is_closing():
             self._awaited = awaited
             self._deadline = self.loop.call_later(limit_s, self._expired)

@@ -17,7 +17,7 @@ from cli.cluster.ports import LOOPBACK, answers, free_port
 from mlscope import listening
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
-from services.gateway.access import connections
+from services.gateway.access import connections, lingering
 from services.gateway.access.failures import MAX_FAILURES
 from services.gateway.service import serve
 from services.gateway.site import login
@@ -86,7 +86,7 @@ async def test_what_is_left_of_an_answered_body_is_not_waited_for(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte from time to time would hold the connection, without any token."""
-    monkeypatch.setattr(connections, "REST_S", 0.2)
+    monkeypatch.setattr(lingering, "REST_S", 0.2)
     head = (
         b"POST /api/evaluations HTTP/1.1\r\nHost: localhost\r\n"
         b"Content-Type: text/plain\r\nContent-Length: 99999\r\n\r\n"
@@ -101,7 +101,7 @@ async def test_what_is_left_of_an_answered_body_is_not_waited_for(
 async def test_a_login_that_never_ends_is_refused(
     bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "REST_S", 0.2)
+    monkeypatch.setattr(lingering, "REST_S", 0.2)
     monkeypatch.setattr(login, "FORM_S", 0.2)
     token_file = tmp_path / "token"
     token_file.write_text("correct horse")
