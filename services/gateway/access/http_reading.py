@@ -69,6 +69,10 @@ class BoundedReading(h11.Connection):
         """Have the next part of the body read."""
         self._is_asked = True
 
+    def drop(self) -> None:
+        """Forget what arrived and is not read yet."""
+        self._held.clear()
+
     def receive_data(self, data: bytes) -> None:
         """Take `data` that arrived."""
         self._held += data

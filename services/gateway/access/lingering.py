@@ -21,11 +21,14 @@ LAST_S = 1.0
 class LingeringTransport(asyncio.Transport):
     """A transport that, closed before all was read, waits a little for its client."""
 
-    def __init__(self, transport: asyncio.Transport, is_unread: Callable[[], bool]) -> None:
-        """Close `transport` at once, unless `is_unread` says that the client has yet to send."""
+    def __init__(self, transport: asyncio.Transport, give_up: Callable[[], bool]) -> None:
+        """Close `transport` at once, unless `give_up` says that the client has yet to send.
+
+        It is called when the connection is closed, and may forget what came.
+        """
         super().__init__()
         self._transport = transport
-        self._is_unread = is_unread
+        self._give_up = give_up
         self._rest_bytes = REST_BYTES
         self._end: asyncio.TimerHandle | None = None
 
@@ -38,7 +41,7 @@ class LingeringTransport(asyncio.Transport):
         """Close it once what was written is sent, and the client had time to take it."""
         if self.is_closing():
             return
-        if not self._is_unread():
+        if not self._give_up():
             self._transport.close()
             return
         self._abort_in(REST_S)

@@ -36,7 +36,7 @@ class PullingProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
-        super().connection_made(LingeringTransport(transport, self._is_unread))
+        super().connection_made(LingeringTransport(transport, self._give_up))
 
     def data_received(self, data: bytes) -> None:
         """Read what arrived, unless the connection is about to end."""
@@ -55,6 +55,13 @@ class PullingProtocol(H11Protocol):
         self.conn.ask()
         self.handle_events()
 
+    def shutdown(self) -> None:
+        """End the connection once its request is answered; one that only lingers ends at once."""
+        if self.transport.is_lingering:
+            self.transport.abort()
+        else:
+            super().shutdown()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, as `msg` says, or passes a bound; then end the connection."""
         if self.transport.is_closing():
@@ -70,9 +77,10 @@ class PullingProtocol(H11Protocol):
             self.cycle.message_event.set()
         self.transport.close()
 
-    def _is_unread(self) -> bool:
-        """Return whether the client may be sending, of a request that is answered or refused."""
+    def _give_up(self) -> bool:
+        """Return whether the client may be sending yet, of what is answered: it is forgotten."""
         is_refused = self.conn.refusal is not None or self.conn.their_state is h11.ERROR
+        self.conn.drop()
         return is_refused or self.conn.awaits_body
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

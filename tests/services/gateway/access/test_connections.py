@@ -241,6 +241,9 @@ async def test_a_handshake_that_never_ends_is_dropped(
     trust = ssl.create_default_context(cafile=certificate.authority)
     async with httpx.AsyncClient(verify=trust) as web:
         assert (await web.get(f"https://{LOOPBACK}:{port}/healthz")).status_code == 200
+        address = f"https://{LOOPBACK}:{port}/api/files?name=a.onnx"
+        refused = await web.post(address, content=bytes(4_000_000))
+        assert refused.status_code == 415
     stop.set()
     await serving
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
-from services.gateway.access import http_reading, lingering
+from services.gateway.access import http_reading, lingering, pulled_bodies
 from services.gateway.access.http_reading import BoundedReading
 from tests.services.gateway.conftest import Running, serving_gateway
 from tests.services.gateway.sent_files import kept_in
@@ -143,6 +143,43 @@ async def test_a_refused_body_is_not_taken(
                 await loop.sock_sendall(client, part)
                 taken += len(part)
     assert taken < 60_000_000
+
+
+async def test_what_came_of_a_refused_body_takes_no_memory(
+    locked: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection lingers, and thousands may."""
+    made: list[BoundedReading] = []
+
+    def make() -> BoundedReading:
+        made.append(BoundedReading())
+        return made[-1]
+
+    monkeypatch.setattr(pulled_bodies, "BoundedReading", make)
+    await answer_to(locked.port, FILE + b"Content-Length: 99000000\r\n\r\n" + b"x" * 100_000)
+    assert [reading.holds_data for reading in made] == [False]
+
+
+async def drip(writer: asyncio.StreamWriter) -> None:
+    """Send a byte at a time, for as long as somebody takes it."""
+    while True:
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def test_a_gateway_that_stops_ends_what_lingers(
+    locked: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lingering, "REST_S", 1000.0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", locked.port)
+    writer.write(FILE + b"Content-Length: 99000000\r\n\r\n")
+    async with asyncio.timeout(20):
+        assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+        locked.stop.set()
+        await locked.serving
+        with pytest.raises(ConnectionError):
+            await drip(writer)
 
 
 async def test_a_client_that_only_writes_sees_why_it_is_refused(
