@@ -7,6 +7,10 @@ so only the agents that run it open it. The secret derives from the sender's key
 digest: a file is sent once for all requests within half a day. Agents use it only if it has the
 checksum in the request.
 
+Release 0.1 sealed nothing, and named a file by its digest alone. What waits since an upgrade has
+such an address: the file is read where it is, until it expires. No key adds to these files, as the
+server adds the name of a key to whatever is stored.
+
 Sealed with ChaCha20-Poly1305 (RFC 8439), each chunk with its number as the nonce.
 """
 
@@ -103,7 +107,8 @@ class Uploads(Artifacts):
     """The store of uploads. Raises the errors of the bus, StreamFull when it is full.
 
     A file is sent as `uploads/SHA256.ENDING`, and found as `uploads/KEY/SECRET.ENDING`: the server
-    adds the name of the sender's key. A server without accounts adds none.
+    adds the name of the sender's key. A server without accounts adds none. A file that was sent to
+    release 0.1 is found as it was sent.
     """
 
     @classmethod
@@ -146,6 +151,10 @@ class Uploads(Artifacts):
 
         Raises ArtifactBroken for bytes that are missing, or not those sent.
         """
+        stem, _ = _stem_and_ending(artifact.name)
+        if stem == artifact.sha256:
+            await self._read_unsealed(artifact, take, progress)
+            return
         sealing, _ = _sealing_and_ending(artifact.name)
         numbers = itertools.count()
 
@@ -160,8 +169,36 @@ class Uploads(Artifacts):
 
     async def _read_description(self, name: str) -> Artifact | None:
         sealing, ending = _sealing_and_ending(name)
-        stored = await self._newest(self._place(sealing, ending, _key_in(name)))
-        return None if stored is None else _opened(name, stored.body)
+        key = _key_in(name)
+        stored = await self._newest(self._place(sealing, ending, key))
+        if stored is not None:
+            return _opened(name, stored.body)
+        return None if key else await self._read_unsealed_description(name)
+
+    async def _read_unsealed_description(self, name: str) -> Artifact | None:
+        """Return the description of a file that was sent to release 0.1. Raises ArtifactBroken."""
+        artifact = await super()._read_description(name)
+        if artifact is None:
+            return None
+        stem, _ = _stem_and_ending(name)
+        if artifact.sha256 != stem:
+            raise ArtifactBroken(name, "its description is of another file")
+        return replace(artifact, name=name)
+
+    async def _read_unsealed(
+        self, artifact: Artifact, take: Take, progress: Progress | None
+    ) -> None:
+        """Read a file that was sent to release 0.1, and compare its bytes with its name."""
+        digest = hashlib.sha256()
+
+        def take_hashed(chunks: Sequence[bytes]) -> None:
+            for chunk in chunks:
+                digest.update(chunk)
+            take(chunks)
+
+        await super().read(artifact, take_hashed, progress)
+        if digest.hexdigest() != artifact.sha256:
+            raise ArtifactBroken(artifact.name, "its bytes are not those sent")
 
     async def _newest(self, meta: str) -> StoredMessage | None:
         return await last_on(self.connection, f"OBJ_{UPLOADS}", meta)

@@ -2,21 +2,26 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
 from cli.cluster.servers.nats_server import NatsServer
-from mlscope.assets.artifacts import Artifact
-from mlscope.assets.errors import ArtifactBroken
+from mlscope.assets.artifacts import Artifact, connect
+from mlscope.assets.errors import ArtifactBroken, AssetMissing
 from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.access.people import person_key
 from mlscope.bus.access.permissions import agent_key
 from mlscope.bus.errors import NotPermitted
+from mlscope.bus.nats.admin import Admin
 from mlscope.bus.nats.log import StoredMessage, read_on
+from mlscope.bus.streams import STORES, UPLOADS
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.cli.cluster.keyholders import AGENT, key_file, served
+from tests.contracts.worlds import OpenServer, OpenSettings
+from tests.mlscope.assets.old_uploads import store_as_before
 
 BODY = b"pictures" * 100_000
 MINE, OTHER = person_key("rp"), person_key("op")
@@ -34,9 +39,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 async def agent(guarded: NatsServer) -> AsyncIterator[Uploads]:
     """Open the uploads as an agent reads them."""
     await provision(settings(guarded, "provisioner"))
-    inbox = "agent." + AGENT
-    async with connect_uploads(settings(guarded, agent_key(AGENT)), "agent", inbox=inbox) as agent:
+    async with agent_on(guarded) as agent:
         yield agent
+
+
+def agent_on(server: NatsServer) -> AbstractAsyncContextManager[Uploads]:
+    """Open the uploads of a `server` as an agent reads them."""
+    inbox = "agent." + AGENT
+    return connect_uploads(settings(server, agent_key(AGENT)), "agent", inbox=inbox)
 
 
 def settings(server: NatsServer, key: str) -> Settings:
@@ -116,6 +126,43 @@ async def test_a_requester_cannot_look_for_uploads_of_others(
         for subject in (f"{MINE}.{encoded}", f"*.{encoded}", "*.*"):
             with pytest.raises(NotPermitted):
                 await uploads.connection.request(look + subject, b"")
+
+
+async def test_an_agent_reads_what_was_sent_to_release_0_1_and_nobody_adds_to_it(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "f.tar", b"f")
+    with served(tmp_path / "upgraded") as server:
+        before = await upgrade(tmp_path / "before", server, path.read_bytes())
+        async with agent_on(server) as agent:
+            assert await content(agent, before.name) == path.read_bytes()
+            await describe(server, MINE, await description(agent, before), nuid="forged")
+            assert await content(agent, before.name) == path.read_bytes()
+        for key in (OTHER, "requester", "gateway"):
+            name = key if key == "gateway" else "requester"
+            async with connect_uploads(settings(server, key), name) as uploads:
+                with pytest.raises(AssetMissing):
+                    await uploads.described(before.name)
+
+
+async def upgrade(folder: Path, server: NatsServer, body: bytes) -> Artifact:
+    """Have a `server` begin with the store of release 0.1, to which one file was sent."""
+    chunks: list[bytes] = []
+    with OpenServer(folder) as old:
+        admin = Admin(OpenSettings(old.url))
+        await admin.open()
+        (uploads,) = (store for store in STORES if store.name == UPLOADS)
+        await admin.make_store(uploads)
+        async with connect(OpenSettings(old.url), "requester") as artifacts:
+            before = await store_as_before(artifacts.connection, body)
+        described = await admin.snapshot_stream(f"OBJ_{UPLOADS}", chunks.append)
+        await admin.close()
+    admin = Admin(settings(server, "provisioner"))
+    await admin.open()
+    await admin.restore_stream(f"OBJ_{UPLOADS}", described, chunks)
+    await admin.close()
+    await provision(settings(server, "provisioner"))
+    return before
 
 
 async def description(agent: Uploads, artifact: Artifact) -> StoredMessage:

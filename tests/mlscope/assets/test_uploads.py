@@ -22,6 +22,7 @@ from mlscope.bus.nats.log import read_on
 from mlscope.bus.nats.storing import store
 from mlscope.bus.streams import ARTIFACTS, STORES, UPLOADS
 from tests.contracts.worlds import OpenServer, OpenSettings
+from tests.mlscope.assets.old_uploads import describe_as_before, store_as_before
 
 BODY = b"pictures" * 100_000
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -155,6 +156,35 @@ async def test_chunks_in_another_order_are_refused(artifacts: Artifacts, blob: P
     with pytest.raises(ArtifactBroken, match="its bytes are not those sent"):
         await uploads.read(sent, taken.extend)
     assert taken == []
+
+
+async def test_a_file_that_was_sent_to_release_0_1_is_found_by_its_old_address(
+    artifacts: Artifacts, cache: Cache, root: Path
+) -> None:
+    before = await store_as_before(artifacts.connection, BODY)
+    repository = ThreadedRepository(artifacts, Uploads.beside(artifacts))
+    assets = Assets(cache, root, repository=repository)
+    with await asyncio.to_thread(assets.fetch, parse(f"artifact://{before.name}")) as pinned:
+        assert (pinned.sha256, pinned.path.read_bytes()) == (SHA256, BODY)
+
+
+async def test_an_old_address_leads_to_no_other_bytes(artifacts: Artifacts) -> None:
+    uploads = Uploads.beside(artifacts)
+    forged = await store_as_before(artifacts.connection, b"evil", named=BODY)
+    with pytest.raises(ArtifactBroken, match="its bytes are not those sent"):
+        await uploads.read(await uploads.described(forged.name), lambda _: None)
+    other = replace(forged, sha256=hashlib.sha256(b"evil").hexdigest())
+    await describe_as_before(artifacts.connection, other)
+    with pytest.raises(ArtifactBroken, match="its description is of another file"):
+        await uploads.described(forged.name)
+
+
+async def test_a_file_of_a_key_is_never_looked_for_among_those_of_release_0_1(
+    artifacts: Artifacts,
+) -> None:
+    before = await store_as_before(artifacts.connection, BODY)
+    with pytest.raises(AssetMissing):
+        await Uploads.beside(artifacts).described(before.name.replace("/", "/requester/"))
 
 
 @pytest.mark.parametrize("name", ["uploads/a", "uploads/../a", f"uploads/k/{SHA256}/a.tar"])
