@@ -123,6 +123,8 @@ async def connect(
 class Artifacts:
     """The artifacts in one object store. Raises the errors of the bus unchanged."""
 
+    _missing = "the repository has nothing of this name"
+
     def __init__(self, connection: Connection, bucket: str = ARTIFACTS) -> None:
         """Use an open connection; `mlscope provision` made the store `bucket`."""
         self.connection = connection
@@ -133,7 +135,7 @@ class Artifacts:
         """Return the description of an artifact. Raises AssetMissing, ArtifactBroken."""
         artifact = await self._read_description(name)
         if artifact is None:
-            raise AssetMissing(f"artifact://{name}", "the repository has nothing of this name")
+            raise AssetMissing(f"artifact://{name}", self._missing)
         return artifact
 
     async def ls(self) -> list[Artifact]:

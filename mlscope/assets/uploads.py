@@ -111,6 +111,8 @@ class Uploads(Artifacts):
     release 0.1 is found as it was sent.
     """
 
+    _missing = f"files for a request are kept for {KEPT_S / 3600:.0f} hours; send it again"
+
     @classmethod
     def beside(cls, artifacts: Artifacts) -> Self:
         """Return the uploads on the same connection."""

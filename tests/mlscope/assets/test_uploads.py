@@ -158,6 +158,11 @@ async def test_chunks_in_another_order_are_refused(artifacts: Artifacts, blob: P
     assert taken == []
 
 
+async def test_a_file_that_has_expired_has_to_be_sent_again(artifacts: Artifacts) -> None:
+    with pytest.raises(AssetMissing, match="kept for 24 hours; send it again"):
+        await Uploads.beside(artifacts).described(f"uploads/requester/{SHA256}.tar")
+
+
 async def test_a_file_that_was_sent_to_release_0_1_is_found_by_its_old_address(
     artifacts: Artifacts, cache: Cache, root: Path
 ) -> None:
