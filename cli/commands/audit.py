@@ -9,6 +9,7 @@ from typing import Any
 from cli import exits
 from cli.inputs.connection import provisioner_settings
 from cli.printing.output import Rows, write_rows
+from mlscope.bus.records import Recorded, Unreadable
 from mlscope.evaluation.status import model_name
 from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
 from schemas.evaluation import EvaluationCancelled, EvaluationRequested
@@ -21,6 +22,8 @@ from schemas.subjects import ROOT, facts_of
 _COLUMNS = ("at", "who", "did", "what", "details")
 _OPERATOR = "operator"
 _USER = "the cluster's user"
+_UNKNOWN = "not known"
+"""Who did what can't be read. No person has this name, which has a space."""
 _FILTERS = (
     f"{ROOT}.evaluation.*.requested",
     f"{ROOT}.evaluation.*.cancelled",
@@ -78,21 +81,59 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
 """What counts as an action: who did it, to what, and more about it."""
 
 
+_ACTED_BY_OPERATOR = (PersonAdded, PersonRemoved, AgentDrained, AgentResumed, AgentRevoked)
+_Action = tuple[int, str, _Deed]
+"""When (epoch nanoseconds), the name of the fact, and the deed."""
+
+
+def _in_fact(recorded: Recorded) -> _Action | None:
+    """Return the action that a fact of the log is; None for one that is none."""
+    fact = recorded.fact
+    if type(fact) not in _ACTIONS:
+        return None
+    return recorded.envelope.time_ns, fact.schema_name(), _ACTIONS[type(fact)](fact)
+
+
+def _in_subject(unreadable: Unreadable) -> _Action | None:
+    """Return what the subject of a message says of an action; None if it is of none.
+
+    Without the message's body, people are known where the subject names them alone.
+    """
+    name, what = _named(unreadable.subject)
+    types = {action.schema_name(): action for action in _ACTIONS}
+    if name not in types:
+        return None
+    who = _OPERATOR if types[name] in _ACTED_BY_OPERATOR else _UNKNOWN
+    if types[name] is PersonRefused:
+        who = what
+    return unreadable.stored_ns, name, (who, what, f"cannot be read: {unreadable.reason}")
+
+
+def _named(subject: str) -> tuple[str, str]:
+    """Return the name of the fact on a `subject`, and the token of what it is about."""
+    *_, entity, what, happened = subject.split(".")
+    return f"{entity}.{happened}", what
+
+
 async def audit(arguments: argparse.Namespace) -> int:
-    """List the newest actions, oldest first; `--by` lists those of one person alone."""
+    """List the newest actions, oldest first; `--by` lists those of one person alone.
+
+    Of a message that can't be read, the list has what its subject says.
+    """
     from mlscope.bus.nats import connect
 
+    unreadable: list[Unreadable] = []
     async with connect(provisioner_settings(arguments.data), "provisioner") as bus:
-        recorded = [fact for subject in _FILTERS for fact in await bus.read(subject)]
+        recorded = [
+            fact for subject in _FILTERS for fact in await bus.read(subject, unreadable=unreadable)
+        ]
+    found = (*map(_in_fact, recorded), *map(_in_subject, unreadable))
     actions = sorted(
-        (fact for fact in recorded if type(fact.fact) in _ACTIONS),
-        key=lambda action: action.envelope.time_ns,
+        (action for action in found if action is not None), key=lambda action: action[0]
     )
     rows: list[tuple[object, ...]] = []
-    for action in actions:
-        person, subject, details = _ACTIONS[type(action.fact)](action.fact)
-        at = datetime.fromtimestamp(action.envelope.time_ns / 1e9, UTC)
-        name = action.fact.schema_name()
+    for time_ns, name, (person, subject, details) in actions:
+        at = datetime.fromtimestamp(time_ns / 1e9, UTC)
         rows.append((at.isoformat(timespec="seconds"), person, name, subject, details))
     if arguments.by:
         rows = [row for row in rows if row[1] == arguments.by]

@@ -20,6 +20,7 @@ from mlscope.bus.records import (
     ServiceInfo,
     StatsSource,
     Traffic,
+    Unreadable,
 )
 from schemas.message import Fact
 
@@ -162,13 +163,19 @@ class Bus(Protocol):
         ...
 
     async def read(
-        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+        self,
+        filter_subject: str,
+        *,
+        after: int = 0,
+        at_most: int = 0,
+        unreadable: list[Unreadable] | None = None,
     ) -> list[Recorded]:
         """Return every fact on `filter_subject` with a sequence above `after`, in order.
 
         With `at_most`, only the first facts: that number, or a few more.
         A filter with the entity `*` (`subjects.story_of`) reads the stream of decisions and
-        outcomes. Messages that can't be decoded are logged, counted (`unread`) and skipped.
+        outcomes. Messages that can't be decoded are logged, counted (`unread`) and skipped; they
+        are added to `unreadable`.
         """
         ...
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
-from mlscope.bus.records import Recorded, Traffic
+from mlscope.bus.records import Recorded, Traffic, UndecodedMessage, Unreadable
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import (
@@ -127,16 +127,19 @@ class SkippingReader:
         self._skipped: OrderedDict[tuple[str, int], None] = OrderedDict()
 
     async def decode(
-        self, subject: str, sequence: int, body: bytes, stored_ns: int
+        self, stored: UndecodedMessage, unreadable: list[Unreadable] | None = None
     ) -> Recorded | None:
-        """Return what `decode_recorded` returns, or None for a fact that can't be decoded.
+        """Return the fact in a `stored` message, or None for one that can't be decoded.
 
-        `subject`, `sequence`, `body` and `stored_ns` are as in `decode_recorded`.
+        That one is added to `unreadable`. Raises Unreachable.
         """
+        subject, sequence, stored_ns = stored.subject, stored.sequence, stored.stored_ns
         fetch = self._fetch_payload
         try:
-            return await decode_recorded(subject, sequence, body, fetch, stored_ns=stored_ns)
+            return await decode_recorded(subject, sequence, stored.body, fetch, stored_ns=stored_ns)
         except UNDECODABLE as error:
+            if unreadable is not None:
+                unreadable.append(Unreadable(subject, sequence, stored_ns, str(error)))
             if (subject, sequence) not in self._skipped:
                 _log.warning("skipped %s at %d: %s", subject, sequence, error)
                 self._skipped[subject, sequence] = None

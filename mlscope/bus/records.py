@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from schemas.message import Envelope, Fact
 
@@ -27,6 +28,40 @@ class Recorded:
     def at_ns(self) -> int:
         """When the fact was stored, or sent if that is not known (epoch nanoseconds)."""
         return self.stored_ns or self.envelope.time_ns
+
+
+class UndecodedMessage(Protocol):
+    """A message of the log, undecoded; see `Recorded` for its fields."""
+
+    @property
+    def subject(self) -> str:
+        """The subject that it was stored on."""
+        ...
+
+    @property
+    def sequence(self) -> int:
+        """Its number in its stream, from 1."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The envelope, encoded."""
+        ...
+
+    @property
+    def stored_ns(self) -> int:
+        """When the server stored it, by its clock (epoch nanoseconds; 0 if not known)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message of the log that can't be decoded, and the `reason`; see `Recorded` for the rest."""
+
+    subject: str
+    sequence: int
+    stored_ns: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict, PayloadTooLarge, StreamFull, Unreachable
+from mlscope.bus.records import Unreadable
 from mlscope.bus.window import PublishWindow
 from schemas.analysis import AnalysisFailed
 from schemas.dead import LetterBuried
@@ -27,6 +28,20 @@ async def test_a_fact_comes_back_as_it_was_said(bus: Bus) -> None:
     assert (read.envelope.id, read.envelope.cause) == ("a", "c")
     assert read.envelope.traceparent == "00-1-2-01"
     assert read.envelope.time_ns > 0
+
+
+async def test_what_cannot_be_read_is_skipped_and_given_to_who_asks(bus: Bus) -> None:
+    await bus.publish(a_fact(), id="a")
+    before_ns, subject = time.time_ns(), f"mlscope.v1.evaluation.{E}.paused"
+    await bus.publish_live(subject, b"from the future")
+    unreadable: list[Unreadable] = []
+    async with asyncio.timeout(10):
+        while not unreadable:
+            assert len(await bus.read(DECISIONS, unreadable=unreadable)) == 1
+    assert (unreadable[0].subject, unreadable[0].sequence) == (subject, 2)
+    assert abs(unreadable[0].stored_ns - before_ns) < 60e9
+    assert "from the future" in unreadable[0].reason
+    assert len(await bus.read(DECISIONS)) == 1
 
 
 async def test_the_first_facts_alone_are_read(bus: Bus) -> None:

@@ -43,6 +43,7 @@ from mlscope.bus.records import (
     ServiceInfo,
     StatsSource,
     Traffic,
+    Unreadable,
 )
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.dead import LetterBuried
@@ -196,18 +197,24 @@ class NatsBus:
         return puller.deliveries(batch)
 
     async def read(
-        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+        self,
+        filter_subject: str,
+        *,
+        after: int = 0,
+        at_most: int = 0,
+        unreadable: list[Unreadable] | None = None,
     ) -> list[Recorded]:
         """Return every fact on `filter_subject` with a sequence above `after`, in order.
 
-        With `at_most`, reading ends once there are that many.
+        With `at_most`, reading ends once there are that many. What can't be decoded is added to
+        `unreadable`.
         """
         facts: list[Recorded] = []
         stream = stream_of(filter_subject)
         remaining = 1
         while remaining:
             messages, remaining = await read_on(self._connection, stream, filter_subject, after)
-            decoded = [await self._readable(stored) for stored in messages]
+            decoded = [await self._reader.decode(stored, unreadable) for stored in messages]
             facts += [fact for fact in decoded if fact is not None]
             after = messages[-1].sequence if messages else after
             is_enough = 0 < at_most <= len(facts)
@@ -227,19 +234,14 @@ class NatsBus:
                     yield fact
 
     async def _readable_at_last(self, stored: StoredMessage) -> Recorded | None:
-        """Read a message as `_readable`, however long its payload's server is away."""
+        """Decode a message, however long its payload's server is away."""
         while True:
             try:
-                return await self._readable(stored)
+                return await self._reader.decode(stored)
             except Unreachable as error:
                 if self._connection.availability.closed.is_set():
                     raise
                 _log.warning("%s is not read for now: %s", stored.subject, error)
-
-    async def _readable(self, stored: StoredMessage) -> Recorded | None:
-        return await self._reader.decode(
-            stored.subject, stored.sequence, stored.body, stored.stored_ns
-        )
 
     def unread(self, evaluation: str) -> int:
         """Return how many facts of an `evaluation` were read here and could not be decoded."""

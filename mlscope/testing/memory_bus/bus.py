@@ -22,13 +22,14 @@ from mlscope.bus.records import (
     ServiceInfo,
     StatsSource,
     Traffic,
+    Unreadable,
 )
 from mlscope.bus.streams import BATCHES, store_of, stream_of
 from mlscope.testing.memory_bus.bucket import BucketState
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from mlscope.testing.memory_bus.durable import DurableState
 from mlscope.testing.memory_bus.intake import Intake
-from mlscope.testing.memory_bus.log import Log, MemoryMessage
+from mlscope.testing.memory_bus.log import Log
 from mlscope.testing.memory_bus.objects import ObjectState
 from mlscope.testing.memory_bus.requests import ask, ask_all
 from mlscope.testing.memory_bus.server import Listener, MemoryServer
@@ -197,20 +198,19 @@ class MemoryBus:
                 await self._server.changed(state.next_due_s())
 
     async def read(
-        self, filter_subject: str, *, after: int = 0, at_most: int = 0
+        self,
+        filter_subject: str,
+        *,
+        after: int = 0,
+        at_most: int = 0,
+        unreadable: list[Unreadable] | None = None,
     ) -> list[Recorded]:
-        """Return the facts on `filter_subject` above `after`, no more than `at_most` if given."""
+        """Return facts on `filter_subject`; `after`, `at_most`, `unreadable` as in `Bus.read`."""
         await self._reachable()
-        log = self._log(filter_subject)
-        messages = log.beyond((filter_subject,), after)
-        decoded = [await self._readable(message) for message in messages]
+        messages = self._log(filter_subject).beyond((filter_subject,), after)
+        decoded = [await self._reader.decode(message, unreadable) for message in messages]
         readable = [fact for fact in decoded if fact is not None]
         return readable[:at_most] if at_most else readable
-
-    async def _readable(self, message: MemoryMessage) -> Recorded | None:
-        return await self._reader.decode(
-            message.subject, message.sequence, message.body, message.stored_ns
-        )
 
     async def follow(
         self, filter_subject: str, *, after: int = 0
@@ -222,7 +222,7 @@ class MemoryBus:
             messages = [] if self._server.is_away else log.beyond((filter_subject,), after)
             for message in messages:
                 after = message.sequence
-                if (fact := await self._readable(message)) is not None:
+                if (fact := await self._reader.decode(message)) is not None:
                     yield fact
             if messages:
                 continue

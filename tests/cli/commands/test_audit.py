@@ -1,14 +1,19 @@
 """`mlscope audit`: who did what and when, oldest first, of everybody or of one person."""
 
 import csv
+import hashlib
 import io
+import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import pytest
 
 from cli.commands.audit import audit
 from mlscope.bus.bus import Bus
+from mlscope.bus.envelopes import encode_envelope, in_envelope
 from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.agent import AgentAnnounced, AgentDrained, AgentResumed, AgentRevoked
 from schemas.evaluation import EvaluationCancelled, EvaluationRequested
@@ -17,6 +22,7 @@ from schemas.message import Fact
 from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.price import AgentPriced
 from schemas.request import Evaluate
+from schemas.subjects import subject_of
 from tests.cli.in_process import arguments
 from tests.services.registry.samples import a_model, an_announcement
 from tests.stories import E
@@ -44,8 +50,8 @@ FACTS: tuple[Fact, ...] = (
 
 
 @pytest.fixture
-async def log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record the facts, and have the command read them."""
+async def log(monkeypatch: pytest.MonkeyPatch) -> MemoryServer:
+    """Record the facts, have the command read them, and return the server that has them."""
     server = MemoryServer()
 
     @asynccontextmanager
@@ -58,6 +64,7 @@ async def log(monkeypatch: pytest.MonkeyPatch) -> None:
     async with connect(server, "scheduler") as bus:
         for number, fact in enumerate(FACTS):
             await bus.publish(fact, id=f"f{number}")
+    return server
 
 
 async def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[list[str]]:
@@ -102,3 +109,48 @@ async def test_one_person_and_the_newest_actions(capsys: pytest.CaptureFixture[s
     ]
     assert len(await rows(capsys, "--limit", "0")) == 15
     assert await rows(capsys, "--by", "nobody") == []
+
+
+async def test_what_cannot_be_read_is_listed_with_what_its_subject_says(
+    log: MemoryServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for subject in (
+        "evaluation.e9.requested",
+        "person.eve.refused",
+        "person.eve.removed",
+        "agent.a9.announced",
+        "agent.a9.drained",
+    ):
+        log.store(f"mlscope.v1.{subject}", b"newer", id="", expected=None)
+    *_, asked, refused, removed, drained = await rows(capsys)
+    assert [asked[:3], refused[:3], removed[:3], drained[:3]] == [
+        ["not known", "evaluation.requested", "e9"],
+        ["eve", "person.refused", "eve"],
+        ["operator", "person.removed", "eve"],
+        ["operator", "agent.drained", "a9"],
+    ]
+    for row in (asked, refused, removed, drained):
+        assert row[3].startswith("cannot be read: ")
+    assert await rows(capsys, "--by", "not known") == [asked]
+
+
+async def test_a_request_whose_payload_is_lost_is_listed(
+    log: MemoryServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = Evaluate(model="tiny", labels={str(n): "x" * 9000 for n in range(60)})
+    fact = EvaluationRequested(evaluation="e9", request=request, requested_ns=1, requested_by="eve")
+    lost = await encode_envelope(subject_of(fact), in_envelope(fact, id="e9"), forgotten)
+    log.store(subject_of(fact), lost, id="e9", expected=None)
+    before_s = int(time.time())
+    assert await audit(arguments("audit", "-o", "json")) == 0
+    row = json.loads(capsys.readouterr().out)[-1]
+    at = datetime.fromisoformat(row.pop("at"))
+    assert abs(at.timestamp() - before_s) < 60
+    reason = row.pop("details")
+    assert reason.startswith("cannot be read: no payload evaluation.requested-e9-")
+    assert row == {"who": "not known", "did": "evaluation.requested", "what": "e9"}
+
+
+async def forgotten(_: str, __: str, body: bytes) -> str:
+    """Pretend to store a payload."""
+    return hashlib.sha256(body).hexdigest()

@@ -17,8 +17,9 @@ from mlscope.bus.envelopes import (
     refusal_reason,
 )
 from mlscope.bus.errors import NoSuchPayload
-from mlscope.bus.records import Traffic
+from mlscope.bus.records import Traffic, Unreadable
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
+from mlscope.testing.memory_bus.log import MemoryMessage
 from schemas.encoding.codec import encode, unpack
 from schemas.encoding.errors import SchemaError
 from schemas.subjects import subject_of
@@ -86,9 +87,12 @@ async def test_a_reader_goes_on_over_what_nobody_can_read(
     shelf.bodies.clear()
     traffic = Traffic()
     reader = SkippingReader(shelf.fetch, traffic)
+    unreadable: list[Unreadable] = []
     for _ in range(5):
-        assert await reader.decode(DECISION, 1, lost, 0) is None
-        assert await reader.decode(DECISION, 2, b"nonsense", 0) is None
+        assert await reader.decode(MemoryMessage(DECISION, 1, lost, 7), unreadable) is None
+        assert await reader.decode(MemoryMessage(DECISION, 2, b"nonsense", 8)) is None
+    assert {(one.subject, one.sequence, one.stored_ns) for one in unreadable} == {(DECISION, 1, 7)}
+    assert unreadable[0].reason in caplog.text
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         f"skipped {DECISION} at 1",
         f"skipped {DECISION} at 2",

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.cluster.servers.nats_server import NatsServer
+from mlscope.bus.envelopes import SkippingReader
 from mlscope.bus.errors import NotPermitted, NotProvisioned, Unreachable
 from mlscope.bus.nats import connect
-from mlscope.bus.nats.bus import NatsBus
-from mlscope.bus.nats.log import StoredMessage
-from mlscope.bus.records import ReceivedCommand, Recorded
+from mlscope.bus.records import ReceivedCommand, Recorded, UndecodedMessage
 from mlscope.bus.window import PublishWindow
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -144,14 +143,14 @@ async def test_a_key_of_another_server_is_refused_at_once(
 async def test_a_follower_waits_for_a_payload_whose_server_is_away(
     world: NatsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, failures = NatsBus._readable, [Unreachable("busy")]
+    decode, failures = SkippingReader.decode, [Unreachable("busy")]
 
-    async def failing_once(bus: NatsBus, stored: StoredMessage) -> Recorded | None:
+    async def failing_once(reader: SkippingReader, stored: UndecodedMessage) -> Recorded | None:
         if failures:
             raise failures.pop()
-        return await read(bus, stored)
+        return await decode(reader, stored)
 
-    monkeypatch.setattr(NatsBus, "_readable", failing_once)
+    monkeypatch.setattr(SkippingReader, "decode", failing_once)
     async with world.connect() as bus:
         await bus.publish(a_fact(), id="one")
         async with aclosing(bus.follow(decisions_of(E))) as facts:
