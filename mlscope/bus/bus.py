@@ -14,11 +14,11 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.records import (
     Backlog,
     Entry,
-    Held,
     ReceivedCommand,
     Recorded,
     ServiceInfo,
     StatsSource,
+    StreamContents,
     Traffic,
     Unreadable,
 )
@@ -248,7 +248,7 @@ class Bus(Protocol):
         """
         ...
 
-    async def held(self, stream: str, *, on: str = "") -> Held:
+    async def contents(self, stream: str, *, on: str = "") -> StreamContents:
         """Return what a stream, or the stream of an object store, holds.
 
         With `on`, a filter, `messages` counts those on it. Raises BusError where it cannot be read.

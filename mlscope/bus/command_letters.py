@@ -17,7 +17,7 @@ LETTERS_AN_HOUR = 30
 """Letters of one sender that a service records: anybody may send many commands, and the stream
 forgets its oldest letter when it is full, which may be that of a fact that was lost."""
 LETTER_BYTES = 8 * 1024
-"""Of a command's body in its letter."""
+"""How much of a command's body its letter has."""
 _HOUR_S = 3600.0
 
 _WITHOUT_LETTERS = frozenset({"gateway", "operator"})

@@ -53,7 +53,7 @@ class CommandQueue:
         self._refusing: set[asyncio.Task[None]] = set()
         self._burying = 0
         self._pending_bytes = 0
-        self._of_person: Counter[str] = Counter()
+        self._pending_of_person: Counter[str] = Counter()
         self._has_room = asyncio.Event()
         self.counts = CommandCounts()
 
@@ -68,7 +68,7 @@ class CommandQueue:
         size_bytes = len(command.body)
         has_memory = self._pending_bytes + size_bytes <= MOST_PENDING_BYTES or not self._tasks
         person = sender_of(command)
-        has_share = not person or 2 * self._of_person[person] < self._limit_pending
+        has_share = not person or 2 * self._pending_of_person[person] < self._limit_pending
         if len(self._tasks) < self._limit_pending and has_memory and has_share:
             work = self._run_answerer(command, respond)
             self._start(work, self._tasks, size_bytes, person)
@@ -101,15 +101,15 @@ class CommandQueue:
         task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
         self._pending_bytes += size_bytes
-        self._of_person[person] += 1
+        self._pending_of_person[person] += 1
         self.counts.open = len(self._tasks)
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.discard(task)
             self._pending_bytes -= size_bytes
-            self._of_person[person] -= 1
-            if not self._of_person[person]:
-                del self._of_person[person]
+            self._pending_of_person[person] -= 1
+            if not self._pending_of_person[person]:
+                del self._pending_of_person[person]
             self.counts.open = len(self._tasks)
             self._has_room.set()
 

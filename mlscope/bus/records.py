@@ -126,7 +126,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StreamContents:
     """What a stream holds: messages from the sequence `first` to `last`, of `size_bytes` in all.
 
     It may hold `max_bytes`; -1 means no limit. Where a filter was given, `messages` are on it.

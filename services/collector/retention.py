@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from mlscope.bus.records import Held
+from mlscope.bus.records import StreamContents
 from mlscope.bus.streams import BATCHES, Durable, durable_named, stream_of
 from schemas.subjects import attempt_batches
 from services.collector.errors import CollectorServiceError
@@ -35,7 +35,7 @@ _ROOM_SHARE = 0.5
 """The share of a stream that may hold rows; above it publishers could come to wait."""
 
 
-def leaving_share(streams: Sequence[Held], keep_bytes: int) -> float:
+def leaving_share(streams: Sequence[StreamContents], keep_bytes: int) -> float:
     """Return which share of their messages must leave the `streams`, the oldest first.
 
     Together they may hold `keep_bytes`, and each half of its own bound.
@@ -46,7 +46,7 @@ def leaving_share(streams: Sequence[Held], keep_bytes: int) -> float:
     return max(1.0 - keep_bytes / size_bytes, 0.0) if size_bytes else 0.0
 
 
-def last_to_leave(stream: Held, share: float, saved: int) -> int:
+def last_to_leave(stream: StreamContents, share: float, saved: int) -> int:
     """Return the sequence up to which messages may leave the `stream`, 0 for none.
 
     A `share` of them must leave, and a backup has all up to the sequence `saved`. One above the
@@ -102,8 +102,8 @@ class Retention:
         async with self._turn:
             saved = await patiently((), self._store.saved_up_to)
         durables = [durable_named(name) for name in _STORED_BY]
-        streams = {durable.stream: await self._bus.held(durable.stream) for durable in durables}
-        everything = [*streams.values(), await self._bus.held(_OBJECTS)]
+        streams = {durable.stream: await self._bus.contents(durable.stream) for durable in durables}
+        everything = [*streams.values(), await self._bus.contents(_OBJECTS)]
         self.held_bytes = sum(stream.size_bytes for stream in everything)
         share = leaving_share(everything, self._keep_bytes)
         for durable in durables:
@@ -174,7 +174,7 @@ class Retention:
         for entity in _ENTITIES:
             batches = attempt_batches(entity, attempt.evaluation, attempt.run)
             stream = stream_of(batches)
-            messages += (await self._bus.held(stream, on=batches)).messages
+            messages += (await self._bus.contents(stream, on=batches)).messages
         return messages >= max(attempt.batches, 1)
 
     async def _purge(self, settled: Purgeable) -> bool:

@@ -185,13 +185,13 @@ async def test_a_stream_is_purged_up_to_a_sequence(bus: Bus) -> None:
 async def test_what_a_stream_holds_is_told(world: World) -> None:
     await world.make(Shape(max_bytes=64_000))
     async with world.connect() as bus:
-        assert (await bus.held("TRACES")).size_bytes == 0
+        assert (await bus.contents("TRACES")).size_bytes == 0
         sequences = [await bus.publish(a_batch(n, 5_000), id=str(n)) for n in range(3)]
         await bus.purge(attempt_batches("trace", E, "r1"), up_to=sequences[0])
-        held = await bus.held("TRACES", on=attempt_batches("trace", E, "r1"))
+        held = await bus.contents("TRACES", on=attempt_batches("trace", E, "r1"))
         assert (held.first, held.last, held.messages) == (sequences[1], sequences[2], 2)
         assert 10_000 < held.size_bytes < held.max_bytes == 64_000
-        none = await bus.held("TRACES", on=attempt_batches("trace", E, "r2"))
+        none = await bus.contents("TRACES", on=attempt_batches("trace", E, "r2"))
         assert (none.messages, none.size_bytes) == (0, held.size_bytes)
 
 

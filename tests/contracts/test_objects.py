@@ -139,7 +139,7 @@ async def not_stored(_subject: str, _name: str, body: bytes) -> str:
 
 async def test_how_much_a_store_of_batches_holds_is_told(bus: Bus) -> None:
     await bus.publish(a_batch(0, LARGE_BYTES), id="0")
-    held = await bus.held("OBJ_batches")
+    held = await bus.contents("OBJ_batches")
     assert LARGE_BYTES <= held.size_bytes < held.max_bytes
 
 

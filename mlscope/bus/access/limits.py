@@ -20,7 +20,7 @@ class KeyLimits:
 
     connections: int
     subscriptions: int
-    """Subscriptions of each connection."""
+    """How many subscriptions each connection may have."""
     payload_bytes: int | None = None
     """The largest message; None: as for all.
 

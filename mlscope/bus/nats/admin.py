@@ -169,15 +169,20 @@ class Admin:
 
     async def _make(self, config: Mapping[str, Any]) -> None:
         # Roll-up headers would let a writer of one subject purge the whole stream.
-        full = {"storage": "file", "allow_direct": True, "allow_rollup_hdrs": False, **config}
-        name = str(full["name"])
+        whole_config = {
+            "storage": "file",
+            "allow_direct": True,
+            "allow_rollup_hdrs": False,
+            **config,
+        }
+        name = str(whole_config["name"])
         before = await self._replicas_of(name)
         # Update where it exists: a stream created again counts twice against the server's storage
         # limit until the server finds that it exists.
         api = f"$JS.API.STREAM.{'UPDATE' if before else 'CREATE'}.{name}"
 
         async def make(count: int) -> None:
-            await self._call(api, {**full, "num_replicas": count})
+            await self._call(api, {**whole_config, "num_replicas": count})
 
         count = await self._replicate(name, before, make)
         if before and before != count:
@@ -228,11 +233,11 @@ class Admin:
         deadline_s = asyncio.get_running_loop().time() + within_s
         while waiting and asyncio.get_running_loop().time() < deadline_s:
             info = await self._call(f"$JS.API.STREAM.INFO.{waiting[0]}", {})
-            servers = info.get("cluster") or {}
-            replicas = servers.get("replicas") or []
+            cluster = info.get("cluster") or {}
+            replicas = cluster.get("replicas") or []
             is_whole = len(replicas) == info["config"]["num_replicas"] - 1
             is_current = all(replica["current"] for replica in replicas)
-            if is_whole and servers.get("leader") and is_current:
+            if is_whole and cluster.get("leader") and is_current:
                 waiting.pop(0)
             else:
                 await asyncio.sleep(_COPYING_PAUSE_S)

@@ -141,8 +141,8 @@ class Buckets:
             _log.warning("bucket %s is not compared for now: %s", bucket, error)
             watch.reconnected()
             return []
-        gone = [key for key in watch.revisions if key not in current_keys]
-        return [Entry(bucket, key, None, watch.revisions.pop(key)) for key in gone]
+        gone_keys = [key for key in watch.revisions if key not in current_keys]
+        return [Entry(bucket, key, None, watch.revisions.pop(key)) for key in gone_keys]
 
 
 class _BucketWatch:

@@ -38,10 +38,10 @@ from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.records import (
     Backlog,
     Entry,
-    Held,
     Recorded,
     ServiceInfo,
     StatsSource,
+    StreamContents,
     Traffic,
     Unreadable,
 )
@@ -133,10 +133,10 @@ class NatsBus:
         except Conflict:
             assert expected is not None, "only a guarded write conflicts"
             later = await self.read(expected[0], after=expected[1])
-            ours = [recorded.sequence for recorded in later if recorded.envelope.id == id]
-            if not ours:
+            own_sequences = [recorded.sequence for recorded in later if recorded.envelope.id == id]
+            if not own_sequences:
                 raise
-            sequence = ours[0]
+            sequence = own_sequences[0]
         traffic.published += 1
         traffic.buried += isinstance(fact, LetterBuried)
         return sequence
@@ -188,11 +188,11 @@ class NatsBus:
     ) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield deliveries of a durable, up to `batch` at a time."""
         try:
-            bound = durable_named(durable)
+            known_durable = durable_named(durable)
         except KeyError as error:
             raise NotProvisioned(durable) from error
         puller = Puller(
-            self._connection, bound, self._in_hand, self._objects.get, self._bury_delivered
+            self._connection, known_durable, self._in_hand, self._objects.get, self._bury_delivered
         )
         return puller.deliveries(batch)
 
@@ -301,16 +301,16 @@ class NatsBus:
                 }
                 after = messages[-1].sequence if messages else up_to
         api = self._connection.managing(f"STREAM.PURGE.{stream}")
-        bound = {"seq": up_to + 1} if up_to else {}
-        await self._connection.call(api, {"filter": filter_subject, **bound})
+        limit = {"seq": up_to + 1} if up_to else {}
+        await self._connection.call(api, {"filter": filter_subject, **limit})
         await self._objects.drop(payloads, chunks_by_payload)
 
-    async def held(self, stream: str, *, on: str = "") -> Held:
+    async def contents(self, stream: str, *, on: str = "") -> StreamContents:
         """Return what a stream holds, and how many messages `on` a filter. Raises BusError."""
         api = self._connection.managing(f"STREAM.INFO.{stream}")
         info = await self._connection.call(api, {"subjects_filter": on} if on else {})
         state = info["state"]
-        return Held(
+        return StreamContents(
             first=state["first_seq"],
             last=state["last_seq"],
             size_bytes=state["bytes"],

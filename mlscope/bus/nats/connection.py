@@ -181,9 +181,9 @@ class Connection:
     @property
     def traffic(self) -> Traffic:
         """The counts of this connection; nats-py counts messages and reconnects."""
-        counted = self.client.stats
-        self._traffic.sent, self._traffic.received = counted["out_msgs"], counted["in_msgs"]
-        self._traffic.reconnects = counted["reconnects"]
+        counts = self.client.stats
+        self._traffic.sent, self._traffic.received = counts["out_msgs"], counts["in_msgs"]
+        self._traffic.reconnects = counts["reconnects"]
         return self._traffic
 
     async def settled(self) -> None:
@@ -257,18 +257,18 @@ class Connection:
         """
         loop = asyncio.get_running_loop()
         failing_since_s = loop.time()
-        end = failing_since_s + self.patience_s
+        until_s = failing_since_s + self.patience_s
         pause_s = 0.02
         while True:
             try:
                 return await attempt()
             except (Unreachable, NoAnswer):
-                if loop.time() + pause_s >= end or self.availability.closed.is_set():
+                if loop.time() + pause_s >= until_s or self.availability.closed.is_set():
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 1.0)
             failing_since_s = await self.leave_if_silent(failing_since_s)
-            await self.availability.wait_up(end - loop.time())
+            await self.availability.wait_up(until_s - loop.time())
 
     async def leave_if_silent(self, since_s: float) -> float:
         """Connect to another server of the cluster when this one fails a call since `since_s`.

@@ -142,8 +142,8 @@ class Puller:
         self._pulls = 0
         #: messages that an operator had handled again, by the subject that hears how it ended
         self._given_again: dict[str, DeliveryMetadata] = {}
-        self._missing_since: float | None = None
-        self._failing_since: float | None = None
+        self._missing_since_s: float | None = None
+        self._failing_since_s: float | None = None
         self._api = f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}"
 
     async def deliveries(self, batch: int) -> AsyncGenerator[Sequence[Delivery], None]:
@@ -169,17 +169,17 @@ class Puller:
             await self.connection.drain(orders)
             # Messages that arrived after the cancellation go back at once, for other instances.
             while not self._replies.empty():
-                late = self._replies.get_nowait()
-                if not isinstance(late, BusError) and late.reply:
-                    self.connection.send_soon(late.reply, b"-NAK")
+                late_reply = self._replies.get_nowait()
+                if not isinstance(late_reply, BusError) and late_reply.reply:
+                    self.connection.send_soon(late_reply.reply, b"-NAK")
 
     async def _each_alone(self, suspects: Sequence[_Pulled]) -> AsyncGenerator[NatsDelivery, None]:
         """Yield suspects when nothing else is in hand; bury those that were so at a death."""
-        now_s = asyncio.get_running_loop().time
-        kept_s = now_s()
+        clock = asyncio.get_running_loop().time
+        extended_s = clock()
         for index, (message, metadata) in enumerate(suspects):
-            if now_s() - kept_s > self.durable.ack_wait_s / 3:
-                kept_s = now_s()
+            if clock() - extended_s > self.durable.ack_wait_s / 3:
+                extended_s = clock()
                 for later, _ in suspects[index:]:
                     self.connection.send_soon(later.reply, b"+WPI")
             position = (self.durable.name, metadata.sequence)
@@ -204,7 +204,7 @@ class Puller:
                 messages = await self._pull(1, {"expires": int(_LINGER_S * 1e9)})
                 if messages and batch > 1:
                     messages += await self._pull(batch - 1, {"no_wait": True})
-            self._missing_since = self._failing_since = None
+            self._missing_since_s = self._failing_since_s = None
             usual: list[_Pulled] = []
             suspects: list[_Pulled] = []
             for message in messages:
@@ -228,12 +228,14 @@ class Puller:
         """
         now_s = asyncio.get_running_loop().time()
         _log.info("durable %s: %s", self.durable.name, error)
-        missing_since = self._missing_since or now_s
-        if isinstance(error, NoAnswer) and now_s > missing_since + self.connection.patience_s:
+        missing_since_s = self._missing_since_s or now_s
+        if isinstance(error, NoAnswer) and now_s > missing_since_s + self.connection.patience_s:
             raise NotProvisioned(self.durable.name) from error
-        self._missing_since = missing_since if isinstance(error, NoAnswer) else None
+        self._missing_since_s = missing_since_s if isinstance(error, NoAnswer) else None
         await asyncio.sleep(0.05)
-        self._failing_since = await self.connection.leave_if_silent(self._failing_since or now_s)
+        self._failing_since_s = await self.connection.leave_if_silent(
+            self._failing_since_s or now_s
+        )
         with contextlib.suppress(Unreachable):
             await self.connection.availability.wait_up(_LINGER_S)
 

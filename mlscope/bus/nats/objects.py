@@ -110,11 +110,11 @@ class Objects:
         PayloadsFull, Unreachable.
         """
         digest = hashlib.sha256(body)
-        written = f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}"
+        digest_text = f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}"
         place = place_of(subject, name)
-        older = await self._described(place)
-        if older is not None:
-            if older.get("digest") != written:
+        existing = await self._described(place)
+        if existing is not None:
+            if existing.get("digest") != digest_text:
                 raise Conflict(name, 0)
             return digest.hexdigest()
         chunks = [body[at : at + _CHUNK_BYTES] for at in range(0, len(body), _CHUNK_BYTES)]
@@ -133,7 +133,7 @@ class Objects:
                 "nuid": nuid,
                 "size": len(body),
                 "chunks": len(chunks),
-                "digest": written,
+                "digest": digest_text,
                 "options": {"max_chunk_size": _CHUNK_BYTES},
             }
             description = json.dumps(described).encode()

@@ -34,9 +34,9 @@ async def snapshot_stream(
         # A server waits 2 s for a subscription to this very subject, and ends the snapshot when it
         # goes; a wildcard does not count. Below the token, out of the wildcard's reach, each chunk
         # comes once.
-        place = f"{token}.chunks"
-        subscription = await connection.subscribe(place, chunks.put_nowait)
-        request = {"deliver_subject": place, "chunk_size": _CHUNK_BYTES}
+        chunks_subject = f"{token}.chunks"
+        subscription = await connection.subscribe(chunks_subject, chunks.put_nowait)
+        request = {"deliver_subject": chunks_subject, "chunk_size": _CHUNK_BYTES}
         # Asked once: a second request would send a second snapshot to the same subject.
         answer = await connection.request(
             api, json.dumps(request).encode(), timeout_s=_CHUNK_WITHIN_S
@@ -78,8 +78,8 @@ async def restore_stream(
     """
     api = f"$JS.API.STREAM.RESTORE.{stream}"
     answer = await connection.call(api, described)
-    place = str(answer["deliver_subject"])
+    chunks_subject = str(answer["deliver_subject"])
     for chunk in chain(chunks, (b"",)):
-        reply = await connection.request(place, chunk, timeout_s=_CHUNK_WITHIN_S)
+        reply = await connection.request(chunks_subject, chunk, timeout_s=_CHUNK_WITHIN_S)
         if reply.data and "error" in (answer := json.loads(reply.data)):
             raise ServerRefused.of(api, answer["error"])

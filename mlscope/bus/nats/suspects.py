@@ -103,8 +103,8 @@ class MessagesInHand:
             entry = await self._bus.get(SUSPECTS, _key_of(position))
             deaths = 0
             if entry is not None:
-                noted = entry.value or b""  # that of an older release has no number
-                deaths = (int(noted) if noted.isdigit() else 0) + 1
+                count_text = entry.value or b""  # that of an older release has no number
+                deaths = (int(count_text) if count_text.isdigit() else 0) + 1
             if deaths < _MOST_DEATHS:
                 await self._bus.put(SUSPECTS, _key_of(position), b"%d" % deaths)
             self._suspect = position

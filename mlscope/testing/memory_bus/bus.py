@@ -16,11 +16,11 @@ from mlscope.bus.records import (
     Backlog,
     CommandCounts,
     Entry,
-    Held,
     ReceivedCommand,
     Recorded,
     ServiceInfo,
     StatsSource,
+    StreamContents,
     Traffic,
     Unreadable,
 )
@@ -330,14 +330,14 @@ class MemoryBus:
         except KeyError as error:
             raise NotProvisioned(name) from error
 
-    async def held(self, stream: str, *, on: str = "") -> Held:
+    async def contents(self, stream: str, *, on: str = "") -> StreamContents:
         """Return what a stream holds, and how many messages `on` a filter."""
         await self._reachable()
         store = self._server.stores.get(stream.removeprefix("OBJ_"))
         if store is not None:
-            return Held(0, 0, store.size_bytes, store.store.max_bytes)
+            return StreamContents(0, 0, store.size_bytes, store.store.max_bytes)
         try:
-            return self._server.logs[stream].held(on)
+            return self._server.logs[stream].contents(on)
         except KeyError as error:
             raise NotProvisioned(stream) from error
 

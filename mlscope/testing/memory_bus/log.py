@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlscope.bus.errors import Conflict, StreamFull
-from mlscope.bus.records import Held
+from mlscope.bus.records import StreamContents
 from mlscope.bus.streams import Stream, matches
 
 Clock = Callable[[], float]
@@ -104,12 +104,12 @@ class Log:
         """Return a message, or None if it was purged."""
         return self._kept.get(sequence)
 
-    def held(self, on: str = "") -> Held:
+    def contents(self, on: str = "") -> StreamContents:
         """Return what is held, and how many messages `on` a filter."""
         first = min(self._kept, default=self.last_sequence + 1)
         counts = (len(s) for subject, s in self._sequences.items() if on and matches(on, subject))
         bound = self.stream.max_bytes
-        return Held(first, self.last_sequence, self._size_bytes, bound, sum(counts))
+        return StreamContents(first, self.last_sequence, self._size_bytes, bound, sum(counts))
 
     def purge(self, filter_subject: str, up_to: int = 0) -> None:
         """Delete the messages on a filter, all or `up_to` a sequence; sequences continue."""

@@ -13,7 +13,7 @@ import pytest
 from mlscope.backup.database import note_saved
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
-from mlscope.bus.records import Held
+from mlscope.bus.records import StreamContents
 from mlscope.bus.streams import STREAMS
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.testing.memory_bus.bus import MemoryBus
@@ -142,7 +142,7 @@ async def test_no_publisher_waits_for_what_is_kept(world: Looking) -> None:
     async with collecting(world.server, settings(world)):
         async with asyncio.timeout(60):
             for sequence in range(120):
-                while (await world.bus.held("TRACES")).size_bytes > 19_000:  # noqa: ASYNC110
+                while (await world.bus.contents("TRACES")).size_bytes > 19_000:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
                 await world.say(a_trace(sequence))
         await world.until("SELECT count(DISTINCT batch) FROM span", [(120,)])
@@ -225,13 +225,13 @@ async def test_nothing_leaves_a_stream_that_never_had_a_message(
     """One may arrive between look and purge, and a purge up to 0 is one of all."""
     purges = list[str]()
 
-    async def empty(*_: object) -> Held:
-        return Held(first=0, last=0, size_bytes=0, max_bytes=1000)
+    async def empty(*_: object) -> StreamContents:
+        return StreamContents(first=0, last=0, size_bytes=0, max_bytes=1000)
 
     async def purge(_: MemoryBus, subject: str, **__: Any) -> None:
         purges.append(subject)
 
-    monkeypatch.setattr(MemoryBus, "held", empty)
+    monkeypatch.setattr(MemoryBus, "contents", empty)
     monkeypatch.setattr(MemoryBus, "purge", purge)
     await retention._let_go({"spans": 0, "queries": 0})
     assert purges == []
@@ -288,7 +288,7 @@ async def test_of_attempts_that_wait_for_a_backup_the_newest_are_remembered(
     ],
 )
 def test_the_share_that_leaves(sizes: tuple[int, int], keep_bytes: int, share: float) -> None:
-    held = [Held(1, 9, size, 1000) for size in sizes]
+    held = [StreamContents(1, 9, size, 1000) for size in sizes]
     assert leaving_share(held, keep_bytes) == share
 
 
@@ -298,5 +298,5 @@ def test_the_share_that_leaves(sizes: tuple[int, int], keep_bytes: int, share: f
 )
 def test_the_last_message_that_leaves(share: float, saved: int, last: int) -> None:
     """The first is 11: up to 10 means none."""
-    held = Held(first=11, last=20, size_bytes=100, max_bytes=1000)
+    held = StreamContents(first=11, last=20, size_bytes=100, max_bytes=1000)
     assert last_to_leave(held, share, saved) == last

@@ -21,7 +21,7 @@ class KeyRejection:
     def __init__(self) -> None:
         """Begin without a rejection."""
         self._is_wrong = asyncio.Event()
-        self._since_s = math.inf
+        self._rejected_since_s = math.inf
         self._limit_s = _WRONG_AFTER_S
         #: why the server takes no more connections with this key, '' if it does
         self.refusal = ""
@@ -35,15 +35,15 @@ class KeyRejection:
         """Note that a server took the key: what was heard of it before counts no more."""
         self._is_wrong.clear()
         self.refusal = ""
-        self._since_s, self._limit_s = math.inf, _REVOKED_AFTER_S
+        self._rejected_since_s, self._limit_s = math.inf, _REVOKED_AFTER_S
 
     def note(self, text: str) -> None:
         """Take the lower-case `text` of an error of the connection."""
         # While it connects, nats-py raises its general `Error` with the server's text.
         if "authorization violation" in text:
             now_s = asyncio.get_running_loop().time()
-            self._since_s = min(self._since_s, now_s)
-            if now_s >= self._since_s + self._limit_s:
+            self._rejected_since_s = min(self._rejected_since_s, now_s)
+            if now_s >= self._rejected_since_s + self._limit_s:
                 self._is_wrong.set()
         if "maximum account active connections" in text:
             self.refusal = "this key has as many connections as it may have; close some"

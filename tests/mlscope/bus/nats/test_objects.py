@@ -110,7 +110,7 @@ async def test_what_an_older_release_stored_of_a_batch_is_purged_with_it(world: 
         assert await bus.get_object(subject_of(kept), "batch 1", sha256_of(b"one")) == b"one"
         assert await bus.get_object(subject_of(kept), "new 1", sha256_of(b"two")) == b"two"
         await bus.purge(attempt_batches("trace", E, "r2"))
-        assert (await bus.held(f"OBJ_{BATCHES}")).size_bytes == 0
+        assert (await bus.contents(f"OBJ_{BATCHES}")).size_bytes == 0
 
 
 async def test_an_older_description_leads_to_no_chunks_of_others(world: NatsWorld) -> None:
