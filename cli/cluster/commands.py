@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cli.cluster.display import StatusLine, status_table, with_login
 from cli.cluster.errors import ClusterError, NotUp
+from cli.cluster.servers.database_user import shared_user_caveat
 from cli.cluster.servers.postgres import Database
 from cli.cluster.state import (
     ClusterState,
@@ -78,6 +79,9 @@ def up(arguments: argparse.Namespace) -> int:
     """Run the cluster until it is interrupted; with `--detach` return once it is ready."""
     folder = _folder(arguments, os.environ)
     address = arguments.listen or Settings.read(os.environ).listen
+    caveat = "" if Database.of(os.environ) else shared_user_caveat()
+    if caveat:
+        print(f"mlscope up: {caveat}", file=sys.stderr)
     try:
         if arguments.detach:
             argv = [sys.executable, "-P", "-m", "cli.main", "up", "--data", str(folder)]

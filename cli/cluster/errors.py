@@ -77,6 +77,25 @@ class DatabaseInitFailed(ClusterError):
         self.output = output
 
 
+class DatabaseHeld(ClusterError):
+    """The database gets a user of its own, but processes of `nobody` have its files: end them."""
+
+    def __init__(self, folder: Path, processes: Sequence[int]) -> None:
+        """Name the folder, and the ids of the `processes`."""
+        super().__init__(folder)
+        self.folder = folder
+        self.processes = ", ".join(map(str, processes))
+
+
+class DatabasePlanted(ClusterError):
+    """A process of `nobody` put a link among the database's files: look at it, and remove it."""
+
+    def __init__(self, path: Path) -> None:
+        """Give the `path` of the symbolic link, or of a file with further names."""
+        super().__init__(path)
+        self.path = path
+
+
 class CertificateIncomplete(ClusterError):
     """A server shows a certificate with its key: set both, or neither for an authority of our own.
 

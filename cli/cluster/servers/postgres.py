@@ -13,6 +13,7 @@ from typing import Self
 from cli.cluster import ports
 from cli.cluster.keys import secret_files
 from cli.cluster.processes import Command, Server
+from cli.cluster.servers.database_user import hand_over
 from cli.cluster.servers.postgres_home import (
     check_version,
     create_data,
@@ -114,6 +115,8 @@ class Postgres(Server):
         home = find_home(self.folder)
         if (home.data / "PG_VERSION").exists():
             check_version(home)
+            if home.user is not None:
+                hand_over(home.data, home.user)
         else:
             password = secret_files.ensure_password(self.folder / "keys" / "postgres.pw").value
             create_data(home, ADMIN, password, durable=self._durable)

@@ -1,11 +1,10 @@
 """PostgreSQL's files: where they live, who owns them, and how the data folder is created.
 
-PostgreSQL refuses to run as root, so its programs and data must be readable for `nobody` then.
+Where we are root, PostgreSQL runs as another user, who must be able to read its programs and data.
 """
 
 import hashlib
 import os
-import pwd
 import secrets
 import shutil
 import stat
@@ -23,10 +22,10 @@ from cli.cluster.errors import (
     WrongDataVersion,
 )
 from cli.cluster.keys import secret_files
+from cli.cluster.servers.database_user import hand_over, unprivileged_user, user_of
 
 _OUTSIDE_FOLDERS = (Path("/var/lib/mlscope"), Path("/var/tmp/mlscope"))  # noqa: S108
 _OUTSIDE_PATH_FILE = "postgres.path"
-_UNPRIVILEGED = "nobody"
 _NO_PROCESS = "2147483647"
 """A process id above what any kernel assigns."""
 
@@ -43,14 +42,6 @@ class PostgresHome:
     def data(self) -> Path:
         """PGDATA."""
         return self.folder / "data"
-
-
-def unprivileged_user() -> tuple[int, int] | None:
-    """Return uid and gid of `nobody` when we are root, else None: initdb wants a passwd entry."""
-    if os.geteuid() != 0:
-        return None
-    entry = pwd.getpwnam(_UNPRIVILEGED)
-    return entry.pw_uid, entry.pw_gid
 
 
 def reachable(path: Path) -> bool:
@@ -125,21 +116,21 @@ def _create_outside_folder(data_folder: Path) -> Path:
 def find_home(data_folder: Path) -> PostgresHome:
     """Find or create PostgreSQL's home for `data_folder`, ready for the user it runs as.
 
-    When we are root and `nobody` cannot enter `data_folder` (below a 0700 home), the home is
+    When we are root and that user cannot enter `data_folder` (below a 0700 home), the home is
     outside of it; the mode of no parent folder is changed. Raises `DataUnreachable`.
     """
     data_folder.mkdir(parents=True, exist_ok=True)
-    user = unprivileged_user()
     folder = (data_folder / "postgres").resolve()
     outside_path_file = data_folder / _OUTSIDE_PATH_FILE
     if outside_path_file.exists():
         folder = Path(outside_path_file.read_text("utf-8").strip())
-    elif user is not None and not reachable(data_folder):
+    elif os.geteuid() == 0 and not reachable(data_folder):
         if (folder / "data").exists():
             raise DataUnreachable(folder)
         folder = _create_outside_folder(data_folder)
     folder.mkdir(parents=True, exist_ok=True)
     programs = wheel_programs()
+    user = user_of(folder / "data")
     if user is not None:
         folder.chmod(0o711)
         if not reachable(programs):
@@ -153,22 +144,29 @@ def server_environ() -> dict[str, str]:
 
 
 def create_data(home: PostgresHome, admin: str, password: str, *, durable: bool) -> None:
-    """Run initdb as the user who will run the server.
+    """Run initdb, and give what it made to the user who will run the server.
 
     `home`: where PGDATA is created; `admin`, `password`: its superuser; `durable`: wait until the
     files are on disk. PGDATA gets its name only when it is complete: an initdb that was killed
     leaves nothing that looks like data. Raises `DatabaseInitFailed`.
     """
-    partial, password_file = home.folder / "data.partial", home.folder / ".pwfile"
-    if partial.exists():
-        shutil.rmtree(partial)
-    partial.mkdir(mode=0o700)
+    making = home.folder / "data.partial"
+    if making.exists():
+        shutil.rmtree(making)
+    making.mkdir(mode=0o700)
+    data, password_file = making / "data", making / "password"
+    data.mkdir(mode=0o700)
     secret_files.write_secret(password_file, password)
-    if home.user is not None:
-        os.chown(partial, *home.user)
-        os.chown(password_file, *home.user)
-    uid, gid = home.user or (None, None)
-    argv = [str(home.programs / "initdb"), "-D", str(partial), "-E", "UTF8", "--no-instructions"]
+    uid = gid = None
+    if home.user is not None and (named := unprivileged_user()):
+        # initdb wants a user with an entry. The group is that of the server's user: no other
+        # process has it, so none enters the folder meanwhile, or traces initdb.
+        uid, gid = named[0], home.user[1]
+        os.chown(making, -1, gid)
+        making.chmod(0o710)
+        os.chown(data, uid, gid)
+        os.chown(password_file, uid, gid)
+    argv = [str(home.programs / "initdb"), "-D", str(data), "-E", "UTF8", "--no-instructions"]
     argv += ["--auth=scram-sha-256", "--locale-provider=builtin", "--locale=C.UTF-8"]
     argv += ["-U", admin, f"--pwfile={password_file}", *([] if durable else ["-N"])]
     try:
@@ -186,8 +184,11 @@ def create_data(home: PostgresHome, admin: str, password: str, *, durable: bool)
     finally:
         password_file.unlink(missing_ok=True)
     if initdb.returncode != 0:
-        raise DatabaseInitFailed(partial, (initdb.stdout + initdb.stderr)[-2000:])
-    partial.rename(home.data)
+        raise DatabaseInitFailed(data, (initdb.stdout + initdb.stderr)[-2000:])
+    if home.user is not None:
+        hand_over(data, home.user)
+    data.rename(home.data)
+    making.rmdir()
 
 
 def check_version(home: PostgresHome) -> None:

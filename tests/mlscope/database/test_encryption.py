@@ -13,7 +13,7 @@ import pytest
 
 from cli.cluster.keys.certificates import ensure_certificate
 from cli.cluster.ports import free_port
-from cli.cluster.servers.postgres_home import unprivileged_user
+from cli.cluster.servers.database_user import unprivileged_user
 from mlscope.database.migrations import apply
 from mlscope.errors import TlsMissing
 from mlscope.settings import Settings

@@ -23,7 +23,7 @@ import pytest
 from cli.cluster.errors import NotReady, WrongDataVersion
 from cli.cluster.keys.secret_files import ensure_password
 from cli.cluster.processes import Identity, identify, is_alive, wait_until
-from cli.cluster.servers import postgres_home
+from cli.cluster.servers import database_user, postgres_home
 from cli.cluster.servers.nats_server import MEMORY_BYTES, NatsServer
 from cli.cluster.servers.postgres import Postgres
 from mlscope.bus.nats import connect
@@ -258,7 +258,7 @@ def test_programs_below_a_private_folder_are_copied_once(data_folder: Path, tmp_
     shutil.copytree(libraries, tmp_path / libraries.name)
     programs = tmp_path / wheel.name / "pginstall" / "bin"
     copied = postgres_home.copied_programs(programs, data_folder)
-    nobody = postgres_home.unprivileged_user()
+    nobody = database_user.unprivileged_user()
     assert nobody is not None
     shown = subprocess.run([copied / "initdb", "--version"], user=nobody[0], capture_output=True)
     assert b"PostgreSQL" in shown.stdout
