@@ -20,6 +20,7 @@ from cli.cluster.servers.postgres_home import (
     find_home,
     forget_reused_pid,
     has_timescale,
+    login_rules,
     server_environ,
 )
 from mlscope.settings import Settings
@@ -127,6 +128,7 @@ class Postgres(Server):
             *_SERVER_SETTINGS,
             *(_TIMESCALE_SETTINGS if has_timescale(home.programs) else ()),
             *(() if self._durable else ("fsync=off", "full_page_writes=off")),
+            *(() if home.user is None else (f"hba_file={login_rules(home)}",)),
         ]
         argv = [str(home.programs / "postgres"), "-D", str(home.data)]
         for setting in settings:

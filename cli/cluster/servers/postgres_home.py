@@ -26,6 +26,7 @@ from cli.cluster.servers.database_user import hand_over, unprivileged_user, user
 
 _OUTSIDE_FOLDERS = (Path("/var/lib/mlscope"), Path("/var/tmp/mlscope"))  # noqa: S108
 _OUTSIDE_PATH_FILE = "postgres.path"
+_LOGINS = "host all,replication all 127.0.0.1/32 scram-sha-256\n"
 _NO_PROCESS = "2147483647"
 """A process id above what any kernel assigns."""
 
@@ -189,6 +190,18 @@ def create_data(home: PostgresHome, admin: str, password: str, *, durable: bool)
         hand_over(data, home.user)
     data.rename(home.data)
     making.rmdir()
+
+
+def login_rules(home: PostgresHome) -> Path:
+    """Write down who may log in, where only root changes it, and return the file.
+
+    The rules in PGDATA of an earlier release may be those of any process of `nobody`.
+    """
+    rules = home.folder / "pg_hba.conf"
+    partial = rules.with_name(f".{rules.name}.partial")
+    partial.write_text(_LOGINS, "ascii")
+    partial.chmod(0o644)
+    return partial.replace(rules)
 
 
 def check_version(home: PostgresHome) -> None:

@@ -162,6 +162,14 @@ def test_a_folder_of_an_earlier_release_is_handed_over(data_folder: Path, old_da
     assert old_data.stat().st_uid == user
 
 
+def test_login_rules_that_nobody_planted_are_not_heard(data_folder: Path, old_data: Path) -> None:
+    (old_data / "pg_hba.conf").write_text("host all all 127.0.0.1/32 trust\n")
+    with Postgres(data_folder, durable=False) as server:
+        place = f"host=127.0.0.1 port={server.port} user=postgres password=guessed"
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(place)
+
+
 def test_a_handover_that_was_killed_is_finished(data_folder: Path, old_data: Path) -> None:
     user = OWN_USERS[7]
     os.chown(old_data, user, NOGROUP)
