@@ -4,6 +4,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from cli.cluster.errors import AlreadyUp, ForeignFolder, ForeignState, NotUp
 from cli.cluster.processes import Identity, is_alive
 
 _STATE = "cluster.json"
+_OF_OTHER_USERS = ("agents", "postgres")
+"""Folders that have files of users of their own, if this one is root: of workers, the database."""
 _LOCK = "cluster.lock"
 
 
@@ -78,17 +81,32 @@ def write_state(folder: Path, state: ClusterState) -> None:
 
 
 def make_own(folder: Path) -> None:
-    """Make the data folder, or take one that is this user's alone. Raises ForeignFolder.
+    """Make the `folder` of data, or take one that is this user's alone. Raises ForeignFolder.
 
-    Whoever could put a key there, before the cluster did, would know it.
+    Whoever could put a key there, before the cluster did, would know it; in a log's place, a link
+    would lead to another file. From now on, this process and those that it starts make nothing that
+    others may write: in a folder that a group shares, they would have by their umask.
     """
+    os.umask(os.umask(0o077) | 0o022)
     folder.mkdir(parents=True, exist_ok=True)
-    state = folder.stat()
-    if state.st_uid == os.geteuid() and state.st_mode & 0o022:
-        folder.chmod(state.st_mode & ~0o022)
-    for path in (folder, *(folder / "keys").rglob("*")):
-        if (owner := path.lstat().st_uid) not in _trusted():
-            raise ForeignFolder(path, owner)
+    _close(folder)
+    unvisited = [folder]
+    while unvisited:
+        # A folder is closed before it is read: nobody puts in more.
+        for path in list(unvisited.pop().iterdir()):
+            _close(path)
+            is_of_others = path.parent == folder and path.name in _OF_OTHER_USERS
+            if path.is_dir() and not path.is_symlink() and not is_of_others:
+                unvisited.append(path)
+
+
+def _close(path: Path) -> None:
+    """Take a folder from the writing of others. Raises ForeignFolder where it is another user's."""
+    state = path.lstat()
+    if state.st_uid not in _trusted():
+        raise ForeignFolder(path, state.st_uid)
+    if stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and state.st_mode & 0o022:
+        path.chmod(state.st_mode & ~0o022)
 
 
 def _trusted() -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,6 +69,53 @@ def test_a_folder_of_ours_is_closed_to_the_writing_of_others(folder: Path) -> No
     assert folder.stat().st_mode & 0o777 == 0o755
     (folder / "keys").mkdir(mode=0o700)
     make_own(folder)
+
+
+def test_folders_that_a_group_could_write_are_closed_at_every_depth(folder: Path) -> None:
+    """The group has put nothing there yet; a link in a log's place would lead to another file."""
+    make_own(folder)
+    shared = [folder / "logs", folder / "cache", folder / "cache" / "sha256", folder / "nats"]
+    for path in shared:
+        path.mkdir()
+        path.chmod(0o2775)
+    make_own(folder)
+    assert {path.stat().st_mode & 0o7777 for path in shared} == {0o2755}
+
+
+@pytest.mark.parametrize("place", ["logs/gateway.log", "cache/sha256/ab", "run/agent.ready"])
+def test_what_another_user_has_put_at_any_place_is_refused(folder: Path, place: str) -> None:
+    make_own(folder)
+    planted = folder / place
+    planted.parent.mkdir(parents=True)
+    planted.symlink_to("/etc/hostname")
+    os.lchown(planted, NOBODY, NOBODY)
+    with pytest.raises(ForeignFolder, match=planted.name):
+        make_own(folder)
+
+
+def test_files_of_workers_and_of_the_database_are_not_foreign(folder: Path) -> None:
+    make_own(folder)
+    for name in ("agents", "postgres"):
+        (folder / name / "data").mkdir(parents=True)
+        os.chown(folder / name / "data", NOBODY, NOBODY)
+    make_own(folder)
+
+
+def test_nothing_that_a_cluster_makes_is_its_group_s_to_write(
+    folder: Path, restored_umask: None
+) -> None:
+    os.umask(0o002)
+    make_own(folder)
+    (folder / "logs").mkdir()
+    assert folder.stat().st_mode & 0o022 == (folder / "logs").stat().st_mode & 0o022 == 0
+
+
+@pytest.fixture
+def restored_umask() -> Iterator[None]:
+    """Set the umask back."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 def test_keys_in_a_folder_of_another_user_are_not_made(folder: Path) -> None:
