@@ -133,6 +133,7 @@ def build_app(
     app.state.people = people
     app.state.failed_logins = Failures()
     app.state.large_answers = Turns("exports and traces as JSON")
+    app.state.large_bodies = Turns("large requests")
     app.state.manifest_checks = Turns("checks of manifests")
     app.state.pictures = Pictures()
     app.state.sample_pictures = SamplePictures(None)

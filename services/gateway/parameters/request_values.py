@@ -34,6 +34,12 @@ def turn_of(request: Request) -> AbstractAsyncContextManager[None]:
     return large_answers.turn(who_asks(request).name)
 
 
+def decoding_turn_of(request: Request) -> AbstractAsyncContextManager[None]:
+    """Return the turn of a `request` for decoding its large body."""
+    large_bodies: Turns = request.app.state.large_bodies
+    return large_bodies.turn(who_asks(request).name)
+
+
 def checking_turn_of(request: Request) -> AbstractAsyncContextManager[None]:
     """Return the turn of a `request` for reading a manifest's text, of a megabyte and seconds."""
     manifest_checks: Turns = request.app.state.manifest_checks

@@ -1,5 +1,6 @@
 """REST for evaluations: match, list, start, show, cancel, and their live events."""
 
+import asyncio
 from dataclasses import asdict
 
 from starlette.requests import Request
@@ -7,14 +8,18 @@ from starlette.responses import Response
 
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.equivalents import equivalents_of
-from schemas.encoding.codec import decode_body, parse
+from schemas.encoding.codec import parse
 from schemas.request import Accepted, Cancel, Evaluate, Match
 from schemas.status import Matched
-from services.gateway.bodies import json_body
+from services.gateway.bodies import MOST_TYPED_BYTES, command_in
 from services.gateway.bus_requests import evaluations, status_of
 from services.gateway.live.stream import live_response, overview_response
 from services.gateway.parameters.query_string import check_is_plain, list_of
-from services.gateway.parameters.request_values import bus_of, evaluation_of
+from services.gateway.parameters.request_values import (
+    bus_of,
+    checking_turn_of,
+    evaluation_of,
+)
 from services.gateway.responses import as_json
 
 
@@ -26,7 +31,7 @@ async def list_evaluations(request: Request) -> Response:
 
 async def evaluate(request: Request) -> Response:
     """POST /api/evaluations: an `Evaluate`; 201 with the id, 200 when its key is known."""
-    command = decode_body(Evaluate, await json_body(request))
+    command = await command_in(request, Evaluate)
     accepted = await ask_for(bus_of(request), command, Accepted)
     address = f"/api/evaluations/{accepted.evaluation}"
     status = 200 if accepted.repeated else 201
@@ -35,15 +40,20 @@ async def evaluate(request: Request) -> Response:
 
 async def match(request: Request) -> Response:
     """POST /api/match: a `Match`; who would run it, why others cannot, and the planned runs."""
-    command = decode_body(Match, await json_body(request))
+    command = await command_in(request, Match)
     matched = await ask_for(bus_of(request), command, Matched)
     return as_json(matched.model_dump(mode="json"))
 
 
 async def equivalents(request: Request) -> Response:
-    """POST /api/equivalents: an `Evaluate` as a command line, a Python program and JSON."""
-    command = decode_body(Evaluate, await json_body(request))
-    return as_json(asdict(equivalents_of([command])))
+    """POST /api/equivalents: an `Evaluate` as a command line, a Python program and JSON.
+
+    It is one that somebody has typed: its body has at most `MOST_TYPED_BYTES`.
+    """
+    command = await command_in(request, Evaluate, MOST_TYPED_BYTES)
+    async with checking_turn_of(request):
+        written = await asyncio.to_thread(equivalents_of, [command])
+    return as_json(asdict(written))
 
 
 async def show(request: Request) -> Response:

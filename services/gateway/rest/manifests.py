@@ -15,13 +15,13 @@ from mlscope.manifests.errors import ManifestFaulty
 from mlscope.manifests.fitting import alike, running_of
 from mlscope.manifests.reading import kinds, read_manifest_text
 from mlscope.manifests.sent import SentFile, with_sent_files
-from schemas.encoding.codec import decode_body, parse, unpack
+from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.publishing import CatalogChanged, PublishManifest, WithdrawManifest
 from schemas.request import (
     Refused,
 )
-from services.gateway.bodies import json_body
+from services.gateway.bodies import command_in, map_in
 from services.gateway.bus_requests import agents, models
 from services.gateway.manifest_texts import placed_in
 from services.gateway.parameters.request_values import bus_of, checking_turn_of
@@ -61,7 +61,7 @@ async def show_model(request: Request) -> Response:
 
 async def publish(request: Request) -> Response:
     """POST /api/manifests: a `PublishManifest`; 201, or 200 when the same one is known."""
-    command = decode_body(PublishManifest, await json_body(request))
+    command = await command_in(request, PublishManifest)
     changed = await ask_for(bus_of(request), command, CatalogChanged)
     address = "/api/catalog?" + urlencode({"kind": changed.kind, "name": changed.name})
     status = 200 if changed.repeated else 201
@@ -76,7 +76,7 @@ async def check(request: Request) -> Response:
     the `text` of the answer; `unused` files it does not name, and `lacking` ones it names are
     neither sent nor on the web. Nothing is published.
     """
-    body = unpack(await json_body(request))
+    body = await map_in(request)
     files = _sent_files_in(body)
     text, kind = body.get("text"), body.get("kind", "")
     if not isinstance(text, str) or kind not in ("", *kinds()):

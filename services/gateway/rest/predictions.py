@@ -14,9 +14,8 @@ from mlscope.client import AsyncClient
 from mlscope.client.errors import NotAnswering
 from mlscope.client.predicting import Upload
 from mlscope.texts.features import feature_lines
-from schemas.encoding.codec import unpack
 from schemas.encoding.errors import MalformedMessage
-from services.gateway.bodies import MOST_FILES, json_body
+from services.gateway.bodies import MOST_FILES, map_in
 from services.gateway.parameters.request_values import bus_of
 from services.gateway.recent_catalog import RecentCatalog
 from services.gateway.responses import as_json
@@ -35,7 +34,7 @@ async def predict(request: Request) -> Response:
     `visibility` only who asks and owners see the files and the answers. A file that is no good has
     an `error`; the answers of each file are best first.
     """
-    body = unpack(await json_body(request))
+    body = await map_in(request)
     for name in body:
         if name not in ("model", "files", "samples", *_FIELDS):
             allowed = f"model, files, samples, {', '.join(_FIELDS)}"

@@ -4,11 +4,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mlscope.client.asking import ask_for
-from schemas.encoding.codec import unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import ShowCatalog
 from schemas.status import Catalog
-from services.gateway.bodies import json_body
+from services.gateway.bodies import map_in
 from services.gateway.bus_requests import price_kept
 from services.gateway.parameters.request_values import bus_of
 from services.gateway.responses import as_json
@@ -22,7 +21,7 @@ async def show(request: Request) -> Response:
 
 async def keep(request: Request) -> Response:
     """PUT /api/prices/{agent}: keep `dollars_per_hour`, also of an agent that is gone."""
-    fields = {**unpack(await json_body(request)), **request.path_params}
+    fields = {**await map_in(request), **request.path_params}
     if fields.get("dollars_per_hour") is None:
         expected = "dollars an hour, such as 3.06; DELETE forgets the price"
         raise MalformedMessage(field="dollars_per_hour", found="no value", expected=expected)

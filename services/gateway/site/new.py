@@ -109,10 +109,14 @@ async def _previews(
     return previews, faults
 
 
+def _match_of(evaluate: Evaluate) -> Match:
+    return parse(Match, evaluate.model_dump(mode="json"))
+
+
 async def _preview(request: Request, evaluate: Evaluate) -> Preview:
     model = evaluate.model
     name = model if isinstance(model, str) else f"{model.name}:{model.version}"
-    command = parse(Match, evaluate.model_dump(mode="json"))
+    command = await asyncio.to_thread(_match_of, evaluate)
     try:
         matched = await ask_for(bus_of(request), command, Matched)
     except CommandRefused as error:

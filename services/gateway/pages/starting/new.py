@@ -31,6 +31,8 @@ VISIBILITIES: Mapping[Visibility, str] = {
 }
 """Who sees an evaluation, by its `visibility`."""
 _RESULT = "Final performance result is: "
+_MOST_WRITTEN = 256 << 10
+"""Characters of a form for whose requests programs are written: they repeat a typed manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +300,12 @@ class Form:
     requests: Sequence[Evaluate]
     faults: Mapping[str, str]
 
+    @property
+    def has_equivalents(self) -> bool:
+        """Whether commands and programs are written for the requests; of long ones none are."""
+        characters = sum(len(text) for texts in self.values.values() for text in texts)
+        return bool(self.requests) and characters <= _MOST_WRITTEN
+
     def view(self, previews: Sequence[Preview] = (), **further: Any) -> NewView:
         """Return the page; `previews` are the answers to the requests, `further` its fields."""
         return NewView(
@@ -305,7 +313,7 @@ class Form:
             offer=self.offer,
             faults={**self.faults, **further.pop("faults", {})},
             previews=previews,
-            equivalents=equivalents_of(self.requests) if self.requests else None,
+            equivalents=equivalents_of(self.requests) if self.has_equivalents else None,
             **further,
         )
 

@@ -1,6 +1,7 @@
 """Manifests over REST, with a real registry on the same bus."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
+from services.gateway import bodies
 from services.gateway.openapi import document
 from services.registry.service import serve
 from tests.pings import until_answering
@@ -189,3 +191,27 @@ async def test_a_request_is_said_in_other_forms(web: httpx.AsyncClient) -> None:
     assert answer["command_line"] == "mlscope run tiny --warmup 1"
     assert answer["missing"] == []
     assert (await web.post("/api/equivalents", json={"modle": "tiny"})).status_code == 400
+
+
+async def test_equivalents_are_of_requests_that_somebody_types(web: httpx.AsyncClient) -> None:
+    """Programs repeat an inline manifest: of 3.5 MB they kept the pages from everybody."""
+    long = {"model": "tiny", "labels": {"note": "x" * (256 << 10)}}
+    refused = await web.post("/api/equivalents", json=long)
+    assert refused.status_code == 413
+
+
+async def test_a_large_body_is_read_beside_the_event_loop(
+    web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+    unpacked = bodies.unpack
+
+    def unpack(body: bytes) -> dict[str, Any]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return unpacked(body)
+
+    monkeypatch.setattr(bodies, "unpack", unpack)
+    for length in (10, 65 << 10):
+        answer = await web.post("/api/manifests/check", json={"text": "x" * length})
+        assert answer.status_code == 200
+    assert threads == [True, False]
