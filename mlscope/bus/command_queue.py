@@ -20,6 +20,8 @@ MOST_BURIED_AT_ONCE = 16
 connection to the log."""
 MOST_PENDING_BYTES = 64 << 20
 """The bodies of the commands that one queue holds: anyone who may ask can send many of 8 MiB."""
+MOST_PERSON_BYTES = 2 << 20
+"""Those of one person, unless a single one is larger: reading them takes a service seconds."""
 
 Respond = Callable[[bytes], Awaitable[None]]
 """Sends the answer to the sender of the command."""
@@ -42,7 +44,8 @@ class CommandQueue:
         """Hold at most `limit_pending` commands, and run at most `limit_running` of them at once.
 
         One person has at most half of them, so that others are answered beside who sends many.
-        Their bodies have `MOST_PENDING_BYTES` at most, unless a single one is larger.
+        Their bodies have `MOST_PENDING_BYTES` at most, those of one person `MOST_PERSON_BYTES`,
+        unless a single one is larger.
         `answerer` answers each command; `bury` records a refused command that expects no answer.
         """
         self._answerer = answerer
@@ -54,6 +57,7 @@ class CommandQueue:
         self._burying = 0
         self._pending_bytes = 0
         self._pending_of_person: Counter[str] = Counter()
+        self._bytes_of_person: Counter[str] = Counter()
         self._has_room = asyncio.Event()
         self.counts = CommandCounts()
 
@@ -68,13 +72,17 @@ class CommandQueue:
         size_bytes = len(command.body)
         has_memory = self._pending_bytes + size_bytes <= MOST_PENDING_BYTES or not self._tasks
         person = sender_of(command)
-        has_share = not person or 2 * self._pending_of_person[person] < self._limit_pending
+        own_bytes = self._bytes_of_person[person]
+        has_bytes = not person or not own_bytes or own_bytes + size_bytes <= MOST_PERSON_BYTES
+        has_count = not person or 2 * self._pending_of_person[person] < self._limit_pending
+        has_share = has_bytes and has_count
         if len(self._tasks) < self._limit_pending and has_memory and has_share:
             work = self._run_answerer(command, respond)
             self._start(work, self._tasks, size_bytes, person)
         elif respond is not None or len(self._refusing) < self._limit_pending:
             amount = self._limit_pending if has_memory else f"{MOST_PENDING_BYTES >> 20} MiB of"
-            whose = f"{amount} requests" if has_share else f"{self._limit_pending // 2} of yours"
+            share = self._limit_pending // 2 if has_bytes else f"{MOST_PERSON_BYTES >> 20} MiB"
+            whose = f"{amount} requests" if has_share else f"{share} of yours"
             reason = f"{whose} are waiting; try again later"
             self._note_error(f"busy:{reason}")
             # Many refusals may wait to be sent: a dead letter has no more of a body than this.
@@ -102,6 +110,7 @@ class CommandQueue:
         tasks.add(task)
         self._pending_bytes += size_bytes
         self._pending_of_person[person] += 1
+        self._bytes_of_person[person] += size_bytes
         self.counts.open = len(self._tasks)
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -110,6 +119,9 @@ class CommandQueue:
             self._pending_of_person[person] -= 1
             if not self._pending_of_person[person]:
                 del self._pending_of_person[person]
+            self._bytes_of_person[person] -= size_bytes
+            if not self._bytes_of_person[person]:
+                del self._bytes_of_person[person]
             self.counts.open = len(self._tasks)
             self._has_room.set()
 

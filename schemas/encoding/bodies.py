@@ -1,6 +1,7 @@
 """Bodies of messages: commands, answers and batches to bytes and back. Knows no kind of message."""
 
 import json
+import math
 from typing import Any, TypeVar, cast
 
 import msgpack
@@ -37,10 +38,10 @@ def is_json(body: bytes) -> bool:
     return b"" < body[:1] < b"\x80"
 
 
-def unpack(body: bytes) -> dict[str, Any]:
-    """Return the map in a body. Raises MalformedMessage."""
+def unpack(body: bytes, most_elements: int | None = None) -> dict[str, Any]:
+    """Return the map in a body, of `most_elements` in all its lists. Raises MalformedMessage."""
     try:
-        value = _parse_json(body) if is_json(body) else _parse_msgpack(body)
+        value = _parse_json(body) if is_json(body) else _parse_msgpack(body, most_elements)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException, RecursionError) as error:
         expected = str(error) or "a msgpack map or a JSON object"
         raise MalformedMessage(
@@ -55,8 +56,9 @@ def unpack(body: bytes) -> dict[str, Any]:
 class _Containers:
     """Counts the lists and maps of a message: a byte of it may be one, which takes 60."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_elements: int | None = None) -> None:
         self._count = 0
+        self._elements_left = math.inf if most_elements is None else most_elements
 
     def take(self, container: C) -> C:
         """Return a list or map. Raises ValueError for one too many, and for too many keys."""
@@ -65,12 +67,19 @@ class _Containers:
             raise ValueError(f"at most {MOST_CONTAINERS} lists and maps are expected")
         if isinstance(container, dict) and len(container) > MOST_KEYS:
             raise ValueError(f"at most {MOST_KEYS} keys of a map are expected")
+        self._elements_left -= len(container)
+        if self._elements_left < 0:
+            raise ValueError("fewer elements of lists and maps are expected")
         return container
 
 
-def _parse_msgpack(body: bytes) -> Any:
-    take = _Containers().take
-    return msgpack.unpackb(body, strict_map_key=False, list_hook=take, object_hook=take)
+def _parse_msgpack(body: bytes, most_elements: int | None = None) -> Any:
+    take = _Containers(most_elements).take
+    # A list is made before it is counted.
+    longest = -1 if most_elements is None else most_elements
+    return msgpack.unpackb(
+        body, strict_map_key=False, list_hook=take, object_hook=take, max_array_len=longest
+    )
 
 
 def _parse_json(body: bytes) -> Any:

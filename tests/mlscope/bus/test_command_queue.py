@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from mlscope.bus.command_letters import LETTER_BYTES
-from mlscope.bus.command_queue import MOST_BURIED_AT_ONCE, MOST_PENDING_BYTES, CommandQueue
+from mlscope.bus.command_queue import (
+    MOST_BURIED_AT_ONCE,
+    MOST_PENDING_BYTES,
+    MOST_PERSON_BYTES,
+    CommandQueue,
+)
 from mlscope.bus.envelopes import refusal
 from mlscope.bus.errors import PayloadTooLarge, Unreachable
 from mlscope.bus.records import ReceivedCommand
@@ -252,6 +257,29 @@ async def test_closing_ends_what_is_at_work(told: Told) -> None:
     await answering.close()
     assert told.answers == []
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_one_person_has_so_many_bytes_at_once(told: Told) -> None:
+    """Reading them takes a service longer than the broker waits for it."""
+    gate = Gate()
+    answering = CommandQueue(gate.answer, told.bury, limit_pending=100, limit_running=1)
+    vera, olga = (
+        replace(
+            ASKED,
+            subject=asked_subject(Asker(name, "viewer"), "catalog"),
+            body=b"x" * (MOST_PERSON_BYTES // 2),
+        )
+        for name in ("vera", "olga")
+    )
+    for command in (vera, vera, vera, olga, replace(ASKED, body=vera.body)):
+        answering.accept(command, told.respond)
+    await settled(lambda: len(told.answers) == 1)
+    assert unpack(told.answers[0])["message"] == "2 MiB of yours are waiting; try again later"
+    gate.open.set()
+    await settled(lambda: len(told.answers) == 5)
+    answering.accept(replace(vera, body=b"x" * (2 * MOST_PERSON_BYTES)), told.respond)
+    await settled(lambda: len(told.answers) == 6)
+    assert "error" not in unpack(told.answers[-1]), "a single one may be larger"
 
 
 async def test_one_person_leaves_half_of_the_queue_to_others(told: Told) -> None:

@@ -89,6 +89,10 @@ class Receiver:
         self._thread.join()
 
 
+_OWN_HOSTS = ("127.0.0.1", "localhost", "[::1]", "")
+"""Names of this machine; a page's name may lead here as well. HTTP/1.0 needs none."""
+
+
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """One thread per connection, up to a limit; connections beyond it are closed."""
 
@@ -138,10 +142,17 @@ class _Request(http.server.BaseHTTPRequestHandler):
     timeout = _IDLE_TIMEOUT_S
     server: _Server
 
+    def _refuse_pages(self) -> None:
+        """Raise UploadRefused for what a website's page sends, by a browser of this user."""
+        host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        if self.headers.get("Origin") is not None or host not in _OWN_HOSTS:
+            raise UploadRefused(HTTPStatus.FORBIDDEN, "send spans to 127.0.0.1, not by a page")
+
     def do_POST(self) -> None:
         """Receive an export."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         try:
+            self._refuse_pages()
             body = self._body()
             if self.path.partition("?")[0] != TRACES_PATH:
                 raise UploadRefused(HTTPStatus.NOT_FOUND, f"the only path here is {TRACES_PATH}")

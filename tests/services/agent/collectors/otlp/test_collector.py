@@ -133,6 +133,25 @@ def test_other_paths_and_methods_are_no_receiver(receiver: Receiver) -> None:
         assert peer.getresponse().status == 501
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://page.example"}, 403),
+        ({"Host": "page.example:4318"}, 403),
+        ({"Host": "page.example"}, 403),
+        ({"Host": "localhost:4318"}, 200),
+        ({"Host": "[::1]:4318"}, 200),
+        ({"Host": "127.0.0.1"}, 200),
+    ],
+)
+def test_a_page_in_a_browser_adds_no_spans(
+    receiver: Receiver, headers: dict[str, str], status: int
+) -> None:
+    """Its name may lead to this machine, and the kernel says that the browser is the user's."""
+    assert post(receiver.url, sent(an_export("page", 1, 2)), **headers)[0] == status
+    assert names(receiver) == ["page"] * (status == 200)
+
+
 def _raw(receiver: Receiver, request: bytes) -> bytes:
     """Send bytes and return the first of the answer."""
     host, _, port = urlsplit(receiver.url).netloc.partition(":")
@@ -143,7 +162,14 @@ def _raw(receiver: Receiver, request: bytes) -> bytes:
 
 
 def _request(*headers: str) -> bytes:
-    told = ("POST /v1/traces HTTP/1.1", "Host: a", f"Content-Type: {JSON}", *headers, "", "")
+    told = (
+        "POST /v1/traces HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Content-Type: {JSON}",
+        *headers,
+        "",
+        "",
+    )
     return "\r\n".join(told).encode()
 
 
