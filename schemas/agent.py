@@ -215,6 +215,24 @@ class AgentLost(Fact):
     revision: int = 0
 
 
+class AgentInvited(Fact):
+    """A machine may join as the agent, once, until the end. Published by the operator."""
+
+    entity = "agent"
+    happened = "invited"
+    agent: Token
+    #: when the invitation ends (epoch)
+    ends_ns: int
+
+
+class AgentJoined(Fact):
+    """A machine used an invitation: its own key is the agent's now. Published by the operator."""
+
+    entity = "agent"
+    happened = "joined"
+    agent: Token
+
+
 class AgentDrained(Fact):
     """An agent gets no new evaluations, and finishes those it has. Published by the operator."""
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from cli import exits
 from cli.cluster.keys.members import Members, is_agent
 from cli.cluster.keys.secret_files import ensure_key
-from cli.cluster.state import running_state
+from cli.cluster.state import ClusterState, running_state
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.invitation import Invitation
 from cli.inputs.operator import record_decision, tell_broker
 from cli.printing.output import rows_of, write_rows
 from mlscope.settings import Settings
-from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
+from schemas.agent import AgentDrained, AgentInvited, AgentResumed, AgentRevoked
 from schemas.price import Price
 from schemas.status import AgentStatus
 
@@ -73,10 +73,11 @@ def _clock(epoch_s: float) -> str:
     return dt.datetime.fromtimestamp(epoch_s).astimezone().isoformat(" ", "seconds")
 
 
-def invite(arguments: argparse.Namespace) -> int:
+async def invite(arguments: argparse.Namespace) -> int:
     """Print the command that lets another machine join as an agent, once, and what it asks for.
 
-    Raises NotUp, and Misused for a name that is taken or a cluster that nobody else reaches.
+    An invitation that cannot be recorded is not made. Raises NotUp, NotAnswering, and Misused for a
+    name that is taken or a cluster that nobody else reaches.
     """
     agent, members = arguments.name, _members(arguments)
     state = running_state(members.folder)
@@ -87,16 +88,25 @@ def invite(arguments: argparse.Namespace) -> int:
         raise Misused(f"{agent!r}: not an agent's name; {allowed}")
     if agent in members.keys:
         raise Misused(f"{agent} has joined already: `mlscope agents revoke {agent}` comes first")
+    if members.is_being_removed(agent):
+        raise Misused(
+            f"the removal of {agent} was not recorded: run `mlscope agents revoke {agent}` again, "
+            "then invite it"
+        )
     with tempfile.TemporaryDirectory() as folder:
         key = ensure_key(Path(folder), "invitation")
         seed = key.seed
     ends_s = time.time() + arguments.hours * 3600
+    await record_decision(arguments, AgentInvited(agent=agent, ends_ns=round(ends_s * 1e9)))
     members.invite(agent, key.public, ends_s)
     tell_broker(members, state)
-    authority = Path(state.authority_file).read_text("ascii") if state.authority_file else ""
-    invitation = Invitation(agent, state.nats_url, seed, authority, ends_s)
+    invitation = Invitation(agent, state.nats_url, seed, _authority(state), ends_s)
     print(f"mlscope join -\n{invitation.word()}")
     return exits.OK
+
+
+def _authority(state: ClusterState) -> str:
+    return Path(state.authority_file).read_text("ascii") if state.authority_file else ""
 
 
 async def drain(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from cli.inputs.connection import provisioner_settings
 from cli.printing.output import Rows, write_rows
 from mlscope.bus.records import Recorded, Unreadable
 from mlscope.evaluation.status import model_name
-from schemas.agent import AgentDrained, AgentResumed, AgentRevoked
+from schemas.agent import AgentDrained, AgentInvited, AgentJoined, AgentResumed, AgentRevoked
 from schemas.evaluation import EvaluationCancelled, EvaluationRequested
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact
@@ -41,6 +41,11 @@ def _limits(fact: PersonAdded) -> str:
     return ", ".join([fact.role, *(f"{name}: {limit}" for name, limit in limits.items() if limit)])
 
 
+def _clock(epoch_ns: int) -> str:
+    """Return a time of UTC, to the second."""
+    return datetime.fromtimestamp(epoch_ns / 1e9, UTC).isoformat(timespec="seconds")
+
+
 def _price(fact: AgentPriced) -> str:
     dollars = fact.dollars_per_hour
     return "no price" if dollars is None else f"${dollars:g} an hour"
@@ -61,6 +66,8 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
         PersonRefused: lambda fact: (fact.person, fact.verb, fact.reason),
         PersonAdded: lambda fact: (_OPERATOR, fact.person, _limits(fact)),
         PersonRemoved: lambda fact: (_OPERATOR, fact.person, ""),
+        AgentInvited: lambda fact: (_OPERATOR, fact.agent, f"until {_clock(fact.ends_ns)}"),
+        AgentJoined: lambda fact: (f"agent {fact.agent}", fact.agent, ""),
         AgentDrained: lambda fact: (_OPERATOR, fact.agent, ""),
         AgentResumed: lambda fact: (_OPERATOR, fact.agent, ""),
         AgentRevoked: lambda fact: (_OPERATOR, fact.agent, ""),

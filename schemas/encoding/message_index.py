@@ -6,6 +6,8 @@ from types import MappingProxyType
 from schemas.agent import (
     AgentAnnounced,
     AgentDrained,
+    AgentInvited,
+    AgentJoined,
     AgentLeft,
     AgentLost,
     AgentResumed,
@@ -71,6 +73,8 @@ _FACTS: tuple[type[Fact], ...] = (
     AgentAnnounced,
     AgentLeft,
     AgentLost,
+    AgentInvited,
+    AgentJoined,
     AgentDrained,
     AgentResumed,
     AgentRevoked,

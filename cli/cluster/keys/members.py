@@ -102,14 +102,21 @@ class Members:
         text = json.dumps({"public": public, "ends_s": ends_s})
         write_secret(self._invitation(agent), text)
 
+    def invitation_of(self, agent: str, public: str) -> str:
+        """Return the public key of the invitation that lets `public` join as `agent`; '': none.
+
+        A key is one agent's alone.
+        """
+        invitation, _ = self.invitations(time.time()).get(agent, ("", 0.0))
+        is_new = is_public_key(public) and public not in self.keys.values()
+        return invitation if is_new else ""
+
     def admit(self, agent: str, public: str) -> bool:
         """Use up the invitation of `agent` and keep its `public` key; False: there is none.
 
-        Of several who use one invitation at once, one succeeds. A key is one agent's alone.
+        Of several who use one invitation at once, one succeeds.
         """
-        if agent not in self.invitations(time.time()) or not is_public_key(public):
-            return False
-        if public in self.keys.values():
+        if not self.invitation_of(agent, public):
             return False
         try:
             self._invitation(agent).unlink()
@@ -130,6 +137,10 @@ class Members:
         for file in files:
             file.unlink(missing_ok=True)
         return is_known
+
+    def is_being_removed(self, agent: str) -> bool:
+        """Tell whether the removal of `agent` has begun and is not recorded yet."""
+        return self._revoking(agent).exists()
 
     def end_removal(self, agent: str) -> None:
         """Note that all know of the removal of `agent`."""

@@ -92,6 +92,8 @@ from mlscope.bus.streams import (
 from schemas.agent import (
     AgentAnnounced,
     AgentDrained,
+    AgentInvited,
+    AgentJoined,
     AgentLost,
     AgentResumed,
     AgentRevoked,
@@ -340,6 +342,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         ),
         OPERATOR: Permission(
             publish=(
+                fact_subject(AgentInvited),
+                fact_subject(AgentJoined),
                 *map(fact_subject, (AgentDrained, AgentResumed, AgentRevoked)),
                 fact_subject(PersonAdded),
                 fact_subject(PersonRemoved),

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cli.cluster.keys.admission import admit
 from cli.cluster.keys.members import Members
 from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.state import ClusterState, running_state
@@ -24,10 +26,14 @@ from cli.inputs.operator import tell_broker
 from mlscope.bus.access.permissions import agent_inbox, agent_key
 from mlscope.bus.errors import BusError, KeyRevoked, NoReply, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
+from mlscope.bus.records import ReceivedCommand
 from mlscope.client.connection import find_settings
 from mlscope.provision import provision
 from mlscope.settings import Settings
+from mlscope.testing.memory_bus import MemoryBus, MemoryServer
+from schemas.agent import AgentJoined
 from schemas.status import AgentStatus, Catalog
+from schemas.subjects import facts_of, join_subject
 from tests.cli.cluster.test_supervisor import STUB
 from tests.services.registry.samples import an_announcement
 
@@ -58,9 +64,26 @@ def arguments(folder: Path, name: str = "gpu1", **more: Any) -> argparse.Namespa
     return argparse.Namespace(**own, **more)
 
 
-def invited(folder: Path, capsys: pytest.CaptureFixture[str], name: str = "gpu1") -> Invitation:
+async def provisioned(folder: Path) -> Settings:
+    """Make the streams of the cluster in a `folder`; return its provisioner's settings."""
+    operator = find_settings({}, data=str(folder))
+    settings = replace(operator, nats_seed_file=folder / "keys" / "provisioner.nk")
+    await provision(settings)
+    return settings
+
+
+async def recorded_of(settings: Settings) -> list[tuple[str, str]]:
+    """Return the name and the agent of each fact about agents, as the provisioner reads them."""
+    async with connect(settings, "provisioner") as log:
+        recorded = await log.read(facts_of(AgentJoined))
+    return [(each.fact.schema_name(), str(getattr(each.fact, "agent", ""))) for each in recorded]
+
+
+async def invited(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str = "gpu1"
+) -> Invitation:
     """Invite a machine and return what it is given."""
-    assert agents.invite(arguments(folder, name)) == 0
+    assert await agents.invite(arguments(folder, name)) == 0
     return invitation_in(capsys.readouterr().out.split()[-1])
 
 
@@ -90,7 +113,8 @@ async def test_a_machine_joins_though_the_answer_is_lost(
 
     monkeypatch.setattr(join, "_ask", ask_in_vain)
     with listening(data_folder):
-        invitation = await asyncio.to_thread(invited, data_folder, capsys)
+        await provisioned(data_folder)
+        invitation = await invited(data_folder, capsys)
         await join.become_member(replace(invitation, ends_s=0.0), tmp_path / "one")
         assert Members(data_folder).keys.keys() == {"gpu1"}
 
@@ -102,10 +126,8 @@ async def test_a_machine_joins_once_and_is_revoked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with listening(data_folder):
-        operator = find_settings({}, data=str(data_folder))
-        seed_file = data_folder / "keys" / "provisioner.nk"
-        await provision(replace(operator, nats_seed_file=seed_file))
-        invitation = await asyncio.to_thread(invited, data_folder, capsys)
+        provisioner = await provisioned(data_folder)
+        invitation = await invited(data_folder, capsys)
         # This machine's clock may be ahead: the cluster's says when an invitation ends.
         invitation = replace(invitation, ends_s=0.0)
         assert invitation.seed not in (data_folder / "nats.conf").read_text()
@@ -120,7 +142,7 @@ async def test_a_machine_joins_once_and_is_revoked(
         # The answer was lost: the same word is taken again from the machine that has joined.
         await join.become_member(invitation, tmp_path / "one")
         with pytest.raises(Misused, match="has joined already"):
-            agents.invite(arguments(data_folder))
+            await agents.invite(arguments(data_folder))
 
         member = Settings.read(join.member_environ(tmp_path / "one"))
         assert await lease_of(member, "gpu1") is None
@@ -129,7 +151,7 @@ async def test_a_machine_joins_once_and_is_revoked(
         assert Members(data_folder).keys.keys() == {"gpu1"}
 
         # The same machine as another agent has another key, with that one's rights.
-        second = await asyncio.to_thread(invited, data_folder, capsys, "gpu2")
+        second = await invited(data_folder, capsys, "gpu2")
         shutil.copytree(tmp_path / "one", tmp_path / "two")
         await join.become_member(second, tmp_path / "two")
         renamed = Settings.read(join.member_environ(tmp_path / "two"))
@@ -141,6 +163,8 @@ async def test_a_machine_joins_once_and_is_revoked(
                 patch.setattr(agents, "record_decision", unreachable)
                 with pytest.raises(Unreachable):
                     await agents.revoke(arguments(data_folder))
+            with pytest.raises(Misused, match="`mlscope agents revoke gpu1` again, then invite"):
+                await agents.invite(arguments(data_folder))
             # Half of it was done; the rest is done when it is asked for again.
             assert await agents.revoke(arguments(data_folder)) == 0
             with pytest.raises(BusError):
@@ -151,6 +175,42 @@ async def test_a_machine_joins_once_and_is_revoked(
             await lease_of(member, "gpu1")
         with pytest.raises(Misused, match="no machine joined"):
             await agents.revoke(arguments(data_folder))
+        assert await recorded_of(provisioner) == [
+            ("agent.invited", "gpu1"),
+            ("agent.joined", "gpu1"),
+            ("agent.invited", "gpu2"),
+            ("agent.joined", "gpu2"),
+            ("agent.revoked", "gpu1"),
+        ]
+
+
+async def test_nobody_is_invited_without_a_record(
+    data_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "record_decision", unreachable)
+    state = argparse.Namespace(nats_url="tls://127.0.0.1:1", authority_file="")
+    monkeypatch.setattr(agents, "running_state", lambda _: state)
+    with pytest.raises(Unreachable):
+        await agents.invite(arguments(data_folder))
+    assert Members(data_folder).invitations(0.0) == {}
+    assert capsys.readouterr().out == ""
+
+
+class _Log(MemoryBus):
+    """A log that takes nothing."""
+
+    async def publish(self, *_: object, **__: object) -> int:
+        raise Unreachable("away")
+
+
+async def test_nobody_joins_without_a_record(data_folder: Path) -> None:
+    members, public = Members(data_folder), ensure_key(data_folder, "own").public
+    members.invite("gpu1", ensure_key(data_folder, "invitation").public, time.time() + 60)
+    command = ReceivedCommand(join_subject("gpu1"), public.encode(), wants_answer=True)
+    with pytest.raises(Unreachable):
+        await admit(members, _Log(MemoryServer(), "operator"), command)
+    assert members.keys == {}
+    assert members.invitation_of("gpu1", public)
 
 
 def test_the_broker_reads_again_what_it_has_read(data_folder: Path) -> None:
@@ -160,14 +220,14 @@ def test_the_broker_reads_again_what_it_has_read(data_folder: Path) -> None:
             tell_broker(Members(data_folder), state)
 
 
-def test_a_cluster_on_loopback_invites_nobody(
+async def test_a_cluster_on_loopback_invites_nobody(
     data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         agents, "running_state", lambda _: argparse.Namespace(nats_url="nats://127.0.0.1:4222")
     )
     with pytest.raises(Misused, match="mlscope up --listen ADDRESS"):
-        agents.invite(arguments(data_folder))
+        await agents.invite(arguments(data_folder))
 
 
 class _Client:

@@ -15,7 +15,14 @@ from cli.commands.audit import audit
 from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import encode_envelope, in_envelope
 from mlscope.testing.memory_bus import MemoryServer, connect
-from schemas.agent import AgentAnnounced, AgentDrained, AgentResumed, AgentRevoked
+from schemas.agent import (
+    AgentAnnounced,
+    AgentDrained,
+    AgentInvited,
+    AgentJoined,
+    AgentResumed,
+    AgentRevoked,
+)
 from schemas.evaluation import EvaluationCancelled, EvaluationRequested
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact
@@ -37,6 +44,8 @@ FACTS: tuple[Fact, ...] = (
     EvaluationRequested(evaluation=f"{E}0", request=Evaluate(model="tiny"), requested_ns=1),
     PersonRefused(person="bob", verb="evaluate", reason="viewers ask for nothing"),
     EvaluationCancelled(evaluation=E, reason="enough", cancelled_by="ada"),
+    AgentInvited(agent="a1", ends_ns=1_000_000_000),
+    AgentJoined(agent="a1"),
     AgentDrained(agent="a1"),
     AgentResumed(agent="a1"),
     AgentRevoked(agent="a1"),
@@ -85,6 +94,8 @@ async def test_every_action_has_its_person_its_object_and_its_details(
         ["the cluster's user", "evaluation.requested", f"{E}0", "tiny"],
         ["bob", "person.refused", "evaluate", "viewers ask for nothing"],
         ["ada", "evaluation.cancelled", E, "enough"],
+        ["operator", "agent.invited", "a1", "until 1970-01-01T00:00:01+00:00"],
+        ["agent a1", "agent.joined", "a1", ""],
         ["operator", "agent.drained", "a1", ""],
         ["operator", "agent.resumed", "a1", ""],
         ["operator", "agent.revoked", "a1", ""],
@@ -107,7 +118,7 @@ async def test_one_person_and_the_newest_actions(capsys: pytest.CaptureFixture[s
         "manifest.withdrawn",
         "person.removed",
     ]
-    assert len(await rows(capsys, "--limit", "0")) == 15
+    assert len(await rows(capsys, "--limit", "0")) == 17
     assert await rows(capsys, "--by", "nobody") == []
 
 

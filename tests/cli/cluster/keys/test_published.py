@@ -25,6 +25,8 @@ from cli.commands.health import health
 from cli.commands.keys import keys
 from cli.inputs.invitation import invitation_in
 from cli.inputs.operator import tell_broker
+from mlscope.client.connection import find_settings
+from mlscope.provision import provision
 from mlscope.settings import Settings
 
 ROOT = Path(__file__).parents[4]
@@ -100,7 +102,11 @@ async def test_a_machine_joins_and_is_shut_out(
     data, member = tmp_path / "admission", tmp_path / "machine" / "membership"
     with published(tmp_path) as environ:
         assert answers(environ, monkeypatch)
-        assert agents.invite(argparse.Namespace(name="gpu1", data=str(data), hours=1.0)) == 0
+        seed_file = tmp_path / "provisioner" / "seed.nk"
+        own = find_settings(environ)
+        await provision(replace(own, nats_seed_file=seed_file))
+        words = {"name": "gpu1", "data": str(data), "url": "", "seed_file": ""}
+        assert await agents.invite(argparse.Namespace(**words, hours=1.0)) == 0
         invitation = invitation_in(capsys.readouterr().out.split()[-1])
         await join.become_member(invitation, member)
         settings = Settings.read(join.member_environ(member))

@@ -44,7 +44,15 @@ from mlscope.client.timelines import overview_of, span_of, window_of
 from mlscope.health import Announced, hear
 from mlscope.provision import provision
 from mlscope.settings import Settings
-from schemas.agent import AgentAnnounced, AgentDrained, AgentResumed, AgentRevoked, Lease
+from schemas.agent import (
+    AgentAnnounced,
+    AgentDrained,
+    AgentInvited,
+    AgentJoined,
+    AgentResumed,
+    AgentRevoked,
+    Lease,
+)
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.dead import LetterBuried
 from schemas.encoding.codec import decode_body, encode_body
@@ -463,7 +471,8 @@ async def decide_who_may_be_an_agent(story: Story, client: AsyncClient) -> None:
             assert await asyncio.to_thread(hear, settings, OPERATOR) == "answers"
         await operator.publish(PersonAdded(person="ada", role="owner"), id="ada added")
         await operator.publish(PersonRemoved(person="ada"), id="ada removed")
-        for fact in (AgentDrained, AgentResumed, AgentRevoked):
+        await operator.publish(AgentInvited(agent=INVITED, ends_ns=1), id=f"{INVITED} invited")
+        for fact in (AgentJoined, AgentDrained, AgentResumed, AgentRevoked):
             await operator.publish(fact(agent=INVITED), id=f"{fact.happened} {INVITED}")
         await operator.delete("leases", f"agent-{INVITED}")
 
