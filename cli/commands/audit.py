@@ -20,7 +20,8 @@ from schemas.price import AgentPriced
 from schemas.subjects import ROOT, facts_of
 
 _COLUMNS = ("at", "who", "did", "what", "details")
-_OPERATOR = "operator"
+# Names that no person can have: they have a space.
+_OPERATOR = "the cluster's operator"
 _USER = "the cluster's user"
 _UNKNOWN = "not known"
 """Who did what can't be read. No person has this name, which has a space."""
@@ -88,7 +89,14 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
 """What counts as an action: who did it, to what, and more about it."""
 
 
-_ACTED_BY_OPERATOR = (PersonAdded, PersonRemoved, AgentDrained, AgentResumed, AgentRevoked)
+_ACTED_BY_OPERATOR = (
+    PersonAdded,
+    PersonRemoved,
+    AgentInvited,
+    AgentDrained,
+    AgentResumed,
+    AgentRevoked,
+)
 _Action = tuple[int, str, _Deed]
 """When (epoch nanoseconds), the name of the fact, and the deed."""
 
@@ -113,6 +121,8 @@ def _in_subject(unreadable: Unreadable) -> _Action | None:
     who = _OPERATOR if types[name] in _ACTED_BY_OPERATOR else _UNKNOWN
     if types[name] is PersonRefused:
         who = what
+    elif types[name] is AgentJoined:
+        who = f"agent {what}"
     return unreadable.stored_ns, name, (who, what, f"cannot be read: {unreadable.reason}")
 
 

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import time
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -30,6 +31,7 @@ from schemas.people import PersonAdded, PersonRefused, PersonRemoved
 from schemas.price import AgentPriced
 from schemas.request import Evaluate
 from schemas.subjects import subject_of
+from schemas.values.identity import ALLOWED
 from tests.cli.in_process import arguments
 from tests.services.registry.samples import a_model, an_announcement
 from tests.stories import E
@@ -47,6 +49,8 @@ FACTS: tuple[Fact, ...] = (
     AgentInvited(agent="a1", ends_ns=1_000_000_000),
     AgentJoined(agent="a1"),
     AgentDrained(agent="a1"),
+    PersonAdded(person="operator", role="owner"),
+    ManifestWithdrawn(kind="model", name="n", version="1.0.0", withdrawn_by="operator"),
     AgentResumed(agent="a1"),
     AgentRevoked(agent="a1"),
     AgentPriced(agent="a1", dollars_per_hour=3.06, set_by="ada"),
@@ -88,23 +92,25 @@ async def test_every_action_has_its_person_its_object_and_its_details(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert await rows(capsys) == [
-        ["operator", "person.added", "ada", "requester, at most: 2, a day: 9"],
-        ["operator", "person.added", "bob", "viewer"],
+        ["the cluster's operator", "person.added", "ada", "requester, at most: 2, a day: 9"],
+        ["the cluster's operator", "person.added", "bob", "viewer"],
         ["ada", "evaluation.requested", E, "tiny"],
         ["the cluster's user", "evaluation.requested", f"{E}0", "tiny"],
         ["bob", "person.refused", "evaluate", "viewers ask for nothing"],
         ["ada", "evaluation.cancelled", E, "enough"],
-        ["operator", "agent.invited", "a1", "until 1970-01-01T00:00:01+00:00"],
+        ["the cluster's operator", "agent.invited", "a1", "until 1970-01-01T00:00:01+00:00"],
         ["agent a1", "agent.joined", "a1", ""],
-        ["operator", "agent.drained", "a1", ""],
-        ["operator", "agent.resumed", "a1", ""],
-        ["operator", "agent.revoked", "a1", ""],
+        ["the cluster's operator", "agent.drained", "a1", ""],
+        ["the cluster's operator", "person.added", "operator", "owner"],
+        ["operator", "manifest.withdrawn", "n:1.0.0", "model"],
+        ["the cluster's operator", "agent.resumed", "a1", ""],
+        ["the cluster's operator", "agent.revoked", "a1", ""],
         ["ada", "agent.priced", "a1", "$3.06 an hour"],
         ["", "manifest.published", "m:1.0.0", "model"],
         ["the cluster's user", "manifest.withdrawn", "m:1.0.0", "model"],
         ["olga", "manifest.published", "m:1.0.0", "model"],
         ["olga", "manifest.withdrawn", "m:1.0.0", "model"],
-        ["operator", "person.removed", "bob", ""],
+        ["the cluster's operator", "person.removed", "bob", ""],
     ]
 
 
@@ -118,7 +124,7 @@ async def test_one_person_and_the_newest_actions(capsys: pytest.CaptureFixture[s
         "manifest.withdrawn",
         "person.removed",
     ]
-    assert len(await rows(capsys, "--limit", "0")) == 17
+    assert len(await rows(capsys, "--limit", "0")) == 19
     assert await rows(capsys, "--by", "nobody") == []
 
 
@@ -137,8 +143,8 @@ async def test_what_cannot_be_read_is_listed_with_what_its_subject_says(
     assert [asked[:3], refused[:3], removed[:3], drained[:3]] == [
         ["not known", "evaluation.requested", "e9"],
         ["eve", "person.refused", "eve"],
-        ["operator", "person.removed", "eve"],
-        ["operator", "agent.drained", "a9"],
+        ["the cluster's operator", "person.removed", "eve"],
+        ["the cluster's operator", "agent.drained", "a9"],
     ]
     for row in (asked, refused, removed, drained):
         assert row[3].startswith("cannot be read: ")
@@ -165,3 +171,15 @@ async def test_a_request_whose_payload_is_lost_is_listed(
 async def forgotten(_: str, __: str, body: bytes) -> str:
     """Pretend to store a payload."""
     return hashlib.sha256(body).hexdigest()
+
+
+@pytest.mark.usefixtures("log")
+async def test_a_person_called_operator_is_not_the_cluster_s_operator(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    of_person = await rows(capsys, "--by", "operator")
+    assert of_person == [["operator", "manifest.withdrawn", "n:1.0.0", "model"]]
+    every = await rows(capsys)
+    of_keys = {row[0] for row in every} - {"ada", "bob", "olga", "operator", ""}
+    assert of_keys == {"the cluster's operator", "the cluster's user", "agent a1"}
+    assert not any(re.fullmatch(ALLOWED, name) for name in of_keys)
